@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures: gradients of every worker and step, read with each way to be wrong checked.
+
+spec: capture spec. Every failure is a ``CaptureError`` of one line; nothing else escapes from
+reading a capture. The writer makes synthetic captures and is the inverse of the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.errors import CaptureError
+from models.formats import F32
+from models.regions import MAX_WORKERS
+from models.safetensors_io import (
+    TensorFile,
+    is_int,
+    open_tensors,
+    parse_json,
+    parse_shape,
+    write_tensors,
+)
+
+__all__ = ["Capture", "CaptureError", "TensorSpec", "write_capture"]
+
+FORMAT = "neuron-fabric-capture"
+VERSION = 1
+MAX_STEP = 999_999
+DTYPES = ("F32", "F16", "BF16")
+MANIFEST = "capture.json"
+
+_FIX = "correct the manifest or capture again"
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as the manifest names it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "F32"
+
+    @property
+    def elements(self) -> int:
+        """Number of elements (1 for a scalar)."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """An opened capture: the manifest is checked, the steps are checked as they are loaded."""
+
+    path: Path
+    model: str
+    world_size: int
+    steps: tuple[int, ...]
+    tensors: tuple[TensorSpec, ...]
+    note: str = ""
+    created: str = ""
+
+    @staticmethod
+    def open(path: str | Path, max_workers: int = MAX_WORKERS) -> Capture:
+        """Read and check ``path``/capture.json; CaptureError when anything is wrong.
+
+        ``max_workers`` is what the device takes (64).
+        """
+        folder = Path(path)
+        where = folder / MANIFEST
+        if not folder.is_dir():
+            raise CaptureError(folder, "no such folder", "give the folder that holds capture.json")
+        try:
+            data = where.read_bytes()
+        except FileNotFoundError:
+            raise CaptureError(where, "file is missing", "this is no capture folder") from None
+        except OSError as error:
+            raise CaptureError(where, error.strerror or error, "check the file") from None
+        content = parse_json(where, data, _FIX)
+        if not isinstance(content, dict):
+            raise CaptureError(where, "no JSON object", _FIX)
+        return _manifest(folder, where, content, max_workers)
+
+    def tensor(self, name: str) -> TensorSpec:
+        """The tensor of that name; CaptureError when there is none."""
+        for spec in self.tensors:
+            if spec.name == name:
+                return spec
+        raise CaptureError(self.path, f"no tensor {name!r}", "see the manifest for the names")
+
+    def worker_path(self, step: int, worker: int) -> Path:
+        """Where the gradients of (step, worker) lie."""
+        return self.path / f"step-{step:06d}" / f"worker-{worker:03d}.safetensors"
+
+    def open_step(self, step: int) -> list[TensorFile]:
+        """The checked headers of every worker's file of ``step``, worker 0 first."""
+        if step not in self.steps:
+            have = ", ".join(map(str, self.steps[:8])) + (", ..." if len(self.steps) > 8 else "")
+            raise CaptureError(self.path, f"no step {step}", f"the capture has {have}")
+        return [self._open_worker(step, worker) for worker in range(self.world_size)]
+
+    def _open_worker(self, step: int, worker: int) -> TensorFile:
+        path = self.worker_path(step, worker)
+        if not path.is_file():
+            raise CaptureError(
+                path,
+                f"worker {worker} of {self.world_size} is missing in step {step}",
+                "capture the step again with every worker",
+            )
+        file = open_tensors(path)
+        for spec in self.tensors:
+            info = file.tensors.get(spec.name)
+            if info is None:
+                raise CaptureError(path, f"tensor {spec.name!r} is missing", "capture it again")
+            if info.shape != spec.shape:
+                raise CaptureError(
+                    path,
+                    f"tensor {spec.name!r} has shape {list(info.shape)}, "
+                    f"the manifest says {list(spec.shape)}",
+                    _FIX,
+                )
+            if info.dtype != spec.dtype:
+                raise CaptureError(
+                    path,
+                    f"tensor {spec.name!r} has dtype {info.dtype}, the manifest says {spec.dtype}",
+                    _FIX,
+                )
+        extra = sorted(file.tensors.keys() - {spec.name for spec in self.tensors})
+        if extra:
+            raise CaptureError(path, f"tensor {extra[0]!r} is not in the manifest", _FIX)
+        return file
+
+    def load(self, step: int, names: Sequence[str] | None = None) -> dict[str, F32]:
+        """Gradients of ``step``: name to float32[W, *shape], in manifest order.
+
+        ``names`` limits it to some tensors. CaptureError when a file is missing, truncated or
+        wrong.
+        """
+        files = self.open_step(step)
+        wanted = None if names is None else {self.tensor(name).name for name in names}
+        return {
+            spec.name: np.stack([file.read_f32(spec.name) for file in files])
+            for spec in self.tensors
+            if wanted is None or spec.name in wanted
+        }
+
+    def verify(self) -> None:
+        """Check every file of every step, data included; CaptureError at the first fault."""
+        for step in self.steps:
+            self.load(step)
+
+
+def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: int) -> Capture:
+    def fail(what: str, todo: str = _FIX) -> CaptureError:
+        return CaptureError(where, what, todo)
+
+    if content.get("format") != FORMAT:
+        raise fail(f"format is {content.get('format')!r}, not {FORMAT!r}", "this is no capture")
+    version = content.get("version")
+    if not is_int(version) or version != VERSION:
+        raise fail(f"unknown version {version!r}", f"this reader knows version {VERSION}")
+    world = content.get("world_size")
+    if not isinstance(world, int) or isinstance(world, bool) or world < 1:
+        raise fail(f"world_size is {world!r}, not a positive number")
+    if world > max_workers:
+        raise fail(f"{world} workers, the device takes {max_workers}", "capture with fewer workers")
+    steps = content.get("steps")
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(is_int(s) and 0 <= s <= MAX_STEP for s in steps)
+    ):
+        raise fail(f"steps is no list of step numbers 0..{MAX_STEP}")
+    if len(set(steps)) != len(steps):
+        raise fail("a step stands twice in steps")
+    texts = {}
+    for key in ("model", "note", "created"):
+        value = content.get(key, None if key == "model" else "")
+        if not isinstance(value, str):
+            raise fail(f"{key} is {value!r}, not a text")
+        texts[key] = value
+    entries = content.get("tensors")
+    if not isinstance(entries, list) or not entries:
+        raise fail("tensors is no list of tensors")
+    specs = tuple(_spec(where, entry) for entry in entries)
+    names = [spec.name for spec in specs]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise fail(f"tensor {twice!r} stands twice")
+    return Capture(
+        folder, texts["model"], world, tuple(steps), specs, texts["note"], texts["created"]
+    )
+
+
+def _spec(where: Path, entry: object) -> TensorSpec:
+    if not isinstance(entry, dict):
+        raise CaptureError(where, f"tensor entry {entry!r} is no object", _FIX)
+    name = check_name(where, entry.get("name"))
+    shape = parse_shape(where, name, entry.get("shape"), _FIX)
+    dtype = entry.get("dtype")
+    if dtype not in DTYPES:
+        raise CaptureError(
+            where, f"tensor {name!r} has dtype {dtype!r}", "gradients are F32, F16 or BF16"
+        )
+    return TensorSpec(name, shape, str(dtype))
+
+
+def check_name(where: object, name: object) -> str:
+    """A tensor name that is safe in files, tables and logs; CaptureError when it is not."""
+    if not isinstance(name, str) or not name:
+        raise CaptureError(where, f"tensor name {name!r} is no text", _FIX)
+    if (
+        len(name) > 256
+        or not name.isprintable()
+        or name == "__metadata__"
+        or name.startswith(("/", "\\"))
+        or ".." in re.split(r"[/\\]", name)
+    ):
+        raise CaptureError(
+            where,
+            f"unsafe tensor name {name!r}",
+            "no control characters, paths upwards, reserved names or more than 256 characters",
+        )
+    return name
+
+
+def write_capture(
+    path: str | Path,
+    model: str,
+    steps: Mapping[int, Mapping[str, ArrayLike]],
+    dtype: Literal["F32", "F16", "BF16"] = "F32",
+    note: str = "",
+    created: str = "",
+) -> Capture:
+    """Write a capture folder and open it.
+
+    ``steps`` maps a step to name -> float32[W, *shape]; names, shapes and W must agree between
+    steps (ValueError). ``dtype`` is what is stored: F16 and BF16 round.
+    """
+    folder = Path(path)
+    arrays: dict[int, dict[str, NDArray[np.float32]]] = {
+        step: {name: np.asarray(value, dtype=np.float32) for name, value in tensors.items()}
+        for step, tensors in steps.items()
+    }
+    if not arrays:
+        raise ValueError("a capture has at least one step")
+    shapes = [{name: a.shape for name, a in tensors.items()} for tensors in arrays.values()]
+    workers = {shape[:1] for shape in shapes[0].values()}
+    if any(s != shapes[0] for s in shapes) or len(workers) != 1 or workers == {()}:
+        raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
+    world = next(iter(workers))[0]
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model,
+        "world_size": world,
+        "steps": list(arrays),
+        "tensors": [
+            {"name": name, "shape": list(shape[1:]), "dtype": dtype}
+            for name, shape in shapes[0].items()
+        ],
+        "note": note,
+        "created": created,
+    }
+    for step, tensors in arrays.items():
+        for worker in range(world):
+            target = folder / f"step-{step:06d}" / f"worker-{worker:03d}.safetensors"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            half = dtype == "F16"
+            with np.errstate(over="ignore"):
+                one: dict[str, NDArray[Any]] = {
+                    name: a[worker].astype(np.float16) if half else a[worker]
+                    for name, a in tensors.items()
+                }
+            write_tensors(target, one, bf16=dtype == "BF16")
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return Capture.open(folder, max_workers=max(world, MAX_WORKERS))

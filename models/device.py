@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole device at transaction level: one message in, its answer out.
+
+spec: controller §1 to §6. The model has no slots, queues or clocks; it says what must be seen,
+whatever the micro-architecture. A scoreboard steps it in the order in which the device must have
+taken the messages; where messages race on one line it may try several orders, with ``line_key``,
+``snapshot`` and ``restore``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from models.cxl.messages import (
+    BE_ALL,
+    S2MDRS,
+    S2MNDR,
+    Completion,
+    DrsOp,
+    M2SMessage,
+    M2SRwD,
+    NdrOp,
+    S2MMessage,
+    completion_of,
+)
+from models.device_state import COUNTERS, DeviceState
+from models.explain import explain_access
+from models.formats import LINE_BYTES, Mode
+from models.lines import AggregatedLine
+from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
+from models.outcome import AccessError, RegionStatus, StepResult
+from models.regions import (
+    PLANE_SELECTOR,
+    RAW_SELECTOR,
+    Access,
+    Cause,
+    CommitCode,
+    DeviceParams,
+    Kind,
+    RegionConfig,
+    decode_access,
+    is_partial,
+)
+
+__all__ = [
+    "COUNTERS",
+    "Access",
+    "AccessError",
+    "Cause",
+    "CommitCode",
+    "DeviceModel",
+    "DeviceParams",
+    "Kind",
+    "MemoryLine",
+    "Mode",
+    "RegionConfig",
+    "RegionStatus",
+    "Snapshot",
+    "StepResult",
+]
+
+ONES_LINE = b"\xff" * LINE_BYTES
+
+_MEMORY_KEY = -1
+_ERROR_KEY = (-2, 0)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """State that one key stands for, as ``DeviceModel.snapshot`` took it."""
+
+    key: Hashable
+    commits: int
+    tally: dict[str, int]
+    line: AggregatedLine | None = None
+    memory: MemoryLine | None = None
+    refused: int = 0
+    first_error: AccessError | None = None
+
+
+class DeviceModel(DeviceState):
+    """Reference model of the controller and its memory."""
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def decode(self, msg: M2SMessage, illegal_framing: bool = False) -> Access:
+        """How ``msg`` decodes now; changes nothing."""
+        return decode_access(msg, self.params, self._configs, illegal_framing)
+
+    def step(self, msg: M2SMessage, illegal_framing: bool = False) -> S2MMessage | None:
+        """Take ``msg`` and give the expected answer (DevLoad light), None for no answer."""
+        return self.step_result(msg, illegal_framing).response
+
+    def step_result(self, msg: M2SMessage, illegal_framing: bool = False) -> StepResult:
+        """As ``step``, with the decoding and with what the answer leaves undetermined."""
+        access = self.decode(msg, illegal_framing)
+        kind = access.kind
+        if kind == Kind.DROPPED:
+            return StepResult(access, None)
+        if kind == Kind.REFUSED:
+            self._refuse(msg, access)
+            if completion_of(msg) == Completion.DRS:
+                return self._data(msg, access, ONES_LINE, True)
+            return StepResult(access, self._cmp(msg))
+        if kind == Kind.NO_EFFECT:
+            return StepResult(access, self._cmp(msg))
+        if kind in (Kind.MEMORY, Kind.IDENTITY):
+            return self._plain(msg, access)
+        if kind == Kind.CONTRIBUTION:
+            assert isinstance(msg, M2SRwD)
+            self._contribute(msg, access)
+            return StepResult(access, self._cmp(msg))
+        return self._read_line(msg, access)
+
+    @staticmethod
+    def _cmp(msg: M2SMessage) -> S2MNDR:
+        return S2MNDR(opcode=NdrOp.CMP, tag=msg.tag, ldid=msg.ldid)
+
+    @staticmethod
+    def _data(
+        msg: M2SMessage,
+        access: Access,
+        data: bytes,
+        poison: bool,
+        known: int = ALL_BYTES,
+        poison_known: bool = True,
+    ) -> StepResult:
+        response = S2MDRS(
+            opcode=DrsOp.MEM_DATA, tag=msg.tag, ldid=msg.ldid, poison=poison, data=data
+        )
+        return StepResult(access, response, known, poison_known)
+
+    def _refuse(self, msg: M2SMessage, access: Access) -> None:
+        names = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
+        self._count(names.get(access.cause, "REFUSED"), _ERROR_KEY)
+        error = AccessError(
+            access.cause, access.write, int(msg.opcode), msg.ldid, msg.addr, msg.tag
+        )
+        self.refused.append(error)
+        if self.first_error is None:
+            self.first_error = error
+
+    def _plain(self, msg: M2SMessage, access: Access) -> StepResult:
+        where = access.memory_line
+        assert where is not None
+        key = (_MEMORY_KEY, where)
+        if isinstance(msg, M2SRwD):
+            if where in self._write_errors:
+                self._count("MEM_WRITE_ERROR", key)
+                self.memory.store(where, UNKNOWN_LINE)
+            else:
+                self.memory.write(where, msg.data, _enables(msg), msg.poison)
+            return StepResult(access, self._cmp(msg))
+        if where in self._read_errors:
+            self._count("MEM_READ_ERROR", key)
+            return self._data(msg, access, ONES_LINE, True)
+        entry = self.memory.load(where)
+        return self._data(msg, access, entry.data, entry.poison, entry.known, entry.poison_known)
+
+    def _contribute(self, msg: M2SRwD, access: Access) -> None:
+        region, i, worker = access.region, access.line, access.selector
+        assert region is not None
+        assert worker is not None
+        state = self._regions[region]
+        config = state.config
+        assert config is not None
+        line = self._line(region, i)
+        key = (region, i)
+        fp32_mode = config.mode == Mode.FP32
+        if not fp32_mode and line.seen(worker):
+            self._count("DUPLICATE", key)
+            return
+        if msg.poison:
+            self._count("POISON_RECEIVED", key)
+            line.poisoned = True
+            return
+        if fp32_mode:
+            backing = config.state_line + worker * config.lines + i
+            if backing in self._write_errors:
+                self._count("MEM_WRITE_ERROR", key)
+                self.memory.store(backing, UNKNOWN_LINE)
+                line.poisoned = True
+                return
+            line.store(worker, msg.data, _enables(msg))
+        else:
+            was = (line.saturated, line.illegal)
+            bad = line.add(worker, msg.data, config, self.params.cnt_max)
+            self._count("ILLEGAL_CODE", key, bad)
+            state.saturated += line.saturated - was[0]
+            state.illegal += line.illegal - was[1]
+        self._count("CONTRIBUTION", key)
+        if not (line.counted_complete or line.lost) and line.all_seen(config.workers):
+            line.counted_complete = True
+            state.complete += 1
+
+    def _read_line(self, msg: M2SMessage, access: Access) -> StepResult:
+        region, i, selector = access.region, access.line, access.selector
+        assert region is not None
+        assert selector is not None
+        config = self._regions[region].config
+        assert config is not None
+        line = self._line(region, i)
+        key = (region, i)
+        worker = selector - RAW_SELECTOR
+        raw = access.kind == Kind.RAW
+        early = not (line.seen(worker) if raw else line.all_seen(config.workers))
+        if early:
+            self._count("EARLY_READ", key)
+        poison = line.poisoned or (early and config.strict)
+        if config.mode == Mode.FP32:
+            touched = (w for w in line.data if not raw or w == worker)
+            base = config.state_line + i
+            if self._read_errors and any(
+                base + w * config.lines in self._read_errors for w in touched
+            ):
+                self._count("MEM_READ_ERROR", key)
+                return self._data(msg, access, ONES_LINE, True)
+            data = line.data.get(worker, ZERO_LINE) if raw else line.summed()
+        else:
+            result = line.reduced(config, self.params.cnt_max)
+            if access.kind == Kind.RESULT:
+                data = result.vote.tobytes()
+            else:
+                data = result.planes[selector - PLANE_SELECTOR].tobytes()
+        return self._data(msg, access, data, poison)
+
+    # -- explaining -------------------------------------------------------------------------------
+
+    def explain(self, msg: M2SMessage, illegal_framing: bool = False) -> str:
+        """Two lines: how the address decodes, the line's state, why the answer. No effect."""
+        access = self.decode(msg, illegal_framing)
+        line = None
+        config = None
+        if access.region is not None:
+            state = self._regions[access.region]
+            config = state.config
+            line = (state.lines or {}).get(access.line)
+        entry = None if access.memory_line is None else self.memory.load(access.memory_line)
+        return explain_access(msg, access, config, line, entry)
+
+    # -- several orders ---------------------------------------------------------------------------
+
+    def line_key(self, msg: M2SMessage) -> Hashable | None:
+        """The line whose state ``msg`` touches; None when its answer depends on no line's state.
+
+        Messages with different keys never influence each other's answers (between two commits).
+        """
+        access = self.decode(msg)
+        if access.memory_line is not None:
+            return (_MEMORY_KEY, access.memory_line)
+        if access.kind in (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW):
+            return (access.region, access.line)
+        return None
+
+    def snapshot(self, key: Hashable | None) -> Snapshot:
+        """Everything that stepping messages of ``key`` can change, counters included."""
+        tally_key = _ERROR_KEY if key is None else key
+        tally = dict(self._tallies.get(tally_key, {}))
+        if key is None:
+            return Snapshot(
+                key, self._commits, tally, refused=len(self.refused), first_error=self.first_error
+            )
+        region, line = _split(key)
+        if region == _MEMORY_KEY:
+            return Snapshot(key, self._commits, tally, memory=self.memory.load(line))
+        return Snapshot(key, self._commits, tally, line=self._line(region, line).copy())
+
+    def restore(self, key: Hashable | None, snap: Snapshot) -> None:
+        """Undo what was stepped on ``key`` since ``snap``; other keys keep their changes.
+
+        ValueError for a snapshot of another key, or from before a commit.
+        """
+        if snap.key != key or snap.commits != self._commits:
+            raise ValueError(f"snapshot of {snap.key} cannot be restored here")
+        self._restore_tally(_ERROR_KEY if key is None else key, snap.tally)
+        if key is None:
+            del self.refused[snap.refused :]
+            self.first_error = snap.first_error
+            return
+        region, number = _split(key)
+        if snap.memory is not None:
+            self.memory.store(number, snap.memory)
+            return
+        assert snap.line is not None
+        state = self._regions[region]
+        now = self._line(region, number)
+        state.complete += snap.line.counted_complete - now.counted_complete
+        state.saturated += snap.line.saturated - now.saturated
+        state.illegal += snap.line.illegal - now.illegal
+        assert state.lines is not None
+        state.lines[number] = snap.line.copy()
+
+
+def _enables(msg: M2SRwD) -> int | None:
+    """Byte enables of a partial write, None for a full one (MemWrPtl of all 64 bytes is full)."""
+    return msg.be if is_partial(msg) and msg.be != BE_ALL else None
+
+
+def _split(key: Hashable) -> tuple[int, int]:
+    if isinstance(key, tuple) and len(key) == 2:
+        return int(key[0]), int(key[1])
+    raise ValueError(f"{key!r} is not a line key")

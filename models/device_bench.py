@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short hands for tests that drive ``DeviceModel``."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from models.cxl.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
+
+PARAMS = DeviceParams(mem_lines_log2=12)
+MEMORY_LINES = 4096
+
+
+def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
+    """A legal region of 4 lines and 3 workers, changed as told."""
+    base = RegionConfig(
+        base=MEMORY_LINES * 64, state_base=64 * 64, lines_log2=2, workers=3, mode=mode
+    )
+    return replace(base, **change)
+
+
+class Bench:
+    """A model with one region, and one message a call."""
+
+    def __init__(
+        self, config: RegionConfig, params: DeviceParams = PARAMS, region: int = 2
+    ) -> None:
+        """Commit ``config`` in ``region``."""
+        self.model = DeviceModel(params)
+        self.config = config
+        self.region = region
+        self._tag = 0
+        assert self.model.commit(region, config, 1) == CommitCode.OK
+
+    def recommit(self, **change: Any) -> CommitCode:
+        """A new round with the same descriptor, changed as told."""
+        self.config = replace(self.config, **change)
+        return self.model.commit(self.region, self.config, 1)
+
+    def tag(self) -> int:
+        """The next tag."""
+        self._tag = (self._tag + 1) & 0xFFFF
+        return self._tag
+
+    def write(
+        self,
+        worker: int,
+        line: int,
+        data: bytes,
+        poison: bool = False,
+        be: int | None = None,
+        ldid: int = 0,
+    ) -> None:
+        """A contribution; it must be answered by Cmp. ``be`` makes it MemWrPtl."""
+        self.write_at(self.config.address(worker, line), data, poison, be, ldid)
+
+    def write_at(
+        self, addr: int, data: bytes, poison: bool = False, be: int | None = None, ldid: int = 0
+    ) -> None:
+        """A write to a byte address; it must be answered by Cmp."""
+        opcode = RwdOp.MEM_WR if be is None else RwdOp.MEM_WR_PTL
+        enables = BE_ALL if be is None else be
+        msg = M2SRwD(opcode, self.tag(), addr, ldid, data=data, be=enables, poison=poison)
+        assert self.model.step(msg) == S2MNDR(0, msg.tag, ldid)
+
+    def read(self, selector: int, line: int, ldid: int = 0) -> tuple[bytes, bool]:
+        """(data, Poison) of a read in the window."""
+        return self.read_at(self.config.address(selector, line), ldid)
+
+    def read_at(self, addr: int, ldid: int = 0) -> tuple[bytes, bool]:
+        """(data, Poison) of a read of a byte address."""
+        msg = M2SReq(ReqOp.MEM_RD, self.tag(), addr, ldid)
+        response = self.model.step(msg)
+        assert isinstance(response, S2MDRS)
+        assert (response.tag, response.ldid) == (msg.tag, ldid)
+        return response.data, response.poison
+
+    def count(self, name: str) -> int:
+        """A counter."""
+        return self.model.counters[name]
+
+
+def lines(seed: int, count: int) -> list[bytes]:
+    """Random lines."""
+    rnd = random.Random(seed)
+    return [rnd.randbytes(64) for _ in range(count)]
+
+
+def counts(bench: Bench, line: int, planes: Sequence[int] = range(8)) -> list[int]:
+    """The 512 counters of a line, from its planes."""
+    words = [int.from_bytes(bench.read(8 + p, line)[0], "little") for p in planes]
+    return [sum((w >> b & 1) << p for p, w in zip(planes, words, strict=True)) for b in range(512)]

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the device remembers: descriptors, rounds, counters, memory, injected faults.
+
+spec: controller §2, §5 and §6. ``models.device`` puts the messages on top of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from models.formats import Mode
+from models.lines import AggregatedLine
+from models.memory import Memory, MemoryLine
+from models.outcome import AccessError, RegionStatus
+from models.regions import (
+    CommitCode,
+    DeviceParams,
+    RegionConfig,
+    check_commit,
+    state_lines,
+)
+
+COUNTERS = (
+    "DUPLICATE",
+    "ILLEGAL_CODE",
+    "EARLY_READ",
+    "POISON_RECEIVED",
+    "CONTRIBUTION",
+    "REFUSED",
+    "UNMAPPED",
+    "UNSUPPORTED",
+    "MEM_READ_ERROR",
+    "MEM_WRITE_ERROR",
+)
+
+
+@dataclass
+class _Region:
+    """A region's active descriptor and the lines of its current epoch."""
+
+    config: RegionConfig | None = None
+    epoch: int = 0
+    code: CommitCode = CommitCode.OK
+    lines: dict[int, AggregatedLine] | None = None
+    complete: int = 0
+    saturated: int = 0
+    illegal: int = 0
+
+
+class DeviceState:
+    """Control side of the model: everything that messages find when they arrive."""
+
+    def __init__(
+        self,
+        params: DeviceParams | None = None,
+        initial_memory: Callable[[int], MemoryLine] | None = None,
+    ) -> None:
+        """``initial_memory`` gives the content of a memory line never written (default: zeros)."""
+        self.params = params or DeviceParams()
+        self.memory = Memory(initial_memory)
+        self.counters: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.refused: list[AccessError] = []
+        """Every refused access since the last clear, in the order stepped."""
+        self.first_error: AccessError | None = None
+        """What ERR_INFO holds; None until the first, or after ``rearm_error``."""
+        self._regions = [_Region() for _ in range(self.params.regions)]
+        self._configs: list[RegionConfig | None] = [None] * self.params.regions
+        self._tallies: dict[Hashable, dict[str, int]] = {}
+        self._commits = 0
+        self._read_errors: set[int] = set()
+        self._write_errors: set[int] = set()
+
+    # -- control ----------------------------------------------------------------------------------
+
+    def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
+        """Write EPOCH of ``region`` with ``config`` in its shadow registers.
+
+        A success starts a new round, whatever ``epoch`` is; a refusal changes the status code
+        alone.
+        """
+        target = self._region(region)
+        others = [c for r, c in enumerate(self._configs) if c is not None and r != region]
+        target.code = check_commit(self.params, config, others)
+        if target.code != CommitCode.OK:
+            return target.code
+        self._retire(target)
+        self._commits += 1
+        self._configs[region] = config
+        self._regions[region] = _Region(config=config, epoch=epoch, lines={})
+        start, size = config.state_line, state_lines(config, self.params.cnt_w)
+        if config.mode.low_bit:
+            self.memory.forget(start, size)
+        elif config.mode == Mode.FP32:
+            # The bookkeeping lines behind the data are the device's own.
+            data_lines = config.workers * config.lines
+            self.memory.forget(start + data_lines, config.lines)
+        return CommitCode.OK
+
+    def _retire(self, region: _Region) -> None:
+        """Leave in memory what the old round of ``region`` has visibly stored there."""
+        if region.config is not None and region.config.mode == Mode.FP32:
+            for i, line in (region.lines or {}).items():
+                self._flush(region.config, i, line)
+
+    def _flush(self, config: RegionConfig, i: int, line: AggregatedLine) -> None:
+        """An FP32 line's contributions lie in the state area: put them there."""
+        for worker, data in line.data.items():
+            self.memory.store(config.state_line + worker * config.lines + i, MemoryLine(data))
+
+    def clear_counters(self) -> None:
+        """CTRL.CLEAR_COUNTERS: counters to zero; regions and error capture are untouched."""
+        self.counters = dict.fromkeys(COUNTERS, 0)
+        self._tallies.clear()
+        self.refused.clear()
+
+    def rearm_error(self) -> None:
+        """ERR_INFO.valid written 1: the next refused access is captured."""
+        self.first_error = None
+
+    def region_status(self, region: int) -> RegionStatus:
+        """Status registers of ``region``; FALLBACK is left out, it depends on the slots."""
+        state = self._region(region)
+        lines = state.config.lines if state.config else 0
+        return RegionStatus(
+            committed=state.config is not None,
+            code=int(state.code),
+            epoch=state.epoch,
+            done=state.config is not None
+            and state.config.mode != Mode.IDENTITY
+            and state.complete == lines,
+            complete_lines=state.complete,
+            saturated=state.saturated > 0,
+            illegal_seen=state.illegal > 0,
+        )
+
+    def config(self, region: int) -> RegionConfig | None:
+        """The active descriptor of ``region``, None when it was never committed."""
+        return self._region(region).config
+
+    # -- faults of device memory ------------------------------------------------------------------
+
+    def mark_read_error(self, memory_line: int, active: bool = True) -> None:
+        """Reads of device memory line ``memory_line`` meet an AXI error while ``active``."""
+        (self._read_errors.add if active else self._read_errors.discard)(memory_line)
+
+    def mark_write_error(self, memory_line: int, active: bool = True) -> None:
+        """Writes of device memory line ``memory_line`` meet an AXI error while ``active``."""
+        (self._write_errors.add if active else self._write_errors.discard)(memory_line)
+
+    def lose_line(self, region: int, line: int) -> None:
+        """The state record of ``line`` met an AXI error when it was fetched.
+
+        Micro-architecture decides when that happens, so the bench reports it: the line is empty,
+        and poisoned for the rest of the epoch.
+        """
+        state = self._line(region, line)
+        config = self._regions[region].config
+        if config is not None and config.mode == Mode.FP32:
+            self._flush(config, line, state)
+        state.lose()
+
+    # -- helpers ----------------------------------------------------------------------------------
+
+    def _region(self, region: int) -> _Region:
+        if not 0 <= region < self.params.regions:
+            raise ValueError(f"no region {region}: the device has {self.params.regions}")
+        return self._regions[region]
+
+    def _line(self, region: int, line: int) -> AggregatedLine:
+        state = self._region(region)
+        if state.config is None or state.lines is None or not 0 <= line < state.config.lines:
+            raise ValueError(f"region {region} has no line {line}")
+        found = state.lines.get(line)
+        if found is None:
+            found = state.lines[line] = AggregatedLine()
+        return found
+
+    def _count(self, name: str, key: Hashable, amount: int = 1) -> None:
+        if not amount:
+            return
+        self.counters[name] += amount
+        tally = self._tallies.setdefault(key, {})
+        tally[name] = tally.get(name, 0) + amount
+
+    def _restore_tally(self, key: Hashable, old: dict[str, int]) -> None:
+        now = self._tallies.get(key, {})
+        for name, value in now.items():
+            self.counters[name] += old.get(name, 0) - value
+        self._tallies[key] = dict(old)

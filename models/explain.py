@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts for people: why the model expects the answer that it expects."""
+
+from __future__ import annotations
+
+from models.cxl.messages import M2SMessage, M2SRwD
+from models.formats import Mode
+from models.lines import AggregatedLine
+from models.memory import ALL_BYTES, MemoryLine
+from models.regions import (
+    PLANE_SELECTOR,
+    RAW_SELECTOR,
+    Access,
+    Cause,
+    Kind,
+    RegionConfig,
+)
+
+_CAUSES = {
+    Cause.UNSUPPORTED: "the opcode is not supported",
+    Cause.UNMAPPED: "the address is in no window and beyond the memory",
+    Cause.STATE_AREA: "the address is in a region's state area",
+    Cause.LD_MASK: "LD_MASK does not name this LD-ID",
+    Cause.SELECTOR: "the selector means nothing in this mode and direction",
+    Cause.PARTIAL: "MemWrPtl is refused in the low-bit modes",
+    Cause.BIND: "BIND: the LD-ID is not the worker's",
+}
+
+
+def _workers(numbers: list[int]) -> str:
+    """``[0, 1, 2, 5]`` as ``0-2,5``."""
+    out: list[str] = []
+    start = previous = -2
+    for number in [*sorted(numbers), -1]:
+        if number == previous + 1:
+            previous = number
+            continue
+        if start >= 0:
+            out.append(str(start) if start == previous else f"{start}-{previous}")
+        start = previous = number
+    return ",".join(out) or "none"
+
+
+def _line_state(config: RegionConfig, line: AggregatedLine | None) -> str:
+    if line is None:
+        return f"line untouched in this epoch (0 of {config.workers} workers)"
+    flags = [
+        name
+        for name, value in (
+            ("poisoned", line.poisoned),
+            ("state lost", line.lost),
+            ("saturated", line.saturated),
+            ("illegal codes", line.illegal),
+        )
+        if value
+    ]
+    tail = f"; {', '.join(flags)}" if flags else ""
+    return f"{len(line.data)} of {config.workers} workers seen ({_workers(list(line.data))}){tail}"
+
+
+def _effect(
+    msg: M2SMessage, access: Access, config: RegionConfig, line: AggregatedLine | None
+) -> str:
+    seen = line is not None and access.selector is not None and line.seen(access.selector)
+    complete = line is not None and line.all_seen(config.workers)
+    if access.kind == Kind.CONTRIBUTION:
+        assert isinstance(msg, M2SRwD)
+        if config.mode.low_bit and seen:
+            return f"duplicate of worker {access.selector}: counted, changes nothing"
+        if msg.poison:
+            return f"poisoned contribution of worker {access.selector}: line marked, data not used"
+        return f"contribution of worker {access.selector} accepted"
+    worker = (access.selector or 0) - RAW_SELECTOR
+    if access.kind == Kind.RAW:
+        early = line is None or not line.seen(worker)
+        what = f"worker {worker}'s own line" + (" (not yet written: zeros)" if early else "")
+    else:
+        early = not complete
+        result = "sum" if config.mode == Mode.FP32 else "vote"
+        plane = f"count plane {(access.selector or 0) - PLANE_SELECTOR}"
+        what = (result if access.kind == Kind.RESULT else plane) + (" so far" if early else "")
+    reasons = []
+    if early and config.strict:
+        reasons.append("early with STRICT")
+    if line is not None and line.poisoned:
+        reasons.append("line poisoned")
+    poison = f"Poison=1 ({', '.join(reasons)})" if reasons else "Poison=0"
+    return f"reads {what}; {'early read, ' if early else ''}{poison}"
+
+
+def explain_access(
+    msg: M2SMessage,
+    access: Access,
+    config: RegionConfig | None,
+    line: AggregatedLine | None,
+    entry: MemoryLine | None,
+) -> str:
+    """Two lines: the decoding, then state and effect. ``config``: the region's, if any."""
+    name = getattr(msg.opcode, "name", f"opcode {int(msg.opcode)}")
+    head = f"{name} tag {msg.tag:#06x} ld {msg.ldid} addr {msg.addr:#x}: "
+    if config is None:
+        head += f"line {access.line:#x}, in no window"
+    else:
+        head += (
+            f"region {access.region} ({config.mode.name}, n={config.lines}, W={config.workers}), "
+            f"selector {access.selector}, line {access.line}"
+        )
+    if access.kind == Kind.REFUSED:
+        return f"{head}\nrefused, {access.cause.name}: {_CAUSES[access.cause]}"
+    if access.kind == Kind.NO_EFFECT:
+        return f"{head}\nno effect, answered by Cmp"
+    if access.kind == Kind.DROPPED:
+        return f"{head}\na speculative read: dropped, no answer"
+    if entry is not None:
+        what = "IDENTITY backing" if config is not None else "ordinary memory"
+        known = "" if entry.known == ALL_BYTES else ", content (partly) undetermined"
+        return f"{head}\n{what} line {access.memory_line:#x}, poison {int(entry.poison)}{known}"
+    assert config is not None
+    return f"{head}\n{_line_state(config, line)}; {_effect(msg, access, config, line)}"

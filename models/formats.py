@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Line formats: gradients to 64-byte lines and back.
+
+spec: controller §1. A line is little-endian: element ``e`` starts at bit ``e * width``, and bit
+``n`` of a line is bit ``n mod 8`` of byte ``n // 8``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LINE_BYTES = 64
+LINE_BITS = 8 * LINE_BYTES
+
+U8 = NDArray[np.uint8]
+I8 = NDArray[np.int8]
+F32 = NDArray[np.float32]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Mode(IntEnum):
+    """Region mode, as coded in the CONFIG register."""
+
+    IDENTITY = 0
+    G_BINARY = 1
+    G_TERNARY = 2
+    FP32 = 3
+
+    @property
+    def low_bit(self) -> bool:
+        """True for the modes that vote."""
+        return self in (Mode.G_BINARY, Mode.G_TERNARY)
+
+
+class Tie(IntEnum):
+    """What a tied G_BINARY vote gives (the TIE_MINUS bit of CONFIG)."""
+
+    PLUS = 0
+    MINUS = 1
+
+
+_ELEMENTS = {Mode.G_BINARY: 512, Mode.G_TERNARY: 256, Mode.FP32: 16}
+
+
+def elements_per_line(mode: Mode) -> int:
+    """Elements in one line of ``mode``; ValueError for IDENTITY, which has only bytes."""
+    if mode not in _ELEMENTS:
+        raise ValueError(f"mode {Mode(mode).name} has no elements, only bytes")
+    return _ELEMENTS[mode]
+
+
+def lines_needed(elements: int, mode: Mode) -> int:
+    """Lines that ``elements`` elements take, the last one padded with code 0."""
+    return -(-elements // elements_per_line(mode))
+
+
+def _padded(values: NDArray[_Scalar], per_line: int) -> NDArray[_Scalar]:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return np.pad(flat, (0, -flat.size % per_line))
+
+
+def _bits_to_lines(bits: U8) -> U8:
+    return np.packbits(bits, bitorder="little").reshape(-1, LINE_BYTES)
+
+
+def _lines_to_bits(lines: ArrayLike) -> U8:
+    array = np.asarray(lines, dtype=np.uint8)
+    if array.ndim == 0 or array.shape[-1] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[n, {LINE_BYTES}], not shape {array.shape}")
+    return np.unpackbits(array.reshape(-1), bitorder="little")
+
+
+def _refuse_nonfinite(x: F32) -> None:
+    bad = np.flatnonzero(~np.isfinite(x.reshape(-1)))
+    if bad.size:
+        raise ValueError(f"element {int(bad[0])} is {x.reshape(-1)[bad[0]]}: it has no sign vote")
+
+
+def pack_binary(x: ArrayLike) -> U8:
+    """float32[...] to uint8[n, 64]: bit = ``x < 0`` (-0.0 counts as +), tail padded with 0.
+
+    ValueError for a NaN or an infinity: neither has a sign vote.
+    """
+    values = np.asarray(x, dtype=np.float32)
+    _refuse_nonfinite(values)
+    return _bits_to_lines(_padded((values < 0).astype(np.uint8), elements_per_line(Mode.G_BINARY)))
+
+
+def pack_ternary(x: ArrayLike, threshold: float | np.float32) -> U8:
+    """float32[...] to uint8[n, 64]: gate = ``|x| > threshold`` (in float32), sign = ``x < 0``.
+
+    A closed gate is sent as 00, never as the illegal 01. ValueError for a NaN or an infinity.
+    """
+    values = np.asarray(x, dtype=np.float32)
+    _refuse_nonfinite(values)
+    gate = np.abs(values) > np.float32(threshold)
+    codes = np.where(gate, np.where(values < 0, 3, 2), 0).astype(np.uint8)
+    return codes_to_lines(codes)
+
+
+def codes_to_lines(codes: ArrayLike) -> U8:
+    """Raw 2-bit codes uint8[...] (0..3, illegal 01 included) to uint8[n, 64], tail 00."""
+    flat = _padded(np.asarray(codes, dtype=np.uint8), elements_per_line(Mode.G_TERNARY))
+    if flat.size and int(flat.max()) > 3:
+        raise ValueError("a ternary code is 0..3")
+    bits = np.empty((flat.size, 2), dtype=np.uint8)
+    bits[:, 0] = flat & 1
+    bits[:, 1] = flat >> 1
+    return _bits_to_lines(bits.reshape(-1))
+
+
+def lines_to_codes(lines: ArrayLike) -> U8:
+    """uint8[n, 64] to raw 2-bit codes uint8[n * 256]."""
+    bits = _lines_to_bits(lines).reshape(-1, 2)
+    return (bits[:, 0] | (bits[:, 1] << 1)).astype(np.uint8)
+
+
+def pack_fp32(x: ArrayLike) -> U8:
+    """float32[...] to uint8[n, 64], byte for byte (NaN payloads kept), tail padded with 0.0."""
+    values = np.ascontiguousarray(np.asarray(x, dtype=np.float32))
+    # Moved as bit patterns: a float move may quieten a signalling NaN.
+    words = _padded(values.reshape(-1).view(np.uint32), elements_per_line(Mode.FP32))
+    return words.astype("<u4").view(np.uint8).reshape(-1, LINE_BYTES)
+
+
+def unpack_binary(lines: ArrayLike, count: int | None = None) -> I8:
+    """uint8[n, 64] to int8[count]: +1 for bit 0 and -1 for bit 1 (all elements by default)."""
+    bits = _lines_to_bits(lines)
+    return (1 - 2 * bits.astype(np.int8)).astype(np.int8)[:count]
+
+
+def unpack_ternary(lines: ArrayLike, count: int | None = None) -> I8:
+    """uint8[n, 64] to int8[count] in {-1, 0, +1}; the illegal code 01 counts as 0."""
+    table = np.array([0, 0, 1, -1], dtype=np.int8)
+    return table[lines_to_codes(lines)][:count]
+
+
+def unpack_fp32(lines: ArrayLike, count: int | None = None) -> F32:
+    """uint8[n, 64] to float32[count], bit for bit."""
+    array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8)).reshape(-1)
+    return array.view("<u4").astype(np.uint32).view(np.float32)[:count]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ordered binary32 sum of the FP32 path, vectorised.
+
+spec: controller §4. It rests on the host's float32 addition, which IEEE 754 makes round to nearest
+even with subnormals; ``models/test_fp32.py`` holds it against the integer arithmetic of
+``models.softfloat``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.formats import LINE_BYTES, U8
+
+CANONICAL_NAN = 0x7FC00000
+U32 = NDArray[np.uint32]
+
+
+def _is_nan(bits: U32) -> NDArray[np.bool_]:
+    return (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+
+
+def canonical(bits: U32) -> U32:
+    """uint32[...] with every NaN replaced by 7FC00000h; everything else as it is."""
+    return np.where(_is_nan(bits), np.uint32(CANONICAL_NAN), bits).astype(np.uint32)
+
+
+def add_bits(a: U32, b: U32) -> U32:
+    """Element-wise binary32 ``a + b`` on bit patterns, round to nearest even, NaN 7FC00000h."""
+    with np.errstate(all="ignore"):
+        total = np.add(a.view(np.float32), b.view(np.float32), dtype=np.float32)
+    return canonical(total.view(np.uint32))
+
+
+def ordered_sum(lines: ArrayLike, present: ArrayLike | None = None) -> U8:
+    """Sum of FP32 lines uint8[W, n, 64] in worker order, as lines uint8[n, 64].
+
+    ``present`` bool[W, n] says who contributed (None: all); a missing one is left out, which is not
+    the same as adding +0.0 (a lone -0.0 stays -0.0). A line without contributions is +0.0.
+    """
+    array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8))
+    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
+    workers, n, _ = array.shape
+    mask = (
+        np.ones((workers, n), dtype=np.bool_)
+        if present is None
+        else np.asarray(present, dtype=np.bool_)
+    )
+    if mask.shape != (workers, n):
+        raise ValueError(f"present must be bool[{workers}, {n}], not {mask.shape}")
+    words = array.view("<u4").astype(np.uint32)
+    acc = np.zeros((n, LINE_BYTES // 4), dtype=np.uint32)
+    started = np.zeros(n, dtype=np.bool_)
+    for x, here in zip(words, mask, strict=True):
+        total = add_bits(acc, x)
+        acc = np.where(here[:, None], np.where(started[:, None], total, canonical(x)), acc).astype(
+            np.uint32
+        )
+        started |= here
+    return acc.astype("<u4").view(np.uint8).reshape(n, LINE_BYTES)

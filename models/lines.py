@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of one aggregated line within an epoch.
+
+spec: controller §3 to §5. A line keeps the contributions themselves, not counters: what a read
+returns is computed from them, so the order of arrival cannot matter by construction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models import fp32
+from models.formats import LINE_BYTES, Mode, Tie
+from models.memory import ZERO_LINE, merge
+from models.reducers import LowBitResult, reduce_binary, reduce_ternary
+from models.regions import RegionConfig
+
+# Bit 0 of each 2-bit code in a 512-bit line.
+_SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
+
+
+def illegal_codes(data: bytes) -> int:
+    """Number of illegal ternary elements (gate closed, sign set) in a line."""
+    word = int.from_bytes(data, "little")
+    return (word & ~(word >> 1) & _SIGN_BITS).bit_count()
+
+
+def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    workers = sorted(contributions)
+    joined = b"".join(contributions[w] for w in workers)
+    return np.frombuffer(joined, dtype=np.uint8).reshape(len(workers), 1, LINE_BYTES)
+
+
+class AggregatedLine:
+    """What low-bit and FP32 lines have in common: who contributed, and whether it is tainted."""
+
+    __slots__ = ("_cache", "counted_complete", "data", "illegal", "lost", "poisoned", "saturated")
+
+    def __init__(self) -> None:
+        """Untouched in this epoch."""
+        self.data: dict[int, bytes] = {}
+        self.poisoned = False
+        self.lost = False
+        """A state fill met an error: never newly counted as complete in this epoch."""
+        self.counted_complete = False
+        self.saturated = False
+        self.illegal = False
+        self._cache: LowBitResult | bytes | None = None
+
+    def copy(self) -> AggregatedLine:
+        """An independent copy (contributions are immutable)."""
+        other = AggregatedLine()
+        other.data = dict(self.data)
+        other.poisoned = self.poisoned
+        other.lost = self.lost
+        other.counted_complete = self.counted_complete
+        other.saturated = self.saturated
+        other.illegal = self.illegal
+        other._cache = self._cache
+        return other
+
+    def seen(self, worker: int) -> bool:
+        """True when ``worker`` has a clean contribution in this epoch."""
+        return worker in self.data
+
+    def all_seen(self, workers: int) -> bool:
+        """True when every worker has contributed."""
+        return len(self.data) == workers
+
+    def lose(self) -> None:
+        """The state record could not be fetched: empty and poisoned from here on."""
+        self.data.clear()
+        self.poisoned = True
+        self.lost = True
+        self._cache = None
+
+    # -- low-bit ----------------------------------------------------------------------------------
+
+    def add(self, worker: int, data: bytes, config: RegionConfig, cnt_max: int) -> int:
+        """Accept a clean low-bit contribution of a new worker; returns its illegal elements."""
+        self.data[worker] = bytes(data)
+        self._cache = None
+        bad = illegal_codes(data) if config.mode == Mode.G_TERNARY else 0
+        self.illegal = self.illegal or bad > 0
+        if len(self.data) > cnt_max and not self.saturated:
+            self.saturated = bool(self.reduced(config, cnt_max).saturated[0])
+        return bad
+
+    def reduced(self, config: RegionConfig, cnt_max: int) -> LowBitResult:
+        """The reduction (n = 1) of what has arrived so far."""
+        if not isinstance(self._cache, LowBitResult):
+            lines = _stack(self.data)
+            if config.mode == Mode.G_BINARY:
+                tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+                self._cache = reduce_binary(lines, None, tie, cnt_max)
+            else:
+                self._cache = reduce_ternary(lines, None, config.threshold, cnt_max)
+        return self._cache
+
+    # -- FP32 -------------------------------------------------------------------------------------
+
+    def store(self, worker: int, data: bytes, enables: int | None) -> None:
+        """Store a clean FP32 contribution; ``enables`` None: the full line.
+
+        The first partial write of an epoch clears the other bytes: older ones are never data.
+        """
+        if enables is not None:
+            data = merge(self.data.get(worker, ZERO_LINE), data, enables)
+        self.data[worker] = bytes(data)
+        self._cache = None
+
+    def summed(self) -> bytes:
+        """The ordered sum of what has arrived so far."""
+        if not isinstance(self._cache, bytes):
+            self._cache = fp32.ordered_sum(_stack(self.data)).tobytes()
+        return self._cache

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one message must be answered with, and how an actual answer differs from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models.cxl.messages import S2MDRS, S2MNDR, S2MMessage
+from models.memory import ALL_BYTES
+from models.regions import Access, Cause
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Expected answer of one message.
+
+    ``response`` is None when the message must stay unanswered. ``known_bytes`` has a bit per data
+    byte that is determined, ``poison_known`` says the same of Poison; both are full except in
+    memory whose content no specification fixes. DevLoad is not part of the expectation.
+    """
+
+    access: Access
+    response: S2MMessage | None
+    known_bytes: int = ALL_BYTES
+    poison_known: bool = True
+
+    def differences(self, actual: S2MMessage | None) -> list[str]:
+        """One text per field of ``actual`` that is wrong; empty when it is as expected."""
+        want = self.response
+        if want is None or actual is None:
+            if want is actual:
+                return []
+            if want is None:
+                return [f"answered by {actual}, expected no answer"]
+            return ["not answered"]
+        if type(want) is not type(actual):
+            return [f"answered by {type(actual).__name__}, expected {type(want).__name__}"]
+        out = [
+            f"{name} {int(getattr(actual, name)):#x}, expected {int(getattr(want, name)):#x}"
+            for name in ("opcode", "tag", "ldid", "meta_field", "meta_value")
+            if getattr(actual, name) != getattr(want, name)
+        ]
+        if isinstance(want, S2MDRS) and isinstance(actual, S2MDRS):
+            if self.poison_known and actual.poison != want.poison:
+                out.append(f"Poison {int(actual.poison)}, expected {int(want.poison)}")
+            out.extend(self._data_differences(want.data, actual.data))
+        return out
+
+    def _data_differences(self, want: bytes, actual: bytes) -> list[str]:
+        if len(actual) != len(want):
+            return [f"{len(actual)} bytes of data, expected {len(want)}"]
+        if actual == want:
+            return []
+        bad = [i for i in range(len(want)) if self.known_bytes >> i & 1 and actual[i] != want[i]]
+        if not bad:
+            return []
+        first = bad[0]
+        return [
+            f"{len(bad)} data bytes, first byte {first}: {actual[first]:02x}, "
+            f"expected {want[first]:02x}"
+        ]
+
+
+@dataclass(frozen=True)
+class AccessError:
+    """A refused access as ERR_INFO, ERR_ADDR and ERR_TAG would capture it."""
+
+    cause: Cause
+    write: bool
+    opcode: int
+    ldid: int
+    addr: int
+    tag: int
+
+
+@dataclass(frozen=True)
+class RegionStatus:
+    """A region's status registers that do not depend on micro-architecture."""
+
+    committed: bool
+    code: int
+    epoch: int
+    done: bool
+    complete_lines: int
+    saturated: bool
+    illegal_seen: bool
+
+
+__all__ = ["S2MDRS", "S2MNDR", "AccessError", "RegionStatus", "S2MMessage", "StepResult"]

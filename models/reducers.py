@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the low-bit engine must return, computed per element with numpy.
+
+spec: controller §3. Counts are plain integers here, never ripple-carry planes: the device is
+bit-sliced, so the model that judges it counts in another way and only slices the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.formats import LINE_BITS, LINE_BYTES, U8, Mode, Tie
+
+PLANES = 8
+U16 = NDArray[np.uint16]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class LowBitResult:
+    """Result of ``n`` lines of a low-bit reduction.
+
+    ``counts`` has the layout of the count planes: column ``b`` is the counter that is sliced into
+    bit ``b`` of each plane (G_BINARY: element ``b``; G_TERNARY: plus of element ``b/2`` when even,
+    minus when odd).
+    """
+
+    mode: Mode
+    vote: U8
+    """uint8[n, 64], in the mode's line format."""
+    counts: U16
+    """uint16[n, 512], saturated."""
+    contributions: U16
+    """uint16[n]: clean contributions (m)."""
+    saturated: Bool
+    """bool[n]: an increment was lost."""
+    illegal: NDArray[np.int64]
+    """int64[n]: illegal (01) elements among the contributions; 0 in G_BINARY."""
+
+    @property
+    def planes(self) -> U8:
+        """uint8[8, n, 64]: the lines that selectors 8..15 read."""
+        return count_planes(self.counts)
+
+    @property
+    def plus(self) -> U16:
+        """uint16[n, 512] count of non-negative, or uint16[n, 256] count of +1."""
+        return self.counts if self.mode == Mode.G_BINARY else self.counts[:, 0::2]
+
+    @property
+    def minus(self) -> U16:
+        """uint16[n, 256] count of -1; ValueError in G_BINARY, which does not count them."""
+        if self.mode == Mode.G_BINARY:
+            raise ValueError("G_BINARY counts only non-negative votes")
+        return self.counts[:, 1::2]
+
+
+def count_planes(counts: NDArray[np.unsignedinteger]) -> U8:
+    """Counts uint[n, 512] to planes uint8[8, n, 64]: bit b of plane p is bit p of count b."""
+    planes = [
+        np.packbits(((counts >> p) & 1).astype(np.uint8), axis=1, bitorder="little")
+        for p in range(PLANES)
+    ]
+    return np.stack(planes)
+
+
+def planes_to_counts(planes: ArrayLike) -> U16:
+    """Planes uint8[p, n, 64] (p <= 8, missing ones are zero) to counts uint16[n, 512]."""
+    array = np.asarray(planes, dtype=np.uint8)
+    if array.ndim != 3 or array.shape[0] > PLANES or array.shape[2] != LINE_BYTES:
+        raise ValueError(f"planes must be uint8[p<=8, n, 64], not shape {array.shape}")
+    counts = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint16)
+    for p in range(array.shape[0]):
+        bits = np.unpackbits(array[p], axis=1, bitorder="little").astype(np.uint16)
+        counts |= bits << np.uint16(p)
+    return counts
+
+
+def _checked(lines: ArrayLike, present: ArrayLike | None, cnt_max: int) -> tuple[U8, Bool]:
+    array = np.asarray(lines, dtype=np.uint8)
+    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
+    if not 1 <= cnt_max <= 255:
+        raise ValueError(f"cnt_max is 1..255, not {cnt_max}")
+    if present is None:
+        mask = np.ones(array.shape[:2], dtype=np.bool_)
+    else:
+        mask = np.asarray(present, dtype=np.bool_)
+        if mask.shape != array.shape[:2]:
+            raise ValueError(f"present must be bool{array.shape[:2]}, not {mask.shape}")
+    return array, mask
+
+
+def reduce_binary(
+    lines: ArrayLike,
+    present: ArrayLike | None = None,
+    tie: Tie = Tie.PLUS,
+    cnt_max: int = 255,
+) -> LowBitResult:
+    """Majority vote of G_BINARY lines uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+
+    ``2c > m`` gives 0 (+), ``2c < m`` gives 1 (-), a tie gives ``tie``; ``m = 0`` reads as zeros.
+    Counters saturate at ``cnt_max``; ``m`` does not.
+    """
+    array, mask = _checked(lines, present, cnt_max)
+    exact = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint16)
+    for line, here in zip(array, mask, strict=True):
+        nonneg = np.unpackbits(line, axis=1, bitorder="little") == 0
+        exact += nonneg & here[:, None]
+    counts = np.minimum(exact, cnt_max).astype(np.uint16)
+    m = mask.sum(axis=0).astype(np.uint16)
+    balance = 2 * counts.astype(np.int32) - m.astype(np.int32)[:, None]
+    negative = (balance < 0) | ((balance == 0) & (tie == Tie.MINUS) & (m[:, None] > 0))
+    vote = np.packbits(negative.astype(np.uint8), axis=1, bitorder="little")
+    return LowBitResult(
+        mode=Mode.G_BINARY,
+        vote=vote,
+        counts=counts,
+        contributions=m,
+        saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
+        illegal=np.zeros(array.shape[1], dtype=np.int64),
+    )
+
+
+def reduce_ternary(
+    lines: ArrayLike,
+    present: ArrayLike | None = None,
+    threshold: int = 1,
+    cnt_max: int = 255,
+) -> LowBitResult:
+    """Gated vote of G_TERNARY lines uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+
+    net = plus - minus of the saturated counts; ``net >= threshold`` gives +1 (10), ``net <=
+    -threshold`` gives -1 (11), else 0 (00). The illegal code 01 counts as 0. ValueError when
+    threshold < 1.
+    """
+    if threshold < 1:
+        raise ValueError(f"threshold is at least 1, not {threshold}")
+    array, mask = _checked(lines, present, cnt_max)
+    exact = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint16)
+    illegal = np.zeros(array.shape[1], dtype=np.int64)
+    for line, here in zip(array, mask, strict=True):
+        bits = np.unpackbits(line, axis=1, bitorder="little").astype(np.bool_)
+        sign, gate = bits[:, 0::2], bits[:, 1::2]
+        exact[:, 0::2] += gate & ~sign & here[:, None]
+        exact[:, 1::2] += gate & sign & here[:, None]
+        illegal += (sign & ~gate & here[:, None]).sum(axis=1)
+    counts = np.minimum(exact, cnt_max).astype(np.uint16)
+    net = counts[:, 0::2].astype(np.int32) - counts[:, 1::2].astype(np.int32)
+    out = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint8)
+    out[:, 0::2] = net <= -threshold
+    out[:, 1::2] = np.abs(net) >= threshold
+    return LowBitResult(
+        mode=Mode.G_TERNARY,
+        vote=np.packbits(out, axis=1, bitorder="little"),
+        counts=counts,
+        contributions=mask.sum(axis=0).astype(np.uint16),
+        saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
+        illegal=illegal,
+    )

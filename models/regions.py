@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Region descriptors: what a commit checks and how an address decodes.
+
+spec: controller §2 and §6. Addresses of messages and descriptors are byte addresses; everything
+counted here is in 64-byte lines. A line address is bits [51:6] of the byte address, 46 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from models.cxl.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
+from models.formats import LINE_BYTES, Mode
+
+MAX_WORKERS = 64
+LINE_ADDRESS_BITS = 46
+SELECTOR_BITS = 8
+SELECTORS = 1 << SELECTOR_BITS
+PLANE_SELECTOR = 8
+PLANE_COUNT = 8
+RAW_SELECTOR = 64
+
+
+class CommitCode(IntEnum):
+    """Outcome of a commit, as in the region's STATUS register. The lowest failing code wins."""
+
+    OK = 0
+    WORKERS = 1
+    THRESHOLD = 2
+    LINES = 3
+    BASE_ALIGN = 4
+    WINDOW_MEMORY = 5
+    WINDOW_OVERLAP = 6
+    STATE_ALIGN = 7
+    STATE_MEMORY = 8
+    STATE_OVERLAP = 9
+
+
+class Cause(IntEnum):
+    """Why an access is refused, as in ERR_INFO. The lowest cause that applies wins."""
+
+    NONE = 0
+    UNSUPPORTED = 1
+    UNMAPPED = 2
+    STATE_AREA = 3
+    LD_MASK = 4
+    SELECTOR = 5
+    PARTIAL = 6
+    BIND = 7
+
+
+class Kind(IntEnum):
+    """What an access does once it is decoded."""
+
+    REFUSED = 0
+    NO_EFFECT = 1
+    """MemInv, MemInvNT: answered, touches nothing."""
+    DROPPED = 2
+    """MemSpecRd: no answer at all."""
+    MEMORY = 3
+    """Ordinary memory."""
+    IDENTITY = 4
+    """Plain memory behind an IDENTITY region's protection."""
+    CONTRIBUTION = 5
+    """Write of one worker's line (low-bit or FP32)."""
+    RESULT = 6
+    """Read of the vote or of the FP32 sum."""
+    PLANE = 7
+    """Read of a count plane (low-bit)."""
+    RAW = 8
+    """Read of one worker's own line (FP32)."""
+
+
+@dataclass(frozen=True)
+class DeviceParams:
+    """Build parameters of the device (defaults as in the controller)."""
+
+    regions: int = 8
+    slots: int = 64
+    cnt_w: int = 8
+    mem_lines_log2: int = 20
+
+    def __post_init__(self) -> None:
+        if self.regions < 1 or self.slots < 1:
+            raise ValueError("a device has at least one region and one slot")
+        if not 1 <= self.cnt_w <= 8:
+            raise ValueError(f"cnt_w is 1..8, not {self.cnt_w}")
+        if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
+            raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
+
+    @property
+    def mem_lines(self) -> int:
+        """Size of the device's memory in lines."""
+        return 1 << self.mem_lines_log2
+
+    @property
+    def cnt_max(self) -> int:
+        """The value at which a counter saturates."""
+        return (1 << self.cnt_w) - 1
+
+
+@dataclass(frozen=True)
+class RegionConfig:
+    """One region's descriptor, as software writes it to the shadow registers.
+
+    ``base`` and ``state_base`` are byte addresses, multiples of 64 below 2**52. ValueError when a
+    value does not fit its register field; whether the descriptor is *legal* is the commit's
+    business.
+    """
+
+    base: int
+    state_base: int
+    lines_log2: int
+    workers: int
+    mode: Mode
+    tie_minus: bool = False
+    strict: bool = False
+    bind: bool = False
+    threshold: int = 1
+    ld_mask: int = 0xFFFF
+
+    def __post_init__(self) -> None:
+        for name, value in (("base", self.base), ("state_base", self.state_base)):
+            if value % LINE_BYTES or not 0 <= value < 1 << 52:
+                raise ValueError(f"{name} must be a multiple of 64 below 2**52, not {value:#x}")
+        widths = (("lines_log2", 6), ("workers", 8), ("threshold", 8), ("ld_mask", 16))
+        for name, bits in widths:
+            value = getattr(self, name)
+            if not 0 <= value < 1 << bits:
+                raise ValueError(f"{name} does not fit its {bits} bits: {value}")
+        Mode(self.mode)
+
+    @property
+    def lines(self) -> int:
+        """Lines a worker (n)."""
+        return 1 << self.lines_log2
+
+    @property
+    def base_line(self) -> int:
+        """First line of the window."""
+        return self.base // LINE_BYTES
+
+    @property
+    def state_line(self) -> int:
+        """First line of the state area."""
+        return self.state_base // LINE_BYTES
+
+    @property
+    def window_lines(self) -> int:
+        """Lines of the window."""
+        return 1 << (self.lines_log2 + SELECTOR_BITS)
+
+    def address(self, selector: int, line: int) -> int:
+        """Byte address of (selector, line) in the window."""
+        if not 0 <= selector < SELECTORS or not 0 <= line < self.lines:
+            raise ValueError(f"no such place in the window: selector {selector}, line {line}")
+        return self.base + ((selector << self.lines_log2) + line) * LINE_BYTES
+
+
+def planes_kept(workers: int, cnt_w: int) -> int:
+    """Count planes that carry information: min(cnt_w, ceil(log2(W + 1)))."""
+    return min(cnt_w, workers.bit_length())
+
+
+def record_lines(workers: int, cnt_w: int) -> int:
+    """Lines of one low-bit state record: bookkeeping and planes, rounded up to a power of two."""
+    return 1 << planes_kept(workers, cnt_w).bit_length()
+
+
+def state_lines(config: RegionConfig, cnt_w: int) -> int:
+    """Size of the state area in lines."""
+    if config.mode == Mode.IDENTITY:
+        return SELECTORS * config.lines
+    if config.mode == Mode.FP32:
+        return (config.workers + 1) * config.lines
+    return config.lines * record_lines(config.workers, cnt_w)
+
+
+def _overlap(start_a: int, size_a: int, start_b: int, size_b: int) -> bool:
+    return start_a < start_b + size_b and start_b < start_a + size_a
+
+
+def check_commit(
+    params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig]
+) -> CommitCode:
+    """The code that a commit of ``config`` gives; ``others``: the other committed descriptors."""
+    if not 1 <= config.workers <= MAX_WORKERS:
+        return CommitCode.WORKERS
+    if config.threshold == 0:
+        return CommitCode.THRESHOLD
+    if config.lines_log2 + SELECTOR_BITS > LINE_ADDRESS_BITS:
+        return CommitCode.LINES
+    if config.base_line % config.window_lines:
+        return CommitCode.BASE_ALIGN
+    if config.base_line < params.mem_lines:
+        return CommitCode.WINDOW_MEMORY
+    if any(
+        _overlap(config.base_line, config.window_lines, other.base_line, other.window_lines)
+        for other in others
+    ):
+        return CommitCode.WINDOW_OVERLAP
+    if config.mode.low_bit and config.state_line % record_lines(config.workers, params.cnt_w):
+        return CommitCode.STATE_ALIGN
+    size = state_lines(config, params.cnt_w)
+    if config.state_line + size > params.mem_lines:
+        return CommitCode.STATE_MEMORY
+    if any(
+        _overlap(config.state_line, size, other.state_line, state_lines(other, params.cnt_w))
+        for other in others
+    ):
+        return CommitCode.STATE_OVERLAP
+    return CommitCode.OK
+
+
+@dataclass(frozen=True)
+class Access:
+    """How one message decodes.
+
+    ``region`` and ``selector`` are None outside windows. ``line`` is the line within the region's
+    worker (i) in a window, else the line address. ``memory_line`` is the line of device memory that
+    a MEMORY or IDENTITY access touches, else None.
+    """
+
+    kind: Kind
+    write: bool
+    line: int
+    cause: Cause = Cause.NONE
+    region: int | None = None
+    selector: int | None = None
+    memory_line: int | None = None
+
+
+def is_partial(msg: M2SMessage) -> bool:
+    """True for MemWrPtl."""
+    return isinstance(msg, M2SRwD) and msg.opcode == RwdOp.MEM_WR_PTL
+
+
+def decode_access(
+    msg: M2SMessage,
+    params: DeviceParams,
+    regions: Sequence[RegionConfig | None],
+    illegal_framing: bool = False,
+) -> Access:
+    """Decode ``msg`` against the committed descriptors (None: not committed).
+
+    ``illegal_framing``: the data message came with illegal Sz/BE header bits; it counts as
+    unsupported.
+    """
+    opcode = msg.opcode
+    write = isinstance(msg, M2SRwD)
+    address_line = (msg.addr >> 6) & ((1 << LINE_ADDRESS_BITS) - 1)
+    if write:
+        if illegal_framing or opcode not in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL):
+            return Access(Kind.REFUSED, True, address_line, Cause.UNSUPPORTED)
+    elif opcode == ReqOp.MEM_SPEC_RD:
+        return Access(Kind.DROPPED, False, address_line)
+    elif opcode in (ReqOp.MEM_INV, ReqOp.MEM_INV_NT):
+        return Access(Kind.NO_EFFECT, False, address_line)
+    elif opcode not in (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA):
+        return Access(Kind.REFUSED, False, address_line, Cause.UNSUPPORTED)
+
+    for number, config in enumerate(regions):
+        if config is None:
+            continue
+        shift = config.lines_log2 + SELECTOR_BITS
+        if address_line >> shift == config.base_line >> shift:
+            return _decode_window(msg, address_line, number, config)
+
+    if address_line >= params.mem_lines:
+        return Access(Kind.REFUSED, write, address_line, Cause.UNMAPPED)
+    for config in regions:
+        if config is not None:
+            offset = address_line - config.state_line
+            if 0 <= offset < state_lines(config, params.cnt_w):
+                return Access(Kind.REFUSED, write, address_line, Cause.STATE_AREA)
+    return Access(Kind.MEMORY, write, address_line, memory_line=address_line)
+
+
+def _decode_window(msg: M2SMessage, address_line: int, number: int, config: RegionConfig) -> Access:
+    write = isinstance(msg, M2SRwD)
+    line = address_line & (config.lines - 1)
+    selector = (address_line >> config.lines_log2) & (SELECTORS - 1)
+
+    def access(kind: Kind, cause: Cause = Cause.NONE) -> Access:
+        identity = kind == Kind.IDENTITY
+        backing = config.state_line + selector * config.lines + line if identity else None
+        return Access(kind, write, line, cause, number, selector, backing)
+
+    if not config.ld_mask >> msg.ldid & 1:
+        return access(Kind.REFUSED, Cause.LD_MASK)
+    kind = _window_kind(write, selector, config)
+    if kind == Kind.REFUSED:
+        return access(kind, Cause.SELECTOR)
+    if write:
+        if config.mode.low_bit and is_partial(msg):
+            return access(Kind.REFUSED, Cause.PARTIAL)
+        if config.bind and msg.ldid != selector:
+            return access(Kind.REFUSED, Cause.BIND)
+    return access(kind)
+
+
+def _window_kind(write: bool, selector: int, config: RegionConfig) -> Kind:
+    if config.mode == Mode.IDENTITY:
+        return Kind.IDENTITY
+    if write:
+        return Kind.CONTRIBUTION if selector < config.workers else Kind.REFUSED
+    if selector == 0:
+        return Kind.RESULT
+    if config.mode.low_bit:
+        plane = PLANE_SELECTOR <= selector < PLANE_SELECTOR + PLANE_COUNT
+        return Kind.PLANE if plane else Kind.REFUSED
+    raw = RAW_SELECTOR <= selector < RAW_SELECTOR + config.workers
+    return Kind.RAW if raw else Kind.REFUSED

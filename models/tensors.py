@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors to lines and read-back lines to tensors.
+
+spec: capture spec. A tensor is flattened in C order and starts on a new line; the tail of its last
+line carries code 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.formats import (
+    F32,
+    LINE_BYTES,
+    U8,
+    Mode,
+    Tie,
+    lines_needed,
+    pack_binary,
+    pack_fp32,
+    pack_ternary,
+    unpack_binary,
+    unpack_fp32,
+    unpack_ternary,
+)
+from models.fp32 import ordered_sum
+from models.reducers import count_planes, planes_to_counts, reduce_binary, reduce_ternary
+
+TERNARY_RATIO = 0.7
+
+
+def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
+    """Gate threshold of one worker's tensor: float32(R) * float32(mean |x|, summed in float64).
+
+    0.0 for an empty tensor. The product is rounded to float32.
+    """
+    values = np.ascontiguousarray(np.asarray(x, dtype=np.float32)).reshape(-1)
+    if values.size == 0:
+        return np.float32(0.0)
+    mean = np.abs(values).astype(np.float64).sum() / values.size
+    return np.float32(np.float32(ratio) * np.float32(mean))
+
+
+def pack_tensor(x: ArrayLike, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
+    """One worker's tensor float32[*shape] as lines uint8[n, 64]; ValueError for IDENTITY."""
+    if mode == Mode.G_BINARY:
+        return pack_binary(x)
+    if mode == Mode.G_TERNARY:
+        return pack_ternary(x, ternary_threshold(x, ratio))
+    if mode == Mode.FP32:
+        return pack_fp32(x)
+    raise ValueError("a tensor has no IDENTITY route")
+
+
+def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
+    """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]."""
+    return np.stack([pack_tensor(one, mode, ratio) for one in x])
+
+
+def outputs_from_lines(
+    mode: Mode, shape: tuple[int, ...], result: ArrayLike, planes: ArrayLike | None = None
+) -> dict[str, NDArray[Any]]:
+    """What a replay writes for a tensor, from the lines it read back.
+
+    ``result`` uint8[n, 64] is selector 0; ``planes`` uint8[p, n, 64] are selectors 8 .. 8 + p - 1
+    (the planes left out read as zeros; low-bit modes only). Gives {"vote": int8, "plus": uint8}
+    and, in G_TERNARY, "minus": uint8; or {"sum": float32}; each in ``shape``. ValueError when ``n``
+    is wrong.
+    """
+    lines = np.asarray(result, dtype=np.uint8)
+    count = int(np.prod(shape, dtype=np.int64))
+    need = lines_needed(count, mode)
+    if lines.shape != (need, LINE_BYTES):
+        raise ValueError(f"shape {shape} takes uint8[{need}, 64], not {lines.shape}")
+    if mode == Mode.FP32:
+        return {"sum": unpack_fp32(lines, count).reshape(shape)}
+    if planes is None:
+        raise ValueError("a low-bit tensor needs its count planes")
+    counts = planes_to_counts(planes)
+    if counts.shape[0] != lines.shape[0]:
+        raise ValueError(f"{counts.shape[0]} lines of planes, {lines.shape[0]} of votes")
+    if mode == Mode.G_BINARY:
+        return {
+            "vote": unpack_binary(lines, count).reshape(shape),
+            "plus": counts.reshape(-1)[:count].astype(np.uint8).reshape(shape),
+        }
+    return {
+        "vote": unpack_ternary(lines, count).reshape(shape),
+        "plus": counts[:, 0::2].reshape(-1)[:count].astype(np.uint8).reshape(shape),
+        "minus": counts[:, 1::2].reshape(-1)[:count].astype(np.uint8).reshape(shape),
+    }
+
+
+def expected_outputs(
+    x: F32,
+    mode: Mode,
+    tie: Tie = Tie.PLUS,
+    threshold: int = 1,
+    ratio: float = TERNARY_RATIO,
+    cnt_max: int = 255,
+) -> dict[str, NDArray[Any]]:
+    """What a replay of float32[W, *shape] must read back, computed by the reference models."""
+    lines = pack_workers(x, mode, ratio)
+    shape = tuple(x.shape[1:])
+    if mode == Mode.FP32:
+        return outputs_from_lines(mode, shape, ordered_sum(lines))
+    if mode == Mode.G_BINARY:
+        low = reduce_binary(lines, None, tie, cnt_max)
+    else:
+        low = reduce_ternary(lines, None, threshold, cnt_max)
+    return outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device model in FP32 mode and as plain memory, with memory faults."""
+
+import struct
+
+import pytest
+
+from models.cxl.messages import M2SReq, ReqOp
+from models.device import CommitCode, DeviceModel, MemoryLine, Mode
+from models.device_bench import PARAMS, Bench, config, lines
+
+ONES = b"\xff" * 64
+ZEROS = bytes(64)
+A, B, C = lines(3, 3)
+
+
+def floats(*values: float) -> bytes:
+    """One line that begins with ``values``."""
+    return struct.pack(f"<{len(values)}f", *values).ljust(64, b"\0")
+
+
+def test_sum_is_in_worker_order() -> None:
+    bench = Bench(config(Mode.FP32))
+    tiny = 2.0**-24
+    for worker, value in ((2, tiny), (0, 1.0), (1, tiny)):
+        bench.write(worker, 1, floats(value))
+    assert bench.read(0, 1) == (floats(1.0), False)
+    bench.recommit()
+    for worker, value in ((0, tiny), (2, 1.0), (1, tiny)):
+        bench.write(worker, 1, floats(value))
+    assert bench.read(0, 1) == (floats(1.0 + 2.0**-23), False)
+
+
+def test_raw_reads_are_byte_for_byte() -> None:
+    bench = Bench(config(Mode.FP32))
+    nan = struct.pack("<16I", *[0xFF812345] * 16)
+    bench.write(1, 0, nan)
+    assert bench.read(65, 0) == (nan, False)
+    assert bench.count("EARLY_READ") == 0
+    assert bench.read(0, 0)[0] == struct.pack("<16I", *[0x7FC00000] * 16)
+    assert bench.count("EARLY_READ") == 1
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_early_reads(strict: bool) -> None:
+    bench = Bench(config(Mode.FP32, strict=strict))
+    assert bench.read(64, 0) == (ZEROS, strict)
+    assert bench.read(0, 0) == (ZEROS, strict)
+    bench.write(0, 0, A)
+    assert bench.read(64, 0) == (A, False)
+    assert bench.read(65, 0) == (ZEROS, strict)
+    assert bench.count("EARLY_READ") == 3
+
+
+def test_the_last_write_of_a_worker_wins() -> None:
+    bench = Bench(config(Mode.FP32))
+    bench.write(0, 0, A)
+    bench.write(0, 0, B)
+    assert bench.read(64, 0) == (B, False)
+    assert bench.count("DUPLICATE") == 0
+    assert bench.count("CONTRIBUTION") == 2
+
+
+def test_partial_writes_never_show_an_older_epoch() -> None:
+    bench = Bench(config(Mode.FP32))
+    bench.write(0, 0, A)
+    bench.write(0, 0, B, be=0xF0)
+    assert bench.read(64, 0)[0] == A[:4] + B[4:8] + A[8:]
+    bench.recommit()
+    bench.write(0, 0, C, be=0x0F)
+    assert bench.read(64, 0)[0] == C[:4] + bytes(60)
+    bench.write(0, 0, B, be=0xF0)
+    assert bench.read(64, 0)[0] == C[:4] + B[4:8] + bytes(56)
+
+
+def test_an_empty_partial_write_is_a_contribution() -> None:
+    bench = Bench(config(Mode.FP32, workers=1, lines_log2=0))
+    bench.write(0, 0, A, be=0)
+    assert bench.read(64, 0) == (ZEROS, False)
+    assert bench.model.region_status(2).done
+
+
+def test_a_poisoned_contribution_is_not_stored() -> None:
+    bench = Bench(config(Mode.FP32, workers=1))
+    bench.write(0, 0, A, poison=True)
+    assert bench.read(64, 0) == (ZEROS, True)
+    assert bench.model.region_status(2).complete_lines == 0
+    bench.write(0, 0, B)
+    bench.write(0, 0, A, poison=True)
+    assert bench.read(64, 0) == (B, True)
+    assert bench.read(0, 0)[1]
+    assert bench.count("POISON_RECEIVED") == 2
+    assert bench.count("CONTRIBUTION") == 1
+    assert bench.model.region_status(2).complete_lines == 1
+
+
+def test_completion_counts_workers_not_writes() -> None:
+    bench = Bench(config(Mode.FP32, workers=2, lines_log2=0))
+    bench.write(0, 0, A)
+    bench.write(0, 0, B)
+    assert not bench.model.region_status(2).done
+    bench.write(1, 0, B)
+    assert bench.model.region_status(2).done
+
+
+def test_contributions_lie_where_the_specification_puts_them() -> None:
+    bench = Bench(config(Mode.FP32))
+    bench.write(2, 1, A)
+    identity = config(Mode.IDENTITY, state_base=64 * 64)
+    assert bench.model.commit(2, identity, 2) == CommitCode.OK
+    assert bench.read(2, 1) == (A, False)  # the same line: w * n + i
+
+
+def test_identity_is_memory_behind_a_window() -> None:
+    bench = Bench(config(Mode.IDENTITY))
+    bench.write(200, 3, A)
+    assert bench.read(200, 3) == (A, False)
+    bench.write(200, 3, B, be=1)
+    assert bench.read(200, 3) == (B[:1] + A[1:], False)
+    status = bench.model.region_status(2)
+    assert (status.done, status.complete_lines) == (False, 0)
+    bench.recommit(state_base=64 * 64 * 32)
+    assert bench.read_at((64 + 200 * 4 + 3) * 64) == (B[:1] + A[1:], False)
+
+
+def test_poison_in_memory() -> None:
+    bench = Bench(config())
+    bench.write_at(0, A, poison=True)
+    assert bench.read_at(0) == (A, True)
+    bench.write_at(0, B, be=0)
+    assert bench.read_at(0) == (A, True)
+    bench.write_at(0, B)
+    assert bench.read_at(0) == (B, False)
+    assert bench.count("CONTRIBUTION") == 0
+
+
+def test_initial_memory() -> None:
+    model = DeviceModel(PARAMS, lambda line: MemoryLine(bytes([line & 255]) * 64, line == 9))
+    result = model.step_result(M2SReq(ReqOp.MEM_RD, 0, 9 * 64))
+    assert getattr(result.response, "data", b"") == b"\x09" * 64
+    assert getattr(result.response, "poison", False)
+
+
+def test_a_left_state_area_is_undetermined() -> None:
+    bench = Bench(config())
+    bench.write_at(0, A)
+    bench.recommit(state_base=64 * 1024)
+    result = bench.model.step_result(M2SReq(ReqOp.MEM_RD, 0, 64 * 64))
+    assert (result.known_bytes, result.poison_known) == (0, False)
+    bench.write_at(64 * 64, B)
+    assert bench.read_at(64 * 64) == (B, False)
+    result = bench.model.step_result(M2SReq(ReqOp.MEM_RD, 0, 64 * 64))
+    assert result.known_bytes == (1 << 64) - 1
+    assert bench.read_at(0) == (A, False)
+
+
+def test_fp32_leaves_untouched_lines_as_they_were() -> None:
+    bench = Bench(config())
+    for line in (1024, 1024 + 12):
+        bench.write_at(line * 64, A)
+    bench.recommit(mode=Mode.FP32, state_base=1024 * 64)
+    bench.write(0, 1, B)
+    bench.recommit(state_base=2048 * 64)
+    assert bench.read_at(1024 * 64) == (A, False)
+    assert bench.read_at((1024 + 1) * 64) == (B, False)
+    bookkeeping = bench.model.step_result(M2SReq(ReqOp.MEM_RD, 0, (1024 + 12) * 64))
+    assert bookkeeping.known_bytes == 0
+
+
+def test_memory_errors() -> None:
+    bench = Bench(config())
+    bench.model.mark_read_error(5)
+    assert bench.read_at(5 * 64) == (ONES, True)
+    assert bench.count("MEM_READ_ERROR") == 1
+    bench.model.mark_read_error(5, active=False)
+    bench.write_at(5 * 64, A)
+    assert bench.read_at(5 * 64) == (A, False)
+    bench.model.mark_write_error(5)
+    bench.write_at(5 * 64, B)
+    assert bench.count("MEM_WRITE_ERROR") == 1
+    assert bench.model.step_result(M2SReq(ReqOp.MEM_RD, 0, 5 * 64)).known_bytes == 0
+
+
+def test_memory_errors_under_fp32() -> None:
+    bench = Bench(config(Mode.FP32))
+    backing = 64 + 1 * 4 + 0
+    bench.model.mark_read_error(backing)
+    assert bench.read(65, 0) == (ZEROS, False)  # nothing was written, nothing is read
+    bench.write(0, 0, A)
+    bench.write(1, 0, B)
+    assert bench.read(64, 0) == (A, False)
+    assert bench.read(65, 0) == (ONES, True)
+    assert bench.read(0, 0) == (ONES, True)
+    assert bench.count("MEM_READ_ERROR") == 2
+    bench.model.mark_write_error(64 + 2 * 4)
+    bench.write(2, 0, C)
+    assert bench.count("MEM_WRITE_ERROR") == 1
+    assert bench.read(64, 0) == (A, True)
+    bench.model.lose_line(2, 0)
+    assert bench.read(64, 0) == (ZEROS, True)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Line formats against bit positions worked out by hand, and packers against unpackers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.formats import (
+    Mode,
+    codes_to_lines,
+    elements_per_line,
+    lines_needed,
+    lines_to_codes,
+    pack_binary,
+    pack_fp32,
+    pack_ternary,
+    unpack_binary,
+    unpack_fp32,
+    unpack_ternary,
+)
+
+finite = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=600)
+patterns = st.lists(st.integers(0, 2**32 - 1), max_size=40)
+
+
+@pytest.mark.parametrize(("mode", "count"), [(1, 512), (2, 256), (3, 16)])
+def test_elements_per_line(mode: int, count: int) -> None:
+    assert elements_per_line(Mode(mode)) == count
+    assert [lines_needed(n, Mode(mode)) for n in (0, 1, count, count + 1)] == [0, 1, 1, 2]
+
+
+def test_identity_has_no_elements() -> None:
+    with pytest.raises(ValueError, match="only bytes"):
+        elements_per_line(Mode.IDENTITY)
+
+
+def test_binary_bit_positions() -> None:
+    x = np.zeros(513, dtype=np.float32)
+    x[[0, 9, 511, 512]] = -1.0
+    lines = pack_binary(x)
+    assert lines.shape == (2, 64)
+    assert int.from_bytes(lines[0].tobytes(), "little") == 1 | 1 << 9 | 1 << 511
+    assert int.from_bytes(lines[1].tobytes(), "little") == 1
+
+
+def test_binary_rule_is_less_than_zero() -> None:
+    x = np.array([-0.0, 0.0, -1e-45, 1e-45, -3.0], dtype=np.float32)
+    assert pack_binary(x)[0, 0] == 0b10100
+
+
+def test_ternary_bit_positions() -> None:
+    lines = pack_ternary(np.array([1, -1, 0.5, -0.5, 0, 2], dtype=np.float32), 0.5)
+    # Elements from bit 0 up: 10, 11, 00 (not above the threshold), 00, 00, 10.
+    assert int.from_bytes(lines[0].tobytes(), "little") == 0b10_00_00_00_11_10
+
+
+def test_fp32_byte_order() -> None:
+    lines = pack_fp32(np.array([1.0, -2.0], dtype=np.float32))
+    assert lines[0, :8].tobytes() == bytes.fromhex("0000803f000000c0")
+    assert not lines[0, 8:].any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nonfinite_has_no_vote(bad: float) -> None:
+    with pytest.raises(ValueError, match="element 1"):
+        pack_binary([1.0, bad])
+    with pytest.raises(ValueError, match="element 1"):
+        pack_ternary([1.0, bad], 0.5)
+
+
+@given(finite)
+def test_binary_round_trip(values: list[float]) -> None:
+    x = np.array(values, dtype=np.float32)
+    assert (unpack_binary(pack_binary(x), x.size) == np.where(x < 0, -1, 1)).all()
+    assert (unpack_binary(pack_binary(x))[x.size :] == 1).all()
+
+
+@given(finite, st.floats(0, 2.0**100, width=32))
+def test_ternary_round_trip(values: list[float], threshold: float) -> None:
+    x = np.array(values, dtype=np.float32)
+    lines = pack_ternary(x, threshold)
+    want = np.where(np.abs(x) > np.float32(threshold), np.where(x < 0, -1, 1), 0)
+    assert (unpack_ternary(lines, x.size) == want).all()
+    assert 1 not in lines_to_codes(lines)
+
+
+@given(patterns)
+def test_fp32_keeps_every_pattern(bits: list[int]) -> None:
+    x = np.array(bits, dtype=np.uint32)
+    back = unpack_fp32(pack_fp32(x.view(np.float32)), x.size)
+    assert (back.view(np.uint32) == x).all()
+
+
+@given(st.lists(st.integers(0, 3), max_size=600))
+def test_codes_round_trip(codes: list[int]) -> None:
+    assert list(lines_to_codes(codes_to_lines(codes))[: len(codes)]) == codes
+
+
+def test_illegal_code_counts_as_zero() -> None:
+    assert list(unpack_ternary(codes_to_lines([0, 1, 2, 3]), 4)) == [0, 0, 1, -1]
+
+
+def test_bad_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="lines must be"):
+        unpack_binary(np.zeros((2, 63), dtype=np.uint8))
+    with pytest.raises(ValueError, match="ternary code"):
+        codes_to_lines([4])

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The comparison must see every field, and must not see what is undetermined."""
+
+from dataclasses import replace
+
+import pytest
+
+from models.cxl.messages import S2MDRS, S2MNDR, DevLoad, DrsOp, MetaField, NdrOp
+from models.outcome import StepResult
+from models.regions import Access, Kind
+
+ACCESS = Access(Kind.MEMORY, False, 0, memory_line=0)
+NDR = S2MNDR(NdrOp.CMP, 7, 1)
+DRS = S2MDRS(DrsOp.MEM_DATA, 7, 1, data=bytes(range(64)))
+
+
+def test_the_expected_answer_has_no_differences() -> None:
+    for response in (NDR, DRS, None):
+        assert StepResult(ACCESS, response).differences(response) == []
+
+
+def test_devload_is_not_judged() -> None:
+    severe = replace(DRS, devload=DevLoad.SEVERE)
+    assert StepResult(ACCESS, DRS).differences(severe) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"opcode": 1},
+        {"tag": 8},
+        {"ldid": 2},
+        {"meta_field": MetaField.META0_STATE},
+        {"meta_value": 2},
+        {"poison": True},
+        {"data": bytes(64)},
+        {"data": bytes(range(63)) + b"\x00"},
+        {"data": b""},
+    ],
+)
+def test_each_field_of_a_drs(change: dict[str, object]) -> None:
+    actual = replace(DRS, **change)  # type: ignore[arg-type]
+    assert len(StepResult(ACCESS, DRS).differences(actual)) == 1
+
+
+@pytest.mark.parametrize("change", [{"opcode": 1}, {"tag": 8}, {"ldid": 2}, {"meta_value": 2}])
+def test_each_field_of_an_ndr(change: dict[str, int]) -> None:
+    actual = replace(NDR, **change)
+    assert len(StepResult(ACCESS, NDR).differences(actual)) == 1
+
+
+def test_wrong_kind_missing_and_unasked_answers() -> None:
+    assert StepResult(ACCESS, NDR).differences(DRS) == ["answered by S2MDRS, expected S2MNDR"]
+    assert StepResult(ACCESS, NDR).differences(None) == ["not answered"]
+    assert "expected no answer" in StepResult(ACCESS, None).differences(NDR)[0]
+
+
+def test_undetermined_bytes_and_poison_are_not_judged() -> None:
+    partly = StepResult(ACCESS, DRS, known_bytes=0b11, poison_known=False)
+    actual = replace(DRS, poison=True, data=DRS.data[:2] + b"\xee" * 62)
+    assert partly.differences(actual) == []
+    wrong = replace(DRS, data=b"\xee" * 64)
+    assert partly.differences(wrong) == ["2 data bytes, first byte 0: ee, expected 00"]

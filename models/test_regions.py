@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every commit code and every cause of refusal, with the order in which they win."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.cxl.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.formats import Mode
+from models.regions import (
+    Access,
+    Cause,
+    CommitCode,
+    DeviceParams,
+    Kind,
+    RegionConfig,
+    check_commit,
+    decode_access,
+    planes_kept,
+    record_lines,
+    state_lines,
+)
+
+PARAMS = DeviceParams(mem_lines_log2=12)
+MEMORY = 4096
+BASE = RegionConfig(base=MEMORY * 64, state_base=0, lines_log2=2, workers=4, mode=Mode.G_BINARY)
+
+
+def code(config: RegionConfig, *others: RegionConfig) -> CommitCode:
+    return check_commit(PARAMS, config, others)
+
+
+@pytest.mark.parametrize(
+    ("workers", "kept", "record"),
+    [(1, 1, 2), (2, 2, 4), (3, 2, 4), (4, 3, 4), (7, 3, 4), (8, 4, 8), (63, 6, 8), (64, 7, 8)],
+)
+def test_record_size(workers: int, kept: int, record: int) -> None:
+    assert planes_kept(workers, 8) == kept
+    assert record_lines(workers, 8) == record
+
+
+def test_record_size_follows_a_narrow_counter() -> None:
+    assert planes_kept(64, 2) == 2
+    assert record_lines(64, 2) == 4
+    assert record_lines(64, 1) == 2
+
+
+@given(st.integers(1, 64), st.integers(1, 8))
+def test_planes_hold_every_count(workers: int, cnt_w: int) -> None:
+    kept = planes_kept(workers, cnt_w)
+    assert min(workers, 2**cnt_w - 1) < 2**kept
+    assert kept == 1 or min(workers, 2**cnt_w - 1) >= 2 ** (kept - 1)
+    assert record_lines(workers, cnt_w) > kept >= record_lines(workers, cnt_w) // 2
+
+
+def test_state_area_sizes() -> None:
+    assert state_lines(replace(BASE, mode=Mode.IDENTITY), 8) == 256 * 4
+    assert state_lines(replace(BASE, mode=Mode.FP32), 8) == 5 * 4
+    assert state_lines(BASE, 8) == 4 * 4
+    assert state_lines(replace(BASE, mode=Mode.G_TERNARY, workers=64), 8) == 8 * 4
+
+
+def test_codes_have_the_register_values() -> None:
+    assert [c.value for c in CommitCode] == list(range(10))
+    assert [c.value for c in Cause] == list(range(8))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_legal_in_every_mode(mode: Mode) -> None:
+    assert code(replace(BASE, mode=mode)) == CommitCode.OK
+
+
+def line(number: int) -> int:
+    return number * 64
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        ({"workers": 0}, CommitCode.WORKERS),
+        ({"workers": 65}, CommitCode.WORKERS),
+        ({"workers": 64}, CommitCode.OK),
+        ({"threshold": 0}, CommitCode.THRESHOLD),
+        ({"threshold": 255}, CommitCode.OK),
+        ({"lines_log2": 39}, CommitCode.LINES),
+        ({"lines_log2": 38}, CommitCode.BASE_ALIGN),
+        ({"base": line(MEMORY + 1)}, CommitCode.BASE_ALIGN),
+        ({"base": line(MEMORY + 512)}, CommitCode.BASE_ALIGN),
+        ({"base": line(MEMORY + 1024)}, CommitCode.OK),
+        ({"base": (1 << 52) - line(1024)}, CommitCode.OK),
+        ({"base": 0}, CommitCode.WINDOW_MEMORY),
+        ({"base": line(MEMORY - 1024)}, CommitCode.WINDOW_MEMORY),
+        ({"state_base": line(2)}, CommitCode.STATE_ALIGN),
+        ({"state_base": line(4)}, CommitCode.OK),
+        ({"state_base": line(MEMORY - 16)}, CommitCode.OK),
+        ({"state_base": line(MEMORY - 12)}, CommitCode.STATE_MEMORY),
+        ({"state_base": line(MEMORY)}, CommitCode.STATE_MEMORY),
+        ({"state_base": (1 << 52) - 64 * 4}, CommitCode.STATE_MEMORY),
+        ({"mode": Mode.FP32, "state_base": line(1)}, CommitCode.OK),
+        ({"mode": Mode.FP32, "state_base": line(MEMORY - 20)}, CommitCode.OK),
+        ({"mode": Mode.FP32, "state_base": line(MEMORY - 19)}, CommitCode.STATE_MEMORY),
+        ({"mode": Mode.IDENTITY, "state_base": line(MEMORY - 1024)}, CommitCode.OK),
+        ({"mode": Mode.IDENTITY, "state_base": line(MEMORY - 1023)}, CommitCode.STATE_MEMORY),
+    ],
+)
+def test_codes_of_one_region(change: dict[str, int], want: CommitCode) -> None:
+    assert code(replace(BASE, **change)) == want  # type: ignore[arg-type]
+
+
+def test_codes_against_another_region() -> None:
+    other = replace(BASE, base=line(MEMORY + 2048), state_base=line(1024), lines_log2=1)
+    assert code(BASE, other) == CommitCode.OK
+    inside = replace(BASE, base=other.base + line(512), lines_log2=0)
+    assert code(inside, other) == CommitCode.OK
+    assert code(replace(inside, base=other.base), other) == CommitCode.WINDOW_OVERLAP
+    around = replace(BASE, base=line(MEMORY), lines_log2=4)
+    assert code(around, other) == CommitCode.WINDOW_OVERLAP
+    last = other.state_base + line(7)
+    assert code(replace(BASE, mode=Mode.FP32, state_base=last), other) == CommitCode.STATE_OVERLAP
+    after = replace(BASE, mode=Mode.FP32, state_base=last + line(1))
+    assert code(after, other) == CommitCode.OK
+    before = replace(after, state_base=other.state_base - line(20))
+    assert code(before, other) == CommitCode.OK
+    assert code(replace(before, workers=5), other) == CommitCode.STATE_OVERLAP
+
+
+def test_the_lowest_code_wins() -> None:
+    other = BASE
+    bad = replace(BASE, workers=0, threshold=0, lines_log2=39, base=64, state_base=64 * 4095)
+    steps = [
+        ({"workers": 4}, CommitCode.THRESHOLD),
+        ({"threshold": 1}, CommitCode.LINES),
+        ({"lines_log2": 2}, CommitCode.BASE_ALIGN),
+        ({"base": 0}, CommitCode.WINDOW_MEMORY),
+        ({"base": other.base}, CommitCode.WINDOW_OVERLAP),
+        ({"base": other.base + line(1024)}, CommitCode.STATE_ALIGN),
+        ({"state_base": line(4092)}, CommitCode.STATE_MEMORY),
+        ({"state_base": line(0)}, CommitCode.STATE_OVERLAP),
+        ({"state_base": line(16)}, CommitCode.OK),
+    ]
+    assert code(bad, other) == CommitCode.WORKERS
+    for change, want in steps:
+        bad = replace(bad, **change)  # type: ignore[arg-type]
+        assert code(bad, other) == want
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"base": 32},
+        {"state_base": -64},
+        {"base": 1 << 52},
+        {"lines_log2": 64},
+        {"workers": 256},
+        {"threshold": 256},
+        {"ld_mask": 1 << 16},
+        {"mode": 4},
+    ],
+)
+def test_values_beyond_the_registers(change: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"must be|does not fit|not a valid"):
+        replace(BASE, **change)  # type: ignore[arg-type]
+
+
+def test_parameters_are_checked() -> None:
+    for bad in ({"cnt_w": 0}, {"cnt_w": 9}, {"regions": 0}, {"mem_lines_log2": 47}):
+        with pytest.raises(ValueError, match=r"cnt_w is|at least one|mem_lines_log2 is"):
+            DeviceParams(**bad)
+    assert DeviceParams(cnt_w=3).cnt_max == 7
+
+
+# -- decoding -------------------------------------------------------------------------------------
+
+
+def read(addr: int, ldid: int = 0, opcode: int = ReqOp.MEM_RD) -> M2SReq:
+    return M2SReq(opcode, 1, addr, ldid)
+
+
+def write(addr: int, ldid: int = 0, opcode: int = RwdOp.MEM_WR) -> M2SRwD:
+    return M2SRwD(opcode, 1, addr, ldid)
+
+
+def decode(msg: M2SMessage, config: RegionConfig = BASE, illegal: bool = False) -> Access:
+    return decode_access(msg, PARAMS, [None, config], illegal)
+
+
+def test_selectors_per_mode() -> None:
+    kinds = {}
+    for mode in Mode:
+        config = replace(BASE, mode=mode)
+        for selector in range(256):
+            at = config.address(selector, 3)
+            kinds[mode, False, selector] = decode(read(at), config).kind
+            access = decode(write(at), config)
+            kinds[mode, True, selector] = access.kind
+            assert (access.region, access.selector, access.line) == (1, selector, 3)
+
+    def where(mode: Mode, is_write: bool, kind: Kind) -> list[int]:
+        return [s for s in range(256) if kinds[mode, is_write, s] == kind]
+
+    for mode in (Mode.G_BINARY, Mode.G_TERNARY):
+        assert where(mode, False, Kind.RESULT) == [0]
+        assert where(mode, False, Kind.PLANE) == list(range(8, 16))
+        assert where(mode, False, Kind.RAW) == []
+        assert where(mode, True, Kind.CONTRIBUTION) == [0, 1, 2, 3]
+        assert len(where(mode, True, Kind.REFUSED)) == 252
+    assert where(Mode.FP32, False, Kind.RESULT) == [0]
+    assert where(Mode.FP32, False, Kind.PLANE) == []
+    assert where(Mode.FP32, False, Kind.RAW) == [64, 65, 66, 67]
+    assert where(Mode.FP32, True, Kind.CONTRIBUTION) == [0, 1, 2, 3]
+    assert where(Mode.IDENTITY, False, Kind.IDENTITY) == list(range(256))
+    assert where(Mode.IDENTITY, True, Kind.IDENTITY) == list(range(256))
+
+
+def test_identity_backing_line() -> None:
+    config = replace(BASE, mode=Mode.IDENTITY, state_base=line(100))
+    assert decode(read(config.address(5, 2)), config).memory_line == 100 + 5 * 4 + 2
+
+
+def test_each_cause() -> None:
+    bound = replace(BASE, bind=True, ld_mask=0x0F, state_base=line(8))
+    inside = BASE.address(1, 0)
+    beyond = line(MEMORY)  # BASE's window begins here; another address is unmapped
+    assert decode(write(inside, opcode=0)).cause == Cause.UNSUPPORTED
+    assert decode(write(inside), illegal=True).cause == Cause.UNSUPPORTED
+    for opcode in (ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15):
+        assert decode(read(inside, opcode=opcode)).cause == Cause.UNSUPPORTED
+    assert decode(read(beyond + line(1024))).cause == Cause.UNMAPPED
+    assert decode(read((1 << 52) - 64)).cause == Cause.UNMAPPED
+    assert decode(read(line(8)), bound).cause == Cause.STATE_AREA
+    assert decode(write(line(23)), bound).cause == Cause.STATE_AREA
+    assert decode(read(line(24)), bound).kind == Kind.MEMORY
+    assert decode(read(line(7)), bound).kind == Kind.MEMORY
+    assert decode(write(inside, ldid=4), bound).cause == Cause.LD_MASK
+    assert decode(read(bound.address(0, 0), ldid=4), bound).cause == Cause.LD_MASK
+    assert decode(read(inside), bound).cause == Cause.SELECTOR
+    partial = write(inside, ldid=1, opcode=RwdOp.MEM_WR_PTL)
+    assert decode(partial, bound).cause == Cause.PARTIAL
+    assert decode(write(inside, ldid=0), bound).cause == Cause.BIND
+    assert decode(write(inside, ldid=1), bound).kind == Kind.CONTRIBUTION
+
+
+def test_the_lowest_cause_wins() -> None:
+    config = replace(BASE, bind=True, ld_mask=0x0002)
+    bad = config.address(200, 0)
+    good = config.address(0, 0)
+    ptl = RwdOp.MEM_WR_PTL
+    assert decode(write(bad, 0, opcode=7), config).cause == Cause.UNSUPPORTED
+    assert decode(write(bad, 0, opcode=ptl), config).cause == Cause.LD_MASK
+    assert decode(write(bad, 1, opcode=ptl), config).cause == Cause.SELECTOR
+    assert decode(write(good, 1, opcode=ptl), config).cause == Cause.PARTIAL
+    assert decode(write(good, 1), config).cause == Cause.BIND
+
+
+@pytest.mark.parametrize("mode", [Mode.FP32, Mode.IDENTITY])
+def test_partial_writes_where_they_are_honoured(mode: Mode) -> None:
+    config = replace(BASE, mode=mode)
+    access = decode(write(config.address(1, 0), opcode=RwdOp.MEM_WR_PTL), config)
+    assert access.cause == Cause.NONE
+
+
+def test_bind_and_mask_in_identity() -> None:
+    config = replace(BASE, mode=Mode.IDENTITY, bind=True, ld_mask=0x3)
+    assert decode(write(config.address(1, 0), 0), config).cause == Cause.BIND
+    assert decode(write(config.address(1, 0), 1), config).kind == Kind.IDENTITY
+    assert decode(write(config.address(17, 0), 1), config).cause == Cause.BIND
+    assert decode(read(config.address(1, 0), 0), config).kind == Kind.IDENTITY
+    assert decode(read(config.address(1, 0), 2), config).cause == Cause.LD_MASK
+
+
+def test_mask_does_not_cover_ordinary_memory() -> None:
+    assert decode(read(line(100), 9), replace(BASE, ld_mask=0)).kind == Kind.MEMORY
+
+
+def test_opcodes_without_address_check() -> None:
+    for opcode in (ReqOp.MEM_INV, ReqOp.MEM_INV_NT):
+        assert decode(read((1 << 52) - 64, opcode=opcode)).kind == Kind.NO_EFFECT
+    assert decode(read((1 << 52) - 64, opcode=ReqOp.MEM_SPEC_RD)).kind == Kind.DROPPED
+    assert decode(read(BASE.address(0, 0), opcode=ReqOp.MEM_RD_DATA)).kind == Kind.RESULT
+
+
+def test_address_bit_5_is_ignored() -> None:
+    assert decode(read(BASE.address(8, 2) + 32)) == decode(read(BASE.address(8, 2)))
+
+
+def test_addresses_outside_the_window_are_refused() -> None:
+    with pytest.raises(ValueError, match="no such place"):
+        BASE.address(256, 0)
+    with pytest.raises(ValueError, match="no such place"):
+        BASE.address(0, 4)
