@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects the answers of all units into the NDR and DRS queues towards the link, with DevLoad.
+//
+// A place in the queue was reserved when the transaction was admitted, so the queues never fill. The
+// engine cannot be stalled and goes first; the others offer valid/ready. DevLoad follows the queue
+// occupancy against three thresholds (0 = level off); an answer that belongs to a region in FALLBACK
+// is at least MODERATE.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_respond
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS   = 8,
+  parameter int NDR_DEPTH = 64,
+  parameter int DRS_DEPTH = 64
+) (
+  input  wire logic               clk,
+  input  wire logic               rst_n,
+
+  input  wire logic [8:0]         occupancy,
+  input  wire logic [23:0]        devload_threshold,  // {severe, moderate, optimal}
+  input  wire logic [REGIONS-1:0] fallback,
+
+  input  wire logic               engine_ndr_valid,
+  input  wire resp_meta_t         engine_ndr_meta,
+  input  wire logic               plain_ndr_valid,
+  output logic                    plain_ndr_ready,
+  input  wire resp_meta_t         plain_ndr_meta,
+
+  input  wire logic               engine_drs_valid,
+  input  wire resp_meta_t         engine_drs_meta,
+  input  wire logic               engine_drs_poison,
+  input  wire logic [LINE_W-1:0]  engine_drs_data,
+  input  wire logic               plain_drs_valid,
+  output logic                    plain_drs_ready,
+  input  wire resp_meta_t         plain_drs_meta,
+  input  wire logic               plain_drs_poison,
+  input  wire logic [LINE_W-1:0]  plain_drs_data,
+  input  wire logic               gather_drs_valid,
+  output logic                    gather_drs_ready,
+  input  wire resp_meta_t         gather_drs_meta,
+  input  wire logic               gather_drs_poison,
+  input  wire logic [LINE_W-1:0]  gather_drs_data,
+
+  input  wire logic               direct_valid,
+  output logic                    direct_ready,
+  input  wire logic               direct_is_read,
+  input  wire resp_meta_t         direct_meta,
+
+  output logic                    ndr_valid,
+  input  wire logic               ndr_ready,
+  output s2m_ndr_t                ndr,
+  output logic                    drs_valid,
+  input  wire logic               drs_ready,
+  output s2m_drs_t                drs,
+  output logic [7:0]              ndr_waiting,
+  output logic [7:0]              drs_waiting
+);
+  localparam int NDR_W = $bits(s2m_ndr_t);
+  localparam int DRS_W = $bits(s2m_drs_t);
+
+  // ---- DevLoad ----------------------------------------------------------------------------------
+  logic [1:0] load;
+
+  always_comb begin
+    load = DEVLOAD_LIGHT;
+    if (devload_threshold[7:0] != 8'd0 && occupancy >= {1'b0, devload_threshold[7:0]})
+      load = DEVLOAD_OPTIMAL;
+    if (devload_threshold[15:8] != 8'd0 && occupancy >= {1'b0, devload_threshold[15:8]})
+      load = DEVLOAD_MODERATE;
+    if (devload_threshold[23:16] != 8'd0 && occupancy >= {1'b0, devload_threshold[23:16]})
+      load = DEVLOAD_SEVERE;
+  end
+
+  // ---- NDR ----------------------------------------------------------------------------------------
+  resp_meta_t ndr_meta;
+  logic [3:0] ndr_region, drs_region;
+  s2m_ndr_t   ndr_in;
+  logic       ndr_push, ndr_room, ndr_overload, direct_ndr;
+  logic [$clog2(NDR_DEPTH+1)-1:0] ndr_count;
+
+  assign plain_ndr_ready  = !engine_ndr_valid;
+  assign direct_ndr       = direct_valid && !direct_is_read && !engine_ndr_valid
+                            && !plain_ndr_valid;
+  assign ndr_push = engine_ndr_valid || plain_ndr_valid || direct_ndr;
+  assign ndr_meta = engine_ndr_valid ? engine_ndr_meta : plain_ndr_valid ? plain_ndr_meta
+                    : direct_meta;
+  assign ndr_region   = ndr_meta.region;
+  assign ndr_overload = ndr_meta.in_region && fallback[32'(ndr_region) % REGIONS];
+
+  assign ndr_in = {ndr_meta.tag, ndr_meta.ldid,
+                   (ndr_overload && load < DEVLOAD_MODERATE) ? DEVLOAD_MODERATE : load};
+
+  nf_fifo #(.WIDTH(NDR_W), .DEPTH(NDR_DEPTH)) u_ndr (
+    .clk, .rst_n,
+    .in_valid (ndr_push), .in_ready (ndr_room), .in_data (ndr_in),
+    .out_valid (ndr_valid), .out_ready (ndr_ready), .out_data (ndr), .count (ndr_count)
+  );
+
+  // ---- DRS ----------------------------------------------------------------------------------------
+  resp_meta_t drs_meta;
+  s2m_drs_t   drs_in;
+  logic       drs_push, drs_room, drs_overload, direct_drs;
+  logic [$clog2(DRS_DEPTH+1)-1:0] drs_count;
+
+  assign plain_drs_ready  = !engine_drs_valid;
+  assign gather_drs_ready = plain_drs_ready && !plain_drs_valid;
+  assign direct_drs       = direct_valid && direct_is_read && gather_drs_ready && !gather_drs_valid;
+  assign direct_ready     = direct_is_read ? (gather_drs_ready && !gather_drs_valid)
+                            : !(engine_ndr_valid || plain_ndr_valid);
+  assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid || direct_drs;
+  assign drs_region   = drs_meta.region;
+  assign drs_overload = drs_meta.in_region && fallback[32'(drs_region) % REGIONS];
+
+  logic              drs_poison;
+  logic [LINE_W-1:0] drs_data;
+
+  // The last alternative is a refused or unmapped read.
+  assign {drs_meta, drs_poison, drs_data} =
+      engine_drs_valid   ? {engine_drs_meta, engine_drs_poison, engine_drs_data}
+      : plain_drs_valid  ? {plain_drs_meta, plain_drs_poison, plain_drs_data}
+      : gather_drs_valid ? {gather_drs_meta, gather_drs_poison, gather_drs_data}
+                         : {direct_meta, 1'b1, {LINE_W{1'b1}}};
+  assign drs_in = {drs_meta.tag, drs_meta.ldid,
+                   (drs_overload && load < DEVLOAD_MODERATE) ? DEVLOAD_MODERATE : load,
+                   drs_poison, drs_data};
+
+  nf_fifo #(.WIDTH(DRS_W), .DEPTH(DRS_DEPTH)) u_drs (
+    .clk, .rst_n,
+    .in_valid (drs_push), .in_ready (drs_room), .in_data (drs_in),
+    .out_valid (drs_valid), .out_ready (drs_ready), .out_data (drs), .count (drs_count)
+  );
+
+  assign ndr_waiting = 8'(ndr_count);
+  assign drs_waiting = 8'(drs_count);
+
+  `NF_ASSERT(NdrRoom_A, ndr_push |-> ndr_room)
+  `NF_ASSERT(DrsRoom_A, drs_push |-> drs_room)
+  `NF_ASSERT(PlainNdrTaken_A, plain_ndr_valid |-> plain_ndr_ready)
+endmodule
+
+`default_nettype wire

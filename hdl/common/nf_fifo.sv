@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synchronous first-word-fall-through FIFO.
+//
+// Handshake: valid/ready on both sides; a word moves on a rising edge where both are high. `in_ready`
+// does not depend on `in_valid` and `out_valid` does not depend on `out_ready`, so there is no
+// combinational path through the FIFO. `out_data` is stable while `out_valid && !out_ready`.
+// `count` is the number of words held. Any DEPTH >= 1 works, not only powers of two.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_fifo #(
+  parameter int WIDTH = 8,
+  parameter int DEPTH = 2
+) (
+  input  wire logic                         clk,
+  input  wire logic                         rst_n,
+
+  input  wire logic                         in_valid,
+  output logic                              in_ready,
+  input  wire logic [WIDTH-1:0]             in_data,
+
+  output logic                              out_valid,
+  input  wire logic                         out_ready,
+  output logic [WIDTH-1:0]                  out_data,
+
+  output logic [$clog2(DEPTH+1)-1:0]        count
+);
+  localparam int PTR_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;
+  localparam int CNT_W = $clog2(DEPTH + 1);
+  localparam logic [PTR_W-1:0] LAST = PTR_W'(DEPTH - 1);
+
+  if (DEPTH < 1) begin : g_bad_depth
+    initial $fatal(1, "nf_fifo: DEPTH must be at least 1");
+  end
+
+  logic [WIDTH-1:0] mem [DEPTH];
+  logic [PTR_W-1:0] wr_ptr_q, rd_ptr_q;
+  logic [CNT_W-1:0] count_q;
+  logic             push, pop;
+
+  assign in_ready  = (count_q != CNT_W'(DEPTH));
+  assign out_valid = (count_q != '0);
+  assign out_data  = mem[rd_ptr_q];
+  assign count     = count_q;
+  assign push      = in_valid && in_ready;
+  assign pop       = out_valid && out_ready;
+
+  always_ff @(posedge clk) begin
+    if (push) mem[wr_ptr_q] <= in_data;
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      wr_ptr_q <= '0;
+      rd_ptr_q <= '0;
+      count_q  <= '0;
+    end else begin
+      if (push) wr_ptr_q <= (wr_ptr_q == LAST) ? '0 : wr_ptr_q + 1'b1;
+      if (pop)  rd_ptr_q <= (rd_ptr_q == LAST) ? '0 : rd_ptr_q + 1'b1;
+      if (push && !pop)      count_q <= count_q + 1'b1;
+      else if (pop && !push) count_q <= count_q - 1'b1;
+    end
+  end
+
+  `NF_ASSERT_NEVER(CountInRange_A, count_q > CNT_W'(DEPTH))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capacity check of one region: misses among the last `window` contributions.
+//
+// `exceeded` pulses in the clock after the contribution that brings the misses above `threshold`,
+// and again for each further one while they stay above; the sticky flag is in the registers.
+// The history restarts at a commit of the region and when the window register changes.
+
+`default_nettype none
+
+module nf_capacity (
+  input  wire logic       clk,
+  input  wire logic       rst_n,
+  input  wire logic       clear,
+  input  wire logic [8:0] window,     // 1..256; 0 switches the check off
+  input  wire logic [8:0] threshold,
+  input  wire logic       contribution,
+  input  wire logic       miss,
+  output logic            exceeded
+);
+  logic [255:0] history_q;
+  logic [8:0]   misses_q, misses_d, window_q;
+  logic         leaves, check_q;
+
+  assign leaves   = (window != 9'd0) && history_q[window[7:0] - 8'd1];
+  assign misses_d = misses_q + 9'(miss) - 9'(leaves);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      history_q <= '0;
+      misses_q  <= '0;
+      window_q  <= '0;
+      check_q   <= 1'b0;
+    end else begin
+      window_q <= window;
+      check_q  <= 1'b0;
+      if (clear || window != window_q) begin
+        history_q <= '0;
+        misses_q  <= '0;
+      end else if (contribution) begin
+        history_q <= {history_q[254:0], miss};
+        misses_q  <= misses_d;
+        check_q   <= (window != 9'd0);
+      end
+    end
+  end
+
+  assign exceeded = check_q && (misses_q > threshold);
+endmodule
+
+`default_nettype wire

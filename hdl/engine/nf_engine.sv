@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+// The aggregation engine: slot lookup, state update, eviction and fill.
+//
+//   S0  lookup. One action a clock, in this order: an FP32 store that memory has answered, a finished
+//       fill, the head of the waiting queue when its slot is ready, a new operation. A new operation that hits an open slot is executed;
+//       one that hits a slot still filling (or that others wait for) is parked in the waiting queue;
+//       a miss allocates a victim slot, sends its old state out and is parked.
+//   S1  the state RAM is read (synchronous read).
+//   S2  the operation is applied to the state and written back.
+//   S3  the vote or plane is formed from the written state; the answer leaves.
+//
+// S1 to S3 never stall: S0 issues only what has room at every exit. Two operations on one slot in
+// consecutive clocks are served by forwarding S3's state to S2, so hits have an initiation interval
+// of 1, on one line too, and a contribution at `op_*` is visible to the operation behind it and in
+// the RAM 3 clocks later. Operations on one line keep their order; misses do not block hits.
+//
+// Handshake: `op_*` valid/ready. `ndr_*`, `drs_*` cannot be stalled (their place is reserved at
+// admission). `store_*`, `gather_*` are queues with valid/ready.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_engine
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int SLOTS          = 64,
+  parameter int CNT_W          = 8,
+  parameter int MEM_LINES_LOG2 = 20
+) (
+  input  wire logic                                    clk,
+  input  wire logic                                    rst_n,
+
+  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [REGIONS*GEN_W-1:0]                gen,
+  input  wire logic [REGIONS-1:0]                      apply,
+  input  wire logic [REGIONS-1:0]                      untrusted,
+  output logic                                         evict_idle,
+
+  input  wire logic                                    op_valid,
+  output logic                                         op_ready,
+  input  wire engine_op_t                              op,
+
+  output logic                                         ndr_valid,
+  output resp_meta_t                                   ndr_meta,
+  output logic                                         drs_valid,
+  output resp_meta_t                                   drs_meta,
+  output logic                                         drs_poison,
+  output logic [LINE_W-1:0]                            drs_data,
+
+  output logic                                         store_valid,
+  input  wire logic                                    store_ready,
+  output fp_store_t                                    store,
+  input  wire logic                                    stored_valid,  // memory has answered a store
+  input  wire logic                                    stored_err,
+  input  wire fp_stored_t                              stored,
+
+  output logic                                         gather_valid,
+  input  wire logic                                    gather_ready,
+  output gather_op_t                                   gather,
+
+  // Record initialiser: is the record of this line still to be written?
+  output logic [3:0]                                   fill_region,
+  output logic [INDEX_W-1:0]                           fill_index,
+  input  wire logic                                    fill_fresh,
+  output logic [3:0]                                   evict_region,
+  output logic [INDEX_W-1:0]                           evict_index,
+  input  wire logic                                    evict_fresh,
+
+  // State area traffic.
+  output logic                                         wr_valid,
+  input  wire logic                                    wr_ready,
+  output logic [LADDR_W-1:0]                           wr_addr,
+  output logic [7:0]                                   wr_len,
+  output logic [LINE_W-1:0]                            wr_data,
+  output logic                                         wr_last,
+  input  wire logic                                    b_valid,
+  input  wire logic                                    b_err,
+  output logic                                         ar_valid,
+  input  wire logic                                    ar_ready,
+  output logic [LADDR_W-1:0]                           ar_addr,
+  output logic [7:0]                                   ar_len,
+  input  wire logic                                    r_valid,
+  output logic                                         r_ready,
+  input  wire logic [LINE_W-1:0]                       r_data,
+  input  wire logic                                    r_err,
+  input  wire logic                                    r_last,
+
+  output logic                                         evict_failed,
+  output logic [3:0]                                   evict_failed_region,
+
+  // Events, one clock each.
+  output logic                                         slot_hit,
+  output logic                                         slot_miss,
+  output logic                                         lookup_contribution,  // with hit/miss: it is one
+  output logic [3:0]                                   lookup_region,
+  output logic                                         eviction,
+  output logic                                         fill,
+  output logic                                         fill_error,
+  output logic                                         duplicate,
+  output logic [8:0]                                   illegal_code,
+  output logic                                         early_read,
+  output logic                                         poison_received,
+  output logic                                         contribution,
+  output logic                                         line_complete,
+  output logic                                         saturated,
+  output logic [3:0]                                   event_region
+);
+  localparam int DESC_W      = $bits(region_desc_t);
+  localparam int OP_W        = $bits(engine_op_t);
+  localparam int SLOT_W      = $clog2(SLOTS);
+  localparam int PLANES_W    = CNT_W * LINE_W;
+  localparam int BOOK_W      = $bits(book_t);
+  localparam int KEY_W       = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
+  localparam int WAIT_DEPTH  = 16;
+  localparam int FILL_DEPTH  = 16;
+  localparam int EVICT_DEPTH = 4;
+  localparam int EXIT_DEPTH  = 8;  // store and gather queues
+
+  if (CNT_W < 1 || CNT_W > 8) begin : g_bad_cnt_w
+    initial $fatal(1, "nf_engine: CNT_W must be 1..8");
+  end
+
+  // What travels down the pipeline: an operation, a finished fill, a miss that evicts, or an FP32
+  // store that is now in memory: only then is its worker marked seen.
+  localparam logic [1:0] ACT_OP     = 2'd0;
+  localparam logic [1:0] ACT_FILL   = 2'd1;
+  localparam logic [1:0] ACT_MISS   = 2'd2;
+  localparam logic [1:0] ACT_STORED = 2'd3;
+
+  // ---- S0: lookup -------------------------------------------------------------------------------
+  logic              lk_hit, lk_open, lk_writing;
+  logic [SLOT_W-1:0] lk_slot;
+  logic              victim_ok, victim_dirty;
+  logic [SLOT_W-1:0] victim_slot;
+  logic [3:0]        victim_region;
+  logic [INDEX_W-1:0] victim_index;
+  logic              head_slot_ready, head_writing;
+  logic              wait_valid, wait_pop, wait_push, wait_room;
+  engine_op_t        wait_op, s0_op, stored_op;
+  logic [SLOT_W-1:0] wait_slot, wait_push_slot, s0_slot;
+  logic              fill_valid, fill_take;
+  logic [SLOT_W-1:0] fill_slot;
+  book_t             fill_book;
+  logic [PLANES_W-1:0] fill_planes;
+  logic              do_stored, do_fill, do_head, do_exec, do_wait, do_miss, s0_valid;
+  logic              op_reads_fp, head_reads_fp, op_settled, head_settled, op_room, head_room;
+  logic              store_room, gather_room, evict_room, fill_room;
+
+  logic              s1_valid_q, s2_valid_q, s3_valid_q;
+  logic [1:0]        s1_act_q, s2_act_q;
+  engine_op_t        s1_op_q, s2_op_q;
+  logic [SLOT_W-1:0] s1_slot_q, s2_slot_q, s3_slot_q;
+  logic              s1_err_q, s2_err_q, s1_dirty_q, s2_dirty_q;
+  logic [3:0]        s1_old_region_q, s2_old_region_q;
+  logic [INDEX_W-1:0] s1_old_index_q, s2_old_index_q;
+
+  assign op_reads_fp   = (op.kind == OP_FP_SUM) || (op.kind == OP_FP_RAW);
+  assign head_reads_fp = (wait_op.kind == OP_FP_SUM) || (wait_op.kind == OP_FP_RAW);
+  assign op_room   = (op.kind == OP_FP_STORE) ? store_room : op_reads_fp ? gather_room : 1'b1;
+  assign head_room = (wait_op.kind == OP_FP_STORE) ? store_room
+                     : head_reads_fp ? gather_room : 1'b1;
+
+  assign stored_op = {OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0, BE_W'(0),
+                      LINE_W'(0)};
+
+  logic fill_in_pipe;  // a finished fill is taken from its unit in S2 only
+  assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || (s2_valid_q && s2_act_q == ACT_FILL);
+
+  // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
+  // store waits too, because it must know whether it is its worker's first.
+  assign op_settled   = !lk_writing || !(op_reads_fp || (op.kind == OP_FP_STORE && op.be != '1));
+  assign head_settled = !head_writing
+                        || !(head_reads_fp || (wait_op.kind == OP_FP_STORE && wait_op.be != '1));
+
+  logic hit_open, new_turn;
+  assign hit_open = lk_hit && lk_open && op_settled;
+
+  assign do_stored = stored_valid;
+  assign do_fill   = !do_stored && fill_valid && !fill_in_pipe;
+  assign do_head   = !do_stored && !do_fill && wait_valid && head_slot_ready && head_settled
+                     && head_room;
+  assign new_turn  = !do_stored && !do_fill && !do_head && op_valid;
+  assign do_exec   = new_turn && hit_open && op_room;
+  assign do_wait   = new_turn && lk_hit && !hit_open && wait_room;
+  assign do_miss   = new_turn && !lk_hit && victim_ok && wait_room && fill_room && evict_room;
+  assign op_ready  = do_exec || do_wait || do_miss;
+
+  assign s0_valid       = do_stored || do_fill || do_head || do_exec || do_miss;
+  assign s0_op          = do_stored ? stored_op : do_head ? wait_op : op;
+  assign s0_slot        = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
+                          : do_head ? wait_slot : do_miss ? victim_slot : lk_slot;
+  assign wait_push      = do_wait || do_miss;
+  assign wait_push_slot = do_miss ? victim_slot : lk_slot;
+  assign wait_pop       = do_head;
+
+  logic modifies, starts_store;
+  assign starts_store = (do_head || do_exec) && (s0_op.kind == OP_FP_STORE) && !s0_op.poison;
+  assign modifies     = do_stored || (do_fill && fill_book.lost)
+                        || ((do_head || do_exec)
+                            && (s0_op.kind == OP_CONTRIBUTE || s0_op.kind == OP_FP_STORE));
+
+  nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
+    .clk, .rst_n,
+    .lk_region      (op.meta.region),
+    .lk_index       (op.index),
+    .lk_hit, .lk_slot, .lk_open, .lk_writing,
+    .victim_ok, .victim_slot, .victim_dirty, .victim_region, .victim_index,
+    .head_slot      (wait_slot),
+    .head_ready     (head_slot_ready),
+    .head_writing   (head_writing),
+    .alloc          (do_miss),
+    .wait_add       (do_wait),
+    .wait_take      (do_head),
+    .filled         (do_fill),
+    .fill_slot      (fill_slot),
+    .touch          (modifies),
+    .touch_slot     (s0_slot),
+    .write_start    (starts_store),
+    .write_end      (do_stored),
+    .write_end_slot (stored.slot[SLOT_W-1:0]),
+    .invalidate     (apply)
+  );
+
+  nf_fifo #(.WIDTH(SLOT_W + OP_W), .DEPTH(WAIT_DEPTH)) u_waiting (
+    .clk, .rst_n,
+    .in_valid  (wait_push),
+    .in_ready  (wait_room),
+    .in_data   ({wait_push_slot, op}),
+    .out_valid (wait_valid),
+    .out_ready (wait_pop),
+    .out_data  ({wait_slot, wait_op}),
+    /* verilator lint_off PINCONNECTEMPTY */
+    .count     ()
+    /* verilator lint_on PINCONNECTEMPTY */
+  );
+
+  // ---- S1: state RAM read -----------------------------------------------------------------------
+  logic [BOOK_W+PLANES_W-1:0] ram [SLOTS];
+  logic [BOOK_W+PLANES_W-1:0] ram_q;
+  logic                       ram_we;
+  logic [BOOK_W+PLANES_W-1:0] ram_wdata;
+
+  always_ff @(posedge clk) begin
+    if (s1_valid_q) ram_q <= ram[s1_slot_q];
+    if (ram_we) ram[s2_slot_q] <= ram_wdata;
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      s1_valid_q <= 1'b0;
+      s2_valid_q <= 1'b0;
+      s3_valid_q <= 1'b0;
+    end else begin
+      s1_valid_q <= s0_valid;
+      s2_valid_q <= s1_valid_q;
+      s3_valid_q <= s2_valid_q;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (s0_valid) begin
+      s1_act_q        <= do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_miss ? ACT_MISS : ACT_OP;
+      s1_op_q         <= s0_op;
+      s1_slot_q       <= s0_slot;
+      s1_err_q        <= stored_err;
+      s1_dirty_q      <= victim_dirty;
+      s1_old_region_q <= victim_region;
+      s1_old_index_q  <= victim_index;
+    end
+    if (s1_valid_q) begin
+      s2_act_q        <= s1_act_q;
+      s2_op_q         <= s1_op_q;
+      s2_slot_q       <= s1_slot_q;
+      s2_err_q        <= s1_err_q;
+      s2_dirty_q      <= s1_dirty_q;
+      s2_old_region_q <= s1_old_region_q;
+      s2_old_index_q  <= s1_old_index_q;
+    end
+  end
+
+  // ---- S2: update -------------------------------------------------------------------------------
+  region_desc_t        d2;
+  logic                is_op2, ternary2, seen2, take2, poison2, completes2;
+  logic [63:0]         bit2, all2;
+  book_t               book2, book2_d;
+  logic [PLANES_W-1:0] planes2, planes2_added, planes2_d;
+  logic                lost_vote2, low_add2, fp_push2, stored2, writes2, forward;
+  logic [8:0]          illegal2;
+
+  book_t               s3_book_q;
+  logic [PLANES_W-1:0] s3_planes_q;
+  logic                s3_wrote_q;
+
+  assign forward          = s3_valid_q && s3_wrote_q && (s3_slot_q == s2_slot_q);
+  assign {book2, planes2} = forward ? {s3_book_q, s3_planes_q} : ram_q;
+  assign d2       = desc[32'(event_region)*DESC_W +: DESC_W];
+  assign ternary2 = (d2.mode == MODE_G_TERNARY);
+  assign is_op2   = s2_valid_q && (s2_act_q == ACT_OP);
+  assign bit2     = 64'd1 << s2_op_q.worker;
+  assign all2     = worker_mask(d2.workers);
+  assign seen2    = |(book2.bitmap & bit2);
+
+  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+    .en         (low_add2),
+    .ternary    (ternary2),
+    .data       (s2_op_q.data),
+    .planes_in  (planes2),
+    .planes_out (planes2_added),
+    .saturated  (lost_vote2),
+    .illegal    (illegal2)
+  );
+
+  // A duplicate changes nothing; poisoned data is not added but marks the line, and so does an FP32
+  // store that memory refused.
+  assign low_add2   = is_op2 && (s2_op_q.kind == OP_CONTRIBUTE) && !seen2 && !s2_op_q.poison;
+  assign fp_push2   = is_op2 && (s2_op_q.kind == OP_FP_STORE) && !s2_op_q.poison;
+  assign stored2    = s2_valid_q && (s2_act_q == ACT_STORED);
+  assign take2      = low_add2 || (stored2 && !s2_err_q);
+  assign poison2    = is_op2 && s2_op_q.poison
+                      && ((s2_op_q.kind == OP_CONTRIBUTE && !seen2) || s2_op_q.kind == OP_FP_STORE);
+  assign completes2 = take2 && !seen2 && !book2.lost && ((book2.bitmap | bit2) == all2);
+  assign writes2    = take2 || poison2 || stored2 || (s2_valid_q && s2_act_q == ACT_FILL);
+
+  logic is_fill2;
+  assign is_fill2  = (s2_act_q == ACT_FILL);
+  assign planes2_d = is_fill2 ? fill_planes : planes2_added;
+  assign book2_d   = is_fill2 ? fill_book
+                     : {book2.lost, book2.poison || poison2 || (stored2 && s2_err_q),
+                        take2 ? (book2.bitmap | bit2) : book2.bitmap};
+
+  assign ram_we    = writes2;
+  assign ram_wdata = {book2_d, planes2_d};
+  assign fill_take = s2_valid_q && (s2_act_q == ACT_FILL);
+
+  // Early: the answer lacks contributions that are still to come.
+  logic reads2, early2, poison_out2;
+  assign reads2 = is_op2 && (s2_op_q.kind == OP_VOTE || s2_op_q.kind == OP_PLANE
+                             || s2_op_q.kind == OP_FP_SUM || s2_op_q.kind == OP_FP_RAW);
+  assign early2 = (s2_op_q.kind == OP_FP_RAW) ? !seen2 : (book2.bitmap != all2);
+  assign poison_out2 = book2.poison || (d2.strict && early2);
+
+  // FP32 exits.
+  fp_store_t  store2;
+  gather_op_t gather2;
+  logic [LADDR_W-1:0] fp_line2, worker2, index2;
+  logic [LINE_W-1:0]  be_mask2;
+  logic               raw2;
+
+  for (genvar i = 0; i < BE_W; i++) begin : g_be
+    assign be_mask2[i*8 +: 8] = {8{s2_op_q.be[i]}};
+  end
+  assign worker2  = {40'd0, s2_op_q.worker};
+  assign index2   = {8'd0, s2_op_q.index};
+  assign fp_line2 = d2.state_base + (worker2 << d2.lines_log2) + index2;
+
+  // The first store of an epoch writes the whole line: bytes of an older epoch must not show.
+  assign store2  = {s2_op_q.meta, s2_op_q.worker, 8'(s2_slot_q), fp_line2,
+                    seen2 ? s2_op_q.be : {BE_W{1'b1}}, s2_op_q.data & be_mask2};
+  assign raw2    = (s2_op_q.kind == OP_FP_RAW);
+  assign gather2 = {s2_op_q.meta, s2_op_q.index, raw2 ? (book2.bitmap & bit2) : book2.bitmap, raw2,
+                    poison_out2};
+
+  localparam int EXIT_CW = $clog2(EXIT_DEPTH + 1);
+  logic [EXIT_CW-1:0] store_count, gather_count;
+  logic               store_push_ready, gather_push_ready, gather_push2;
+
+  assign gather_push2 = reads2 && (s2_op_q.kind == OP_FP_SUM || s2_op_q.kind == OP_FP_RAW);
+
+  nf_fifo #(.WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)) u_stores (
+    .clk, .rst_n,
+    .in_valid (fp_push2), .in_ready (store_push_ready), .in_data (store2),
+    .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .count (store_count)
+  );
+  nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
+    .clk, .rst_n,
+    .in_valid (gather_push2), .in_ready (gather_push_ready), .in_data (gather2),
+    .out_valid (gather_valid), .out_ready (gather_ready), .out_data (gather), .count (gather_count)
+  );
+
+  // Room for what S0 issues now and for everything in S1 and S2 ahead of it.
+  assign store_room  = (store_count <= EXIT_CW'(EXIT_DEPTH - 3));
+  assign gather_room = (gather_count <= EXIT_CW'(EXIT_DEPTH - 3));
+
+  // ---- misses: eviction and fill ----------------------------------------------------------------
+  localparam int EVICT_CW = $clog2(EVICT_DEPTH + 1);
+  localparam int FILL_CW  = $clog2(FILL_DEPTH + 1);
+  logic                miss2, evict_push2, evicting;
+  logic [EVICT_CW-1:0] evict_count, evict_ahead;
+  logic [FILL_CW-1:0]  fill_count;
+  logic                fill_req_ready;
+
+  assign miss2       = s2_valid_q && (s2_act_q == ACT_MISS);
+  assign evict_push2 = miss2 && s2_dirty_q;
+  assign evict_ahead = evict_count + EVICT_CW'(s1_valid_q && s1_act_q == ACT_MISS && s1_dirty_q)
+                       + EVICT_CW'(evict_push2);
+  assign evict_room  = !victim_dirty || (evict_ahead < EVICT_CW'(EVICT_DEPTH));
+  assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
+
+  nf_evict #(.REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH)) u_evict (
+    .clk, .rst_n, .desc, .gen,
+    .push          (evict_push2),
+    .push_region   (s2_old_region_q),
+    .push_index    (s2_old_index_q),
+    .push_book     (book2),
+    .push_planes   (planes2),
+    .count         (evict_count),
+    .idle          (evict_idle),
+    .match_region  (fill_region),
+    .match_index   (fill_index),
+    .match         (evicting),
+    .head_region   (evict_region),
+    .head_index    (evict_index),
+    .head_fresh    (evict_fresh),
+    .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_last, .b_valid, .b_err,
+    .failed        (evict_failed),
+    .failed_region (evict_failed_region)
+  );
+
+  nf_fill #(.REGIONS(REGIONS), .CNT_W(CNT_W), .SLOT_W(SLOT_W), .DEPTH(FILL_DEPTH)) u_fill (
+    .clk, .rst_n, .desc, .gen, .untrusted,
+    .req_valid    (miss2),
+    .req_ready    (fill_req_ready),
+    .req_slot     (s2_slot_q),
+    .req_region   (s2_op_q.meta.region),
+    .req_index    (s2_op_q.index),
+    .count        (fill_count),
+    .ask_region   (fill_region),
+    .ask_index    (fill_index),
+    .ask_evicting (evicting),
+    .ask_fresh    (fill_fresh),
+    .ar_valid, .ar_ready, .ar_addr, .ar_len, .r_valid, .r_ready, .r_data, .r_err, .r_last,
+    .out_valid    (fill_valid),
+    .out_ready    (fill_take),
+    .out_slot     (fill_slot),
+    .out_book     (fill_book),
+    .out_planes   (fill_planes),
+    .fetched      (fill),
+    .read_error   (fill_error)
+  );
+
+  // ---- S3: answer -------------------------------------------------------------------------------
+  region_desc_t      d3;
+  resp_meta_t        s3_meta_q;
+  logic [3:0]        region3;
+  logic [2:0]        s3_plane_q;
+  logic              s3_vote_q, s3_poison_q, s3_ndr_q, s3_drs_q;
+  logic [LINE_W-1:0] vote3, plane3;
+
+  always_ff @(posedge clk) begin
+    if (s2_valid_q) begin
+      s3_slot_q   <= s2_slot_q;
+      s3_wrote_q  <= writes2;
+      s3_book_q   <= book2_d;
+      s3_planes_q <= planes2_d;
+      s3_meta_q   <= s2_op_q.meta;
+      s3_plane_q  <= s2_op_q.plane;
+      s3_vote_q   <= (s2_op_q.kind == OP_VOTE);
+      s3_poison_q <= poison_out2;
+      s3_ndr_q    <= stored2 || (is_op2 && ((s2_op_q.kind == OP_CONTRIBUTE)
+                                            || (s2_op_q.kind == OP_FP_STORE && s2_op_q.poison)));
+      s3_drs_q    <= is_op2 && (s2_op_q.kind == OP_VOTE || s2_op_q.kind == OP_PLANE);
+    end
+  end
+
+  assign region3 = s3_meta_q.region;
+  assign d3 = desc[32'(region3)*DESC_W +: DESC_W];
+
+  nf_vote #(.CNT_W(CNT_W)) u_vote (
+    .en            (s3_drs_q && s3_vote_q),
+    .ternary       (d3.mode == MODE_G_TERNARY),
+    .planes        (s3_planes_q),
+    .contributions (7'($countones(s3_book_q.bitmap))),
+    .tie_minus     (d3.tie_minus),
+    .threshold     (d3.threshold),
+    .line          (vote3)
+  );
+
+  always_comb begin
+    plane3 = '0;
+    for (int p = 0; p < CNT_W; p++) begin
+      if (s3_plane_q == 3'(p)) plane3 = s3_planes_q[p*LINE_W +: LINE_W];
+    end
+  end
+
+  assign ndr_valid  = s3_valid_q && s3_ndr_q;
+  assign ndr_meta   = s3_meta_q;
+  assign drs_valid  = s3_valid_q && s3_drs_q;
+  assign drs_meta   = s3_meta_q;
+  assign drs_poison = s3_poison_q;
+  assign drs_data   = s3_vote_q ? vote3 : plane3;
+
+  // ---- events -----------------------------------------------------------------------------------
+  assign slot_hit            = do_exec || do_wait;
+  assign slot_miss           = do_miss;
+  assign lookup_contribution = (op.kind == OP_CONTRIBUTE);
+  assign lookup_region       = op.meta.region;
+  assign eviction            = evict_push2;
+  assign duplicate           = is_op2 && (s2_op_q.kind == OP_CONTRIBUTE) && seen2;
+  assign illegal_code        = low_add2 ? illegal2 : 9'd0;
+  assign early_read          = reads2 && early2;
+  assign poison_received     = poison2;
+  assign contribution        = take2;
+  assign line_complete       = completes2;
+  assign saturated           = low_add2 && lost_vote2;
+  assign event_region        = s2_op_q.meta.region;
+
+  `NF_ASSERT(StoreRoom_A, fp_push2 |-> store_push_ready)
+  `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
+  `NF_ASSERT(FillRoom_A, miss2 |-> fill_req_ready)
+  `NF_ASSERT(OneAction_A, $onehot0({do_stored, do_fill, do_head, do_exec, do_wait, do_miss}))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings the state of a missed line into its slot.
+//
+// Requests (never without `req_ready`) are answered in order. The state is
+//   fetched  one INCR read of the record; it counts only if its generation is the region's own,
+//            otherwise the line is empty in this epoch;
+//   empty    when the record is not initialised yet: nothing of this epoch can be there;
+//   lost     after a read error, or when the region's records are untrusted: empty and poisoned.
+// A record that an eviction is still writing back (`evict_match`) is not read before that is done.
+// `out_*` is held until `out_ready`.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_fill
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS = 8,
+  parameter int CNT_W   = 8,
+  parameter int SLOT_W  = 6,
+  parameter int DEPTH   = 16
+) (
+  input  wire logic                                    clk,
+  input  wire logic                                    rst_n,
+  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [REGIONS*GEN_W-1:0]                gen,
+  input  wire logic [REGIONS-1:0]                      untrusted,
+
+  input  wire logic                                    req_valid,
+  output logic                                         req_ready,
+  input  wire logic [SLOT_W-1:0]                       req_slot,
+  input  wire logic [3:0]                              req_region,
+  input  wire logic [INDEX_W-1:0]                      req_index,
+  output logic [$clog2(DEPTH+1)-1:0]                   count,
+
+  // The line asked about, and what the others know of it.
+  output logic [3:0]                                   ask_region,
+  output logic [INDEX_W-1:0]                           ask_index,
+  input  wire logic                                    ask_evicting,
+  input  wire logic                                    ask_fresh,
+
+  output logic                                         ar_valid,
+  input  wire logic                                    ar_ready,
+  output logic [LADDR_W-1:0]                           ar_addr,
+  output logic [7:0]                                   ar_len,
+  input  wire logic                                    r_valid,
+  output logic                                         r_ready,
+  input  wire logic [LINE_W-1:0]                       r_data,
+  input  wire logic                                    r_err,
+  input  wire logic                                    r_last,
+
+  output logic                                         out_valid,
+  input  wire logic                                    out_ready,
+  output logic [SLOT_W-1:0]                            out_slot,
+  output book_t                                        out_book,
+  output logic [CNT_W*LINE_W-1:0]                      out_planes,
+  output logic                                         fetched,     // pulse: a record was read
+  output logic                                         read_error   // pulse
+);
+  localparam int DESC_W  = $bits(region_desc_t);
+  localparam int REQ_W   = SLOT_W + 4 + INDEX_W;
+  localparam int TRACK_W = SLOT_W + 4 + 2;
+
+  localparam logic [1:0] KIND_FETCH = 2'd0;
+  localparam logic [1:0] KIND_EMPTY = 2'd1;
+  localparam logic [1:0] KIND_LOST  = 2'd2;
+
+  // ---- request side ---------------------------------------------------------------------------
+  logic                head_valid, head_take;
+  logic [SLOT_W-1:0]   head_slot;
+  logic [1:0]          head_kind;
+  region_desc_t        d;
+  logic                track_ready;
+
+  nf_fifo #(.WIDTH(REQ_W), .DEPTH(DEPTH)) u_requests (
+    .clk, .rst_n,
+    .in_valid  (req_valid),
+    .in_ready  (req_ready),
+    .in_data   ({req_slot, req_region, req_index}),
+    .out_valid (head_valid),
+    .out_ready (head_take),
+    .out_data  ({head_slot, ask_region, ask_index}),
+    .count     (count)
+  );
+
+  assign d         = desc[32'(ask_region)*DESC_W +: DESC_W];
+  assign head_kind = untrusted[32'(ask_region) % REGIONS] ? KIND_LOST
+                     : ask_fresh ? KIND_EMPTY : KIND_FETCH;
+  assign ar_valid  = head_valid && !ask_evicting && track_ready && (head_kind == KIND_FETCH);
+  assign ar_addr   = LADDR_W'(record_addr(d, ask_index, 4'(CNT_W)));
+  assign ar_len    = is_low_bit(d.mode) ? 8'(planes_of(d.workers, 4'(CNT_W))) : 8'd0;
+  assign head_take = head_valid && !ask_evicting && track_ready
+                     && (head_kind != KIND_FETCH || ar_ready);
+
+  // ---- answer side ----------------------------------------------------------------------------
+  logic                    track_valid, track_pop;
+  logic [SLOT_W-1:0]       track_slot;
+  logic [3:0]              track_region;
+  logic [1:0]              track_kind;
+  logic [3:0]              beat_q;
+  logic                    full_q, bad_q, ours_q, bad, ours, last_beat;
+  logic [SLOT_W-1:0]       slot_q;
+  book_t                   book_q;
+  logic [CNT_W*LINE_W-1:0] planes_q;
+  record_t                 record;
+
+  nf_fifo #(.WIDTH(TRACK_W), .DEPTH(4)) u_track (
+    .clk, .rst_n,
+    .in_valid  (head_take),
+    .in_ready  (track_ready),
+    .in_data   ({head_slot, ask_region, head_kind}),
+    .out_valid (track_valid),
+    .out_ready (track_pop),
+    .out_data  ({track_slot, track_region, track_kind}),
+    /* verilator lint_off PINCONNECTEMPTY */
+    .count     ()
+    /* verilator lint_on PINCONNECTEMPTY */
+  );
+
+  assign record    = r_data;
+  assign r_ready   = track_valid && (track_kind == KIND_FETCH) && (!full_q || out_ready);
+  assign last_beat = r_valid && r_ready && r_last;
+  assign bad       = r_err || (beat_q != '0 && bad_q);
+  assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*GEN_W +: GEN_W]) : ours_q;
+  assign track_pop = track_valid && (!full_q || out_ready)
+                     && ((track_kind != KIND_FETCH) || last_beat);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      beat_q <= '0;
+      full_q <= 1'b0;
+      bad_q  <= 1'b0;
+      ours_q <= 1'b0;
+    end else begin
+      if (r_valid && r_ready) begin
+        beat_q <= r_last ? '0 : beat_q + 1'b1;
+        bad_q  <= bad;
+        ours_q <= ours;
+      end
+      if (track_pop) full_q <= 1'b1;
+      else if (out_ready) full_q <= 1'b0;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (track_pop) slot_q <= track_slot;
+    if (r_valid && r_ready && beat_q == '0) begin
+      book_q   <= ours ? record.book : '0;
+      planes_q <= '0;
+    end
+    for (int p = 0; p < CNT_W; p++) begin
+      if (r_valid && r_ready && beat_q == 4'(p + 1) && ours) planes_q[p*LINE_W +: LINE_W] <= r_data;
+    end
+    if (track_pop && (track_kind != KIND_FETCH || bad)) begin
+      book_q   <= {{2{track_kind != KIND_EMPTY}}, 64'd0};  // lost and poisoned, or empty
+      planes_q <= '0;
+    end
+  end
+
+  assign out_valid  = full_q;
+  assign out_slot   = slot_q;
+  assign out_book   = book_q;
+  assign out_planes = planes_q;
+  assign fetched    = last_beat;
+  assign read_error = last_beat && bad;
+
+  `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
+  `NF_ASSERT(OutStable_A, (out_valid && !out_ready) |=> out_valid && $stable(out_book))
+endmodule
+
+`default_nettype wire

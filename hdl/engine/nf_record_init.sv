@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Overwrites the bookkeeping lines of a newly claimed state area with empty records.
+//
+// `start[r]` (with the commit) queues region r. Until line i has been overwritten *and* the write has
+// been answered, `fresh` is 1 for it: its record must not be read (it holds no state) and must not be
+// written (the initialiser is still to come). `hold` pauses it; `busy_writes` says that writes are
+// under way. A write that fails makes the region `untrusted` until its next commit: what its records
+// hold is unknown, so nothing read from them may be taken for state.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_record_init
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS = 8,
+  parameter int CNT_W   = 8
+) (
+  input  wire logic                                    clk,
+  input  wire logic                                    rst_n,
+
+  input  wire logic                                    hold,
+  input  wire logic [REGIONS-1:0]                      start,
+  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  output logic                                         busy,
+  output logic                                         busy_writes,
+  output logic                                         failed,         // pulse, for region `failed_region`
+  output logic [3:0]                                   failed_region,
+
+  // Two lookups: the fill unit and the eviction unit ask about a line.
+  input  wire logic [3:0]                              a_region,
+  input  wire logic [INDEX_W-1:0]                      a_index,
+  output logic                                         a_fresh,
+  input  wire logic [3:0]                              b_region,
+  input  wire logic [INDEX_W-1:0]                      b_index,
+  output logic                                         b_fresh,
+
+  // Single-line writes of zeros.
+  output logic                                         wr_valid,
+  input  wire logic                                    wr_ready,
+  output logic [LADDR_W-1:0]                           wr_addr,
+  input  wire logic                                    b_valid,
+  input  wire logic                                    b_err
+);
+  localparam int DESC_W = $bits(region_desc_t);
+
+  logic [REGIONS-1:0] pending_q, lowest;
+  logic               active_q;
+  logic [3:0]         region_q, lowest_region;
+  logic [INDEX_W:0]   issued_q, written_q, lines;
+  region_desc_t       d;
+  logic               restart, all_issued, all_written;
+
+  assign d           = desc[32'(region_q)*DESC_W +: DESC_W];
+  assign lines       = (INDEX_W+1)'(1) << d.lines_log2;
+  assign all_issued  = (issued_q == lines);
+  assign all_written = (written_q == lines);
+  assign restart     = active_q && start[32'(region_q) % REGIONS];
+
+  assign wr_valid = active_q && !all_issued && !hold;
+  assign wr_addr  = LADDR_W'(record_addr(d, issued_q[INDEX_W-1:0], 4'(CNT_W)));
+
+  assign lowest = pending_q & (~pending_q + 1'b1);
+  always_comb begin
+    lowest_region = '0;
+    for (int r = 0; r < REGIONS; r++) begin
+      if (lowest[r]) lowest_region = lowest_region | 4'(r);
+    end
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      pending_q <= '0;
+      active_q  <= 1'b0;
+      region_q  <= '0;
+      issued_q  <= '0;
+      written_q <= '0;
+    end else begin
+      // A region in work that is claimed anew starts over (commits happen with no write under way).
+      if (restart) begin
+        active_q  <= 1'b0;
+        pending_q <= pending_q | start;
+      end else if (!active_q) begin
+        pending_q <= (pending_q & ~(hold ? '0 : lowest)) | start;
+        if (|pending_q && !hold) begin
+          active_q  <= 1'b1;
+          region_q  <= lowest_region;
+          issued_q  <= '0;
+          written_q <= '0;
+        end
+      end else begin
+        pending_q <= pending_q | start;
+        if (wr_valid && wr_ready) issued_q <= issued_q + 1'b1;
+        if (b_valid) written_q <= written_q + 1'b1;
+        if (all_written) active_q <= 1'b0;
+      end
+    end
+  end
+
+  assign busy          = active_q || |pending_q;
+  assign busy_writes   = active_q && (issued_q != written_q);
+  assign failed        = b_valid && b_err;
+  assign failed_region = region_q;
+
+  assign a_fresh = pending_q[32'(a_region) % REGIONS]
+                   || (active_q && a_region == region_q && {1'b0, a_index} >= written_q);
+  assign b_fresh = pending_q[32'(b_region) % REGIONS]
+                   || (active_q && b_region == region_q && {1'b0, b_index} >= written_q);
+
+  `NF_ASSERT_NEVER(BWithoutWrite_A, b_valid && !busy_writes)
+  `NF_ASSERT_NEVER(RestartBusy_A, restart && busy_writes)
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ordered FP32 gather: reads the present workers' lines in worker order and adds them.
+//
+// The reads of several requests may be under way at once; they share one AXI ID, so the lines arrive
+// in the order asked. The first line of a sum is taken as it is (a NaN made canonical), each further
+// one is added: 16 lanes, two clocks a line. RAW passes one line byte for byte. Nothing present
+// gives zeros. A read error gives all ones with Poison.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_fp32_gather
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS = 8,
+  parameter int TRACK   = 64  // lines under way
+) (
+  input  wire logic                                    clk,
+  input  wire logic                                    rst_n,
+  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+
+  input  wire logic                                    op_valid,
+  output logic                                         op_ready,
+  input  wire gather_op_t                              op,
+
+  output logic                                         ar_valid,
+  input  wire logic                                    ar_ready,
+  output logic [LADDR_W-1:0]                           ar_addr,
+  input  wire logic                                    r_valid,
+  output logic                                         r_ready,
+  input  wire logic [LINE_W-1:0]                       r_data,
+  input  wire logic                                    r_err,
+
+  output logic                                         drs_valid,
+  input  wire logic                                    drs_ready,
+  output resp_meta_t                                   drs_meta,
+  output logic                                         drs_poison,
+  output logic [LINE_W-1:0]                            drs_data,
+
+  output logic                                         read_error
+);
+  localparam int DESC_W  = $bits(region_desc_t);
+  localparam int META_W  = $bits(resp_meta_t);
+  localparam int TRACK_W = META_W + 5;
+
+  // ---- asking: one AR for each worker present, lowest first ---------------------------------------
+  logic [63:0]  asked_q, todo, lowest;
+  logic [5:0]   worker;
+  logic [LADDR_W-1:0] index;
+  logic         none, last_ask, track_ready, ask;
+  region_desc_t d;
+  logic [3:0]   region;
+
+  assign region   = op.meta.region;
+  assign d        = desc[32'(region)*DESC_W +: DESC_W];
+  assign todo     = op.bitmap & ~asked_q;
+  assign lowest   = todo & (~todo + 64'd1);
+  assign none     = (op.bitmap == '0);
+  assign last_ask = (todo == lowest);
+
+  always_comb begin
+    worker = '0;
+    for (int w = 0; w < 64; w++) begin
+      if (lowest[w]) worker = worker | 6'(w);
+    end
+  end
+
+  assign ar_valid = op_valid && !none && track_ready;
+  assign ar_addr  = d.state_base + (LADDR_W'(worker) << d.lines_log2) + index;
+  assign index    = {8'd0, op.index};
+  assign ask      = op_valid && track_ready && (none || ar_ready);
+  assign op_ready = ask && last_ask;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) asked_q <= '0;
+    else if (ask) asked_q <= last_ask ? '0 : (asked_q | lowest);
+  end
+
+  // ---- lines under way ------------------------------------------------------------------------------
+  logic       t_valid, t_pop, t_none, t_first, t_last, t_raw, t_poison;
+  resp_meta_t t_meta;
+
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_fifo #(.WIDTH(TRACK_W), .DEPTH(TRACK)) u_track (
+    .clk, .rst_n,
+    .in_valid (ask), .in_ready (track_ready),
+    .in_data  ({op.meta, none, asked_q == '0, last_ask, op.raw, op.poison}),
+    .out_valid (t_valid), .out_ready (t_pop),
+    .out_data ({t_meta, t_none, t_first, t_last, t_raw, t_poison}),
+    .count ()
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
+
+  // ---- adding ---------------------------------------------------------------------------------------
+  logic              line_valid, adding_q, add_last_q, add_start, take;
+  logic              full_q, bad_q, poison_q;
+  resp_meta_t        meta_q;
+  logic [LINE_W-1:0] acc_q, sum, first_line, line_in;
+
+  // A line is taken when the adder is free and the last result has left.
+  assign line_valid = t_valid && (t_none || r_valid);
+  assign take       = line_valid && !adding_q && (!full_q || drs_ready);
+  assign t_pop      = take;
+  assign r_ready    = take && !t_none;
+  assign add_start  = take && !t_none && !t_first;
+
+  // The adders see only lines of this unit, not every beat of the shared read channel.
+  assign line_in = r_valid ? r_data : '0;
+
+  for (genvar l = 0; l < 16; l++) begin : g_lane
+    logic [31:0] in;
+    assign in = line_in[l*32 +: 32];
+    assign first_line[l*32 +: 32] = (!t_raw && (in[30:23] == 8'hFF) && (in[22:0] != '0))
+                                    ? 32'h7FC0_0000 : in;
+    nf_fp32_add u_add (
+      .clk,
+      .en  (add_start),
+      .a   (acc_q[l*32 +: 32]),
+      .b   (in),
+      .sum (sum[l*32 +: 32])
+    );
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      adding_q   <= 1'b0;
+      add_last_q <= 1'b0;
+      full_q     <= 1'b0;
+      bad_q      <= 1'b0;
+      poison_q   <= 1'b0;
+    end else begin
+      adding_q <= add_start;
+      if (take) begin
+        add_last_q <= t_last;
+        bad_q      <= (!t_first && bad_q) || (!t_none && r_err);
+        poison_q   <= t_poison;
+      end
+      if ((take && t_last && !add_start) || (adding_q && add_last_q)) full_q <= 1'b1;
+      else if (drs_ready) full_q <= 1'b0;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (take) meta_q <= t_meta;
+    if (adding_q) acc_q <= sum;
+    else if (take && t_none) acc_q <= '0;
+    else if (take && t_first) acc_q <= first_line;
+  end
+
+  assign drs_valid  = full_q;
+  assign drs_meta   = meta_q;
+  assign drs_poison = poison_q || bad_q;
+  assign drs_data   = bad_q ? '1 : acc_q;
+  assign read_error = drs_valid && drs_ready && bad_q;  // once a request
+
+  `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs_data))
+endmodule
+
+`default_nettype wire

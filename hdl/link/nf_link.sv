@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// CXL.mem link front-end, 68-byte flits (link spec): flits at the pins, messages inside.
+//
+// Receive: one flit a clock, no back-pressure; credits protect the queues. `req` and `rwd` are
+// valid/ready streams out of queues as deep as the credits granted; taking a message returns its
+// credit. Transmit: `ndr` and `drs` are valid/ready streams; each waits for its own credits only.
+// `tx_*` is stable until `tx_ready`. Latency in clocks, idle: rx pins to req 2, last data flit to
+// rwd 2, drs or ndr to tx pins 3. `retrain_request` is constant 0 until the link-level retry is
+// there.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_link
+  import nf_pkg::*, nf_link_pkg::*;
+#(
+  parameter int REQ_CREDITS = 64,
+  parameter int RWD_CREDITS = 32,
+  parameter int RETRY_DEPTH = 64
+) (
+  input  wire logic          clk,
+  input  wire logic          rst_n,
+
+  input  wire logic          rx_valid,
+  input  wire logic [15:0]   rx_protocol_id,
+  input  wire logic [527:0]  rx_flit,
+
+  output logic               tx_valid,
+  output logic [15:0]        tx_protocol_id,
+  output logic [527:0]       tx_flit,
+  input  wire logic          tx_ready,
+
+  input  wire logic          phy_up,
+  output logic               retrain_request,
+
+  output logic               req_valid,
+  input  wire logic          req_ready,
+  output m2s_req_t           req,
+
+  output logic               rwd_valid,
+  input  wire logic          rwd_ready,
+  output m2s_rwd_t           rwd,
+
+  input  wire logic          ndr_valid,
+  output logic               ndr_ready,
+  input  wire s2m_ndr_t      ndr,
+
+  input  wire logic          drs_valid,
+  output logic               drs_ready,
+  input  wire s2m_drs_t      drs,
+
+  output logic               link_up,
+  output link_events_t       events
+);
+  localparam int REQ_CNT_W = $clog2(REQ_CREDITS + 1);
+  localparam int RWD_CNT_W = $clog2(RWD_CREDITS + 1);
+
+  // ---- receive: frame, judge, unpack -----------------------------------------------------------
+  logic                 flit_valid;
+  logic [PAYLOAD_W-1:0] flit;
+  logic                 rx_event, crc_error, pid_correctable, pid_uncorrectable, pid_unexpected;
+
+  nf_link_rx_frame u_rx_frame (
+    .clk, .rst_n, .phy_up, .rx_valid, .rx_protocol_id, .rx_flit, .flit_valid, .flit,
+    .rx_event, .crc_error, .pid_correctable, .pid_uncorrectable, .pid_unexpected
+  );
+
+  logic       any_clean, init_received, good_retryable, take_protocol, take_adf, take_credits;
+  logic       control_error;
+  logic [3:0] owed;
+
+  nf_link_rx_ctrl u_rx_ctrl (
+    .clk, .rst_n, .flit_valid, .flit, .adf_due(owed > 4'd3), .any_clean, .init_received,
+    .good_retryable, .take_protocol, .take_adf, .take_credits, .protocol_error(control_error)
+  );
+
+  logic [1:0]  req_found, req_accept, rwd_accept;
+  m2s_req_t    req0, req1;
+  logic        hdr_valid, hdr_illegal, rwd_overrun, req_overrun;
+  logic [70:0] hdr;
+  logic [3:0]  hdr_slots;
+  logic [3:1]  is_data, after_hdr;
+  logic        slot_error, stray_data, cache_message;
+
+  nf_link_rx_slots u_rx_slots (
+    .take(take_protocol), .formats(flit[16:5]), .hdr_be(flit[3]), .hdr_sz(flit[4]),
+    .flit(flit[PAYLOAD_W-1:32]), .owed, .req_valid(req_found), .req0, .req1, .hdr_valid, .hdr,
+    .hdr_slots, .hdr_illegal, .is_data, .after_hdr, .protocol_error(slot_error), .cache_message
+  );
+
+  logic       rwd_push, rwd_room;
+  logic [1:0] rwd_busy;
+  m2s_rwd_t   rwd_in;
+
+  nf_link_rx_data u_rx_data (
+    .clk, .rst_n, .take_protocol, .take_adf, .flit, .hdr_valid, .hdr, .hdr_slots, .hdr_illegal,
+    .hdr_drop(rwd_accept == 2'd0), .is_data, .after_hdr, .owed, .busy(rwd_busy), .stray_data,
+    .out_valid(rwd_push), .out(rwd_in)
+  );
+
+  // ---- receive queues; a message taken out returns its credit ----------------------------------
+  logic [REQ_CNT_W-1:0] req_count;
+  logic [RWD_CNT_W-1:0] rwd_count;
+
+  nf_link_req_queue #(.DEPTH(REQ_CREDITS)) u_req_queue (
+    .clk, .rst_n, .in_valid({req_accept[1], |req_accept}), .in0(req0), .in1(req1),
+    .out_valid(req_valid), .out_ready(req_ready), .out(req), .count(req_count)
+  );
+
+  nf_fifo #(.WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)) u_rwd_queue (
+    .clk, .rst_n, .in_valid(rwd_push), .in_ready(rwd_room), .in_data(rwd_in),
+    .out_valid(rwd_valid), .out_ready(rwd_ready), .out_data(rwd), .count(rwd_count)
+  );
+
+  // ---- credits and acknowledgements ------------------------------------------------------------
+  logic       header_sent, llcrd_sent, grant, req_pending, rwd_pending;
+  logic [2:0] req_code, rwd_code;
+  logic [3:0] req_crd, data_crd;
+
+  assign grant    = header_sent || llcrd_sent;
+  assign req_crd  = credit_nibble(req_code);
+  assign data_crd = credit_nibble(rwd_code);
+
+  nf_link_credit_return #(.CREDITS(REQ_CREDITS)) u_req_credits (
+    .clk, .rst_n, .arrive({req_found[1], req_found[0] && !req_found[1]}), .accept(req_accept),
+    .overrun(req_overrun), .release_one(req_valid && req_ready), .pending(req_pending),
+    .code(req_code), .grant, .held(req_count)
+  );
+
+  nf_link_credit_return #(.CREDITS(RWD_CREDITS)) u_rwd_credits (
+    .clk, .rst_n, .arrive({1'b0, hdr_valid}), .accept(rwd_accept), .overrun(rwd_overrun),
+    .release_one(rwd_valid && rwd_ready), .pending(rwd_pending), .code(rwd_code), .grant,
+    .held(rwd_count + RWD_CNT_W'(rwd_busy))
+  );
+
+  logic                 ack8, force_llcrd;
+  logic [NUM_ACK_W-1:0] full_ack;
+
+  nf_link_ack u_ack (
+    .clk, .rst_n, .link_up, .good_retryable, .credits_pending(req_pending || rwd_pending),
+    .header_sent, .llcrd_sent, .ack8, .full_ack, .force_llcrd
+  );
+
+  logic [PEER_CREDIT_W-1:0] drs_credits, ndr_credits;
+  logic [1:0]               ndr_pop;
+  logic                     drs_pop;
+
+  nf_link_credit_pool u_drs_pool (
+    .clk, .rst_n, .add(take_credits), .nibble(flit[31:28]), .spend({1'b0, drs_pop}),
+    .count(drs_credits)
+  );
+
+  nf_link_credit_pool u_ndr_pool (
+    .clk, .rst_n, .add(take_credits), .nibble(flit[23:20]), .spend(ndr_pop),
+    .count(ndr_credits)
+  );
+
+  // ---- transmit --------------------------------------------------------------------------------
+  logic [2:0] ndr_count;
+  s2m_ndr_t   ndr0, ndr1;
+  logic       drs_there;
+  logic [1:0] drs_count;
+  s2m_drs_t   drs0;
+
+  nf_link_ndr_queue u_ndr_queue (
+    .clk, .rst_n, .in_valid(ndr_valid), .in_ready(ndr_ready), .in_data(ndr),
+    .count(ndr_count), .head0(ndr0), .head1(ndr1), .pop(ndr_pop)
+  );
+
+  nf_fifo #(.WIDTH($bits(s2m_drs_t)), .DEPTH(2)) u_drs_queue (
+    .clk, .rst_n, .in_valid(drs_valid), .in_ready(drs_ready), .in_data(drs),
+    .out_valid(drs_there), .out_ready(drs_pop), .out_data(drs0),
+    .count(drs_count)
+  );
+
+  logic                 pack_valid, pack_ready, pack_header, pack_run;
+  logic [PAYLOAD_W-1:0] pack_flit;
+
+  nf_link_tx_pack u_tx_pack (
+    .clk, .rst_n, .enable(link_up), .ndr_count, .ndr0, .ndr1, .ndr_pop,
+    .drs_valid(drs_there), .drs_ready(drs_pop), .drs(drs0), .ndr_credits, .drs_credits,
+    .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
+    .flit_ready(pack_ready), .flit(pack_flit), .header(pack_header), .run(pack_run)
+  );
+
+  logic idle_request, param_valid, param_ready, new_valid, new_ready, new_run;
+  logic [PAYLOAD_W-1:0] new_flit;
+
+  nf_link_init u_init (
+    .clk, .rst_n, .phy_up, .any_clean, .init_received, .idle_request, .param_valid, .param_ready,
+    .link_up
+  );
+
+  nf_link_tx_arb #(.RETRY_DEPTH(RETRY_DEPTH)) u_tx_arb (
+    .param_valid, .param_ready, .pack_valid, .pack_ready, .pack_flit, .pack_header, .pack_run,
+    .force_llcrd, .full_ack, .req_crd, .data_crd, .header_sent, .llcrd_sent,
+    .new_valid, .new_ready, .new_flit, .new_run
+  );
+
+  nf_link_tx u_tx (
+    .clk, .rst_n, .idle_request, .new_valid, .new_ready, .new_flit, .new_run,
+    .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready
+  );
+
+  assign retrain_request = 1'b0;
+
+  // Fields of link_events_t in order.
+  assign events = {crc_error, pid_correctable, pid_uncorrectable, pid_unexpected, stray_data,
+                   cache_message, control_error || slot_error || req_overrun || rwd_overrun,
+                   rx_event, tx_valid && tx_ready};
+
+  `NF_ASSERT(DrsQueue_A, drs_there == (drs_count != 2'd0))
+  `NF_ASSERT_NEVER(RwdOverflow_A, rwd_push && !rwd_room)
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants and field layouts of the CXL.mem link layer, 68-byte flits (link spec §1-§9).
+//
+// Everything the link spec marks [M] (from memory, to be checked against the official document) is
+// in the block "unconfirmed" below and nowhere else in the RTL.
+
+`default_nettype none
+
+package nf_link_pkg;
+
+  // ---- unconfirmed [M]: change here only -------------------------------------------------------
+  localparam int FLUSH_RETIMER = 32;  // clocks until pending acks or credits force an LLCRD (§9)
+
+  // Byte enables travel in the low half of their slot, BE[i] = bit i (§4).
+  localparam int BE_SLOT_LSB = 0;
+
+  // ---- frame (§1) ------------------------------------------------------------------------------
+  localparam int PAYLOAD_W = 512;
+  localparam int CRC_W     = 16;
+  localparam int FLIT_W    = PAYLOAD_W + CRC_W;
+  localparam int SLOT_W    = 128;
+
+  localparam logic [7:0] PID_CACHEMEM     = 8'h55;
+  localparam logic [7:0] PID_CACHEMEM_EDS = 8'h87;
+  localparam logic [7:0] PID_NULL         = 8'h99;
+  localparam logic [7:0] PID_NULL_EDS     = 8'h4B;
+  localparam logic [7:0] PID_IO           = 8'hFF;
+  localparam logic [7:0] PID_IO_EDS       = 8'hD2;
+  localparam logic [7:0] PID_ALMP         = 8'hCC;
+  localparam logic [7:0] PID_ALMP_EDS     = 8'h1E;
+
+  // ---- CRC (§2): x^16 + the terms below --------------------------------------------------------
+  localparam logic [15:0] CRC_POLY = 16'hF053;
+
+  // Payload bits that CRC bit `row` is the parity of.
+  function automatic logic [PAYLOAD_W-1:0] crc_row(input logic [3:0] row);
+    logic [15:0] column;
+    column = CRC_POLY;
+    for (int i = 0; i < PAYLOAD_W; i++) begin
+      crc_row[i] = column[row];
+      column = {column[14:0], 1'b0} ^ (column[15] ? CRC_POLY : 16'h0000);
+    end
+  endfunction
+
+  // ---- slot formats (§4) -----------------------------------------------------------------------
+  localparam logic [2:0] M2S_H_RWD   = 3'd4;
+  localparam logic [2:0] M2S_H_REQ   = 3'd5;
+  localparam logic [2:0] M2S_G_DATA  = 3'd0;
+  localparam logic [2:0] M2S_G_REQ   = 3'd4;
+  localparam logic [2:0] M2S_G_RWD   = 3'd5;
+  localparam int         CACHE_PART_LSB = 88;  // CXL.cache part beside the Req or RwD of G4, G5
+  localparam logic [2:0] S2M_H_DRS_NDR = 3'd3;
+  localparam logic [2:0] S2M_H_2NDR    = 3'd4;
+  localparam logic [2:0] S2M_G_DATA    = 3'd0;
+  localparam logic [2:0] S2M_G_2NDR    = 3'd5;
+
+  // ---- control flits (§7) ----------------------------------------------------------------------
+  localparam logic [3:0] LLCTRL_LLCRD = 4'h0;
+  localparam logic [3:0] LLCTRL_RETRY = 4'h1;
+  localparam logic [3:0] LLCTRL_INIT  = 4'hC;
+  localparam logic [3:0] SUB_LLCRD_ACK   = 4'd1;
+  localparam logic [3:0] SUB_RETRY_IDLE  = 4'd0;
+  localparam logic [3:0] SUB_RETRY_REQ   = 4'd1;
+  localparam logic [3:0] SUB_RETRY_ACK   = 4'd2;
+  localparam logic [3:0] SUB_RETRY_FRAME = 4'd3;
+  localparam logic [3:0] SUB_INIT_PARAM  = 4'd8;
+  localparam logic [3:0] INIT_VERSION    = 4'd2;
+
+  // Bits that may be nonzero in each control flit, of {payload[63:0], header[63:0]}.
+  localparam logic [63:0] CTL_HDR_ANY    = 64'h0000_00FF_0000_0001;  // Type, LLCTRL, SubType
+  localparam logic [63:0] CTL_HDR_LLCRD  = 64'h0000_00FF_FFF0_0005;  // and Ak, the credit nibbles
+  localparam logic [63:0] CTL_PAY_LLCRD  = 64'h0000_0000_0000_00F7;
+  localparam logic [63:0] CTL_PAY_REQ    = 64'h0000_0000_03FF_00FF;
+  localparam logic [63:0] CTL_PAY_ACK    = 64'h0000_0000_FFFF_FFFB;
+  localparam logic [63:0] CTL_PAY_INIT   = 64'h0000_0000_FF00_000F;
+
+  // ---- link parameters (§9) --------------------------------------------------------------------
+  localparam int ACK_FORCE_THRESHOLD = 16;
+  localparam int NUM_ACK_W           = 8;   // NumAck must hold 255
+  localparam int PEER_CREDIT_W       = 10;  // counters of credits that the host granted
+
+  // Number of credits that a credit code stands for: 0,1,2,4,..,64.
+  function automatic logic [6:0] credit_count(input logic [2:0] code);
+    credit_count = (code == 3'd0) ? 7'd0 : (7'd1 << (code - 3'd1));
+  endfunction
+
+  // Largest credit code that `count` credits cover.
+  function automatic logic [2:0] credit_code(input logic [8:0] count);
+    casez (count)
+      9'b1????????, 9'b01???????, 9'b001??????: credit_code = 3'd7;
+      9'b0001?????:                             credit_code = 3'd6;
+      9'b00001????:                             credit_code = 3'd5;
+      9'b000001???:                             credit_code = 3'd4;
+      9'b0000001??:                             credit_code = 3'd3;
+      9'b00000001?:                             credit_code = 3'd2;
+      9'b000000001:                             credit_code = 3'd1;
+      default:                                  credit_code = 3'd0;
+    endcase
+  endfunction
+
+  // Credit nibble of a header: CXL.mem flag and code, all zero for no credit.
+  function automatic logic [3:0] credit_nibble(input logic [2:0] code);
+    credit_nibble = {code != 3'd0, code};
+  endfunction
+
+  // Slot 0 of a control flit.
+  function automatic logic [SLOT_W-1:0] control_slot(
+    input logic [3:0] llctrl, input logic [3:0] subtype, input logic ak,
+    input logic [3:0] req_crd, input logic [3:0] data_crd, input logic [63:0] payload
+  );
+    control_slot = {payload, 24'd0, subtype, llctrl, data_crd, req_crd, 4'd0, 12'd0, 3'd0, 2'd0, ak,
+                    1'b0, 1'b1};
+  endfunction
+
+  // Messages (§5). Opcode Cmp / MemData, MetaField No-Op, MetaValue 0; an absent message is zero.
+  function automatic logic [29:0] ndr_bits(
+    input logic valid, input logic [15:0] tag, input logic [3:0] ldid, input logic [1:0] devload
+  );
+    ndr_bits = valid ? {devload, ldid, tag, 2'b00, 2'b11, 3'd0, 1'b1} : 30'd0;
+  endfunction
+
+  function automatic logic [39:0] drs_bits(
+    input logic valid, input logic [15:0] tag, input logic [3:0] ldid, input logic [1:0] devload,
+    input logic poison
+  );
+    drs_bits = valid ? {9'd0, devload, ldid, poison, tag, 2'b00, 2'b11, 3'd0, 1'b1} : 40'd0;
+  endfunction
+
+endpackage
+
+`default_nettype wire

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slot decoder of a received protocol flit (link spec §4-§6). Combinational.
+//
+// `take` marks a protocol flit. Up to two requests and one data header are handed out, each slot
+// read as its format says. `is_data` marks the G0 slots and `after_hdr` the slots behind the data
+// header: whose data they hold is the assembler's business. `owed` (0..3) data slots of the
+// previous message should come first. Errors are strobes, at most one of each kind a flit.
+
+`default_nettype none
+
+module nf_link_rx_slots
+  import nf_pkg::*, nf_link_pkg::*;
+(
+  input  wire logic                 take,
+  input  wire logic [11:0]          formats,     // flit[16:5]: three bits a slot
+  input  wire logic                 hdr_be,      // flit[3]
+  input  wire logic                 hdr_sz,      // flit[4]
+  input  wire logic [PAYLOAD_W-1:32] flit,
+  input  wire logic [3:0]           owed,
+
+  output logic [1:0]                req_valid,   // 00, 01 or 11
+  output m2s_req_t                  req0,
+  output m2s_req_t                  req1,
+
+  output logic                      hdr_valid,
+  output logic [70:0]               hdr,         // {opcode, tag, ldid, line address, poison}
+  output logic [3:0]                hdr_slots,   // data slots that the header announces
+  output logic                      hdr_illegal, // Sz/BE does not fit the opcode
+  output logic [3:1]                is_data,
+  output logic [3:1]                after_hdr,
+
+  output logic                      protocol_error,
+  output logic                      cache_message
+);
+  logic [3:0] is_req, is_rwd, is_cache, is_reserved;
+  logic [3:1] must;  // slots that rollover claims
+
+  // ---- slot 0: header formats, fields start at bit 32 ------------------------------------------
+  // Formats 0-3 are CXL.cache: any bit set is a cache message, as an unused part is all zero.
+  logic [2:0] fmt0;
+
+  assign fmt0           = formats[2:0];
+  assign is_req[0]      = take && (fmt0 == M2S_H_REQ) && flit[32];
+  assign is_rwd[0]      = take && (fmt0 == M2S_H_RWD) && flit[32];
+  assign is_reserved[0] = take && (fmt0 >= 3'd6);
+  assign is_cache[0]    = take && (fmt0 <= 3'd3) && |flit[127:32];
+
+  // ---- slots 1-3: generic formats --------------------------------------------------------------
+  for (genvar s = 1; s < 4; s++) begin : g_slot
+    logic [2:0] fmt;
+    logic       mem;
+
+    assign fmt  = formats[3*s +: 3];
+    assign mem  = (fmt == M2S_G_REQ) || (fmt == M2S_G_RWD);
+
+    assign must[s]        = take && (owed >= 4'(s));
+    assign is_data[s]     = take && (fmt == M2S_G_DATA);
+    assign is_req[s]      = take && (fmt == M2S_G_REQ) && flit[128*s];
+    assign is_rwd[s]      = take && (fmt == M2S_G_RWD) && flit[128*s];
+    assign is_reserved[s] = take && (fmt >= 3'd6);
+    assign is_cache[s]    = take && ((mem && flit[128*s + CACHE_PART_LSB]) ||
+                                     ((fmt >= 3'd1) && (fmt <= 3'd3) && |flit[128*s +: 128]));
+  end
+
+  // ---- messages that each slot would hold, fields in the order of m2s_req_t and m2s_rwd_t ------
+  logic [69:0] as_req [4];
+  logic [70:0] as_rwd [4];
+
+  for (genvar s = 0; s < 4; s++) begin : g_message
+    localparam int B = (s == 0) ? 32 : 128 * s;
+    assign as_req[s] = {flit[B+1 +: 4], flit[B+12 +: 16], flit[B+77 +: 4], flit[B+29 +: 46]};
+    assign as_rwd[s] = {flit[B+1 +: 4], flit[B+12 +: 16], flit[B+77 +: 4], flit[B+28 +: 46],
+                        flit[B+74]};
+  end
+
+  // ---- requests: the first two in slot order ---------------------------------------------------
+  logic [3:0] req_first, req_rest, req_second, rwd_first;
+
+  assign req_first  = is_req & (~is_req + 4'd1);
+  assign req_rest   = is_req & ~req_first;
+  assign req_second = req_rest & (~req_rest + 4'd1);
+  assign req_valid  = {|req_second, |req_first};
+  assign req0 = req_first[0]  ? as_req[0] : req_first[1]  ? as_req[1] :
+                req_first[2]  ? as_req[2] : as_req[3];
+  assign req1 = req_second[1] ? as_req[1] : req_second[2] ? as_req[2] : as_req[3];
+
+  // ---- data header; it always announces four chunks --------------------------------------------
+  logic [3:0] hdr_opcode;
+
+  assign rwd_first  = is_rwd & (~is_rwd + 4'd1);
+  assign hdr_valid  = |is_rwd;
+  assign hdr        = rwd_first[0] ? as_rwd[0] : rwd_first[1] ? as_rwd[1] :
+                      rwd_first[2] ? as_rwd[2] : as_rwd[3];
+  assign hdr_opcode = hdr[70:67];
+  assign hdr_slots  = hdr_be ? 4'd5 : 4'd4;
+  assign hdr_illegal = !hdr_sz || ((hdr_opcode == RWD_MEM_WR_PTL) && !hdr_be) ||
+                       ((hdr_opcode == RWD_MEM_WR) && hdr_be);
+
+  assign after_hdr = {|rwd_first[2:0], |rwd_first[1:0], rwd_first[0]};
+
+  // ---- what is wrong ---------------------------------------------------------------------------
+  assign cache_message  = |is_cache;
+  assign protocol_error = (|(must & ~is_data)) || (|is_reserved) || (is_rwd != rwd_first) ||
+                          (req_rest != req_second) || (hdr_valid && hdr_illegal);
+endmodule
+
+`default_nettype wire

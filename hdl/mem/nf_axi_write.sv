@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Write side of the AXI4 manager: CLIENTS write clients share AW, W and B.
+//
+// A client offers beats with valid/ready: address and length with every beat of a burst, `last` on
+// its final one. A burst is never interrupted; between bursts the clients take turns. A client's
+// number is its AXI ID, so its answers come back in its own order: `b_valid` pulses for it (a client
+// must always be able to take its answer, or hold `b_stall`).
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_axi_write
+  import nf_pkg::*;
+#(
+  parameter int CLIENTS = 4,
+  parameter int ADDR_W  = 26
+) (
+  input  wire logic                       clk,
+  input  wire logic                       rst_n,
+
+  input  wire logic [CLIENTS-1:0]         c_valid,
+  output logic [CLIENTS-1:0]              c_ready,
+  input  wire logic [CLIENTS*LADDR_W-1:0] c_addr,
+  input  wire logic [CLIENTS*8-1:0]       c_len,
+  input  wire logic [CLIENTS*LINE_W-1:0]  c_data,
+  input  wire logic [CLIENTS*BE_W-1:0]    c_strb,
+  input  wire logic [CLIENTS-1:0]         c_poison,
+  input  wire logic [CLIENTS-1:0]         c_last,
+  output logic [CLIENTS-1:0]              b_valid,
+  output logic                            b_err,
+  input  wire logic [CLIENTS-1:0]         b_stall,
+
+  output logic [2:0]                      m_axi_awid,
+  output logic [ADDR_W-1:0]               m_axi_awaddr,
+  output logic [7:0]                      m_axi_awlen,
+  output logic [2:0]                      m_axi_awsize,
+  output logic [1:0]                      m_axi_awburst,
+  output logic                            m_axi_awvalid,
+  input  wire logic                       m_axi_awready,
+  output logic [LINE_W-1:0]               m_axi_wdata,
+  output logic [BE_W-1:0]                 m_axi_wstrb,
+  output logic                            m_axi_wlast,
+  output logic [0:0]                      m_axi_wuser,
+  output logic                            m_axi_wvalid,
+  input  wire logic                       m_axi_wready,
+  input  wire logic [2:0]                 m_axi_bid,
+  input  wire logic [1:0]                 m_axi_bresp,
+  input  wire logic                       m_axi_bvalid,
+  output logic                            m_axi_bready
+);
+  localparam int AW_W = 3 + ADDR_W + 8;
+  localparam int CLIENT_W = (CLIENTS > 1) ? $clog2(CLIENTS) : 1;
+  localparam int W_W  = LINE_W + BE_W + 2;
+
+  if (CLIENTS < 1 || CLIENTS > 8) begin : g_bad_clients
+    initial $fatal(1, "nf_axi_write: CLIENTS must be 1..8");
+  end
+
+  logic [2:0]         last_q, owner_q, turn, grant;
+  logic               locked_q, first, aw_ready, w_ready, any, take;
+  logic [LADDR_W-1:0] addr;
+  logic [7:0]         len;
+  logic [LINE_W-1:0]  data;
+  logic [BE_W-1:0]    strb;
+  logic               poison, last;
+
+  // Round robin: the first requester after the one served last.
+  always_comb begin
+    turn = last_q;
+    for (int i = CLIENTS; i >= 1; i--) begin
+      if (c_valid[(32'(last_q) + i) % CLIENTS]) turn = 3'((32'(last_q) + i) % CLIENTS);
+    end
+  end
+
+  assign grant = locked_q ? owner_q : turn;
+  assign any   = c_valid[CLIENT_W'(grant)];
+  assign first = !locked_q;
+  assign take  = any && w_ready && (!first || aw_ready);
+
+  assign addr   = c_addr[32'(grant)*LADDR_W +: LADDR_W];
+  assign len    = c_len[32'(grant)*8 +: 8];
+  assign data   = c_data[32'(grant)*LINE_W +: LINE_W];
+  assign strb   = c_strb[32'(grant)*BE_W +: BE_W];
+  assign poison = c_poison[CLIENT_W'(grant)];
+  assign last   = c_last[CLIENT_W'(grant)];
+
+  for (genvar c = 0; c < CLIENTS; c++) begin : g_client
+    assign c_ready[c] = take && (grant == 3'(c));
+    assign b_valid[c] = m_axi_bvalid && m_axi_bready && (m_axi_bid == 3'(c));
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      last_q   <= '0;
+      owner_q  <= '0;
+      locked_q <= 1'b0;
+    end else if (take) begin
+      owner_q  <= grant;
+      locked_q <= !last;
+      if (last) last_q <= grant;
+    end
+  end
+
+  nf_fifo #(.WIDTH(AW_W), .DEPTH(2)) u_aw (
+    .clk, .rst_n,
+    .in_valid  (take && first),
+    .in_ready  (aw_ready),
+    .in_data   ({grant, addr[ADDR_W-7:0], 6'd0, len}),
+    .out_valid (m_axi_awvalid),
+    .out_ready (m_axi_awready),
+    .out_data  ({m_axi_awid, m_axi_awaddr, m_axi_awlen}),
+    /* verilator lint_off PINCONNECTEMPTY */
+    .count     ()
+    /* verilator lint_on PINCONNECTEMPTY */
+  );
+  nf_fifo #(.WIDTH(W_W), .DEPTH(2)) u_w (
+    .clk, .rst_n,
+    .in_valid  (take),
+    .in_ready  (w_ready),
+    .in_data   ({data, strb, last, poison}),
+    .out_valid (m_axi_wvalid),
+    .out_ready (m_axi_wready),
+    .out_data  ({m_axi_wdata, m_axi_wstrb, m_axi_wlast, m_axi_wuser}),
+    /* verilator lint_off PINCONNECTEMPTY */
+    .count     ()
+    /* verilator lint_on PINCONNECTEMPTY */
+  );
+
+  assign m_axi_awsize  = 3'd6;   // 64 bytes a beat
+  assign m_axi_awburst = 2'b01;  // INCR
+  assign m_axi_bready  = !b_stall[CLIENT_W'(m_axi_bid)];
+  assign b_err         = m_axi_bresp[1];
+
+  `NF_ASSERT(AwStable_A, (m_axi_awvalid && !m_axi_awready) |=> m_axi_awvalid && $stable(m_axi_awaddr))
+  `NF_ASSERT(WStable_A, (m_axi_wvalid && !m_axi_wready) |=> m_axi_wvalid && $stable(m_axi_wdata))
+  `NF_ASSERT(BurstKept_A, (locked_q && !$rose(locked_q)) |-> $stable(owner_q))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain memory: ordinary addresses and IDENTITY regions, one AXI beat a line.
+//
+// Writes and reads are pipelined; what each needs for its answer waits in a queue in AXI order (one
+// ID each way). Poison goes with the data (WUSER) and comes back with it (RUSER). A read error is
+// answered with all ones and Poison, a write error with Cmp and a count.
+
+`default_nettype none
+
+module nf_plain
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int TRACK = 64  // transactions under way each way: the places reserved at admission
+) (
+  input  wire logic           clk,
+  input  wire logic           rst_n,
+
+  input  wire logic           op_valid,
+  output logic                op_ready,
+  input  wire plain_op_t      op,
+
+  output logic                wr_valid,
+  input  wire logic           wr_ready,
+  output logic [LADDR_W-1:0]  wr_addr,
+  output logic [LINE_W-1:0]   wr_data,
+  output logic [BE_W-1:0]     wr_strb,
+  output logic                wr_poison,
+  input  wire logic           b_valid,      // with ndr_ready
+
+  output logic                ar_valid,
+  input  wire logic           ar_ready,
+  output logic [LADDR_W-1:0]  ar_addr,
+  input  wire logic           r_valid,
+  output logic                r_ready,
+  input  wire logic [LINE_W-1:0] r_data,
+  input  wire logic           r_err,
+  input  wire logic           r_poison,
+
+  output resp_meta_t          ndr_meta,     // valid with b_valid
+  output logic                drs_valid,
+  input  wire logic           drs_ready,
+  output resp_meta_t          drs_meta,
+  output logic                drs_poison,
+  output logic [LINE_W-1:0]   drs_data,
+
+  output logic                read_error
+);
+  localparam int META_W = $bits(resp_meta_t);
+
+  logic       wr_track_ready, rd_track_ready, rd_track_valid;
+
+  assign wr_valid  = op_valid && op.write && wr_track_ready;
+  assign ar_valid  = op_valid && !op.write && rd_track_ready;
+  assign op_ready  = op.write ? (wr_ready && wr_track_ready) : (ar_ready && rd_track_ready);
+  assign wr_addr   = op.addr;
+  assign wr_data   = op.data;
+  assign wr_strb   = op.be;
+  assign wr_poison = op.poison;
+  assign ar_addr   = op.addr;
+
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_fifo #(.WIDTH(META_W), .DEPTH(TRACK)) u_writes (
+    .clk, .rst_n,
+    .in_valid (wr_valid && wr_ready), .in_ready (wr_track_ready), .in_data (op.meta),
+    .out_valid (), .out_ready (b_valid), .out_data (ndr_meta), .count ()
+  );
+  nf_fifo #(.WIDTH(META_W), .DEPTH(TRACK)) u_reads (
+    .clk, .rst_n,
+    .in_valid (ar_valid && ar_ready), .in_ready (rd_track_ready), .in_data (op.meta),
+    .out_valid (rd_track_valid), .out_ready (r_valid && r_ready), .out_data (drs_meta), .count ()
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
+
+  assign drs_valid  = r_valid && rd_track_valid;
+  assign r_ready    = drs_ready && rd_track_valid;
+  assign drs_poison = r_err || r_poison;
+  assign drs_data   = r_err ? '1 : r_data;
+  assign read_error = r_valid && r_ready && r_err;
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// NEURON-Fabric controller: a CXL Type-3 memory device that aggregates low-bit gradients as their
+// cache lines pass through it, with an FP32 path. Controller specification, section 7.
+//
+//   link pins -- nf_link == messages == nf_core -- AXI4 to device memory
+//                   |                      |
+//                   +------ nf_regs -------+      AXI4-Lite, interrupt
+//
+// rst_n is asserted asynchronously and must be released synchronously to clk. The flit receiver has
+// no back-pressure (credits protect it); tx_* is valid/ready and stable until taken. WUSER[0] and
+// RUSER[0] carry the poison of a line, which the memory keeps beside its data.
+
+`default_nettype none
+
+module nf_controller
+  import nf_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int SLOTS          = 64,
+  parameter int CNT_W          = 8,
+  parameter int MEM_LINES_LOG2 = 20,
+  parameter int RETRY_DEPTH    = 64,
+  parameter int REQ_CREDITS    = 64,
+  parameter int RWD_CREDITS    = 32
+) (
+  input  wire logic                      clk,
+  input  wire logic                      rst_n,
+
+  input  wire logic                      rx_valid,
+  input  wire logic [15:0]               rx_protocol_id,
+  input  wire logic [527:0]              rx_flit,
+  output logic                           tx_valid,
+  output logic [15:0]                    tx_protocol_id,
+  output logic [527:0]                   tx_flit,
+  input  wire logic                      tx_ready,
+  input  wire logic                      phy_up,
+  output logic                           retrain_request,
+
+  input  wire logic [11:0]               s_axil_awaddr,
+  input  wire logic [2:0]                s_axil_awprot,
+  input  wire logic                      s_axil_awvalid,
+  output logic                           s_axil_awready,
+  input  wire logic [31:0]               s_axil_wdata,
+  input  wire logic [3:0]                s_axil_wstrb,
+  input  wire logic                      s_axil_wvalid,
+  output logic                           s_axil_wready,
+  output logic [1:0]                     s_axil_bresp,
+  output logic                           s_axil_bvalid,
+  input  wire logic                      s_axil_bready,
+  input  wire logic [11:0]               s_axil_araddr,
+  input  wire logic [2:0]                s_axil_arprot,
+  input  wire logic                      s_axil_arvalid,
+  output logic                           s_axil_arready,
+  output logic [31:0]                    s_axil_rdata,
+  output logic [1:0]                     s_axil_rresp,
+  output logic                           s_axil_rvalid,
+  input  wire logic                      s_axil_rready,
+
+  output logic [2:0]                     m_axi_awid,
+  output logic [MEM_LINES_LOG2+5:0]      m_axi_awaddr,
+  output logic [7:0]                     m_axi_awlen,
+  output logic [2:0]                     m_axi_awsize,
+  output logic [1:0]                     m_axi_awburst,
+  output logic                           m_axi_awvalid,
+  input  wire logic                      m_axi_awready,
+  output logic [511:0]                   m_axi_wdata,
+  output logic [63:0]                    m_axi_wstrb,
+  output logic                           m_axi_wlast,
+  output logic [0:0]                     m_axi_wuser,
+  output logic                           m_axi_wvalid,
+  input  wire logic                      m_axi_wready,
+  input  wire logic [2:0]                m_axi_bid,
+  input  wire logic [1:0]                m_axi_bresp,
+  input  wire logic                      m_axi_bvalid,
+  output logic                           m_axi_bready,
+  output logic [2:0]                     m_axi_arid,
+  output logic [MEM_LINES_LOG2+5:0]      m_axi_araddr,
+  output logic [7:0]                     m_axi_arlen,
+  output logic [2:0]                     m_axi_arsize,
+  output logic [1:0]                     m_axi_arburst,
+  output logic                           m_axi_arvalid,
+  input  wire logic                      m_axi_arready,
+  input  wire logic [2:0]                m_axi_rid,
+  input  wire logic [511:0]              m_axi_rdata,
+  input  wire logic [1:0]                m_axi_rresp,
+  input  wire logic                      m_axi_rlast,
+  input  wire logic [0:0]                m_axi_ruser,
+  input  wire logic                      m_axi_rvalid,
+  output logic                           m_axi_rready,
+
+  output logic                           irq
+);
+  logic          req_valid, req_ready, rwd_valid, rwd_ready;
+  logic          ndr_valid, ndr_ready, drs_valid, drs_ready;
+  m2s_req_t      req;
+  m2s_rwd_t      rwd;
+  s2m_ndr_t      ndr;
+  s2m_drs_t      drs;
+  logic          link_up;
+  link_events_t  link_events;
+  core_events_t  core_events;
+  access_error_t access_error;
+
+  logic                  commit_valid, commit_done, init_busy, region_done_set;
+  logic [3:0]            commit_region, commit_code;
+  region_desc_t          commit_desc;
+  logic [REGIONS-1:0]    region_committed, region_done, region_saturated, region_illegal;
+  logic [REGIONS-1:0]    fallback_set, fallback;
+  logic [REGIONS*32-1:0] region_complete;
+  logic [8:0]            cap_window, cap_threshold;
+  logic [23:0]           devload_threshold;
+
+  nf_link #(
+    .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS), .RETRY_DEPTH(RETRY_DEPTH)
+  ) u_link (
+    .clk, .rst_n,
+    .rx_valid, .rx_protocol_id, .rx_flit, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready,
+    .phy_up, .retrain_request,
+    .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
+    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs,
+    .link_up, .events (link_events)
+  );
+
+  nf_regs #(
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .RETRY_DEPTH(RETRY_DEPTH), .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS)
+  ) u_regs (
+    .clk, .rst_n,
+    .s_axil_awaddr, .s_axil_awprot, .s_axil_awvalid, .s_axil_awready, .s_axil_wdata, .s_axil_wstrb,
+    .s_axil_wvalid, .s_axil_wready, .s_axil_bresp, .s_axil_bvalid, .s_axil_bready, .s_axil_araddr,
+    .s_axil_arprot, .s_axil_arvalid, .s_axil_arready, .s_axil_rdata, .s_axil_rresp, .s_axil_rvalid,
+    .s_axil_rready,
+    .irq, .link_up, .link_events, .core_events, .access_error,
+    .commit_valid, .commit_region, .commit_desc,
+    /* verilator lint_off PINCONNECTEMPTY */
+    .commit_epoch (),  // the host's number: kept by the registers alone
+    /* verilator lint_on PINCONNECTEMPTY */
+    .commit_done, .commit_code, .init_busy,
+    .region_committed, .region_done, .region_done_set, .fallback_set, .region_saturated,
+    .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold
+  );
+
+  nf_core #(
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+  ) u_core (
+    .clk, .rst_n,
+    .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
+    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs,
+    .commit_valid, .commit_region, .commit_desc, .commit_done, .commit_code, .init_busy,
+    .region_committed, .region_done, .region_done_set, .fallback_set, .region_saturated,
+    .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
+    .events (core_events), .access_error,
+    .m_axi_awid, .m_axi_awaddr, .m_axi_awlen, .m_axi_awsize, .m_axi_awburst, .m_axi_awvalid,
+    .m_axi_awready, .m_axi_wdata, .m_axi_wstrb, .m_axi_wlast, .m_axi_wuser, .m_axi_wvalid,
+    .m_axi_wready, .m_axi_bid, .m_axi_bresp, .m_axi_bvalid, .m_axi_bready,
+    .m_axi_arid, .m_axi_araddr, .m_axi_arlen, .m_axi_arsize, .m_axi_arburst, .m_axi_arvalid,
+    .m_axi_arready, .m_axi_rid, .m_axi_rdata, .m_axi_rresp, .m_axi_rlast, .m_axi_ruser,
+    .m_axi_rvalid, .m_axi_rready
+  );
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device behind the link: admission, decode, engine, FP32 path, plain memory, answers.
+//
+// Message ports are valid/ready towards nf_link; the commit port belongs to nf_regs (see nf_regions).
+// AXI IDs: writes 0 eviction, 1 plain, 2 FP32 store, 3 record initialiser; reads 0 fill, 1 plain,
+// 2 FP32 gather.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_core
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int SLOTS          = 64,
+  parameter int CNT_W          = 8,
+  parameter int MEM_LINES_LOG2 = 20
+) (
+  input  wire logic                      clk,
+  input  wire logic                      rst_n,
+
+  input  wire logic                      req_valid,
+  output logic                           req_ready,
+  input  wire m2s_req_t                  req,
+  input  wire logic                      rwd_valid,
+  output logic                           rwd_ready,
+  input  wire m2s_rwd_t                  rwd,
+  output logic                           ndr_valid,
+  input  wire logic                      ndr_ready,
+  output s2m_ndr_t                       ndr,
+  output logic                           drs_valid,
+  input  wire logic                      drs_ready,
+  output s2m_drs_t                       drs,
+
+  input  wire logic                      commit_valid,
+  input  wire logic [3:0]                commit_region,
+  input  wire region_desc_t              commit_desc,
+  output logic                           commit_done,
+  output logic [3:0]                     commit_code,
+  output logic                           init_busy,
+  output logic [REGIONS-1:0]             region_committed,
+  output logic [REGIONS-1:0]             region_done,
+  output logic                           region_done_set,
+  output logic [REGIONS-1:0]             fallback_set,
+  output logic [REGIONS-1:0]             region_saturated,
+  output logic [REGIONS-1:0]             region_illegal,
+  output logic [REGIONS*32-1:0]          region_complete,
+  input  wire logic [REGIONS-1:0]        fallback,
+  input  wire logic [8:0]                cap_window,
+  input  wire logic [8:0]                cap_threshold,
+  input  wire logic [23:0]               devload_threshold,
+  output core_events_t                   events,
+  output access_error_t                  access_error,
+
+  output logic [2:0]                     m_axi_awid,
+  output logic [MEM_LINES_LOG2+5:0]      m_axi_awaddr,
+  output logic [7:0]                     m_axi_awlen,
+  output logic [2:0]                     m_axi_awsize,
+  output logic [1:0]                     m_axi_awburst,
+  output logic                           m_axi_awvalid,
+  input  wire logic                      m_axi_awready,
+  output logic [LINE_W-1:0]              m_axi_wdata,
+  output logic [BE_W-1:0]                m_axi_wstrb,
+  output logic                           m_axi_wlast,
+  output logic [0:0]                     m_axi_wuser,
+  output logic                           m_axi_wvalid,
+  input  wire logic                      m_axi_wready,
+  input  wire logic [2:0]                m_axi_bid,
+  input  wire logic [1:0]                m_axi_bresp,
+  input  wire logic                      m_axi_bvalid,
+  output logic                           m_axi_bready,
+  output logic [2:0]                     m_axi_arid,
+  output logic [MEM_LINES_LOG2+5:0]      m_axi_araddr,
+  output logic [7:0]                     m_axi_arlen,
+  output logic [2:0]                     m_axi_arsize,
+  output logic [1:0]                     m_axi_arburst,
+  output logic                           m_axi_arvalid,
+  input  wire logic                      m_axi_arready,
+  input  wire logic [2:0]                m_axi_rid,
+  input  wire logic [LINE_W-1:0]         m_axi_rdata,
+  input  wire logic [1:0]                m_axi_rresp,
+  input  wire logic                      m_axi_rlast,
+  input  wire logic [0:0]                m_axi_ruser,
+  input  wire logic                      m_axi_rvalid,
+  output logic                           m_axi_rready
+);
+  localparam int NDR_DEPTH = 64;
+  localparam int DRS_DEPTH = 64;
+  localparam int DESC_W    = $bits(region_desc_t);
+
+  if (MEM_LINES_LOG2 < 8 || MEM_LINES_LOG2 > 38) begin : g_bad_mem
+    initial $fatal(1, "nf_core: MEM_LINES_LOG2 must be 8..38");
+  end
+
+  // ---- regions ------------------------------------------------------------------------------------
+  logic                       hold, core_idle;
+  logic [REGIONS-1:0]         apply, init_start, untrusted_q;
+  logic [REGIONS*DESC_W-1:0]  desc;
+  logic [REGIONS*MADDR_W-1:0] state_end;
+  logic [REGIONS*GEN_W-1:0]   gen;
+  logic                       line_complete, saturated, contribution;
+  logic [8:0]                 illegal_code;
+  logic [3:0]                 event_region;
+
+  nf_regions #(
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+  ) u_regions (
+    .clk, .rst_n,
+    .commit_valid, .commit_region, .commit_desc, .commit_done, .commit_code,
+    .hold, .core_idle,
+    .untrusted (untrusted_q),
+    .apply, .init_start,
+    .committed (region_committed),
+    .desc, .state_end, .gen,
+    .line_complete,
+    .saturated_set (saturated),
+    .illegal_set   (|illegal_code),
+    .event_region,
+    .complete  (region_complete),
+    .done      (region_done),
+    .done_set  (region_done_set),
+    .saturated (region_saturated),
+    .illegal   (region_illegal)
+  );
+
+  // ---- admission and decode -----------------------------------------------------------------------
+  logic          adm_valid, adm_ready, adm_is_rwd;
+  m2s_rwd_t      adm_msg;
+  logic [7:0]    ndr_reserved, drs_reserved, ndr_waiting, drs_waiting;
+  logic          op_valid, op_ready, plain_valid, plain_ready;
+  engine_op_t    op;
+  plain_op_t     plain_op;
+  logic          direct_valid, direct_ready, direct_is_read;
+  resp_meta_t    direct_meta;
+  logic          refused, unmapped, unsupported;
+
+  nf_admit #(.NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_admit (
+    .clk, .rst_n, .hold,
+    .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
+    .out_valid (adm_valid), .out_ready (adm_ready), .out_is_rwd (adm_is_rwd), .out_msg (adm_msg),
+    .ndr_sent (ndr_valid && ndr_ready), .drs_sent (drs_valid && drs_ready),
+    .ndr_reserved, .drs_reserved
+  );
+
+  nf_decode #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_decode (
+    .clk, .rst_n,
+    .committed (region_committed), .desc, .state_end,
+    .in_valid (adm_valid), .in_ready (adm_ready), .in_is_rwd (adm_is_rwd), .in_msg (adm_msg),
+    .engine_valid (op_valid), .engine_ready (op_ready), .engine_op (op),
+    .plain_valid, .plain_ready, .plain_op,
+    .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
+    .error (access_error), .refused, .unmapped, .unsupported
+  );
+
+  // ---- engine -------------------------------------------------------------------------------------
+  logic                eng_ndr_valid, eng_drs_valid, eng_drs_poison;
+  resp_meta_t          eng_ndr_meta, eng_drs_meta;
+  logic [LINE_W-1:0]   eng_drs_data;
+  logic                store_valid, store_ready, gather_valid, gather_ready;
+  fp_store_t           store;
+  gather_op_t          gather;
+  fp_stored_t          stored;
+  logic [3:0]          fill_region, evict_region, evict_failed_region, lookup_region;
+  logic [INDEX_W-1:0]  fill_index, evict_index;
+  logic                fill_fresh, evict_fresh, evict_idle, evict_failed;
+  logic                slot_hit, slot_miss, lookup_contribution, eviction, fill, fill_error;
+  logic                duplicate, early_read, poison_received;
+
+  logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall;
+  logic [3:0]          wr_poison;
+  logic                wr_b_err;
+  logic [LADDR_W-1:0]  evict_addr, plain_waddr, store_waddr, init_waddr;
+  logic [7:0]          evict_len;
+  logic [LINE_W-1:0]   evict_data, plain_wdata, store_wdata;
+  logic [BE_W-1:0]     plain_wstrb, store_wstrb;
+  logic [2:0]          rd_valid, rd_ready, rd_r_valid, rd_r_ready;
+  logic [LADDR_W-1:0]  fill_addr, plain_raddr, gather_raddr;
+  logic [7:0]          fill_len;
+  logic [LINE_W-1:0]   r_data;
+  logic                r_err, r_poison, r_last;
+
+  nf_engine #(
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+  ) u_engine (
+    .clk, .rst_n, .desc, .gen, .apply, .untrusted (untrusted_q), .evict_idle,
+    .op_valid, .op_ready, .op,
+    .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
+    .drs_valid (eng_drs_valid), .drs_meta (eng_drs_meta), .drs_poison (eng_drs_poison),
+    .drs_data (eng_drs_data),
+    .store_valid, .store_ready, .store,
+    .stored_valid (wr_b[2]), .stored_err (wr_b_err), .stored,
+    .gather_valid, .gather_ready, .gather,
+    .fill_region, .fill_index, .fill_fresh, .evict_region, .evict_index, .evict_fresh,
+    .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
+    .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
+    .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]), .ar_addr (fill_addr), .ar_len (fill_len),
+    .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_data, .r_err, .r_last,
+    .evict_failed, .evict_failed_region,
+    .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill, .fill_error,
+    .duplicate, .illegal_code, .early_read, .poison_received, .contribution, .line_complete,
+    .saturated, .event_region
+  );
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_capacity
+    nf_capacity u_capacity (
+      .clk, .rst_n,
+      .clear        (apply[r]),
+      .window       (cap_window),
+      .threshold    (cap_threshold),
+      .contribution ((slot_hit || slot_miss) && lookup_contribution && (lookup_region == 4'(r))),
+      .miss         (slot_miss),
+      .exceeded     (fallback_set[r])
+    );
+  end
+
+  // ---- record initialiser -------------------------------------------------------------------------
+  logic       init_writes, init_failed;
+  logic [3:0] init_failed_region;
+
+  nf_record_init #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_init (
+    .clk, .rst_n, .hold, .start (init_start), .desc,
+    .busy (init_busy), .busy_writes (init_writes),
+    .failed (init_failed), .failed_region (init_failed_region),
+    .a_region (fill_region), .a_index (fill_index), .a_fresh (fill_fresh),
+    .b_region (evict_region), .b_index (evict_index), .b_fresh (evict_fresh),
+    .wr_valid (wr_valid[3]), .wr_ready (wr_ready[3]), .wr_addr (init_waddr),
+    .b_valid (wr_b[3]), .b_err (wr_b_err)
+  );
+
+  // A failed state write leaves an unknown record: until the next commit nothing that is read from
+  // the region's records may be taken for state.
+  for (genvar r = 0; r < REGIONS; r++) begin : g_untrusted
+    always_ff @(posedge clk or negedge rst_n) begin
+      if (!rst_n) untrusted_q[r] <= 1'b0;
+      else if (apply[r]) untrusted_q[r] <= 1'b0;
+      else if ((evict_failed && evict_failed_region == 4'(r))
+               || (init_failed && init_failed_region == 4'(r))) untrusted_q[r] <= 1'b1;
+    end
+  end
+
+  // ---- FP32 path ----------------------------------------------------------------------------------
+  resp_meta_t        gather_drs_meta;
+  logic              gather_drs_valid, gather_drs_ready, gather_drs_poison, gather_error;
+  logic [LINE_W-1:0] gather_drs_data;
+
+  nf_fp32_store #(.TRACK(NDR_DEPTH)) u_store (
+    .clk, .rst_n, .store_valid, .store_ready, .store,
+    .wr_valid (wr_valid[2]), .wr_ready (wr_ready[2]), .wr_addr (store_waddr),
+    .wr_data (store_wdata), .wr_strb (store_wstrb), .b_valid (wr_b[2]),
+    .stored
+  );
+
+  nf_fp32_gather #(.REGIONS(REGIONS)) u_gather (
+    .clk, .rst_n, .desc,
+    .op_valid (gather_valid), .op_ready (gather_ready), .op (gather),
+    .ar_valid (rd_valid[2]), .ar_ready (rd_ready[2]), .ar_addr (gather_raddr),
+    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_data, .r_err,
+    .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs_meta (gather_drs_meta),
+    .drs_poison (gather_drs_poison), .drs_data (gather_drs_data),
+    .read_error (gather_error)
+  );
+
+  // ---- plain memory -------------------------------------------------------------------------------
+  resp_meta_t        plain_ndr_meta, plain_drs_meta;
+  logic              plain_drs_valid, plain_drs_ready, plain_drs_poison, plain_error;
+  logic [LINE_W-1:0] plain_drs_data;
+
+  nf_plain #(.TRACK(NDR_DEPTH)) u_plain (
+    .clk, .rst_n,
+    .op_valid (plain_valid), .op_ready (plain_ready), .op (plain_op),
+    .wr_valid (wr_valid[1]), .wr_ready (wr_ready[1]), .wr_addr (plain_waddr),
+    .wr_data (plain_wdata), .wr_strb (plain_wstrb), .wr_poison (wr_poison[1]),
+    .b_valid (wr_b[1]),
+    .ar_valid (rd_valid[1]), .ar_ready (rd_ready[1]), .ar_addr (plain_raddr),
+    .r_valid (rd_r_valid[1]), .r_ready (rd_r_ready[1]), .r_data, .r_err, .r_poison,
+    .ndr_meta (plain_ndr_meta),
+    .drs_valid (plain_drs_valid), .drs_ready (plain_drs_ready), .drs_meta (plain_drs_meta),
+    .drs_poison (plain_drs_poison), .drs_data (plain_drs_data),
+    .read_error (plain_error)
+  );
+
+  // ---- device memory ------------------------------------------------------------------------------
+  logic plain_ndr_ready;
+
+  assign wr_poison[0] = 1'b0;
+  assign wr_poison[2] = 1'b0;
+  assign wr_poison[3] = 1'b0;
+  assign wr_last[3:1] = 3'b111;
+  assign wr_b_stall   = {2'b00, !plain_ndr_ready, 1'b0};
+
+  nf_axi_write #(.CLIENTS(4), .ADDR_W(MEM_LINES_LOG2 + 6)) u_write (
+    .clk, .rst_n,
+    .c_valid (wr_valid), .c_ready (wr_ready),
+    .c_addr  ({init_waddr, store_waddr, plain_waddr, evict_addr}),
+    .c_len   ({8'd0, 8'd0, 8'd0, evict_len}),
+    .c_data  ({LINE_W'(0), store_wdata, plain_wdata, evict_data}),
+    .c_strb  ({{BE_W{1'b1}}, store_wstrb, plain_wstrb, {BE_W{1'b1}}}),
+    .c_poison (wr_poison), .c_last (wr_last),
+    .b_valid (wr_b), .b_err (wr_b_err), .b_stall (wr_b_stall),
+    .m_axi_awid, .m_axi_awaddr, .m_axi_awlen, .m_axi_awsize, .m_axi_awburst, .m_axi_awvalid,
+    .m_axi_awready, .m_axi_wdata, .m_axi_wstrb, .m_axi_wlast, .m_axi_wuser, .m_axi_wvalid,
+    .m_axi_wready, .m_axi_bid, .m_axi_bresp, .m_axi_bvalid, .m_axi_bready
+  );
+
+  nf_axi_read #(.CLIENTS(3), .ADDR_W(MEM_LINES_LOG2 + 6)) u_read (
+    .clk, .rst_n,
+    .c_valid (rd_valid), .c_ready (rd_ready),
+    .c_addr  ({gather_raddr, plain_raddr, fill_addr}),
+    .c_len   ({8'd0, 8'd0, fill_len}),
+    .r_valid (rd_r_valid), .r_ready (rd_r_ready), .r_data, .r_err, .r_poison, .r_last,
+    .m_axi_arid, .m_axi_araddr, .m_axi_arlen, .m_axi_arsize, .m_axi_arburst, .m_axi_arvalid,
+    .m_axi_arready, .m_axi_rid, .m_axi_rdata, .m_axi_rresp, .m_axi_rlast, .m_axi_ruser,
+    .m_axi_rvalid, .m_axi_rready
+  );
+
+  // ---- answers ------------------------------------------------------------------------------------
+  nf_respond #(.REGIONS(REGIONS), .NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_respond (
+    .clk, .rst_n,
+    .occupancy ({1'b0, ndr_reserved} + {1'b0, drs_reserved}),
+    .devload_threshold, .fallback,
+    .engine_ndr_valid (eng_ndr_valid), .engine_ndr_meta (eng_ndr_meta),
+    .plain_ndr_valid (wr_b[1]), .plain_ndr_meta,
+    .plain_ndr_ready,
+    .engine_drs_valid (eng_drs_valid), .engine_drs_meta (eng_drs_meta),
+    .engine_drs_poison (eng_drs_poison), .engine_drs_data (eng_drs_data),
+    .plain_drs_valid, .plain_drs_ready, .plain_drs_meta, .plain_drs_poison, .plain_drs_data,
+    .gather_drs_valid, .gather_drs_ready, .gather_drs_meta, .gather_drs_poison, .gather_drs_data,
+    .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
+    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
+  );
+
+  // Everything admitted is answered (its answer may still wait for the link) and memory is quiet.
+  assign core_idle = (ndr_reserved == ndr_waiting) && (drs_reserved == drs_waiting) && evict_idle
+                     && !init_writes;
+
+  // Order of the fields: core_events_t.
+  assign events = {slot_hit, slot_miss, eviction, fill, duplicate, illegal_code, early_read,
+                   poison_received, contribution, refused, unmapped, unsupported,
+                   fill_error || plain_error || gather_error, wr_b_err && |wr_b};
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges a region descriptor against the address map and the other committed regions.
+//
+// Purely combinational: `code` is the first rule that `desc` breaks, in the order of the codes in
+// nf_pkg, or COMMIT_OK. `state_end` is the line after the state area. The region's own old window
+// and area (bit `region` of `committed`) do not count as an overlap.
+
+`default_nettype none
+
+module nf_commit_check
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int CNT_W          = 8,
+  parameter int MEM_LINES_LOG2 = 20
+) (
+  input  wire logic [3:0]                              region,
+  input  wire region_desc_t                            desc,
+  input  wire logic [REGIONS-1:0]                      committed,
+  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] others,
+  input  wire logic [REGIONS*MADDR_W-1:0]              others_state_end,
+
+  output logic [3:0]                                   code,
+  output logic [MADDR_W-1:0]                           state_end
+);
+  localparam int DESC_W = $bits(region_desc_t);
+
+  logic [2:0]         rec_log2;
+  logic [MADDR_W-1:0] state_lines, state_base;
+  logic [LADDR_W-1:0] window_low;  // ones below the window's alignment
+  logic [5:0]         window_log2;
+  logic [REGIONS-1:0] window_clash, state_clash;
+  logic               lines_ok, base_aligned, state_aligned;
+
+  assign rec_log2    = record_log2(planes_of(desc.workers, 4'(CNT_W)));
+  assign state_base  = MADDR_W'(desc.state_base);
+  assign state_end   = state_base + state_lines;
+  assign window_log2 = desc.lines_log2 + 6'd8;
+  assign window_low  = (LADDR_W'(1) << window_log2) - LADDR_W'(1);
+
+  always_comb begin
+    case (desc.mode)
+      MODE_IDENTITY: state_lines = MADDR_W'(256) << desc.lines_log2;
+      MODE_FP32:     state_lines = (MADDR_W'(desc.workers) + MADDR_W'(1)) << desc.lines_log2;
+      default:       state_lines = (MADDR_W'(1) << rec_log2) << desc.lines_log2;
+    endcase
+  end
+
+  assign lines_ok      = desc.lines_log2 <= 6'(LADDR_W - 8);
+  assign base_aligned  = (desc.base & window_low) == '0;
+  assign state_aligned = !is_low_bit(desc.mode)
+                         || ((desc.state_base & ((LADDR_W'(1) << rec_log2) - LADDR_W'(1))) == '0);
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_other
+    region_desc_t       other;
+    logic [LADDR_W-1:0] other_low;
+    logic               live;
+    assign other           = others[r*DESC_W +: DESC_W];
+    assign live            = committed[r] && (region != 4'(r));
+    assign other_low       = (LADDR_W'(1) << (other.lines_log2 + 6'd8)) - LADDR_W'(1);
+    // Naturally aligned windows overlap exactly when they agree above the larger alignment.
+    assign window_clash[r] = live && (((desc.base ^ other.base) & ~window_low & ~other_low) == '0);
+    assign state_clash[r]  = live && (state_base < others_state_end[r*MADDR_W +: MADDR_W])
+                             && (MADDR_W'(other.state_base) < state_end);
+  end
+
+  always_comb begin
+    if (desc.workers == 8'd0 || desc.workers > 8'(MAX_WORKERS)) code = COMMIT_WORKERS;
+    else if (desc.threshold == 8'd0)                            code = COMMIT_THRESHOLD;
+    else if (!lines_ok)                                         code = COMMIT_LINES;
+    else if (!base_aligned)                                     code = COMMIT_BASE_ALIGN;
+    else if ((desc.base >> MEM_LINES_LOG2) == '0)               code = COMMIT_WINDOW_MEMORY;
+    else if (|window_clash)                                     code = COMMIT_WINDOW_OVERLAP;
+    else if (!state_aligned)                                    code = COMMIT_STATE_ALIGN;
+    else if (state_end > (MADDR_W'(1) << MEM_LINES_LOG2))       code = COMMIT_STATE_MEMORY;
+    else if (|state_clash)                                      code = COMMIT_STATE_OVERLAP;
+    else                                                        code = COMMIT_OK;
+  end
+endmodule
+
+`default_nettype wire

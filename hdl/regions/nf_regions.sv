@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The committed region descriptors, and what a region remembers between two commits.
+//
+// Commit handshake: `commit_valid` is held with stable region and descriptor until `commit_done`
+// pulses for one clock with the code. In between, `hold` stops the admission of transactions and the
+// initialiser; the descriptor is judged and applied only when `core_idle` says that everything
+// admitted has been answered and every write has reached memory. So each transaction lies wholly
+// before or wholly after a commit, and the blocks may read `desc` without further care.
+//
+// Trust in device memory: `gen` counts the commits of a region and is written into every record, so
+// records of an older epoch never match. When a commit moves or reshapes the state area, or is the
+// first after reset, `init_start` asks for the area's bookkeeping lines to be overwritten first:
+// whatever memory held before can never be taken for state.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_regions
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int CNT_W          = 8,
+  parameter int MEM_LINES_LOG2 = 20
+) (
+  input  wire logic                               clk,
+  input  wire logic                               rst_n,
+
+  input  wire logic                               commit_valid,
+  input  wire logic [3:0]                         commit_region,
+  input  wire region_desc_t                       commit_desc,
+  output logic                                    commit_done,
+  output logic [3:0]                              commit_code,
+
+  output logic                                    hold,
+  input  wire logic                               core_idle,
+  input  wire logic [REGIONS-1:0]                 untrusted,   // records unknown after a failed write
+  output logic [REGIONS-1:0]                      apply,       // pulse: region starts a new round
+  output logic [REGIONS-1:0]                      init_start,  // pulse with apply: rewrite bookkeeping
+
+  output logic [REGIONS-1:0]                      committed,
+  output logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  output logic [REGIONS*MADDR_W-1:0]              state_end,
+  output logic [REGIONS*GEN_W-1:0]                gen,
+
+  // What the engine reports.
+  input  wire logic                               line_complete,
+  input  wire logic                               saturated_set,
+  input  wire logic                               illegal_set,
+  input  wire logic [3:0]                         event_region,
+
+  output logic [REGIONS*32-1:0]                   complete,
+  output logic [REGIONS-1:0]                      done,
+  output logic                                    done_set,    // pulse
+  output logic [REGIONS-1:0]                      saturated,
+  output logic [REGIONS-1:0]                      illegal
+);
+  localparam int DESC_W = $bits(region_desc_t);
+
+  localparam logic [1:0] ST_IDLE  = 2'd0;
+  localparam logic [1:0] ST_DRAIN = 2'd1;
+  localparam logic [1:0] ST_APPLY = 2'd2;
+  localparam logic [1:0] ST_DONE  = 2'd3;
+
+  if (REGIONS < 1 || REGIONS > 16) begin : g_bad_regions
+    initial $fatal(1, "nf_regions: REGIONS must be 1..16");
+  end
+
+  logic [1:0]         state_q;
+  logic [3:0]         check_code, code_q;
+  logic [MADDR_W-1:0] check_state_end;
+  logic [REGIONS-1:0] done_now;
+
+  nf_commit_check #(
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+  ) u_check (
+    .region           (commit_region),
+    .desc             (commit_desc),
+    .committed        (committed),
+    .others           (desc),
+    .others_state_end (state_end),
+    .code             (check_code),
+    .state_end        (check_state_end)
+  );
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      state_q <= ST_IDLE;
+      code_q  <= COMMIT_OK;
+    end else begin
+      case (state_q)
+        ST_IDLE:  if (commit_valid) state_q <= ST_DRAIN;
+        ST_DRAIN: if (core_idle) state_q <= ST_APPLY;
+        ST_APPLY: begin
+          code_q  <= check_code;
+          state_q <= ST_DONE;
+        end
+        default:  state_q <= ST_IDLE;
+      endcase
+    end
+  end
+
+  assign hold        = (state_q != ST_IDLE);
+  assign commit_done = (state_q == ST_DONE);
+  assign commit_code = code_q;
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_region
+    region_desc_t       desc_q;
+    logic               committed_q, saturated_q, illegal_q;
+    logic [MADDR_W-1:0] state_end_q;
+    logic [GEN_W-1:0]   gen_q;
+    logic [31:0]        complete_q;
+    logic               hit, same_area, gen_wraps;
+
+    assign hit           = (event_region == 4'(r));
+    assign apply[r]      = (state_q == ST_APPLY) && (check_code == COMMIT_OK)
+                           && (commit_region == 4'(r));
+    assign same_area     = committed_q && !untrusted[r]
+                           && (desc_q.state_base == commit_desc.state_base)
+                           && (desc_q.lines_log2 == commit_desc.lines_log2)
+                           && (desc_q.workers == commit_desc.workers)
+                           && (desc_q.mode == commit_desc.mode);
+    assign gen_wraps     = (gen_q == '1);
+    assign init_start[r] = apply[r] && (!same_area || gen_wraps)
+                           && (commit_desc.mode != MODE_IDENTITY);
+    assign done_now[r]   = line_complete && hit
+                           && (complete_q + 32'd1 == (32'd1 << desc_q.lines_log2));
+
+    always_ff @(posedge clk or negedge rst_n) begin
+      if (!rst_n) begin
+        desc_q      <= '0;
+        committed_q <= 1'b0;
+        saturated_q <= 1'b0;
+        illegal_q   <= 1'b0;
+        state_end_q <= '0;
+        gen_q       <= '0;
+        complete_q  <= '0;
+      end else if (apply[r]) begin
+        desc_q      <= commit_desc;
+        committed_q <= 1'b1;
+        saturated_q <= 1'b0;
+        illegal_q   <= 1'b0;
+        state_end_q <= check_state_end;
+        gen_q       <= gen_wraps ? GEN_W'(1) : gen_q + 1'b1;  // 0 is the mark of an empty record
+        complete_q  <= '0;
+      end else begin
+        if (line_complete && hit) complete_q <= complete_q + 32'd1;
+        if (saturated_set && hit) saturated_q <= 1'b1;
+        if (illegal_set && hit)   illegal_q <= 1'b1;
+      end
+    end
+
+    assign desc[r*DESC_W +: DESC_W]        = desc_q;
+    assign committed[r]                    = committed_q;
+    assign state_end[r*MADDR_W +: MADDR_W] = state_end_q;
+    assign gen[r*GEN_W +: GEN_W]           = gen_q;
+    assign complete[r*32 +: 32]            = complete_q;
+    assign done[r]                         = committed_q && (desc_q.mode != MODE_IDENTITY)
+                                             && (complete_q == (32'd1 << desc_q.lines_log2));
+    assign saturated[r]                    = saturated_q;
+    assign illegal[r]                      = illegal_q;
+  end
+
+  assign done_set = |done_now;
+
+  `NF_ASSERT(CommitStable_A, (commit_valid && !commit_done) |=> commit_valid)
+  `NF_ASSERT(ApplyOne_A, $onehot0(apply))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AXI4-Lite subordinate: turns the five channels into a register bus.
+//
+// AXI side: one outstanding write and one outstanding read, independent of each other. AW and W are
+// accepted in any order. No READY depends on a VALID of the same clock, every output comes from a
+// flop, and a response stays until it is taken.
+//
+// Register side, write: `wr_valid` with `wr_addr` (word aligned), `wr_data` and `wr_mask` (strobes,
+// one bit each data bit) is held, unchanged, until `wr_done`; `wr_error`, sampled with `wr_done`,
+// becomes SLVERR. The write takes effect in the clock of `wr_valid && wr_done`.
+// Register side, read: `rd_data` and `rd_error` answer `rd_addr` (word aligned) within the clock.
+// Reads have no side effects, so there is no strobe. With `rd_error`, `rd_data` is zero.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_axil_slave #(
+  parameter int ADDR_W = 12
+) (
+  input  wire logic              clk,
+  input  wire logic              rst_n,
+
+  input  wire logic [ADDR_W-1:0] s_axil_awaddr,
+  input  wire logic [2:0]        s_axil_awprot,
+  input  wire logic              s_axil_awvalid,
+  output logic                   s_axil_awready,
+  input  wire logic [31:0]       s_axil_wdata,
+  input  wire logic [3:0]        s_axil_wstrb,
+  input  wire logic              s_axil_wvalid,
+  output logic                   s_axil_wready,
+  output logic [1:0]             s_axil_bresp,
+  output logic                   s_axil_bvalid,
+  input  wire logic              s_axil_bready,
+  input  wire logic [ADDR_W-1:0] s_axil_araddr,
+  input  wire logic [2:0]        s_axil_arprot,
+  input  wire logic              s_axil_arvalid,
+  output logic                   s_axil_arready,
+  output logic [31:0]            s_axil_rdata,
+  output logic [1:0]             s_axil_rresp,
+  output logic                   s_axil_rvalid,
+  input  wire logic              s_axil_rready,
+
+  output logic                   wr_valid,
+  output logic [ADDR_W-1:0]      wr_addr,
+  output logic [31:0]            wr_data,
+  output logic [31:0]            wr_mask,
+  input  wire logic              wr_done,
+  input  wire logic              wr_error,
+
+  output logic [ADDR_W-1:0]      rd_addr,
+  input  wire logic [31:0]       rd_data,
+  input  wire logic              rd_error
+);
+  localparam logic [1:0] RESP_OKAY   = 2'b00;
+  localparam logic [1:0] RESP_SLVERR = 2'b10;
+
+  logic              aw_full_q, w_full_q, b_full_q, ar_full_q, r_full_q;
+  logic              b_error_q, r_error_q;
+  logic [ADDR_W-3:0] aw_word_q, ar_word_q;
+  logic [31:0]       w_data_q, r_data_q;
+  logic [3:0]        w_strb_q;
+
+  // Protection bits and the byte part of an address carry no meaning here.
+  logic unused_bits;
+  assign unused_bits = ^{s_axil_awprot, s_axil_arprot, s_axil_awaddr[1:0], s_axil_araddr[1:0]};
+
+  // ---- write ----------------------------------------------------------------------------------
+  assign s_axil_awready = !aw_full_q;
+  assign s_axil_wready  = !w_full_q;
+  assign s_axil_bvalid  = b_full_q;
+  assign s_axil_bresp   = b_error_q ? RESP_SLVERR : RESP_OKAY;
+
+  assign wr_valid = aw_full_q && w_full_q && !b_full_q;
+  assign wr_addr  = {aw_word_q, 2'b00};
+  assign wr_data  = w_data_q;
+  assign wr_mask  = {{8{w_strb_q[3]}}, {8{w_strb_q[2]}}, {8{w_strb_q[1]}}, {8{w_strb_q[0]}}};
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      aw_full_q <= 1'b0;
+      w_full_q  <= 1'b0;
+      b_full_q  <= 1'b0;
+      b_error_q <= 1'b0;
+      aw_word_q <= '0;
+      w_data_q  <= '0;
+      w_strb_q  <= '0;
+    end else begin
+      if (s_axil_awvalid && s_axil_awready) begin
+        aw_full_q <= 1'b1;
+        aw_word_q <= s_axil_awaddr[ADDR_W-1:2];
+      end
+      if (s_axil_wvalid && s_axil_wready) begin
+        w_full_q <= 1'b1;
+        w_data_q <= s_axil_wdata;
+        w_strb_q <= s_axil_wstrb;
+      end
+      if (wr_valid && wr_done) begin
+        b_full_q  <= 1'b1;
+        b_error_q <= wr_error;
+      end
+      // Both buffers are full here, so nothing is accepted in this clock.
+      if (b_full_q && s_axil_bready) begin
+        aw_full_q <= 1'b0;
+        w_full_q  <= 1'b0;
+        b_full_q  <= 1'b0;
+      end
+    end
+  end
+
+  // ---- read -----------------------------------------------------------------------------------
+  assign s_axil_arready = !ar_full_q;
+  assign s_axil_rvalid  = r_full_q;
+  assign s_axil_rdata   = r_data_q;
+  assign s_axil_rresp   = r_error_q ? RESP_SLVERR : RESP_OKAY;
+
+  assign rd_addr = {ar_word_q, 2'b00};
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      ar_full_q <= 1'b0;
+      r_full_q  <= 1'b0;
+      r_error_q <= 1'b0;
+      ar_word_q <= '0;
+      r_data_q  <= '0;
+    end else begin
+      if (s_axil_arvalid && s_axil_arready) begin
+        ar_full_q <= 1'b1;
+        ar_word_q <= s_axil_araddr[ADDR_W-1:2];
+      end
+      if (ar_full_q && !r_full_q) begin
+        r_full_q  <= 1'b1;
+        r_error_q <= rd_error;
+        r_data_q  <= rd_data;
+      end
+      if (r_full_q && s_axil_rready) begin
+        ar_full_q <= 1'b0;
+        r_full_q  <= 1'b0;
+      end
+    end
+  end
+
+  `NF_ASSERT(WriteResponseHeld_A,
+             s_axil_bvalid && !s_axil_bready |=> s_axil_bvalid && $stable(s_axil_bresp))
+  `NF_ASSERT(ReadResponseHeld_A,
+             s_axil_rvalid && !s_axil_rready |=>
+             s_axil_rvalid && $stable(s_axil_rresp) && $stable(s_axil_rdata))
+  `NF_ASSERT(WriteHeldUntilDone_A,
+             wr_valid && !wr_done |=>
+             wr_valid && $stable(wr_addr) && $stable(wr_data) && $stable(wr_mask))
+  `NF_ASSERT_NEVER(ResponseWithoutRequest_A, b_full_q && !(aw_full_q && w_full_q))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The event counters of the register map: one 32-bit saturating counter for each member of
+// core_events_t and link_events_t. `clear` clears them all. The read port is combinational:
+// `rd_data` is the counter at the byte address `rd_addr`, zero when there is none.
+
+`default_nettype none
+
+module nf_event_counters
+  import nf_pkg::*;
+  import nf_regs_pkg::*;
+(
+  input  wire logic         clk,
+  input  wire logic         rst_n,
+  input  wire logic         clear,
+  input  wire core_events_t core_events,
+  input  wire link_events_t link_events,
+  input  wire logic [11:0]  rd_addr,
+  output logic [31:0]       rd_data
+);
+  // Counters are numbered by their address; gaps between them hold none.
+  localparam int WORDS = (int'(ADDR_TX_FLIT) - int'(ADDR_SLOT_HIT)) / 4 + 1;
+
+  function automatic int index(input logic [11:0] addr);
+    index = (int'(addr) - int'(ADDR_SLOT_HIT)) / 4;
+  endfunction
+
+  function automatic logic [WORDS-1:0] at(input logic [11:0] addr, input logic event_strobe);
+    at = WORDS'(event_strobe) << index(addr);
+  endfunction
+
+  logic [WORDS-1:0]    strobe;  // without ILLEGAL_CODE, which counts elements
+  logic [WORDS*32-1:0] count;
+  logic                unused_strobe;  // the gaps
+
+  assign unused_strobe = ^strobe;
+
+  assign strobe = at(ADDR_SLOT_HIT,          core_events.slot_hit)
+                | at(ADDR_SLOT_MISS,         core_events.slot_miss)
+                | at(ADDR_EVICTION,          core_events.eviction)
+                | at(ADDR_FILL,              core_events.fill)
+                | at(ADDR_DUPLICATE,         core_events.duplicate)
+                | at(ADDR_EARLY_READ,        core_events.early_read)
+                | at(ADDR_POISON_RECEIVED,   core_events.poison_received)
+                | at(ADDR_CONTRIBUTION,      core_events.contribution)
+                | at(ADDR_REFUSED,           core_events.refused)
+                | at(ADDR_UNMAPPED,          core_events.unmapped)
+                | at(ADDR_UNSUPPORTED,       core_events.unsupported)
+                | at(ADDR_MEM_READ_ERROR,    core_events.mem_read_error)
+                | at(ADDR_MEM_WRITE_ERROR,   core_events.mem_write_error)
+                | at(ADDR_CRC_ERROR,         link_events.crc_error)
+                | at(ADDR_PID_CORRECTABLE,   link_events.pid_correctable)
+                | at(ADDR_PID_UNCORRECTABLE, link_events.pid_uncorrectable)
+                | at(ADDR_PID_UNEXPECTED,    link_events.pid_unexpected)
+                | at(ADDR_STRAY_DATA,        link_events.stray_data)
+                | at(ADDR_CACHE_MESSAGE,     link_events.cache_message)
+                | at(ADDR_PROTOCOL_ERROR,    link_events.protocol_error)
+                | at(ADDR_RX_FLIT,           link_events.rx_flit)
+                | at(ADDR_TX_FLIT,           link_events.tx_flit);
+
+  for (genvar i = 0; i < WORDS; i++) begin : g_word
+    if (is_register(ADDR_SLOT_HIT + 12'(4 * i))) begin : g_counter
+      // 9 bits hold the 256 elements of a line; the other counters use one of them.
+      nf_counter #(.INC_W(9)) u_counter (
+        .clk, .rst_n, .clear,
+        .inc(i == index(ADDR_ILLEGAL_CODE) ? core_events.illegal_code : 9'(strobe[i])),
+        .count(count[i*32 +: 32])
+      );
+    end else begin : g_gap
+      assign count[i*32 +: 32] = '0;
+    end
+  end
+
+  // Below the first counter the subtraction wraps to a large number.
+  logic [9:0] rd_word;
+  assign rd_word = 10'((rd_addr - ADDR_SLOT_HIT) >> 2);
+  assign rd_data = (rd_word < 10'(WORDS)) ? count[int'(rd_word) * 32 +: 32] : '0;
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Registers of one region: the shadow descriptor and the region's status.
+//
+// `wr_en` writes the shadow register at offset `wr_off` (other offsets are ignored). `commit_end`
+// marks the end of a commit of this region: its code is kept, and the epoch when it was accepted.
+// `desc` is the shadow descriptor, not the active one. The read port is combinational, `rd_data`
+// is zero where there is no register.
+
+`default_nettype none
+
+module nf_region_regs
+  import nf_pkg::*;
+  import nf_regs_pkg::*;
+(
+  input  wire logic         clk,
+  input  wire logic         rst_n,
+
+  input  wire logic         wr_en,
+  input  wire logic [11:0]  wr_off,
+  input  wire logic [31:0]  wr_data,
+  input  wire logic [31:0]  wr_mask,
+  input  wire logic [11:0]  rd_off,
+  output logic [31:0]       rd_data,
+
+  input  wire logic         commit_end,
+  input  wire logic [3:0]   commit_code,
+  input  wire logic [31:0]  commit_epoch,
+  output region_desc_t      desc,
+  output logic [31:0]       epoch,
+
+  input  wire logic         committed,
+  input  wire logic         done,
+  input  wire logic         fallback,
+  input  wire logic         saturated,
+  input  wire logic         illegal,
+  input  wire logic [31:0]  complete
+);
+  logic [31:0] base_lo_q, base_hi_q, state_lo_q, state_hi_q, lines_q, workers_q, config_q;
+  logic [31:0] threshold_q, ld_mask_q, epoch_q;
+  logic [3:0]  code_q;
+  logic [31:0] status;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      base_lo_q   <= RESET_REGION_BASE_LO;
+      base_hi_q   <= RESET_REGION_BASE_HI;
+      state_lo_q  <= RESET_REGION_STATE_BASE_LO;
+      state_hi_q  <= RESET_REGION_STATE_BASE_HI;
+      lines_q     <= RESET_REGION_LINES_LOG2;
+      workers_q   <= RESET_REGION_WORKERS;
+      config_q    <= RESET_REGION_CONFIG;
+      threshold_q <= RESET_REGION_THRESHOLD;
+      ld_mask_q   <= RESET_REGION_LD_MASK;
+    end else if (wr_en) begin
+      case (wr_off)
+        ADDR_REGION_BASE_LO:
+          base_lo_q   <= write_bits(base_lo_q, wr_data, wr_mask, WRITABLE_REGION_BASE_LO);
+        ADDR_REGION_BASE_HI:
+          base_hi_q   <= write_bits(base_hi_q, wr_data, wr_mask, WRITABLE_REGION_BASE_HI);
+        ADDR_REGION_STATE_BASE_LO:
+          state_lo_q  <= write_bits(state_lo_q, wr_data, wr_mask, WRITABLE_REGION_STATE_BASE_LO);
+        ADDR_REGION_STATE_BASE_HI:
+          state_hi_q  <= write_bits(state_hi_q, wr_data, wr_mask, WRITABLE_REGION_STATE_BASE_HI);
+        ADDR_REGION_LINES_LOG2:
+          lines_q     <= write_bits(lines_q, wr_data, wr_mask, WRITABLE_REGION_LINES_LOG2);
+        ADDR_REGION_WORKERS:
+          workers_q   <= write_bits(workers_q, wr_data, wr_mask, WRITABLE_REGION_WORKERS);
+        ADDR_REGION_CONFIG:
+          config_q    <= write_bits(config_q, wr_data, wr_mask, WRITABLE_REGION_CONFIG);
+        ADDR_REGION_THRESHOLD:
+          threshold_q <= write_bits(threshold_q, wr_data, wr_mask, WRITABLE_REGION_THRESHOLD);
+        ADDR_REGION_LD_MASK:
+          ld_mask_q   <= write_bits(ld_mask_q, wr_data, wr_mask, WRITABLE_REGION_LD_MASK);
+        default: ;
+      endcase
+    end
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      epoch_q <= '0;
+      code_q  <= COMMIT_OK;
+    end else if (commit_end) begin
+      code_q <= commit_code;
+      if (commit_code == COMMIT_OK) epoch_q <= commit_epoch;
+    end
+  end
+
+  assign epoch           = epoch_q;
+  assign desc.base       = {base_hi_q[W_REGION_BASE_HI_ADDR-1:0],
+                            base_lo_q[LSB_REGION_BASE_LO_ADDR +: W_REGION_BASE_LO_ADDR]};
+  assign desc.state_base = {state_hi_q[W_REGION_STATE_BASE_HI_ADDR-1:0],
+                            state_lo_q[LSB_REGION_STATE_BASE_LO_ADDR +: W_REGION_STATE_BASE_LO_ADDR]};
+  assign desc.lines_log2 = lines_q[W_REGION_LINES_LOG2_VALUE-1:0];
+  assign desc.workers    = workers_q[W_REGION_WORKERS_VALUE-1:0];
+  assign desc.mode       = config_q[LSB_REGION_CONFIG_MODE +: W_REGION_CONFIG_MODE];
+  assign desc.tie_minus  = config_q[LSB_REGION_CONFIG_TIE_MINUS];
+  assign desc.strict     = config_q[LSB_REGION_CONFIG_STRICT];
+  assign desc.bind_ld    = config_q[LSB_REGION_CONFIG_BIND];
+  assign desc.threshold  = threshold_q[W_REGION_THRESHOLD_VALUE-1:0];
+  assign desc.ld_mask    = ld_mask_q[W_REGION_LD_MASK_VALUE-1:0];
+
+  assign status = 32'(committed) << LSB_REGION_STATUS_COMMITTED
+                | 32'(code_q)    << LSB_REGION_STATUS_CODE
+                | 32'(done)      << LSB_REGION_STATUS_DONE
+                | 32'(fallback)  << LSB_REGION_STATUS_FALLBACK
+                | 32'(saturated) << LSB_REGION_STATUS_SATURATED
+                | 32'(illegal)   << LSB_REGION_STATUS_ILLEGAL_SEEN;
+
+  always_comb begin
+    case (rd_off)
+      ADDR_REGION_BASE_LO:        rd_data = base_lo_q;
+      ADDR_REGION_BASE_HI:        rd_data = base_hi_q;
+      ADDR_REGION_STATE_BASE_LO:  rd_data = state_lo_q;
+      ADDR_REGION_STATE_BASE_HI:  rd_data = state_hi_q;
+      ADDR_REGION_LINES_LOG2:     rd_data = lines_q;
+      ADDR_REGION_WORKERS:        rd_data = workers_q;
+      ADDR_REGION_CONFIG:         rd_data = config_q;
+      ADDR_REGION_THRESHOLD:      rd_data = threshold_q;
+      ADDR_REGION_LD_MASK:        rd_data = ld_mask_q;
+      ADDR_REGION_EPOCH:          rd_data = epoch_q;
+      ADDR_REGION_STATUS:         rd_data = status;
+      ADDR_REGION_COMPLETE_LINES: rd_data = complete;
+      default:                    rd_data = '0;
+    endcase
+  end
+endmodule
+
+`default_nettype wire

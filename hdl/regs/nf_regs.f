@@ -1,0 +1,9 @@
+// Sources of the register block alone (block-level bench), in compile order.
++incdir+hdl/common
+hdl/pkg/nf_pkg.sv
+hdl/regs/nf_regs_pkg.sv
+hdl/regs/nf_axil_slave.sv
+hdl/regs/nf_counter.sv
+hdl/regs/nf_event_counters.sv
+hdl/regs/nf_region_regs.sv
+hdl/regs/nf_regs.sv
