@@ -1,0 +1,29 @@
+# The two commands of the README, and what they stand on. Each works alone on a fresh machine
+# that has python3, git, make, g++ and perl.
+
+NF := .venv/bin/nf
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test regress doctor lint check clean
+
+help:
+	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
+	@echo "make test      every check of the project, as CI runs it"
+	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
+	@echo "make doctor    what is installed, what is missing"
+	@echo "make lint check clean"
+
+setup:
+	@scripts/setup.sh
+
+test: setup
+	@$(NF) test
+
+regress: setup
+	@$(NF) regress
+
+doctor lint check: setup
+	@$(NF) $@
+
+clean:
+	@rm -rf build

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles a design once per content. Parallel runs and later calls share the result."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts import simulators
+from scripts.errors import BuildError, NfError
+from scripts.paths import SIM_BUILDS
+from scripts.ports import public_control_file
+from scripts.records import BuildSpec, Sim, Waves
+from scripts.sources import Sources, collect, write_copy
+
+STAMP = "build.json"
+TIMESCALE = ("1ns", "1ps")
+# Widest bus whose toggles are counted: a 512-bit line with its side bits.
+COVERAGE_MAX_WIDTH = "640"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished build. `seconds` is what this call waited for it, 0 when it was there."""
+
+    directory: Path
+    seconds: float
+    cached: bool
+
+
+def build_directory(spec: BuildSpec, base: Path = SIM_BUILDS) -> tuple[Path, Sources]:
+    """Directory that a spec builds into, and its sources."""
+    sources = collect(spec)
+    return base / f"{spec.sim}-{spec.top}-{sources.key}", sources
+
+
+def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None) -> Built:
+    """Compile unless it has been done. Raises BuildError (first error line) or NfError."""
+    directory, sources = build_directory(spec, base)
+    stamp = directory / STAMP
+    if stamp.is_file():
+        os.utime(stamp)  # last use, for `nf clean`
+        return Built(directory, 0.0, cached=True)
+    start = time.monotonic()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NfError(f"cannot write to {directory}: {error.strerror}.") from error
+    with _locked(directory.with_suffix(".lock")):
+        if stamp.is_file():  # somebody else built it while we waited
+            return Built(directory, time.monotonic() - start, cached=True)
+        _compile(spec, sources, directory, make_jobs or os.cpu_count() or 1)
+        facts = {"top": spec.top, "sim": spec.sim, "seconds": round(time.monotonic() - start, 2)}
+        temporary = directory / (STAMP + ".new")
+        temporary.write_text(json.dumps(facts))
+        temporary.replace(stamp)
+    return Built(directory, time.monotonic() - start, cached=False)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def _compile(spec: BuildSpec, sources: Sources, directory: Path, make_jobs: int) -> None:
+    for old in directory.iterdir():  # remains of a build that was interrupted
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    root = spec.root
+    if spec.edits:
+        root = directory / "src"
+        write_copy(sources, root)
+    log = directory / "build.log"
+    files = [root / name for name in sources.files.sources]
+    arguments: list[str] = ["-Wno-fatal"] if spec.sim is Sim.VERILATOR else []
+    if spec.sim is Sim.VERILATOR:
+        ports = directory / "public.vlt"
+        includes = [root / name for name in sources.files.includes]
+        ports.write_text(public_control_file(spec, files, includes))
+        files = [ports, *(root / name for name in sources.files.control), *files]
+        arguments += ["--assert", "--x-initial", "unique"]
+        if spec.coverage:
+            arguments += ["--coverage", "--coverage-max-width", COVERAGE_MAX_WIDTH]
+        if spec.waves is Waves.FST:
+            arguments += ["--trace-fst"]
+    elif spec.coverage:
+        raise NfError("code coverage is collected with Verilator only.")
+    runner = simulators.make_runner(spec.sim, log, {})
+    if isinstance(runner, simulators.NfVerilator):
+        runner.opt = spec.opt
+        runner.make_jobs = make_jobs
+    runner.build(
+        sources=files,
+        includes=[root / name for name in sources.files.includes],
+        defines=dict(spec.defines),
+        parameters=dict(spec.parameters),
+        build_args=arguments,
+        hdl_toplevel=spec.top,
+        build_dir=directory,
+        timescale=TIMESCALE,
+        waves=spec.waves is not None,
+        always=True,
+    )
+    if runner.finished is None or runner.finished.returncode != 0:
+        raise BuildError(simulators.first_error(log))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf`: the command line. A wrong word gets one clear line and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
+
+from scripts.errors import BuildError, NfError
+
+# Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
+VERBS = {
+    "doctor": "show every tool, its version and what is missing",
+    "list": "show tests, suites and builds",
+    "run": "run tests by name or suite",
+    "replay": "drive a capture through the design and check every result",
+    "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
+    "check": "format, types, generated files, layers, testplan",
+    "synth": "elaborate and map the RTL with yosys",
+    "mutate": "break the RTL on purpose and see each breakage caught",
+    "test": "every check: check, lint, pytest, smoke suite, mutants, a short replay",
+    "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
+    "clean": "remove old builds (or all that was generated)",
+}
+EPILOG = """examples:
+  nf doctor                                  what is installed, what is missing
+  nf list 'test_modes::*'                    tests that match
+  nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
+  nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
+  nf run test_modes::ternary --seed 7 --waves  one run again, with waves
+  nf replay captures/digits-resnet-8x        captured gradients through the design
+"""
+
+
+class Verb(Protocol):
+    """What a module of `scripts.verbs` provides."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see `{self.prog} --help`)\n")
+
+
+def load(name: str) -> Verb:
+    """The module of a verb."""
+    module: Verb = importlib.import_module(f"scripts.verbs.{name}")
+    return module
+
+
+def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser of `nf`. Only the chosen verb is given its options: the rest stays unloaded."""
+    parser = _Parser(
+        prog="nf",
+        description="Build, run and check the neuron-fabric controller.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(
+        dest="verb", required=True, metavar="VERB", parser_class=_Parser
+    )
+    for name, text in VERBS.items():
+        sub = commands.add_parser(name, help=text, description=text)
+        if name == chosen:
+            load(name).add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 done, 1 something is red, 2 cannot be done."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    try:
+        args = make_parser(chosen).parse_args(words)
+        return load(args.verb).run(args)
+    except (NfError, BuildError) as error:
+        print(f"nf: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("nf: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `nf list | head`
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        print(f"nf: {error.strerror}: {error.filename or ''}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

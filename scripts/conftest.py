@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A toy design and bench in a folder of their own, to try the runner on every way to fail."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from scripts import simulate, toolchain
+from scripts.records import BuildSpec, Edit, RunRecord, RunSpec, Sim
+
+DESIGN = """
+    `default_nettype none
+    module toy #(parameter int WIDTH = 8) (
+      input wire logic clk, input wire logic rst_n,
+      input wire logic [WIDTH-1:0] d, output logic [WIDTH-1:0] q
+    );
+      `include "toy.svh"
+      logic [WIDTH-1:0] inner;
+      always_ff @(posedge clk or negedge rst_n)
+        if (!rst_n) q <= '0;
+        else        q <= d + `STEP;
+      assign inner = q;
+    `ifdef VERILATOR
+      NeverThirteen: assert property (@(posedge clk) disable iff (!rst_n) d != 13)
+        else $error("[ASSERT FAILED] %m: %s", "NeverThirteen");
+    `endif
+    endmodule
+"""
+BENCH = """
+    import json, os, time
+    import cocotb
+    from cocotb.clock import Clock
+    from cocotb.triggers import RisingEdge, Timer
+
+    async def start(dut):
+        dut.rst_n.value = 0
+        dut.d.value = 0
+        Clock(dut.clk, 10, "ns").start()
+        await RisingEdge(dut.clk)
+        await RisingEdge(dut.clk)
+        dut.rst_n.value = 1
+
+    @cocotb.test()
+    async def adds_one(dut):
+        await start(dut)
+        dut.d.value = 4
+        await RisingEdge(dut.clk)
+        await Timer(1, "ns")
+        assert int(dut.q.value) == 5, "q is not d + 1"
+        with open(os.environ["NF_METRICS"], "w") as f:
+            json.dump({"cycles": 3, "parameters": json.loads(os.environ["NF_PARAMETERS"])}, f)
+
+    @cocotb.test()
+    @cocotb.parametrize(n=[1, 2])
+    async def many(dut, n):
+        await start(dut)
+
+    @cocotb.test()
+    async def wrong(dut):
+        await start(dut)
+        assert int(dut.q.value) == 77, "q is not 77"
+
+    @cocotb.test()
+    async def bench_error(dut):
+        dut.nothing.value = 1
+
+    @cocotb.test()
+    async def sva(dut):
+        await start(dut)
+        dut.d.value = 13
+        await Timer(100, "ns")
+
+    @cocotb.test()
+    async def hang(dut):
+        time.sleep(60)
+
+    @cocotb.test(timeout_time=50, timeout_unit="ns")
+    async def stuck(dut):
+        await start(dut)
+        await Timer(1, "ms")
+
+    @cocotb.test()
+    async def dies(dut):
+        os.kill(os.getpid(), 11)
+
+    @cocotb.test()
+    async def internals(dut):
+        assert dut.inner.value is not None
+"""
+
+
+@dataclass(frozen=True)
+class Toy:
+    """The toy's folder, and a way to run one of its tests."""
+
+    folder: Path
+
+    def spec(
+        self, sim: Sim = Sim.ICARUS, edits: tuple[Edit, ...] = (), **more: object
+    ) -> BuildSpec:
+        """A build of the toy."""
+        base = BuildSpec(sim, "toy", "toy.f", root=self.folder, edits=edits, opt="-O0")
+        return replace(base, **more)  # type: ignore[arg-type]
+
+    def run(
+        self, build: BuildSpec, *tests: str, timeout_s: float = 60.0, module: str = "toy_bench"
+    ) -> RunRecord:
+        """Run tests of the toy bench."""
+        spec = RunSpec(build, module, tests, timeout_s=timeout_s)
+        return simulate.run(spec, self.folder / "runs", self.folder / "sim")
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The toy design, written once; builds are shared by the tests of a session."""
+    folder = tmp_path_factory.mktemp("toy")
+    (folder / "inc").mkdir()
+    (folder / "inc" / "toy.svh").write_text("`define STEP 1\n")
+    (folder / "toy.sv").write_text(textwrap.dedent(DESIGN))
+    (folder / "toy.f").write_text("// the toy\n+incdir+inc\ntoy.sv\n")
+    (folder / "toy_bench.py").write_text(textwrap.dedent(BENCH))
+    return Toy(folder)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a dedented text file below the test's own folder."""
+
+    def inner(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return inner
+
+
+def simulators() -> list[object]:
+    """Parameters for a test on each simulator; a missing one is skipped by name."""
+    return [
+        pytest.param(sim, marks=[] if toolchain.available(sim) else [pytest.mark.skip("missing")])
+        for sim in Sim
+    ]

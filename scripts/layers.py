@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The direction of imports: scripts -> verif -> models, and models.cxl on nothing but itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+# What code below a folder may import of the project. The longest matching prefix decides.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "models/cxl": ("models.cxl",),
+    "models": ("models",),
+    "verif": ("verif", "models"),
+    # Its command line starts simulators, so it is a part of the runner that lies with its bench.
+    "verif/replay/cli.py": ("verif", "models", "scripts"),
+    "scripts": ("scripts", "verif", "models"),
+}
+# The wire format stands alone, so that it can be reused: it does not know the device around it.
+PROJECT = ("models", "verif", "scripts")
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+
+
+def violations(root: Path) -> list[str]:
+    """Imports against the direction, one line each."""
+    out: list[str] = []
+    for path in _python_files(root):
+        name = path.relative_to(root).as_posix()
+        allowed = _allowed(name)
+        for line, module in _imports(path):
+            if module.split(".")[0] in PROJECT and not _within(module, allowed):
+                out.append(f"{name}:{line}: imports {module}, may import {', '.join(allowed)} only")
+    return out
+
+
+def _allowed(name: str) -> tuple[str, ...]:
+    if name.startswith("verif/") and name.rpartition("/")[2].startswith("test_"):
+        return PROJECT  # a pytest of the bench may start a simulator
+    prefixes = [p for p in ALLOWED if name == p or name.startswith(p + "/")]
+    return ALLOWED[max(prefixes, key=len)]
+
+
+def _within(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in allowed)
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        tree = ast.parse(path.read_text(), filename=str(path))
+    except SyntaxError:
+        return  # ruff tells
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            if node.module in PROJECT:  # `from models import cxl` means models.cxl
+                for alias in node.names:
+                    yield node.lineno, f"{node.module}.{alias.name}"
+            else:
+                yield node.lineno, node.module
+
+
+def _python_files(root: Path) -> list[Path]:
+    return [path for name in PROJECT for path in sorted((root / name).rglob("*.py"))]
+
+
+def missing_licence(root: Path) -> list[str]:
+    """Sources whose head does not name the licence."""
+    files = _python_files(root)
+    files += [p for pattern in ("*.sv", "*.svh") for p in sorted((root / "hdl").rglob(pattern))]
+    return [
+        f"{path.relative_to(root)}: no line '{LICENCE}' at the top"
+        for path in files
+        if LICENCE not in path.read_text(errors="replace")[:400]
+    ]

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a design and runs cocotb tests on it: the one entry point for runs of any kind.
+
+`run(RunSpec)` never raises for a failing test: whatever happens becomes a RunRecord. `run_tests`
+is the same with plain arguments, for callers outside the runner (replay, pytest).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scripts import failure, simulators, toolchain
+from scripts.build import Built, build_directory
+from scripts.build import build as build_design
+from scripts.errors import BuildError, NfError
+from scripts.paths import RUNS, SIM_BUILDS, shown
+from scripts.process import Finished
+from scripts.records import (
+    BuildSpec,
+    CaseResult,
+    Edit,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+    Sim,
+    Waves,
+)
+
+TOP = "nf_controller"
+FILELIST = "hdl/nf_controller.f"
+_RESULTS = "results.xml"
+_METRICS = "metrics.json"
+
+
+def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecord:
+    """Build (or find) the design, run the tests, and say what came of it."""
+    folder = runs / spec.id
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    except OSError as error:
+        verdict = failure.Verdict(
+            False, FailureKind.INFRASTRUCTURE, f"cannot write to {folder}: {error.strerror}"
+        )
+        return _record(spec, folder, verdict)
+    try:
+        built = build_design(spec.build, builds)
+    except BuildError as error:
+        verdict = failure.Verdict(False, FailureKind.BUILD, str(error))
+        log = build_directory(spec.build, builds)[0] / "build.log"
+        return _save(_record(spec, folder, verdict, log=log), folder)
+    except (NfError, OSError) as error:
+        verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
+        return _save(_record(spec, folder, verdict), folder)
+    return _save(_simulate(spec, folder, built), folder)
+
+
+def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
+    log = folder / "run.log"
+    start = time.monotonic()
+    runner = simulators.make_runner(
+        spec.build.sim, log, _environment(spec, folder), timeout_s=spec.timeout_s
+    )
+    runner.hdl_toplevel = spec.build.top  # build() may have run in another process
+    with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
+        runner.test(
+            test_module=spec.module,
+            hdl_toplevel=spec.build.top,
+            hdl_toplevel_lang="verilog",
+            test_filter=_filter(spec),
+            seed=spec.seed,
+            parameters=dict(spec.build.parameters),
+            build_dir=built.directory,
+            test_dir=folder,
+            results_xml=str(folder / _RESULTS),
+            test_args=_simulator_arguments(spec, folder),
+            plusargs=_plusargs(spec, folder),
+            waves=spec.build.waves is not None,
+        )
+    finished = runner.finished or Finished(1, False, 0.0)
+    cases = failure.read_results(folder / _RESULTS)
+    lines = failure.read_log(log)
+    verdict = failure.judge(finished, cases, lines)
+    return _record(spec, folder, verdict, built, time.monotonic() - start, cases)
+
+
+def _filter(spec: RunSpec) -> str:
+    """cocotb's regular expression for exactly these tests, with all their parameter values."""
+    module = re.escape(spec.module)
+    if not spec.tests:
+        return rf"^{module}\."
+    return rf"^{module}\.({'|'.join(re.escape(test) for test in spec.tests)})(/.*)?$"
+
+
+def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
+    env = {
+        "COCOTB_RANDOM_SEED": str(spec.seed),
+        "COCOTB_TEST_FILTER": _filter(spec),
+        "COCOTB_ANSI_OUTPUT": "0",
+        "COCOTB_RESULTS_ATTACHMENTS": "",
+        "NF_SIM": str(spec.build.sim),
+        "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),
+        "NF_METRICS": str(folder / _METRICS),
+        "PYTHONPATH": str(spec.build.root),
+    }
+    found = toolchain.libpython()
+    if found:
+        env["LIBPYTHON_LOC"] = found
+    env.update(dict(spec.env))
+    return env
+
+
+def _simulator_arguments(spec: RunSpec, folder: Path) -> list[str]:
+    if spec.build.sim is not Sim.VERILATOR:
+        return []
+    # Registers without reset start at values drawn from the seed: 2-state must not hide them.
+    arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{spec.seed % 0x7FFFFFFF or 1}"]
+    if spec.build.coverage:
+        arguments.append(f"+verilator+coverage+file+{folder / 'coverage.dat'}")
+    if spec.build.waves is not None:
+        arguments += ["--trace-file", str(_waves_file(spec, folder))]
+    return arguments
+
+
+def _plusargs(spec: RunSpec, folder: Path) -> list[str]:
+    if spec.build.sim is Sim.ICARUS and spec.build.waves is not None:
+        return [*spec.plusargs, f"+dumpfile_path={_waves_file(spec, folder)}"]
+    return list(spec.plusargs)
+
+
+def _waves_file(spec: RunSpec, folder: Path) -> Path:
+    suffix = "fst" if spec.build.sim is Sim.ICARUS else str(spec.build.waves)
+    return folder / f"waves.{suffix}"
+
+
+def _record(
+    spec: RunSpec,
+    folder: Path,
+    verdict: failure.Verdict,
+    built: Built | None = None,
+    seconds: float = 0.0,
+    cases: Sequence[CaseResult] = (),
+    log: Path | None = None,
+) -> RunRecord:
+    waves = _waves_file(spec, folder)
+    coverage = folder / "coverage.dat"
+    return RunRecord(
+        id=spec.id,
+        name=spec.name,
+        sim=spec.build.sim,
+        seed=spec.seed,
+        build_name=spec.build_name,
+        parameters=spec.build.parameters,
+        passed=verdict.passed,
+        kind=verdict.kind,
+        cause=verdict.cause,
+        build_seconds=round(built.seconds, 3) if built else 0.0,
+        seconds=round(seconds, 3),
+        sim_time_ns=sum(case.sim_time_ns for case in cases),
+        cases=tuple(cases),
+        log=shown(log or folder / "run.log"),
+        waves=shown(waves) if spec.build.waves and waves.is_file() else None,
+        coverage=shown(coverage) if coverage.is_file() else None,
+        rerun=rerun_command(spec, cases),
+        metrics=_metrics(folder / _METRICS),
+    )
+
+
+def _metrics(path: Path) -> dict[str, object]:
+    """Figures that the bench chose to leave (cycles, traffic): free names, JSON values."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _save(record: RunRecord, folder: Path) -> RunRecord:
+    """Write the record at once: a crash of the runner later loses no finished run."""
+    temporary = folder / "record.json.new"
+    try:
+        temporary.write_text(json.dumps(record.to_json(), indent=1))
+        temporary.replace(folder / "record.json")
+    except OSError:
+        pass  # the caller still has the record; a full disk must not hide its result
+    return record
+
+
+def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
+    """Shell line that fails the same way again: only the failed tests when they are known."""
+    if spec.rerun:
+        return spec.rerun
+    module = spec.short_module
+    failed = dict.fromkeys(c.name for c in cases if c.status == "failed")
+    names = [f"{module}::{name}" for name in failed or spec.tests] or [f"{module}::*"]
+    parts = [".venv/bin/nf", "run", *names, "--sim", str(spec.build.sim)]
+    parts += ["--seed", str(spec.seed)]
+    if spec.build_name != "default":
+        parts += ["--build", spec.build_name]
+    scale = dict(spec.env).get("NF_SCALE")
+    if scale:
+        parts += ["--scale", scale]
+    return " ".join(shlex.quote(part) for part in parts)
+
+
+def run_tests(
+    sim: Sim | str,
+    module: str,
+    testcase: str | Sequence[str] | None = None,
+    *,
+    seed: int = 1,
+    parameters: Mapping[str, int] | None = None,
+    top: str = TOP,
+    filelist: str = FILELIST,
+    timeout_s: float = 600.0,
+    plusargs: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    waves: bool = False,
+    coverage: bool = False,
+    edits: Sequence[Edit] = (),
+    build_name: str = "default",
+    rerun: str = "",
+    runs: Path = RUNS,
+) -> RunRecord:
+    """Build and run tests of one module (dotted name, importable from the root).
+
+    `testcase` is one name, several, or None for all. `env` reaches the bench as environment
+    variables; `rerun` is the line to paste when `nf run` is not the caller. The record says all:
+    `passed`, `kind`, `cause`, `log`, `cases`, `metrics`.
+    """
+    names = (testcase,) if isinstance(testcase, str) else tuple(testcase or ())
+    kind = Sim(sim)
+    build = BuildSpec(
+        sim=kind,
+        top=top,
+        filelist=filelist,
+        parameters=tuple(sorted((parameters or {}).items())),
+        edits=tuple(edits),
+        waves=wave_format(kind) if waves else None,
+        coverage=coverage,
+    )
+    return run(
+        RunSpec(
+            build=build,
+            module=module,
+            tests=names,
+            seed=seed,
+            timeout_s=timeout_s,
+            plusargs=tuple(plusargs),
+            env=tuple(sorted((env or {}).items())),
+            build_name=build_name,
+            rerun=rerun,
+        ),
+        runs,
+    )
+
+
+def wave_format(sim: Sim) -> Waves:
+    """FST where it works as it comes, VCD else."""
+    return Waves.FST if sim is Sim.ICARUS else Waves.VCD

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf check`: format, lint and types of Python, generated files, layers, testplan, mutants."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from scripts import layers, mutants, testplan, toolchain
+from scripts.discover import discover
+from scripts.errors import NfError
+from scripts.paths import ROOT
+from scripts.steps import Steps, command
+
+PACKAGES = ("models", "scripts", "verif")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fix", action="store_true", help="let ruff format and mend what it can")
+
+
+def run(args: argparse.Namespace) -> int:
+    ruff = toolchain.in_venv("ruff") or "ruff"
+    folders = [name for name in PACKAGES if (ROOT / name).is_dir()]
+    steps = Steps("nf check")
+    if args.fix:
+        command([ruff, "check", "--quiet", "--fix", *folders])
+        command([ruff, "format", "--quiet", *folders])
+    steps.run("ruff format", lambda: command([ruff, "format", "--check", *folders]))
+    steps.run("ruff check", lambda: command([ruff, "check", "--output-format=concise", *folders]))
+    steps.run("mypy", lambda: command([sys.executable, "-m", "mypy", "--no-error-summary"]))
+    steps.run(
+        "registers are generated",
+        lambda: command([sys.executable, "-m", "verif.regs.generate", "--check"]),
+    )
+    steps.run("imports keep the layers", lambda: layers.violations(ROOT))
+    steps.run("licence lines", lambda: layers.missing_licence(ROOT))
+    steps.run("pipeline is the copy of its source", _pipeline)
+    steps.run("testplan", _testplan)
+    steps.run("mutants", _mutants)
+    return steps.close()
+
+
+def _pipeline() -> list[str]:
+    source, copy = ROOT / "ci" / "github.yml", ROOT / ".github" / "workflows" / "ci.yml"
+    if copy.is_file() and source.read_text() == copy.read_text():
+        return []
+    return ["ci/github.yml and .github/workflows/ci.yml differ: copy the first over the second"]
+
+
+def _testplan() -> list[str]:
+    try:
+        return testplan.problems(testplan.read(), discover())
+    except NfError as error:
+        return [str(error)]
+
+
+def _mutants() -> list[str]:
+    try:
+        return mutants.problems(mutants.read(), testplan.read(), discover())
+    except NfError as error:
+        return [str(error)]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf list`: tests, their stage and feature; suites and builds."""
+
+from __future__ import annotations
+
+import argparse
+
+from scripts import testplan
+from scripts.discover import discover, select
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names")
+    parser.add_argument("--suites", action="store_true", help="show the suites and why they are so")
+    parser.add_argument("--builds", action="store_true", help="show the named parameter sets")
+
+
+def run(args: argparse.Namespace) -> int:
+    plan = testplan.read()
+    if args.suites:
+        for suite in plan.suites.values():
+            print(f"{suite.name:12} {suite.seeds} seed(s)  {suite.reason}")
+        return 0
+    if args.builds:
+        for name, build in plan.builds.items():
+            values = " ".join(f"{k}={v}" for k, v in build.parameters) or "as in the source"
+            print(f"{name:12} {build.top}: {values}")
+        return 0
+    tests = select(discover(), args.globs)
+    for test in tests:
+        entry = plan.entries.get(test.id)
+        where = f"{entry.stage} {entry.feature}" if entry else "not in the testplan"
+        print(f"{test.id:58} {where:28} {test.summary}")
+    print(f"{len(tests)} tests")
+    return 0

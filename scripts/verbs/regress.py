@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf regress`: the shipped capture on every simulator by every route, then the smoke suite."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts import report, stages, toolchain
+from scripts.paths import BUILD, REPORT, ROOT, shown
+from scripts.records import FailureKind, RunRecord, Sim
+from scripts.verbs.run import positive
+
+CAPTURE = ROOT / "captures" / "digits-resnet-8x"
+OUT = BUILD / "replay"
+# Route options of `nf replay` by name; the first is the layer-aware default, a mix of two routes.
+ROUTES: dict[str, tuple[str, ...]] = {
+    "layer-aware": (),
+    "binary": ("--route", "*=G_BINARY"),
+    "ternary": ("--route", "*=G_TERNARY"),
+    "fp32": ("--route", "*=FP32"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+    parser.add_argument("--jobs", "-j", type=positive, help="parallel runs of the smoke suite")
+
+
+def run(args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    sims, missing = toolchain.choose(args.sim)
+    if missing:
+        print(missing)
+    done: list[stages.Stage] = []
+    records: list[RunRecord] = []
+    for sim in sims:
+        for route, options in ROUTES.items():
+            stage, record = _replay(sim, route, options)
+            done.append(stage)
+            records.append(record)
+    if len(sims) > 1:
+        done.append(_compare(sims))
+    jobs = ("--jobs", str(args.jobs)) if args.jobs else ()
+    words = stages.nf("run", "--suite", "smoke", "--sim", args.sim, *jobs)
+    done.append(stages.run("smoke suite", words))
+    smoke = REPORT / "results.json"
+    if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
+        records += [RunRecord.from_json(item) for item in json.loads(smoke.read_text())]
+    report.write_all(records, "nf regress")
+    print(report.where())
+    return stages.close(done)
+
+
+def _replay_words(sim: Sim, options: tuple[str, ...], out: Path) -> list[str]:
+    words = ["replay", shown(CAPTURE), "--sim", str(sim), "--out", shown(out), *options]
+    return stages.nf(*words)
+
+
+def _replay(sim: Sim, route: str, options: tuple[str, ...]) -> tuple[stages.Stage, RunRecord]:
+    OUT.mkdir(parents=True, exist_ok=True)
+    log = OUT / f"{sim}-{route}.log"
+    words = _replay_words(sim, options, OUT / f"{sim}-{route}.safetensors")
+    stage = stages.run(f"replay {route} {sim}", words, log)
+    record = RunRecord(
+        id=f"replay.{route}-{sim}",
+        name=f"replay::{route}",
+        sim=sim,
+        seed=1,
+        build_name="default",
+        parameters=(),
+        passed=stage.returncode == 0,
+        kind=None if stage.returncode == 0 else FailureKind.MISMATCH,
+        cause="" if stage.returncode == 0 else stage.last,
+        build_seconds=0.0,
+        seconds=round(stage.seconds, 3),
+        sim_time_ns=0.0,
+        cases=(),
+        log=shown(log),
+        waves=None,
+        coverage=None,
+        rerun=" ".join([".venv/bin/nf", *words[3:]]),
+    )
+    return stage, record
+
+
+def _compare(sims: list[Sim]) -> stages.Stage:
+    """The tensors read back must be the same on every simulator, byte for byte."""
+    start = time.monotonic()
+    print("--- replay results are the same on every simulator", flush=True)
+    bad = [line for route in ROUTES for line in differences(OUT, sims, route)]
+    for line in bad:
+        print(line)
+    last = bad[0] if bad else f"{len(ROUTES)} routes compared"
+    seconds = time.monotonic() - start
+    return stages.Stage(
+        "replay results agree", int(bool(bad)), int(not bad), len(bad), seconds, last
+    )
+
+
+def differences(folder: Path, sims: list[Sim], route: str) -> list[str]:
+    """Tensors that differ between the result files of a route, one line each."""
+    from safetensors.numpy import load_file
+
+    out: list[str] = []
+    first, *others = sims
+    files = folder.glob(f"{first}-{route}*.safetensors")
+    steps = sorted(path.name.removeprefix(f"{first}-") for path in files)
+    if not steps:
+        return [f"{route}: {first} wrote no result"]
+    for step in steps:
+        reference = load_file(folder / f"{first}-{step}")
+        for sim in others:
+            path = folder / f"{sim}-{step}"
+            if not path.is_file():
+                out.append(f"{route}: {sim} wrote no {path.name}")
+                continue
+            other = load_file(path)
+            if reference.keys() != other.keys():
+                out.append(f"{route}: {sim} returned other tensors than {first} in {path.name}")
+                continue
+            out += [
+                f"{route}: {name} differs between {first} and {sim}"
+                for name in reference
+                if reference[name].tobytes() != other[name].tobytes()
+            ]
+    return out
+
+
+def short_replays(capture: Path, sim: str) -> Iterator[tuple[str, list[str]]]:
+    """Replay stages for `nf test`: one step, the default route, on each simulator."""
+    sims, _ = toolchain.choose(sim)
+    for one in sims:
+        out = OUT / f"test-{one}.safetensors"
+        words = ("replay", shown(capture), "--sim", str(one), "--out", shown(out), "--steps", "3")
+        yield f"replay {one}", stages.nf(*words)

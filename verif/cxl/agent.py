@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CxlMemAgent: sequencer, driver (active only) and monitor of a flit interface."""
+
+from __future__ import annotations
+
+from pyuvm import uvm_agent, uvm_sequencer
+
+from models.cxl.messages import M2SMessage, S2MMessage
+from verif.cxl.config import CxlConfig
+from verif.cxl.driver import CxlMemDriver
+from verif.cxl.items import Transaction
+from verif.cxl.monitor import CxlMemMonitor
+from verif.cxl.pins import CxlPins
+
+
+class CxlMemAgent(uvm_agent):
+    """Set ``pins``, and ``cfg`` if the defaults will not do, before the build phase.
+
+    ``active`` = False leaves out sequencer and driver: the monitor alone works on any link.
+    """
+
+    pins: CxlPins
+    cfg: CxlConfig
+    active: bool = True
+
+    def build_phase(self) -> None:
+        if not hasattr(self, "cfg"):
+            self.cfg = CxlConfig()
+        self.monitor = CxlMemMonitor("monitor", self)
+        self.monitor.pins, self.monitor.cfg = self.pins, self.cfg
+        if self.active:
+            self.sequencer = uvm_sequencer("sequencer", self)
+            self.driver = CxlMemDriver("driver", self)
+            self.driver.pins, self.driver.cfg = self.pins, self.cfg
+
+    def connect_phase(self) -> None:
+        if self.active:
+            self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+
+    def submit(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
+        """See CxlMemDriver.submit."""
+        return self.driver.submit(message, keep_tag)
+
+    async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
+        """See CxlMemDriver.issue."""
+        return await self.driver.issue(message, keep_tag)
+
+    async def call(self, message: M2SMessage) -> S2MMessage | None:
+        """See CxlMemDriver.call."""
+        return await self.driver.call(message)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is owed."""
+        return (not self.active or self.driver.idle) and self.monitor.tracker.idle
+
+    async def wait_up(self) -> None:
+        """Waits until the link is up and the device has granted credits of both kinds."""
+        await self.driver.up.wait()
+
+    async def drain(self) -> None:
+        """Waits until every request has its response."""
+        await self.driver.drain()
+
+    def finish(self) -> list[str]:
+        """End of test: all errors of monitor and driver (check_phase fails on them too)."""
+        return [*self.monitor.finish(), *(self.driver.finish() if self.active else [])]

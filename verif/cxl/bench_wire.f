@@ -1,0 +1,1 @@
+verif/cxl/bench_wire.sv

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monitor of a flit interface: decodes both directions from the pins and checks the link rules.
+
+Timing contract: everything is sampled right after RisingEdge(clk), before any register of the
+device has moved, so a value is what the device samples in the same clock. A tx flit is transferred
+in a clock with tx_valid and tx_ready. rst_n is followed by edges. ``clk`` must be the clock that
+cocotb drives itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+from pyuvm import uvm_analysis_port, uvm_component
+
+from models.cxl.flits import Direction
+from verif.cxl.config import CxlConfig
+from verif.cxl.items import ObservedRequest, ObservedResponse
+from verif.cxl.pins import CxlPins, bits_reader
+from verif.cxl.tracker import FlitEvent, LinkTracker
+
+
+class CxlMemMonitor(uvm_component):
+    """Analysis ports: ``request_port`` gives ObservedRequest, ``response_port`` ObservedResponse,
+    ``link_port`` a FlitEvent for every flit.
+
+    ``errors`` holds every broken rule; check_phase fails if there is one.
+    """
+
+    pins: CxlPins
+    cfg: CxlConfig
+
+    def build_phase(self) -> None:
+        self.request_port = uvm_analysis_port("request_port", self)
+        self.response_port = uvm_analysis_port("response_port", self)
+        self.link_port = uvm_analysis_port("link_port", self)
+        self.cycle = 0
+        """Clocks since the start of the run phase."""
+        self.requests = self.responses = 0
+        self._in_reset = True
+        self._stalled: tuple[int, int] | None = None
+
+    def start_of_simulation_phase(self) -> None:
+        cfg = self.cfg
+        self.tracker = LinkTracker(cfg.link.retry, cfg.waive, cfg.device_wrap)
+
+    @property
+    def errors(self) -> list[str]:
+        """Broken rules, one text each."""
+        return self.tracker.errors
+
+    async def run_phase(self) -> None:
+        pins = self.pins
+        cocotb.start_soon(self._follow_reset())
+        edge = RisingEdge(pins.clk)
+        rx_valid, rx_id, rx_flit, tx_valid, tx_id, tx_flit, tx_ready = (
+            bits_reader(pin)
+            for pin in (
+                pins.rx_valid,
+                pins.rx_protocol_id,
+                pins.rx_flit,
+                pins.tx_valid,
+                pins.tx_protocol_id,
+                pins.tx_flit,
+                pins.tx_ready,
+            )
+        )
+        tracker = self.tracker
+        while True:
+            await edge
+            self.cycle += 1
+            if self._in_reset:
+                continue
+            try:
+                if rx_valid() == "1":
+                    words = int(rx_id(), 2), int(rx_flit(), 2)
+                    self._publish(tracker.observe(Direction.M2S, *words, self.cycle))
+                valid = tx_valid()
+                if valid == "1":
+                    words = int(tx_id(), 2), int(tx_flit(), 2)
+                    if self._stalled not in (None, words):
+                        self._pin_error("tx flit changed while tx_ready was low")
+                    if tx_ready() == "1":
+                        self._stalled = None
+                        self._publish(tracker.observe(Direction.S2M, *words, self.cycle))
+                    else:
+                        self._stalled = words if self.cfg.check_stable else None
+                elif valid != "0":
+                    self._pin_error("tx_valid is X or Z")
+                elif self._stalled is not None:
+                    self._pin_error("tx_valid fell while tx_ready was low")
+                    self._stalled = None
+            except ValueError as reason:
+                self._pin_error(f"X or Z on the pins of a valid flit ({reason})")
+
+    def _pin_error(self, text: str) -> None:
+        self.errors.append(f"clock {self.cycle}: pins: {text}")
+
+    def _publish(self, event: FlitEvent) -> None:
+        report = event.report
+        if report is not None and report.messages:
+            now = get_sim_time("ns")
+            if event.direction is Direction.M2S:
+                for message in report.messages:
+                    self.requests += 1
+                    bad = message in report.misframed
+                    self.request_port.write(ObservedRequest(message, event.cycle, now, bad))
+            else:
+                for message in report.messages:
+                    self.responses += 1
+                    self.response_port.write(ObservedResponse(message, event.cycle, now))
+        self.link_port.write(event)
+
+    async def _follow_reset(self) -> None:
+        rst_n: Any = self.pins.rst_n
+        while True:
+            if rst_n.value != 1:
+                await RisingEdge(rst_n)
+            self._in_reset = False
+            await FallingEdge(rst_n)
+            self._in_reset = True
+            self._stalled = None
+            self.tracker.reset()
+
+    def finish(self) -> list[str]:
+        """End of test: adds what is still owed (once) and gives all errors."""
+        if not self._finished:
+            self._finished = True
+            self.tracker.finish(self.cycle)
+        return self.errors
+
+    _finished = False
+
+    def check_phase(self) -> None:
+        errors = self.finish()
+        assert not errors, f"{len(errors)} link errors, first: {errors[0]}"

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the agent's own bench on both simulators."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.simulate import run_tests
+
+
+@pytest.mark.parametrize("sim", ["icarus", "verilator"])
+def test_agent(sim: str) -> None:
+    record = run_tests(
+        sim,
+        "verif.cxl.agent_bench",
+        top="bench_wire",
+        filelist="verif/cxl/bench_wire.f",
+        build_name="cxl-agent",
+    )
+    assert record.passed, f"{record.cause} (see {record.log})"
+    assert len(record.cases) == 8

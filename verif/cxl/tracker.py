@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be judged from the pins alone: both directions of the link, without a simulator.
+
+The tracker decodes every flit with unpackers of its own and knows nothing of driver or device. It
+follows initialisation, acknowledgements, credits, retry and the pairing of requests and responses,
+and lists every broken rule in ``errors`` (spec: link spec §1 to §9).
+
+Rules by name: protocol_id, crc, init, static_bits, control, framing (one per IssueKind), message,
+credit, credit_field, ack, retry, replay, response, end. A ``waive(rule, direction)`` callback that
+returns True moves an error to ``waived``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from models.cxl.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+)
+from models.cxl.describe import describe_message
+from models.cxl.flits import (
+    PAYLOAD_MASK,
+    Direction,
+    crc_ok,
+    decode_control,
+    decode_credit,
+    decode_protocol_id,
+    is_cache_credit,
+    is_control,
+    is_retryable,
+)
+from models.cxl.messages import (
+    S2MDRS,
+    Completion,
+    M2SReq,
+    M2SRwD,
+    Message,
+    MetaField,
+    completion_of,
+)
+from models.cxl.retry import FRAMES, INITIAL_WRAP
+from models.cxl.unpack import FlitReport, IssueKind, M2SUnpacker, S2MUnpacker
+
+_KEPT = 512  # retryable flits that a replay is compared with
+_QUIET = 200  # clocks of silence after which every acknowledgement must have come
+
+
+class FlitKind(Enum):
+    """What a flit turned out to be."""
+
+    PROTOCOL = "protocol"
+    DATA = "all-data"
+    CONTROL = "control"
+    NULL = "null"
+    UNEXPECTED = "not cachemem"
+    BAD_ID = "bad protocol ID"
+    BAD_CRC = "bad CRC"
+    DISCARDED = "in the shadow of an error"
+    REPLAYED = "replayed"
+
+
+@dataclass(slots=True)
+class FlitEvent:
+    """One flit on the pins; ``report`` for protocol and all-data flits, ``control`` for others."""
+
+    direction: Direction
+    cycle: int
+    protocol_id: int
+    flit: int
+    kind: FlitKind
+    owed_before: int = 0
+    control: ControlFlit | None = None
+    report: FlitReport[Any] | None = None
+
+    @property
+    def messages(self) -> list[Any]:
+        """Messages that are complete with this flit."""
+        return self.report.messages if self.report else []
+
+
+@dataclass(slots=True)
+class _Way:
+    """One direction: what its sender has said and what its receiver has accepted."""
+
+    direction: Direction
+    unpacker: Any
+    clean_seen: bool = False
+    param_seen: bool = False
+    wrap: int = INITIAL_WRAP
+    accepted: int = 0  # retryable flits, as an absolute count
+    acked: int = 0
+    cursor: int = 0  # below ``accepted`` during a replay
+    frozen: bool = False
+    frames: int = 0
+    since_loss: int = 1 << 30  # flits since one was lost on the wire
+    request: RetryReq | None = None  # asked by the other side, not answered yet
+    log: dict[int, int] = field(default_factory=dict)
+    plain: int = 0  # credits of the sender
+    data: int = 0
+    last: int = 0  # clock of the last retryable flit
+
+
+class LinkTracker:
+    """Feed it every valid flit of both directions in order of time, rx (M2S) first in a clock."""
+
+    def __init__(
+        self,
+        retry: bool = False,
+        waive: Callable[[str, str], bool] | None = None,
+        device_wrap: int | None = None,
+    ) -> None:
+        self.retry = retry
+        self.device_wrap = device_wrap
+        self._waive = waive
+        self.errors: list[str] = []
+        self.waived: list[str] = []
+        self.cycle = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """A reset of the link: errors and counts stay, state does not."""
+        m2s = _Way(Direction.M2S, M2SUnpacker())
+        s2m = _Way(Direction.S2M, S2MUnpacker())
+        self.m2s, self.s2m = m2s, s2m
+        self.outstanding: Counter[tuple[bool, int, int]] = Counter()
+        """Responses owed, by (DRS and not NDR, tag, LD-ID)."""
+        self.counters: Counter[str] = Counter()
+        """What the device's link counters should read, by register name (flits, not slots)."""
+
+    def _error(self, way: _Way, rule: str, text: str) -> None:
+        line = f"clock {self.cycle}: {way.direction.value} {rule}: {text}"
+        if self._waive is not None and self._waive(rule, way.direction.value):
+            self.waived.append(line)
+        else:
+            self.errors.append(line)
+
+    # -------------------------------------------------------------------------- flits
+
+    def observe(self, direction: Direction, protocol_id: int, flit: int, cycle: int) -> FlitEvent:
+        """Take one flit that was transferred in clock ``cycle``."""
+        self.cycle = cycle
+        way, other = self.m2s, self.s2m
+        if direction is Direction.S2M:
+            way, other = other, way
+        event = FlitEvent(direction, cycle, protocol_id, flit, FlitKind.PROTOCOL, way.unpacker.owed)
+        self._count(way, "RX_FLIT" if way is self.m2s else "TX_FLIT")
+        pid = decode_protocol_id(protocol_id)
+        if pid.corrected:
+            self._error(way, "protocol_id", f"{protocol_id:04X} has one bad half")
+            self._count(way, "PID_CORRECTABLE")
+        if pid.code is None:
+            self._error(way, "protocol_id", f"{protocol_id:04X} is no Protocol ID")
+            self._count(way, "PID_UNCORRECTABLE")
+            return self._lost(way, event, FlitKind.BAD_ID)
+        if not pid.code.is_cachemem:
+            event.kind = FlitKind.NULL
+            if not pid.code.is_null:
+                event.kind = FlitKind.UNEXPECTED
+                self._error(way, "protocol_id", f"{pid.code.name} on a CXL.mem link")
+                self._count(way, "PID_UNEXPECTED")
+            return event
+        if not crc_ok(flit):
+            self._error(way, "crc", f"flit {flit:0132x}")
+            self._count(way, "CRC_ERROR")
+            return self._lost(way, event, FlitKind.BAD_CRC)
+        way.clean_seen = True
+        way.since_loss += 1
+        payload = flit & PAYLOAD_MASK
+        if way.cursor < way.accepted and way.log.get(way.cursor) == flit:
+            # Before anything else: a replayed all-data flit may look like a control flit.
+            way.cursor += 1
+            way.frames = 0
+            event.kind = FlitKind.REPLAYED
+            return event
+        if is_control(payload) and (way.frozen or way.unpacker.owed <= 3):
+            return self._control(way, other, payload, event)
+        self._end_of_frames(way)
+        if way.frozen:
+            event.kind = FlitKind.DISCARDED
+            return event
+        if self._accept(way, other, flit, None):
+            self._protocol(way, other, payload, event)
+        return event
+
+    def _count(self, way: _Way, name: str) -> None:
+        if way is self.m2s or name == "TX_FLIT":
+            self.counters[name] += 1
+
+    def _lost(self, way: _Way, event: FlitEvent, kind: FlitKind) -> FlitEvent:
+        event.kind = kind
+        way.frames = way.since_loss = 0
+        if self.retry and way.clean_seen:
+            way.frozen = True
+        return event
+
+    def _accept(self, way: _Way, other: _Way, flit: int, control: ControlFlit | None) -> bool:
+        """A good retryable flit: count it, unless it breaks the replay."""
+        if way.cursor < way.accepted:
+            text = f"flit {way.cursor} was {way.log.get(way.cursor, 0):0132x}, now {flit:0132x}"
+            self._error(way, "replay", text)
+            way.cursor = way.accepted
+            return False
+        if isinstance(control, InitParam):
+            if way.param_seen:
+                self._error(way, "init", "a second INIT.Param")
+                self._count(way, "PROTOCOL_ERROR")
+            if not other.clean_seen:
+                self._error(way, "init", "INIT.Param before a clean flit has come")
+        elif not (way.param_seen and other.param_seen):
+            self._error(way, "init", "neither RETRY nor INIT.Param before the end of INIT")
+            if not way.param_seen:
+                self._count(way, "PROTOCOL_ERROR")
+        way.log[way.accepted] = flit
+        way.log.pop(way.accepted - _KEPT, None)
+        way.accepted += 1
+        way.cursor = way.accepted
+        way.last = self.cycle
+        return True
+
+    # -------------------------------------------------------------------------- protocol flits
+
+    def _protocol(self, way: _Way, other: _Way, payload: int, event: FlitEvent) -> None:
+        report = event.report = way.unpacker.feed(payload)
+        if report.adf:
+            event.kind = FlitKind.DATA
+        else:
+            self._acknowledge(way, other, 8 * (payload >> 2 & 1))
+            self._credits(way, other, payload)
+            if way is self.s2m and payload & 8 and not report.data:
+                self._error(way, "framing", "BE = 1 on a flit without data header")
+        kinds = set()
+        for issue in report.issues:
+            kinds.add(issue.kind)
+            self._error(way, "framing", f"{issue.kind.value}: {issue.text}")
+        if way is self.m2s:
+            for kind in (IssueKind.STRAY_DATA, IssueKind.CACHE_MESSAGE, IssueKind.PROTOCOL_ERROR):
+                if kind in kinds:
+                    self._count(way, kind.value.upper())
+        way.plain -= report.plain
+        way.data -= report.data
+        if way.plain < 0 or way.data < 0:
+            text = f"{report.plain} + {report.data} headers leave {way.plain} / {way.data} credits"
+            self._error(way, "credit", text)
+            way.plain, way.data = max(way.plain, 0), max(way.data, 0)
+        for message in report.messages:
+            self._message(way, message)
+
+    def _message(self, way: _Way, message: Message) -> None:
+        if isinstance(message, M2SReq | M2SRwD):
+            kind = completion_of(message)
+            if kind is not Completion.NONE:
+                self.outstanding[kind is Completion.DRS, message.tag, message.ldid] += 1
+            return
+        for text in message.check():
+            self._error(way, "message", f"{text}: {describe_message(message)}")
+        if message.meta_field != MetaField.NO_OP:
+            self._error(way, "message", f"MetaField is not No-Op: {describe_message(message)}")
+        key = (isinstance(message, S2MDRS), message.tag, message.ldid)
+        if self.outstanding[key]:
+            self.outstanding[key] -= 1
+        else:
+            self._error(way, "response", f"nobody asked for {describe_message(message)}")
+        if not self.outstanding[key]:
+            del self.outstanding[key]
+
+    def _acknowledge(self, way: _Way, other: _Way, count: int) -> None:
+        other.acked += count
+        if other.acked > other.accepted:
+            text = f"{other.acked} flits acknowledged, {other.accepted} were sent"
+            self._error(way, "ack", text)
+            other.acked = other.accepted
+
+    def _credits(self, way: _Way, other: _Way, header: int) -> None:
+        if not header & 0x7770_0000:
+            return
+        foreign, own = (24, 20) if way is self.m2s else (20, 24)
+        for shift in (20, 24, 28):
+            nibble = header >> shift & 15
+            if not nibble & 7:
+                continue
+            if is_cache_credit(nibble):
+                self._error(way, "credit_field", "CXL.cache credits")
+            elif shift == foreign:
+                self._error(way, "credit_field", "credits of a channel that does not exist")
+            elif shift == own:
+                other.plain += decode_credit(nibble)
+            else:
+                other.data += decode_credit(nibble)
+
+    # -------------------------------------------------------------------------- control flits
+
+    def _control(self, way: _Way, other: _Way, payload: int, event: FlitEvent) -> FlitEvent:
+        control, wrong = decode_control(payload)
+        event.kind, event.control = FlitKind.CONTROL, control
+        if way.frozen and (wrong or is_retryable(control)):
+            event.kind = FlitKind.DISCARDED
+            way.frames = 0
+            return event
+        for text in wrong:
+            self._error(way, "static_bits", text)
+        if wrong:
+            self._count(way, "PROTOCOL_ERROR")
+            return event
+        if isinstance(control, RetryIdle):
+            self._end_of_frames(way)
+        elif isinstance(control, RetryFrame | RetryReq | RetryAck):
+            if not self.retry:
+                self._error(way, "retry", f"{control} on a link without retry")
+            self._retry(way, other, control)
+        else:
+            self._end_of_frames(way)
+            if self._accept(way, other, event.flit, control):
+                self._retryable(way, other, control, payload)
+        return event
+
+    def _retryable(self, way: _Way, other: _Way, control: ControlFlit, payload: int) -> None:
+        if isinstance(control, InitParam):
+            way.param_seen = True
+            way.wrap = control.wrap
+            if way is self.s2m and self.device_wrap not in (None, control.wrap):
+                self._error(way, "init", f"wrap {control.wrap}, not {self.device_wrap}")
+        elif isinstance(control, Llcrd):
+            self._acknowledge(way, other, control.ack)
+            self._credits(way, other, payload)
+
+    def _end_of_frames(self, way: _Way) -> None:
+        frames, way.frames = way.frames, 0
+        if frames and way.since_loss > FRAMES + 1:
+            self._error(way, "retry", f"{frames} RETRY.Frame without RETRY.Req or RETRY.Ack")
+
+    def _retry(self, way: _Way, other: _Way, control: ControlFlit) -> None:
+        if isinstance(control, RetryFrame):
+            way.frames += 1
+            return
+        frames, way.frames = way.frames, 0
+        if frames < FRAMES:
+            # Unless a Frame was lost on the wire, it was never sent.
+            if way.since_loss > FRAMES + 1:
+                self._error(way, "retry", f"{control} after {frames} RETRY.Frame")
+            return
+        if isinstance(control, RetryReq):
+            other.request = control
+            expected = other.accepted % (other.wrap + 1)
+            # Only of the device do we know what it received: its pins are what we see.
+            if way is self.s2m and control.eseq != expected:
+                text = f"RETRY.Req from {control.eseq}, the device has accepted up to {expected}"
+                self._error(way, "retry", text)
+        elif isinstance(control, RetryAck):
+            self._replay_from(way, control)
+
+    def _replay_from(self, way: _Way, ack: RetryAck) -> None:
+        request = way.request
+        if request is None:
+            self._error(way, "retry", "RETRY.Ack without a RETRY.Req")
+            return
+        way.request = None
+        if (ack.eseq, ack.num_retry) != (request.eseq, request.num_retry):
+            self._error(way, "retry", f"{ack} answers {request}")
+        way.frozen = False
+        back = (way.accepted - request.eseq) % (way.wrap + 1)
+        way.cursor = max(way.accepted - back, 0)
+        if ack.empty != (ack.wr_ptr == ack.eseq):
+            self._error(way, "retry", f"Empty = {ack.empty:d} in {ack}")
+
+    # -------------------------------------------------------------------------- the end
+
+    @property
+    def idle(self) -> bool:
+        """No response and no data slot is owed."""
+        return not self.outstanding and not self.m2s.unpacker.owed and not self.s2m.unpacker.owed
+
+    def finish(self, cycle: int) -> None:
+        """End of test: what is still owed is an error."""
+        self.cycle = cycle
+        for (is_drs, tag, ldid), count in self.outstanding.items():
+            text = f"{count} {'DRS' if is_drs else 'NDR'} owed for tag {tag:04X} LD-ID {ldid}"
+            self._error(self.s2m, "end", text)
+        for way, other in ((self.m2s, self.s2m), (self.s2m, self.m2s)):
+            if way.unpacker.owed:
+                self._error(way, "end", f"{way.unpacker.owed} data slots are owed")
+            quiet = cycle - max(way.last, other.last)
+            if quiet > _QUIET and way.accepted - way.acked > 1:
+                text = f"{way.accepted - way.acked} flits are not acknowledged"
+                self._error(other, "ack", text)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base of every pyuvm test of the controller, and the cocotb entry that runs one.
+
+The base owns what must never be forgotten: clock and reset, the end of test (drain, counters,
+status), the list of errors that is asserted, the stop at the first mismatch, the stuck watchdog.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import First
+from pyuvm import ConfigDB, uvm_root, uvm_test
+
+from verif.env.config import CLOCK_NS, EnvConfig, Profile
+from verif.env.env import NfEnv
+from verif.env.ops import describe
+
+PROFILES = [cocotb.Param(value=profile.value, name=profile.value) for profile in Profile]
+_SETTINGS = "NF_SETTINGS"
+
+
+class NfBaseTest(uvm_test):
+    """Override `configure` and `scenario`."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        """Changes the configuration before the environment is built."""
+
+    async def scenario(self) -> None:
+        """The stimulus; runs when the link is up."""
+        raise NotImplementedError
+
+    # -- phases -------------------------------------------------------------------------------
+    def build_phase(self) -> None:
+        self.dut: Any = cocotb.top
+        settings: dict[str, Any] = ConfigDB().get(None, "", _SETTINGS)
+        self.settings = settings
+        self.cfg = EnvConfig(profile=Profile(settings["profile"]), seed=settings["seed"])
+        self.configure(self.cfg)
+        self.env = NfEnv("env", self)
+        self.env.dut = self.dut
+        self.env.cfg = self.cfg
+        self.metrics: dict[str, Any] = {}
+        self.finished = False
+
+    async def run_phase(self) -> None:
+        self.raise_objection()
+        try:
+            await self._guarded()
+        finally:
+            self.drop_objection()
+
+    def check_phase(self) -> None:
+        errors = self.env.errors()
+        self.logger.info("%s: %s", self._label(), self.env.core.summary())
+        self._export()
+        if not self.finished and not errors:
+            errors = ["the scenario did not run to its end"]
+        assert not errors, "\n".join(errors)
+
+    # -- run ----------------------------------------------------------------------------------
+    async def _guarded(self) -> None:
+        """Runs the scenario until its end, the first error, or a stuck transaction."""
+        body = cocotb.start_soon(self._whole())
+        watchdog = cocotb.start_soon(self._watchdog())
+        await First(body.complete, self.env.failed.wait())
+        watchdog.cancel()
+        if self.env.core.errors:
+            # The scoreboard's first finding is the cause; whatever else is wrong follows from it.
+            body.cancel()
+            raise AssertionError(f"{self._label()}: {self.env.core.errors[0]}")
+        body.result()
+
+    async def _whole(self) -> None:
+        await self.start()
+        await self.scenario()
+        await self.finish()
+        self.finished = True
+
+    async def start(self) -> None:
+        """Clock, reset, link up."""
+        dut = self.dut
+        dut.rst_n.value = 0
+        self.clock = Clock(dut.clk, CLOCK_NS, "ns", impl="gpi")
+        self.clock.start(start_high=False)
+        await self.env.clocks(5)
+        dut.rst_n.value = 1
+        await self.env.host.link_up()
+
+    async def finish(self) -> None:
+        """Waits for the last answers and reads what the mirror compares."""
+        await self.env.host.drain()
+        await self.env.clocks(20)
+        await self.env.registers.read_status()
+        await self.env.registers.read("IRQ_STATUS")
+        await self.env.registers.read_counters()
+        while not self.env.mem.idle:
+            await self.env.clocks(10)
+
+    async def _watchdog(self) -> None:
+        """A request that has waited too long is an error, not a hang of the suite."""
+        core = self.env.core
+        seen, oldest = -1, None
+        while True:
+            await self.env.clocks(self.cfg.stuck_clocks)
+            now = core.oldest()
+            if now is not None and now is oldest and core.responses == seen:
+                core.error(
+                    f"STUCK: no response for {self.cfg.stuck_clocks} clocks, "
+                    f"{core.waiting} waiting, first: {describe(now.msg)}"
+                )
+            seen, oldest = core.responses, now
+
+    def _label(self) -> str:
+        return f"seed {self.cfg.seed}, profile {self.cfg.profile}"
+
+    # -- results ------------------------------------------------------------------------------
+    def figure(self, name: str, value: object) -> None:
+        """A measured figure: printed, and left for the runner's report."""
+        self.metrics[name] = value
+        self.logger.info("figure: %s = %s", name, value)
+
+    def _export(self) -> None:
+        target = os.environ.get("NF_METRICS")
+        if not target:
+            return
+        path = Path(target)
+        label = f"{type(self).__name__}-{self.cfg.profile}"
+        self.env.coverage.model.write(path.parent / f"functional-{label}.json")
+        old = json.loads(path.read_text()) if path.is_file() else {}
+        core = self.env.core
+        old.update(
+            {f"{label}.{name}": value for name, value in self.metrics.items()}
+            | {f"{label}.requests": core.requests, f"{label}.judged": core.tracker.judged}
+        )
+        path.write_text(json.dumps(old, indent=1))
+
+
+async def run_uvm(
+    test: type[NfBaseTest], profile: str = Profile.STREAMING.value, **settings: Any
+) -> None:
+    """Runs a pyuvm test class with a profile; `settings` are found in `test.settings`."""
+    seed = cocotb.RANDOM_SEED if hasattr(cocotb, "RANDOM_SEED") else 0
+    values = {"profile": profile, "seed": seed, **settings}
+    ConfigDB().set(None, "*", _SETTINGS, values)
+    await uvm_root().run_test(test, keep_set={ConfigDB})

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment: three agents, the observer of the register bus, scoreboard and coverage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from cocotb.triggers import Event, Timer
+from pyuvm import uvm_analysis_export, uvm_env
+
+from models.device import DeviceModel, MemoryLine, RegionConfig
+from verif.cxl.agent import CxlMemAgent
+from verif.cxl.items import ObservedRequest, ObservedResponse
+from verif.cxl.pins import CxlPins
+from verif.env.config import CLOCK_NS, EnvConfig
+from verif.env.core import ScoreboardCore
+from verif.env.coverage import NfCoverage
+from verif.env.host import Host, cxl_config
+from verif.env.mirror import RegisterMirror
+from verif.env.registers import RegisterObserver, Registers
+from verif.mem.agent import MemAgent
+from verif.mem.config import MemBeat
+from verif.mem.pins import AxiPins
+from verif.regs.agent import AxiLiteAccess, AxiLiteAgent
+from verif.regs.axil import AxiLitePins
+from verif.sequences.layout import Layout
+
+
+class Sink(uvm_analysis_export):
+    """An analysis export that calls a function."""
+
+    def __init__(self, name: str, parent: Any, function: Callable[[Any], None]) -> None:
+        super().__init__(name, parent)
+        self.function = function
+
+    def write(self, item: Any) -> None:
+        self.function(item)
+
+
+class NfEnv(uvm_env):
+    """Set `dut` and `cfg` before the build phase.
+
+    `trace` collects what the link monitor sees, once a test makes it a list.
+    """
+
+    dut: Any
+    cfg: EnvConfig
+
+    def build_phase(self) -> None:
+        cfg = self.cfg
+        self.rng = random.Random(cfg.seed)
+        self.failed = Event()
+        self.trace: list[ObservedRequest | ObservedResponse] | None = None
+        self.layout = Layout(cfg.device, self.rng)
+        self.mem = MemAgent("mem", self)
+        self.mem.pins = AxiPins.from_prefix(self.dut, "m_axi")
+        self.mem.cfg = cfg.mem
+        self.mem.seed = cfg.seed
+        self.axil = AxiLiteAgent("axil", self)
+        self.axil.dut = self.dut
+        self.observer = RegisterObserver("observer", self)
+        self.observer.pins = AxiLitePins.from_prefix(self.dut, "s_axil")
+        self.cxl = CxlMemAgent("cxl", self)
+        self.cxl.pins = CxlPins.from_dut(self.dut)
+        self.cxl.cfg = self.link = cxl_config(cfg)
+        cfg.shape_link(self.link)
+        model = DeviceModel(cfg.device, self._background)
+        self.core = ScoreboardCore(model, cfg.hw.regions, cfg.judge_budget)
+        self.core.on_error = lambda _text: self.failed.set()
+        self.mirror = self.observer.mirror = RegisterMirror(self.core, cfg.hw)
+        self.coverage = NfCoverage()
+        self.core.on_op = self.coverage.op
+        self.core.on_commit = self._committed
+        self.host = Host(self)
+
+    def connect_phase(self) -> None:
+        self.registers = Registers(self.axil.sequencer, self.mirror)
+        self.host.connect(self.cxl)
+        monitor = self.cxl.monitor
+        monitor.request_port.connect(Sink("request_sink", self, self._request))
+        monitor.response_port.connect(Sink("response_sink", self, self._response))
+        self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
+        self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))
+
+    def _request(self, observed: ObservedRequest) -> None:
+        if self.trace is not None:
+            self.trace.append(observed)
+        self.core.request(observed.message, observed.misframed)
+
+    def _response(self, observed: ObservedResponse) -> None:
+        if self.trace is not None:
+            self.trace.append(observed)
+        self.core.response(observed.message)
+
+    def _background(self, line: int) -> MemoryLine:
+        return MemoryLine(self.mem.store.background_line(line).to_bytes(64, "little"))
+
+    def _committed(self, _region: int, config: RegionConfig, code: int, busy: bool) -> None:
+        self.coverage.committed(config, code, busy)
+
+    def _beat(self, beat: MemBeat) -> None:
+        self.coverage.beat(beat)
+        if beat.error and not beat.write:
+            self.core.fetch_error(beat.line)
+
+    def _register(self, access: AxiLiteAccess) -> None:
+        register = self.mirror.by_address.get(access.address & ~3)
+        if register is not None and not access.write:
+            self.coverage.register(register.name, access.data)
+
+    async def clocks(self, count: int) -> None:
+        """Waits for some clocks."""
+        await Timer(count * CLOCK_NS, "ns")
+
+    def errors(self) -> list[str]:
+        """End of test: everything that any checker has to say."""
+        core = self.core
+        core.finish()
+        if self.cfg.check_counters and not core.errors:
+            self.mirror.finish()
+        return [*core.errors, *self.mem.finish(), *self.axil.finish(), *self.cxl.finish()]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register access for tests and sequences, and the observer of the register bus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.regions import CommitCode, RegionConfig
+from verif.env.mirror import COUNTER_BASE, COUNTER_END, RegisterMirror
+from verif.regs.agent import AxiLiteAccess, AxiLiteItem, AxiLiteMonitor, AxiLiteSequence
+from verif.regs.axil import Resp
+
+
+class RegisterAccess(AxiLiteSequence):
+    """One access, started on the register sequencer."""
+
+    def __init__(self, item: AxiLiteItem) -> None:
+        super().__init__("register_access")
+        self.item = item
+
+    async def body(self) -> None:
+        await self.start_item(self.item)
+        await self.finish_item(self.item)
+
+
+class Registers:
+    """Reads and writes by name over the register agent's sequencer."""
+
+    def __init__(self, sequencer: Any, mirror: RegisterMirror) -> None:
+        self.sequencer = sequencer
+        self.mirror = mirror
+
+    async def write(self, name: str, value: int) -> None:
+        """Writes a register; AssertionError when the device does not answer OKAY."""
+        item = AxiLiteItem(True, self.mirror.by_name[name].address, value)
+        await RegisterAccess(item).start(self.sequencer)
+        assert item.resp is Resp.OKAY, f"write of {name} answered {item.resp.name}"
+
+    async def read(self, name: str) -> int:
+        """Reads a register; AssertionError when the device does not answer OKAY."""
+        item = AxiLiteItem(False, self.mirror.by_name[name].address)
+        await RegisterAccess(item).start(self.sequencer)
+        assert item.resp is Resp.OKAY, f"read of {name} answered {item.resp.name}"
+        return item.data
+
+    async def write_shadow(self, region: int, config: RegionConfig) -> None:
+        """Writes the descriptor registers that differ from what they hold."""
+        flags = config.tie_minus << 4 | config.strict << 5 | config.bind << 6
+        values = {
+            "BASE_LO": config.base & 0xFFFF_FFFF,
+            "BASE_HI": config.base >> 32,
+            "STATE_BASE_LO": config.state_base & 0xFFFF_FFFF,
+            "STATE_BASE_HI": config.state_base >> 32,
+            "LINES_LOG2": config.lines_log2,
+            "WORKERS": config.workers,
+            "CONFIG": int(config.mode) | flags,
+            "THRESHOLD": config.threshold,
+            "LD_MASK": config.ld_mask,
+        }
+        for leaf, value in values.items():
+            name = f"REGION[{region}].{leaf}"
+            if self.mirror.values[name] != value:
+                await self.write(name, value)
+
+    async def commit(self, region: int, config: RegionConfig | None, epoch: int) -> CommitCode:
+        """Writes the descriptor (None: as it stands) and EPOCH; returns the code of the commit."""
+        if config is not None:
+            await self.write_shadow(region, config)
+        await self.write(f"REGION[{region}].EPOCH", epoch)
+        status = await self.read(f"REGION[{region}].STATUS")
+        return CommitCode(status >> 4 & 15)
+
+    async def read_counters(self) -> dict[str, int]:
+        """Reads every counter that the model or the bench knows about."""
+        names = [
+            name
+            for name, register in self.mirror.by_name.items()
+            if COUNTER_BASE <= register.address < COUNTER_END
+        ]
+        return {name: await self.read(name) for name in names}
+
+    async def read_status(self) -> None:
+        """Reads all status registers of all regions, for the mirror to compare."""
+        await self.read("DONE")
+        await self.read("ERR_INFO")
+        for region in range(self.mirror.regions):
+            if self.mirror.core.configs[region] is not None or region in self.mirror.core.codes:
+                for leaf in ("STATUS", "COMPLETE_LINES", "EPOCH"):
+                    await self.read(f"REGION[{region}].{leaf}")
+
+
+class RegisterObserver(AxiLiteMonitor):
+    """Tells the mirror when a write begins, which the agent's monitor (by design) does not.
+
+    It samples the pins by itself, like the agent's; `mirror` is set by the environment.
+    """
+
+    mirror: RegisterMirror
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._begun = 0
+        self._read_since: list[int] = []
+
+    def _sample(self) -> bool:
+        busy = super()._sample()
+        while self._begun < min(len(self._aw), len(self._w)):
+            data, strobe = self._w[self._begun]
+            self.mirror.write_begin(self._aw[self._begun], data, strobe)
+            self._begun += 1
+        while len(self._read_since) < len(self._ar):
+            self._read_since.append(self.mirror.core.now)
+        return busy
+
+    def _publish(self, access: AxiLiteAccess) -> None:
+        super()._publish(access)
+        if access.write:
+            self._begun -= 1
+            if access.resp is Resp.OKAY:
+                self.mirror.write_end(access.address, access.data, access.strobe)
+        else:
+            since = self._read_since.pop(0)
+            if access.resp is Resp.OKAY:
+                self.mirror.read(access.address, access.data, since)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage bins: hits, holes, merging; and that the subscriber's names are planned ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from models.cxl.enums import ReqOp, RwdOp
+from models.cxl.messages import M2SReq, M2SRwD
+from models.device import DeviceModel, RegionConfig
+from models.formats import Mode
+from verif.env.bins import CoverModel, merge, report
+from verif.env.core import ScoreboardCore
+from verif.env.coverage import NfCoverage
+from verif.mem.config import MemBeat
+
+
+def test_holes_and_merge(tmp_path: Path) -> None:
+    runs = []
+    for name in ("a", "b"):
+        model = CoverModel()
+        point = model.point("p", "because", ["a", "b", "c"])
+        point.hit(name)
+        point.hit("unplanned")
+        model.write(tmp_path / f"{name}.json")
+        runs.append(json.loads((tmp_path / f"{name}.json").read_text()))
+    merged = merge(runs)
+    assert merged["p"].holes == ["c"]
+    assert merged["p"].unexpected == {"unplanned": 2}
+    assert "hole: c" in report(merged)
+    assert "2/3" in report(merged)
+
+
+def test_samples_fall_into_planned_bins() -> None:
+    coverage = NfCoverage()
+    core = ScoreboardCore(DeviceModel(), 8)
+    core.on_op = coverage.op
+    core.on_commit = lambda _r, config, code, busy: coverage.committed(config, code, busy)
+    device = DeviceModel()
+    for region, mode in enumerate(Mode):
+        config = RegionConfig((region + 1) << 40, region << 20, 2, 5, mode)
+        for _ in range(2):
+            core.commit_begin(region, config, 1)
+            device.commit(region, config, 1)
+            core.commit_end(region)
+        for selector in (0, 1, 2, 8, 15, 63, 64, 70, 255):
+            addr = config.address(selector, 0)
+            for msg in (
+                M2SRwD(RwdOp.MEM_WR, 1, addr, poison=selector == 1),
+                M2SRwD(RwdOp.MEM_WR_PTL, 1, addr, be=5),
+                M2SRwD(7, 1, addr),
+                M2SReq(ReqOp.MEM_RD, 1, addr),
+                M2SReq(ReqOp.MEM_INV, 1, addr),
+                M2SReq(12, 1, addr),
+            ):
+                core.request(msg)
+                response = device.step(msg)
+                assert response is not None
+                core.response(response)
+    coverage.beat(MemBeat(True, 0, 1, 2, 3, True, 0))
+    coverage.beat(MemBeat(False, 0, 1, 2, 3, True, 2))
+    coverage.register("IRQ_STATUS", 63)
+    coverage.register("SLOT_HIT", 1)
+    assert core.errors == []
+    for point in coverage.model.points.values():
+        assert point.unexpected == {}, point.name
+    assert coverage.interrupt.holes == []
+    assert "read UNMAPPED" in coverage.refusal.holes

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings and records of the memory agent (AXI4 subordinate, 512-bit data)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+
+LINE_BITS = 512
+FULL_STROBE = (1 << 64) - 1
+
+
+class Resp(enum.IntEnum):
+    """AXI4 response codes."""
+
+    OKAY = 0
+    EXOKAY = 1
+    SLVERR = 2
+    DECERR = 3
+
+
+class Background(enum.Enum):
+    """What a line holds that nobody has written: a device must never take it for its own state."""
+
+    ZEROS = "zeros"
+    ONES = "ones"
+    GARBAGE = "garbage"
+
+
+@dataclass(slots=True)
+class MemConfig:
+    """Behaviour of the memory; every knob may be changed while the simulation runs.
+
+    `latency` is the inclusive range of clocks from the last request beat to the first response
+    beat. The `*_stall` figures are the probability of a clock in which that channel is held.
+    """
+
+    lines_log2: int = 20
+    latency: tuple[int, int] = (3, 3)
+    aw_stall: float = 0.0
+    w_stall: float = 0.0
+    ar_stall: float = 0.0
+    b_stall: float = 0.0
+    r_stall: float = 0.0
+    reorder: bool = False
+    interleave: bool = False
+    background: Background = Background.GARBAGE
+    error_resp: Resp = Resp.SLVERR
+    read_error_rate: float = 0.0
+    write_error_rate: float = 0.0
+    read_error_lines: set[int] = field(default_factory=set)
+    write_error_lines: set[int] = field(default_factory=set)
+    stuck_timeout: int = 20000
+
+    def with_stall(self, probability: float) -> MemConfig:
+        """A copy in which every channel stalls with the same probability."""
+        p = probability
+        return replace(self, aw_stall=p, w_stall=p, ar_stall=p, b_stall=p, r_stall=p)
+
+
+@dataclass(frozen=True, slots=True)
+class MemBeat:
+    """One data beat seen by the monitor: what the device wrote to, or read from, one line."""
+
+    write: bool
+    axi_id: int
+    line: int
+    data: int
+    strobe: int
+    poison: bool
+    resp: int
+
+    @property
+    def error(self) -> bool:
+        """True for SLVERR and DECERR."""
+        return self.resp >= Resp.SLVERR

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives the subordinate side of the device-memory port.
+
+One loop, one step a clock. When nothing is pending it sleeps until the device raises a VALID, so
+that an idle memory costs nothing. AXI gives no order between reads and writes, nor between IDs:
+the moment at which a write lands and at which a read samples is therefore drawn at random inside
+the window that the protocol leaves open, and a device that relies on luck is found out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+from cocotb.triggers import First, RisingEdge
+from pyuvm import uvm_component
+
+from verif.mem.config import MemConfig, Resp
+from verif.mem.pins import AxiPins
+from verif.mem.store import MemStore
+
+_ERROR_DATA = int.from_bytes(bytes([0xE7] * 64), "little")
+
+
+@dataclass(slots=True)
+class _Write:
+    axi_id: int
+    line: int
+    beats: int
+    data: list[tuple[int, int, bool]] = field(default_factory=list)
+    ready_at: int = 0
+    landed: bool = False
+    resp: int = 0
+
+
+@dataclass(slots=True)
+class _Read:
+    axi_id: int
+    line: int
+    beats: int
+    ready_at: int
+    sampled: list[tuple[int, bool]] | None = None
+    sent: int = 0
+
+
+class MemResponder(uvm_component):
+    """The memory itself: `pins`, `cfg` and `store` are set by the agent before the run phase."""
+
+    pins: AxiPins
+    cfg: MemConfig
+    store: MemStore
+
+    def build_phase(self) -> None:
+        self.rng = random.Random(0)
+        self.cycle = 0
+        self._aw: deque[_Write] = deque()
+        self._w: deque[tuple[int, int, bool]] = deque()
+        self._b: deque[_Write] = deque()
+        self._r: deque[_Read] = deque()
+        self._b_out: _Write | None = None
+        self._r_out: _Read | None = None
+        self._level: dict[str, int] = {}
+
+    # -- pins ---------------------------------------------------------------------------------
+    def _set(self, name: str, value: int) -> None:
+        """Writes a control pin only when it changes."""
+        if self._level.get(name) != value:
+            self._level[name] = value
+            getattr(self.pins, name).value = value
+
+    def _quiet(self) -> None:
+        for name in ("awready", "wready", "arready", "bvalid", "rvalid"):
+            self._set(name, 0)
+        pins = self.pins
+        for handle in (pins.bid, pins.bresp, pins.rid, pins.rdata, pins.rresp, pins.rlast):
+            handle.value = 0
+        pins.ruser.value = 0
+
+    async def run_phase(self) -> None:
+        pins = self.pins
+        edge = RisingEdge(pins.clk)
+        wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
+        self._quiet()
+        while True:
+            await edge
+            if pins.rst_n.value != 1:
+                self._reset()
+                continue
+            self.cycle += 1
+            busy = self._step()
+            if not busy:
+                await First(*wake)
+
+    def _reset(self) -> None:
+        for queue in (self._aw, self._w, self._b, self._r):
+            queue.clear()  # type: ignore[attr-defined]
+        self._b_out = self._r_out = None
+        self._quiet()
+
+    def _step(self) -> bool:
+        """One clock: sample, then choose what the next clock shows. False when all is idle."""
+        pins, level = self.pins, self._level
+        awv, wv, arv = (
+            pins.awvalid.value == 1,
+            pins.wvalid.value == 1,
+            pins.arvalid.value == 1,
+        )
+        if awv and level.get("awready"):
+            self._aw.append(
+                _Write(int(pins.awid.value), int(pins.awaddr.value) >> 6, int(pins.awlen.value) + 1)
+            )
+        if wv and level.get("wready"):
+            poison = bool(int(pins.wuser.value) & 1)
+            self._w.append((int(pins.wdata.value), int(pins.wstrb.value), poison))
+        if arv and level.get("arready"):
+            self._accept_read()
+        if self._b_out is not None and pins.bready.value == 1:
+            self._b_out = None
+        if self._r_out is not None and pins.rready.value == 1:
+            self._r_beat_taken()
+        self._gather_writes()
+        self._drive_b()
+        self._drive_r()
+        rng, cfg = self.rng, self.cfg
+        self._set("awready", int(not cfg.aw_stall or rng.random() >= cfg.aw_stall))
+        self._set("wready", int(not cfg.w_stall or rng.random() >= cfg.w_stall))
+        self._set("arready", int(not cfg.ar_stall or rng.random() >= cfg.ar_stall))
+        pending = self._aw or self._w or self._b or self._r or self._b_out or self._r_out
+        return bool(awv or wv or arv or pending)
+
+    # -- reads --------------------------------------------------------------------------------
+    def _accept_read(self) -> None:
+        pins = self.pins
+        axi_id = int(pins.arid.value)
+        read = _Read(
+            axi_id,
+            int(pins.araddr.value) >> 6,
+            int(pins.arlen.value) + 1,
+            self.cycle + self.rng.randint(*self.cfg.latency),
+        )
+        # A later read of one ID must not see older data than an earlier one.
+        late = any(r.axi_id == axi_id and r.sampled is None for r in self._r)
+        if not late and self.rng.random() < 0.5:
+            self._sample(read)
+        self._r.append(read)
+
+    def _sample(self, read: _Read) -> None:
+        read.sampled = [self.store.read(read.line + k) for k in range(read.beats)]
+
+    def _next_read(self) -> _Read | None:
+        seen: set[int] = set()
+        ready: list[_Read] = []
+        for read in self._r:
+            if read.axi_id in seen:
+                continue
+            seen.add(read.axi_id)
+            if read.ready_at <= self.cycle:
+                ready.append(read)
+            if not self.cfg.reorder:
+                break
+        if not ready:
+            return None
+        started = [read for read in ready if read.sent]
+        if started and not self.cfg.interleave:
+            return started[0]
+        return self.rng.choice(ready)
+
+    def _drive_r(self) -> None:
+        if self._r_out is not None:
+            return
+        cfg = self.cfg
+        read = self._next_read() if self._r else None
+        if read is None or (cfg.r_stall and self.rng.random() < cfg.r_stall):
+            self._set("rvalid", 0)
+            return
+        if read.sampled is None:
+            self._sample(read)
+        assert read.sampled is not None
+        data, poison = read.sampled[read.sent]
+        line = read.line + read.sent
+        error = line in cfg.read_error_lines or (
+            cfg.read_error_rate > 0 and self.rng.random() < cfg.read_error_rate
+        )
+        pins = self.pins
+        pins.rid.value = read.axi_id
+        pins.rdata.value = _ERROR_DATA if error else data
+        pins.ruser.value = int(poison and not error)
+        pins.rresp.value = int(cfg.error_resp if error else Resp.OKAY)
+        pins.rlast.value = int(read.sent + 1 == read.beats)
+        self._set("rvalid", 1)
+        self._r_out = read
+
+    def _r_beat_taken(self) -> None:
+        read = self._r_out
+        assert read is not None
+        read.sent += 1
+        if read.sent == read.beats:
+            self._r.remove(read)
+        self._r_out = None
+
+    # -- writes -------------------------------------------------------------------------------
+    def _gather_writes(self) -> None:
+        while self._aw and self._w:
+            write = self._aw[0]
+            write.data.append(self._w.popleft())
+            if len(write.data) < write.beats:
+                continue
+            self._aw.popleft()
+            cfg = self.cfg
+            lines = range(write.line, write.line + write.beats)
+            error = any(line in cfg.write_error_lines for line in lines) or (
+                cfg.write_error_rate > 0 and self.rng.random() < cfg.write_error_rate
+            )
+            write.resp = int(cfg.error_resp if error else Resp.OKAY)
+            write.ready_at = self.cycle + self.rng.randint(*cfg.latency)
+            # Writes of one ID land in order.
+            waiting = any(w.axi_id == write.axi_id and not w.landed for w in self._b)
+            if not waiting and self.rng.random() < 0.5:
+                self._land(write)
+            self._b.append(write)
+
+    def _land(self, write: _Write) -> None:
+        write.landed = True
+        if write.resp != Resp.OKAY:
+            return
+        for k, (data, strobe, poison) in enumerate(write.data):
+            self.store.write(write.line + k, data, strobe, poison)
+
+    def _drive_b(self) -> None:
+        if self._b_out is not None:
+            return
+        cfg = self.cfg
+        chosen: _Write | None = None
+        if self._b and not (cfg.b_stall and self.rng.random() < cfg.b_stall):
+            seen: set[int] = set()
+            ready: list[_Write] = []
+            for write in self._b:
+                if write.axi_id in seen:
+                    continue
+                seen.add(write.axi_id)
+                if write.ready_at <= self.cycle:
+                    ready.append(write)
+                if not cfg.reorder:
+                    break
+            if ready:
+                chosen = self.rng.choice(ready)
+        if chosen is None:
+            self._set("bvalid", 0)
+            return
+        if not chosen.landed:
+            self._land(chosen)
+        self._b.remove(chosen)
+        self.pins.bid.value = chosen.axi_id
+        self.pins.bresp.value = chosen.resp
+        self._set("bvalid", 1)
+        self._b_out = chosen
+
+    @property
+    def idle(self) -> bool:
+        """No transaction is pending."""
+        return not (self._aw or self._w or self._b or self._r or self._b_out or self._r_out)

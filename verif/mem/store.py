@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse backing store of the memory agent: one int a line, and the poison kept beside it."""
+
+from __future__ import annotations
+
+import random
+
+from verif.mem.config import FULL_STROBE, LINE_BITS, Background
+
+_ALL_ONES = (1 << LINE_BITS) - 1
+_BYTE_MASK = tuple(
+    sum(0xFF << (8 * bit) for bit in range(8) if value >> bit & 1) for value in range(256)
+)
+
+
+def strobe_mask(strobe: int) -> int:
+    """Bit mask (512 bits) of the bytes that a 64-bit strobe enables."""
+    if strobe == FULL_STROBE:
+        return _ALL_ONES
+    mask = 0
+    for group in range(8):
+        mask |= _BYTE_MASK[strobe >> (8 * group) & 0xFF] << (64 * group)
+    return mask
+
+
+class MemStore:
+    """Lines that were written, over a configurable background for those that were not."""
+
+    def __init__(self, background: Background = Background.GARBAGE, seed: int = 0) -> None:
+        self.background = background
+        self.seed = seed
+        self.lines: dict[int, int] = {}
+        self.poisoned: set[int] = set()
+
+    def background_line(self, line: int) -> int:
+        """Content of a line that was never written; the same every time it is asked for."""
+        if self.background is Background.ZEROS:
+            return 0
+        if self.background is Background.ONES:
+            return _ALL_ONES
+        return random.Random(self.seed << 48 | line).getrandbits(LINE_BITS)
+
+    def read(self, line: int) -> tuple[int, bool]:
+        """Data and poison of a line."""
+        data = self.lines.get(line)
+        if data is None:
+            data = self.background_line(line)
+        return data, line in self.poisoned
+
+    def write(self, line: int, data: int, strobe: int = FULL_STROBE, poison: bool = False) -> None:
+        """Writes the enabled bytes; only a full write can clear the line's poison."""
+        if strobe == FULL_STROBE:
+            self.lines[line] = data
+            if poison:
+                self.poisoned.add(line)
+            else:
+                self.poisoned.discard(line)
+            return
+        mask = strobe_mask(strobe)
+        old, _ = self.read(line)
+        self.lines[line] = (old & ~mask) | (data & mask)
+        if poison:
+            self.poisoned.add(line)

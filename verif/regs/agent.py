@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AXI4-Lite agent: driver over cocotbext-axi, and a monitor that samples the pins by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cocotb
+from cocotb.triggers import Event, First, RisingEdge
+from pyuvm import (
+    uvm_agent,
+    uvm_analysis_port,
+    uvm_component,
+    uvm_driver,
+    uvm_sequence,
+    uvm_sequence_item,
+    uvm_sequencer,
+)
+
+from verif.regs.axil import FULL_STROBE, AxiLitePins, AxiLitePort, Resp
+
+
+class AxiLiteItem(uvm_sequence_item):
+    """One access. `data` is what is written, or what a read returned; `resp` is the answer.
+
+    `finish_item` of a plain sequence returns when the access has been issued; `completed` is set
+    when it has been answered. `AxiLiteSequence` waits for the answer.
+    """
+
+    def __init__(self, write: bool, address: int, data: int = 0, strobe: int = FULL_STROBE) -> None:
+        super().__init__("axil")
+        self.write = write
+        self.address = address
+        self.data = data
+        self.strobe = strobe
+        self.resp = Resp.OKAY
+        self.completed = Event()
+
+    def __str__(self) -> str:
+        kind = "write" if self.write else "read"
+        return f"{kind} {self.address:#05x} data {self.data:#010x} {self.resp.name}"
+
+
+class AxiLiteSequence(uvm_sequence):
+    """Base of register sequences: `finish_item` waits until the access has been answered."""
+
+    async def finish_item(self, item: AxiLiteItem) -> None:
+        await super().finish_item(item)
+        await item.completed.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class AxiLiteAccess:
+    """A finished access, as the monitor saw it on the pins."""
+
+    write: bool
+    address: int
+    data: int
+    strobe: int
+    resp: Resp
+
+
+class AxiLiteDriver(uvm_driver):
+    """Issues items. Reads do not wait for writes: a read may pass a commit that takes long."""
+
+    port: AxiLitePort
+
+    async def run_phase(self) -> None:
+        while True:
+            item = await self.seq_item_port.get_next_item()
+            cocotb.start_soon(self._issue(item))
+            self.seq_item_port.item_done()
+
+    async def _issue(self, item: AxiLiteItem) -> None:
+        if item.write:
+            item.resp = await self.port.write(item.address, item.data, item.strobe)
+        else:
+            item.data, item.resp = await self.port.read(item.address)
+        item.completed.set()
+
+
+class AxiLiteMonitor(uvm_component):
+    """Publishes every access on `ap` and checks the channel rules; texts go to `errors`.
+
+    Rules: VALID is known, and stays with an unchanged payload until READY; a response answers an
+    accepted request.
+    """
+
+    pins: AxiLitePins
+
+    def build_phase(self) -> None:
+        self.ap = uvm_analysis_port("ap", self)
+        self.errors: list[str] = []
+        self.accesses = 0
+        self._held: dict[str, tuple[int, ...]] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self._held.clear()
+        self._aw: list[int] = []
+        self._w: list[tuple[int, int]] = []
+        self._ar: list[int] = []
+
+    async def run_phase(self) -> None:
+        pins = self.pins
+        edge = RisingEdge(pins.clk)
+        wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
+        while True:
+            await edge
+            if pins.rst_n.value != 1:
+                self._clear()
+                continue
+            try:
+                busy = self._sample()
+            except ValueError:
+                self.errors.append("AXI4-Lite: a signal that must be known is X or Z")
+                continue
+            if not busy and not (self._aw or self._w or self._ar):
+                await First(*wake)
+
+    def _sample(self) -> bool:
+        p = self.pins
+        aw = self._channel("AW", p.awvalid, p.awready, (p.awaddr,))
+        w = self._channel("W", p.wvalid, p.wready, (p.wdata, p.wstrb))
+        ar = self._channel("AR", p.arvalid, p.arready, (p.araddr,))
+        # Responses first: one that comes with its own request would answer nothing.
+        b = self._channel("B", p.bvalid, p.bready, (p.bresp,))
+        r = self._channel("R", p.rvalid, p.rready, (p.rresp, p.rdata))
+        if b:
+            if self._aw and self._w:
+                data, strobe = self._w.pop(0)
+                self._publish(AxiLiteAccess(True, self._aw.pop(0), data, strobe, Resp(b[0])))
+            else:
+                self.errors.append("AXI4-Lite: a write response answers no write")
+        if r:
+            if self._ar:
+                self._publish(AxiLiteAccess(False, self._ar.pop(0), r[1], 0, Resp(r[0])))
+            else:
+                self.errors.append("AXI4-Lite: read data answer no read")
+        if aw:
+            self._aw.append(aw[0])
+        if w:
+            self._w.append((w[0], w[1]))
+        if ar:
+            self._ar.append(ar[0])
+        return bool(self._held) or bool(aw or w or ar or b or r)
+
+    def _channel(
+        self, name: str, valid: Any, ready: Any, payload: tuple[Any, ...]
+    ) -> tuple[int, ...] | None:
+        """Check one channel in this clock; returns the payload when it is transferred."""
+        held = self._held.pop(name, None)
+        if not int(valid.value):
+            if held is not None:
+                self.errors.append(f"AXI4-Lite: {name}VALID fell before {name}READY")
+            return None
+        values = tuple(int(handle.value) for handle in payload)
+        if held is not None and held != values:
+            self.errors.append(f"AXI4-Lite: {name} changed while it waited for {name}READY")
+        if int(ready.value):
+            return values
+        self._held[name] = values
+        return None
+
+    def _publish(self, access: AxiLiteAccess) -> None:
+        self.accesses += 1
+        self.ap.write(access)
+
+    def finish(self) -> list[str]:
+        """Errors of the whole run, unanswered accesses included."""
+        if self._aw or self._w or self._ar or self._held:
+            self.errors.append("AXI4-Lite: an access was not answered by the end of the test")
+        return self.errors
+
+
+class AxiLiteAgent(uvm_agent):
+    """Register agent. Set `dut` (the design with `<prefix>_*` ports) before the build phase;
+    ConfigDB entry `is_active` makes it passive.
+
+    `sequencer` takes `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
+    """
+
+    dut: Any
+    prefix: str = "s_axil"
+
+    def build_phase(self) -> None:
+        super().build_phase()
+        self.monitor = AxiLiteMonitor("monitor", self)
+        self.monitor.pins = AxiLitePins.from_prefix(self.dut, self.prefix)
+        if self.active():
+            self.sequencer = uvm_sequencer("sequencer", self)
+            self.driver = AxiLiteDriver("driver", self)
+            self.driver.port = AxiLitePort(self.dut, self.prefix)
+
+    def connect_phase(self) -> None:
+        if self.active():
+            self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+
+    def finish(self) -> list[str]:
+        """Errors of the whole run."""
+        return self.monitor.finish()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AXI4-Lite access to the registers, over cocotbext-axi's AxiLiteMaster.
+
+cocotbext-axi 0.1.28 under cocotb 2.1 works with these quirks, all kept in this file:
+  - it uses calls that cocotb 2 deprecates (Edge, setimmediatevalue, kill, Event.data): the
+    warnings of its own modules, and of no others, are silenced;
+  - it logs some 50 lines at construction and two a transfer: its loggers are set to WARNING;
+  - a partial write is a byte string at an unaligned address, so strobes must be contiguous,
+    and the disabled byte lanes carry zeros;
+  - it runs from its construction on and looks at edges of the reset only, not at its level: made
+    before the reset it samples X, which raises. So it is made at the first access, after reset.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster
+
+FULL_STROBE = 0xF
+
+for _module in (r"cocotbext\.axi", r"cocotb_bus"):
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module=_module)
+
+
+class Resp(IntEnum):
+    """AXI response codes."""
+
+    OKAY = 0
+    EXOKAY = 1
+    SLVERR = 2
+    DECERR = 3
+
+
+@dataclass(slots=True)
+class AxiLitePins:
+    """Handles of an AXI4-Lite port, its clock and reset (active low)."""
+
+    clk: Any
+    rst_n: Any
+    awaddr: Any
+    awprot: Any
+    awvalid: Any
+    awready: Any
+    wdata: Any
+    wstrb: Any
+    wvalid: Any
+    wready: Any
+    bresp: Any
+    bvalid: Any
+    bready: Any
+    araddr: Any
+    arprot: Any
+    arvalid: Any
+    arready: Any
+    rdata: Any
+    rresp: Any
+    rvalid: Any
+    rready: Any
+
+    @classmethod
+    def from_prefix(cls, dut: Any, prefix: str = "s_axil") -> AxiLitePins:
+        """Bind `prefix_<signal>` of the design, and its `clk` and `rst_n`."""
+        names = [f.name for f in fields(cls) if f.name not in ("clk", "rst_n")]
+        handles = {name: getattr(dut, f"{prefix}_{name}") for name in names}
+        return cls(clk=dut.clk, rst_n=dut.rst_n, **handles)
+
+
+class AxiLitePort:
+    """Manager on an AXI4-Lite port of the design. Reads and writes are independent of each other;
+    several of one kind are issued in the order of the calls.
+    """
+
+    def __init__(self, dut: Any, prefix: str = "s_axil") -> None:
+        self._dut = dut
+        self._prefix = prefix
+        self._master: AxiLiteMaster | None = None
+        for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
+            getattr(dut, f"{prefix}_{name}").value = 0
+
+    async def ready(self) -> AxiLiteMaster:
+        """Wait until the design is out of reset; returns the manager."""
+        dut, prefix = self._dut, self._prefix
+        edge = RisingEdge(dut.clk)
+        while self._master is None:
+            await edge
+            if self._master is None and str(dut.rst_n.value) == "1":
+                logging.getLogger(f"cocotb.{dut._name}.{prefix}").setLevel(logging.WARNING)
+                bus = AxiLiteBus.from_prefix(dut, prefix)
+                self._master = AxiLiteMaster(bus, dut.clk, dut.rst_n, reset_active_level=False)
+        return self._master
+
+    async def read(self, address: int) -> tuple[int, Resp]:
+        """Read the word at a byte address; returns (data, response)."""
+        master = await self.ready()
+        done = await master.read(address & ~3, 4)
+        return int.from_bytes(done.data, "little"), Resp(int(done.resp))
+
+    async def write(self, address: int, data: int, strobe: int = FULL_STROBE) -> Resp:
+        """Write the enabled bytes of a word; returns the response.
+
+        ValueError if the strobes are not one contiguous run (see the head of this file).
+        """
+        first, count = strobe_run(strobe)
+        payload = data.to_bytes(4, "little")[first : first + count]
+        master = await self.ready()
+        done = await master.write((address & ~3) + first, payload)
+        return Resp(int(done.resp))
+
+    async def pause(self, **generators: Iterator[bool] | None) -> None:
+        """Hold channels: aw, w, b, ar, r = an iterator of booleans (True: held), or None."""
+        master = await self.ready()
+        write, read = master.write_if, master.read_if
+        channels = {
+            "aw": write.aw_channel,
+            "w": write.w_channel,
+            "b": write.b_channel,
+            "ar": read.ar_channel,
+            "r": read.r_channel,
+        }
+        for name, generator in generators.items():
+            channels[name].set_pause_generator(generator)
+            if generator is None:
+                channels[name].pause = False
+
+
+def strobe_run(strobe: int) -> tuple[int, int]:
+    """Return (first byte, bytes) of a contiguous run of strobes; ValueError for anything else."""
+    if not 0 < strobe <= FULL_STROBE:
+        raise ValueError(f"strobe {strobe:#x} enables no byte of a 32-bit word")
+    first = (strobe & -strobe).bit_length() - 1
+    count = strobe.bit_count()
+    if strobe != ((1 << count) - 1) << first:
+        raise ValueError(f"strobe {strobe:#06b} is not contiguous")
+    return first, count

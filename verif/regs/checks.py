@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of a device's registers against the map, for any bench with an AXI4-Lite port.
+
+Each check returns the differences it found, one line each; none means it holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from verif.regs.regmap import WORD_BYTES, WORD_MASK, Access, Register
+
+ADDRESS_SPACE = 1 << 12
+PATTERNS = (0xFFFF_FFFF, 0x0000_0000, 0xAAAA_AAAA, 0x5555_5555, 0x0F1E_2D3C, 0xDEAD_BEEF)
+OKAY, SLVERR = 0, 2
+
+
+class Port(Protocol):
+    """What the checks need of a register port."""
+
+    async def read(self, address: int) -> tuple[int, int]:
+        """Returns (data, response)."""
+
+    async def write(self, address: int, data: int, strobe: int = 0xF) -> int:
+        """Returns the response."""
+
+
+Registers = Mapping[str, Register]
+
+
+def byte_mask(strobe: int) -> int:
+    """Bits of a word that the strobes enable."""
+    return sum(0xFF << (8 * lane) for lane in range(WORD_BYTES) if strobe >> lane & 1)
+
+
+async def _expect(port: Port, reg: Register, want: int, when: str) -> list[str]:
+    """Read a register and compare every bit with `want`."""
+    data, resp = await port.read(reg.address)
+    if resp != OKAY:
+        return [f"{reg.name} {when}: read answered {resp}, not OKAY"]
+    if data != want:
+        return [f"{reg.name} {when}: reads {data:#010x}, not {want:#010x}"]
+    return []
+
+
+async def _write(port: Port, reg: Register, data: int, strobe: int = 0xF) -> list[str]:
+    resp = await port.write(reg.address, data, strobe)
+    return [] if resp == OKAY else [f"{reg.name}: write answered {resp}, not OKAY"]
+
+
+async def reset_values(port: Port, registers: Registers) -> list[str]:
+    """Every register reads its reset value, reserved bits 0."""
+    out = []
+    for reg in registers.values():
+        out += await _expect(port, reg, reg.reset, "after reset")
+    return out
+
+
+async def read_write(port: Port, registers: Registers) -> list[str]:
+    """RW bits take every pattern, all others keep their value; ends with the reset values."""
+    out = []
+    for reg in registers.values():
+        writable = reg.mask(Access.RW)
+        if not writable:
+            continue
+        for pattern in (*PATTERNS, reg.reset):
+            out += await _write(port, reg, pattern)
+            want = (reg.reset & ~writable) | (pattern & writable)
+            out += await _expect(port, reg, want, f"after writing {pattern:#010x}")
+    return out
+
+
+async def no_aliases(port: Port, registers: Registers, rng: random.Random) -> list[str]:
+    """All RW registers hold values of their own at once; ends with the reset values."""
+    out = []
+    targets = [reg for reg in registers.values() if reg.mask(Access.RW)]
+    values = {reg.name: rng.getrandbits(32) & reg.mask(Access.RW) for reg in targets}
+    rng.shuffle(targets)
+    for reg in targets:
+        out += await _write(port, reg, values[reg.name])
+    for reg in registers.values():
+        out += await _expect(port, reg, values.get(reg.name, reg.reset), "with all written")
+    for reg in targets:
+        out += await _write(port, reg, reg.reset)
+    return out
+
+
+async def byte_strobes(
+    port: Port, registers: Registers, strobes: Iterable[int], rng: random.Random
+) -> list[str]:
+    """A write changes the enabled bytes only."""
+    out = []
+    chosen = tuple(strobes)
+    for reg in registers.values():
+        writable = reg.mask(Access.RW)
+        if not writable:
+            continue
+        value = reg.reset
+        for strobe in chosen:
+            data = rng.getrandbits(32)
+            lanes = byte_mask(strobe) & writable
+            value = (value & ~lanes) | (data & lanes)
+            out += await _write(port, reg, data, strobe)
+            out += await _expect(port, reg, value, f"after strobe {strobe:04b}")
+        out += await _write(port, reg, reg.reset)
+    return out
+
+
+async def read_only(port: Port, registers: Registers) -> list[str]:
+    """Writing a read-only or command register is answered OKAY and changes no register."""
+    out = []
+    for reg in registers.values():
+        if reg.access is Access.RO:
+            for data in (WORD_MASK, 0):
+                out += await _write(port, reg, data)
+                out += await _expect(port, reg, reg.reset, f"after writing {data:#x}")
+        elif reg.access in (Access.PULSE, Access.W1C):
+            out += await _write(port, reg, WORD_MASK)
+            out += await _expect(port, reg, reg.reset, "after writing ones, nothing being set")
+    out += await reset_values(port, registers)
+    return out
+
+
+async def unmapped(port: Port, registers: Registers, writes: int, rng: random.Random) -> list[str]:
+    """Every address that is no register answers SLVERR: all reads, and `writes` of the writes.
+
+    Read data is 0 then. Afterwards every register still has its reset value.
+    """
+    out = []
+    mapped = {reg.address for reg in registers.values()}
+    holes = [a for a in range(0, ADDRESS_SPACE, WORD_BYTES) if a not in mapped]
+    for address in holes:
+        data, resp = await port.read(address)
+        if resp != SLVERR or data != 0:
+            out.append(f"read of hole {address:#05x}: data {data:#x}, answer {resp}, not SLVERR")
+    # Next to registers a decoder is wrong more easily than far away.
+    edges = [a for a in holes if {a - WORD_BYTES, a + WORD_BYTES} & mapped]
+    others = [a for a in holes if a not in edges]
+    for address in [*edges, *rng.sample(others, min(writes, len(others)))]:
+        resp = await port.write(address, WORD_MASK)
+        if resp != SLVERR:
+            out.append(f"write of hole {address:#05x}: answer {resp}, not SLVERR")
+    out += await reset_values(port, registers)
+    return out
+
+
+async def write_one_to_clear(port: Port, reg: Register, is_set: int) -> list[str]:
+    """The W1C bits `is_set` are set now: zeros and other ones keep them, their ones clear them."""
+    out = []
+    clearable = reg.mask(Access.W1C)
+    data, _ = await port.read(reg.address)
+    rest = data & ~clearable
+    if data & clearable != is_set:
+        return [f"{reg.name}: W1C bits are {data & clearable:#x}, not {is_set:#x}"]
+    out += await _write(port, reg, 0)
+    out += await _expect(port, reg, rest | is_set, "after writing 0")
+    out += await _write(port, reg, WORD_MASK & ~is_set)
+    out += await _expect(port, reg, rest | is_set, "after writing all other bits")
+    while is_set:
+        bit = is_set & -is_set
+        is_set &= ~bit
+        out += await _write(port, reg, bit)
+        out += await _expect(port, reg, rest | is_set, f"after writing {bit:#x}")
+    return out

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generate the register package, the Python map and the documentation from the RDL.
+
+    python -m verif.regs.generate           write the files
+    python -m verif.regs.generate --check   exit 1 with one line when a file is stale
+
+The RDL (`hdl/regs/nf_regs.rdl`) is the single source of the control registers
+(spec: controller §7).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from systemrdl import RDLCompileError, RDLCompiler
+from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
+from systemrdl.rdltypes import OnWriteType
+
+from verif.regs.emit import markdown, python_map, sv_package
+from verif.regs.regmap import Access, Field, HwParams, Register, RegMap
+
+ROOT = Path(__file__).resolve().parents[2]
+RDL = "hdl/regs/nf_regs.rdl"
+SV_PACKAGE = "hdl/regs/nf_regs_pkg.sv"
+PYTHON_MAP = "verif/regs/nf_reg_map.py"
+MARKDOWN = "docs/registers.md"
+
+
+class RdlError(Exception):
+    """The RDL is wrong, or uses something that the generator does not support."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the generator takes from the RDL."""
+
+    map: RegMap
+    text: dict[str, tuple[str, str]]  # "REG", "REG.FIELD", "REGION.REG...": (name, description)
+    enums: dict[str, tuple[tuple[str, int, str], ...]]  # enum: (name, value, description)
+
+
+def load(path: Path | None = None, params: HwParams | None = None) -> Source:
+    """Compile the RDL for a set of hardware parameters.
+
+    Raises RdlError (one line) when it does not compile or leaves the supported subset.
+    """
+    rdlc = RDLCompiler()
+    try:
+        rdlc.compile_file(str(path or ROOT / RDL))
+        values: dict[str, Any] = dict((params or HwParams()).as_rtl())
+        top = rdlc.elaborate("nf_regs", parameters=values).top
+    except RDLCompileError as error:
+        raise RdlError(f"{RDL} does not compile: {error}") from error
+    return _Reader().read(top)
+
+
+class _Reader:
+    """Collects registers, texts and enumerations from the elaborated RDL."""
+
+    def __init__(self) -> None:
+        self.text: dict[str, tuple[str, str]] = {}
+        self.enums: dict[str, tuple[tuple[str, int, str], ...]] = {}
+
+    def read(self, top: AddrmapNode) -> Source:
+        registers: list[Register] = []
+        region: RegfileNode | None = None
+        for child in top.children():
+            if isinstance(child, RegNode):
+                registers.append(self._register(child, ""))
+            elif isinstance(child, RegfileNode) and child.inst_name == "REGION":
+                region = child
+            else:
+                raise RdlError(f"{child.get_path()}: only registers and REGION are supported")
+        if region is None or not region.is_array or region.array_stride is None:
+            raise RdlError("the map has no array REGION")
+        template = tuple(
+            self._register(reg, "REGION.") for reg in region.children() if isinstance(reg, RegNode)
+        )
+        reg_map = RegMap(tuple(registers), template, region.raw_address_offset, region.array_stride)
+        return Source(reg_map, self.text, self.enums)
+
+    def _register(self, node: RegNode, prefix: str) -> Register:
+        if node.is_array or node.get_property("regwidth") != 32:
+            raise RdlError(f"{node.get_path()}: registers are single and 32 bits wide")
+        name = prefix + node.inst_name
+        self._describe(name, node)
+        fields = tuple(self._field(f, name) for f in node.fields())
+        return Register(node.inst_name, node.raw_address_offset, fields)
+
+    def _field(self, node: FieldNode, register: str) -> Field:
+        self._describe(f"{register}.{node.inst_name}", node)
+        reset = node.get_property("reset")
+        if not isinstance(reset, int):
+            raise RdlError(f"{node.get_path()}: every field needs a constant reset value")
+        if reset >> node.width:
+            raise RdlError(f"{node.get_path()}: reset value {reset:#x} does not fit")
+        encode = node.get_property("encode")
+        enum = None
+        if encode is not None:
+            enum = _enum_class(encode.type_name)
+            self.enums[enum] = tuple(
+                (m.name, m.value, " ".join((m.rdl_desc or "").split())) for m in encode
+            )
+        return Field(
+            name=node.inst_name,
+            lsb=node.low,
+            width=node.width,
+            access=_access(node),
+            reset=reset,
+            volatile=bool(node.is_volatile or node.get_property("hwset")),
+            counter=bool(node.get_property("counter")),
+            enum=enum,
+            reset_parameter=node.get_property("reset_parameter"),
+            width_parameter=node.get_property("width_parameter"),
+        )
+
+    def _describe(self, key: str, node: RegNode | FieldNode) -> None:
+        title, desc = node.get_property("name"), node.get_property("desc")
+        if not desc:
+            raise RdlError(f"{node.get_path()}: description missing")
+        self.text[key] = (title, " ".join(desc.split()))  # long texts span lines
+
+
+def _enum_class(name: str) -> str:
+    """`commit_e` -> `Commit`: the name of the class in the Python map."""
+    return "".join(part.capitalize() for part in name.removesuffix("_e").split("_"))
+
+
+def _access(node: FieldNode) -> Access:
+    if not node.is_sw_readable:
+        raise RdlError(f"{node.get_path()}: fields that cannot be read are not supported")
+    if not node.is_sw_writable:
+        return Access.RO
+    if node.get_property("commits"):
+        return Access.COMMIT
+    if node.get_property("singlepulse"):
+        return Access.PULSE
+    on_write = node.get_property("onwrite")
+    if on_write is OnWriteType.woclr:
+        return Access.W1C
+    if on_write is not None:
+        raise RdlError(f"{node.get_path()}: onwrite {on_write.name} is not supported")
+    return Access.RW
+
+
+def outputs(source: Source) -> dict[str, str]:
+    """Return the text of every generated file by its path relative to the repository."""
+    return {
+        SV_PACKAGE: sv_package(source.map, RDL),
+        PYTHON_MAP: python_map(source.map, source.enums, RDL),
+        MARKDOWN: markdown(source.map, source.text, source.enums, RDL),
+    }
+
+
+def stale(files: dict[str, str], root: Path = ROOT) -> list[str]:
+    """Return the paths of `files` that are missing under `root` or differ from their text."""
+    out = []
+    for path, text in files.items():
+        target = root / path
+        if not target.is_file() or target.read_text(encoding="utf-8") != text:
+            out.append(path)
+    return out
+
+
+def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m verif.regs.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail when stale")
+    args = parser.parse_args(argv)
+    try:
+        files = outputs(load(root / RDL))
+    except RdlError as error:
+        print(error, file=sys.stderr)
+        return 1
+    old = stale(files, root)
+    if args.check:
+        if old:
+            names = ", ".join(old)
+            print(f"stale: {names}; run `python -m verif.regs.generate`", file=sys.stderr)
+        return 1 if old else 0
+    for path in old:
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(files[path], encoding="utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the register map (spec: controller §7, the registers come from one RDL source).
+
+`verif/regs/nf_reg_map.py`, generated from `hdl/regs/nf_regs.rdl`, holds the table for the default
+hardware parameters; `RegMap.expand` gives the registers of a device built with others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+
+WORD_BYTES = 4
+WORD_MASK = 0xFFFF_FFFF
+
+
+class Access(Enum):
+    """What software can do to a field."""
+
+    RO = "RO"  # read only; a write changes nothing
+    RW = "RW"  # reads back what was written
+    W1C = "W1C"  # writing 1 clears, writing 0 keeps
+    PULSE = "W1P"  # writing 1 triggers, reads 0
+    COMMIT = "RW (commit)"  # writing commits the region, reads the last accepted value
+
+
+@dataclass(frozen=True)
+class HwParams:
+    """The hardware parameters that registers depend on, with the defaults of the RTL."""
+
+    regions: int = 8
+    slots: int = 64
+    cnt_w: int = 8
+    mem_lines_log2: int = 20
+    retry_depth: int = 64
+    req_credits: int = 64
+    rwd_credits: int = 32
+
+    @classmethod
+    def from_environment(cls) -> HwParams:
+        """Parameters of the running build: NF_PARAMETERS, a JSON object {RTL name: value}.
+
+        Parameters that are not registers' affair are ignored, missing ones keep their default.
+        """
+        given = json.loads(os.environ.get("NF_PARAMETERS") or "{}")
+        names = {f.name.upper(): f.name for f in fields(cls)}
+        return cls(**{names[k]: int(v) for k, v in given.items() if k in names})
+
+    def as_rtl(self) -> dict[str, int]:
+        """Return the values by RTL parameter name, as the RDL and the top module spell them."""
+        return {f.name.upper(): getattr(self, f.name) for f in fields(self)}
+
+    def of(self, rtl_name: str) -> int:
+        """Return the value of one RTL parameter; KeyError if there is no such parameter."""
+        return self.as_rtl()[rtl_name]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a register; `reset` is the field's value, not shifted to its place."""
+
+    name: str
+    lsb: int
+    width: int
+    access: Access
+    reset: int = 0
+    volatile: bool = False  # the hardware changes it
+    counter: bool = False  # an event counter, cleared by CTRL.CLEAR_COUNTERS
+    enum: str | None = None  # name of the enumeration of its values
+    reset_parameter: str | None = None  # RTL parameter that gives the reset value
+    width_parameter: str | None = None  # RTL parameter that gives the width
+
+    @property
+    def mask(self) -> int:
+        """Bits of the register that the field occupies."""
+        return ((1 << self.width) - 1) << self.lsb
+
+    def extract(self, word: int) -> int:
+        """Return the field's value out of a register value."""
+        return (word & self.mask) >> self.lsb
+
+    def insert(self, word: int, value: int) -> int:
+        """Return `word` with the field set to `value`; ValueError if `value` does not fit."""
+        if value < 0 or value >> self.width:
+            raise ValueError(f"{value:#x} does not fit field {self.name} of {self.width} bits")
+        return (word & ~self.mask) | (value << self.lsb)
+
+    def scaled(self, params: HwParams) -> Field:
+        """Return the field as a device with these parameters has it."""
+        out = self
+        if out.reset_parameter is not None:
+            out = replace(out, reset=params.of(out.reset_parameter))
+        if out.width_parameter is not None:
+            out = replace(out, width=params.of(out.width_parameter))
+        return out
+
+
+@dataclass(frozen=True)
+class Register:
+    """One 32-bit register. In the region template `address` is the offset within the region."""
+
+    name: str
+    address: int
+    fields: tuple[Field, ...]
+
+    @property
+    def reset(self) -> int:
+        """Value after reset, reserved bits 0."""
+        return sum(f.reset << f.lsb for f in self.fields)
+
+    def mask(self, *access: Access) -> int:
+        """Bits whose access is one of `access`; without arguments, all bits that are no reserve."""
+        return sum(f.mask for f in self.fields if not access or f.access in access)
+
+    @property
+    def volatile_mask(self) -> int:
+        """Bits that the hardware may change by itself."""
+        return sum(f.mask for f in self.fields if f.volatile)
+
+    @property
+    def access(self) -> Access:
+        """Access of the register as a whole: the most a field of it allows."""
+        for kind in (Access.COMMIT, Access.PULSE, Access.RW, Access.W1C):
+            if self.mask(kind):
+                return kind
+        return Access.RO
+
+    @property
+    def is_counter(self) -> bool:
+        """True for the event counters."""
+        return any(f.counter for f in self.fields)
+
+    def field(self, name: str) -> Field:
+        """Return a field by name; KeyError if the register has no such field."""
+        for f in self.fields:
+            if f.name == name:
+                return f
+        raise KeyError(f"register {self.name} has no field {name}")
+
+
+@dataclass(frozen=True)
+class RegMap:
+    """The whole map: registers of the device and the registers of one region."""
+
+    registers: tuple[Register, ...]
+    region_registers: tuple[Register, ...]
+    region_base: int  # byte address of region 0
+    region_stride: int  # bytes from a region to the next
+
+    def expand(self, params: HwParams | None = None) -> dict[str, Register]:
+        """Return every register of a device by name ("IRQ_STATUS", "REGION[2].STATUS").
+
+        Addresses are absolute byte addresses; resets and widths follow `params`.
+        """
+        hw = params or HwParams()
+        out: dict[str, Register] = {}
+        for reg in self.registers:
+            out[reg.name] = replace(reg, fields=tuple(f.scaled(hw) for f in reg.fields))
+        for index in range(hw.regions):
+            base = self.region_base + index * self.region_stride
+            for reg in self.region_registers:
+                name = f"REGION[{index}].{reg.name}"
+                scaled = tuple(f.scaled(hw) for f in reg.fields)
+                out[name] = Register(name, base + reg.address, scaled)
+        return out
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """Split "REG", "REG.FIELD", "REGION[i].REG" or "REGION[i].REG.FIELD" into register and field.
+
+    Only the form is looked at; whether such a register exists is the caller's affair.
+    """
+    parts = name.split(".")
+    depth = 2 if parts[0].startswith("REGION[") else 1
+    if len(parts) == depth:
+        return name, None
+    if len(parts) == depth + 1:
+        return ".".join(parts[:depth]), parts[depth]
+    raise KeyError(f"{name} is no register or field name")

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generator: current files, staleness, parameters, errors; the RDL against the RTL package."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from verif.regs import generate
+from verif.regs.generate import ROOT, RdlError, load, main
+from verif.regs.nf_reg_map import REG_MAP
+from verif.regs.regmap import Access, HwParams
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the RDL and of what is generated from it."""
+    for name in (generate.RDL, *generate.outputs(load())):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1, old
+    path.write_text(text.replace(old, new))
+
+
+def test_committed_files_are_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_check_names_every_stale_file_in_one_line(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(tree / generate.RDL, 'name = "Window"', 'name = "Length"')
+    assert main(["--check"], tree) == 0, "names of fields are in no generated file"
+    edit(tree / generate.RDL, "reset = 64; } VALUE[8:0]", "reset = 32; } VALUE[8:0]")
+    assert main(["--check"], tree) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert all(name in error for name in generate.outputs(load()))
+    assert main([], tree) == 0
+    assert main(["--check"], tree) == 0
+    (tree / generate.MARKDOWN).unlink()
+    assert main(["--check"], tree) == 1
+    assert generate.MARKDOWN in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("reset = 64; } VALUE[8:0]", "reset = 512; } VALUE[8:0]", "does not"),
+        ("reset = 64; } VALUE[8:0]", "} VALUE[8:0]", "reset"),
+        ("@ 0x038", "@ 0x034", "overlap|does not compile"),
+        ('desc = "Writing 1 clears every event counter; reads 0.";', "", "description"),
+        ("onwrite = woclr;", "onwrite = woset;", "not supported"),
+    ],
+)
+def test_wrong_rdl_is_one_line(
+    tree: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, message: str
+) -> None:
+    edit(tree / generate.RDL, old, new)
+    with pytest.raises(RdlError, match=message):
+        load(tree / generate.RDL)
+    capsys.readouterr()
+    assert main(["--check"], tree) == 1
+
+
+@pytest.mark.parametrize(
+    "params",
+    [HwParams(), HwParams(1, 16, 3, 12, 16, 8, 4), HwParams(16, 1024, 8, 30, 255, 255, 200)],
+)
+def test_expanded_map_is_the_rdl_elaborated_with_the_parameters(params: HwParams) -> None:
+    elaborated = load(params=params).map
+
+    assert REG_MAP.expand(params) == elaborated.expand(params)
+    # Without scaling, too: what the RDL itself computes is what the map scales to.
+    fixed = {
+        reg.name: [(f.name, f.width, f.reset) for f in reg.fields] for reg in elaborated.registers
+    }
+    for name, fields in fixed.items():
+        scaled = REG_MAP.expand(params)[name].fields
+        assert fields == [(f.name, f.width, f.reset) for f in scaled]
+
+
+def test_constants_of_the_rtl_package_are_the_enumerations() -> None:
+    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text()
+    prefixes = {"Mode": "MODE", "Commit": "COMMIT", "Cause": "CAUSE"}
+    enums = load().enums
+    assert set(enums) == set(prefixes)
+    for name, prefix in prefixes.items():
+        found = re.findall(rf"localparam logic \[\d:0\] {prefix}_(\w+)\s*= \d'd(\d+);", text)
+        assert {(m, int(v)) for m, v in found} == {(m, v) for m, v, _ in enums[name]}
+
+
+def test_every_event_of_the_rtl_package_has_a_counter() -> None:
+    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text()
+    events: set[str] = set()
+    for body in re.findall(r"typedef struct packed \{([^}]*)\} \w+_events_t;", text):
+        events |= {name.upper() for name in re.findall(r"^\s*logic[^;]*?(\w+);", body, re.M)}
+    assert events == {reg.name for reg in REG_MAP.registers if reg.is_counter}
+
+
+def test_package_has_the_addresses() -> None:
+    text = (ROOT / generate.SV_PACKAGE).read_text()
+    found = {n: int(v, 16) for n, v in re.findall(r"ADDR_(\w+) = 12'h(\w+);", text)}
+    want = {reg.name: reg.address for reg in REG_MAP.registers}
+    want |= {f"REGION_{reg.name}": reg.address for reg in REG_MAP.region_registers}
+    assert found == want | {"REGION": REG_MAP.region_base}
+
+
+def test_documentation_names_every_field() -> None:
+    text = (ROOT / generate.MARKDOWN).read_text()
+    for reg in (*REG_MAP.registers, *REG_MAP.region_registers):
+        assert f"| {reg.name} |" in text
+        if not reg.is_counter:
+            assert all(f"| {f.name} | {f.access.value} |" in text for f in reg.fields)
+    assert Access.W1C.value in text

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base of all (virtual) sequences: it holds the environment and short verbs for traffic."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from pyuvm import uvm_sequence
+
+from models.cxl.enums import ReqOp, RwdOp
+from models.cxl.messages import BE_ALL, S2MDRS, M2SMessage, M2SReq, M2SRwD, S2MMessage
+from models.device import RegionConfig
+from models.formats import Mode
+from models.regions import CommitCode
+from verif.sequences.data import line_for
+from verif.sequences.layout import Layout
+
+if TYPE_CHECKING:
+    from verif.env.env import NfEnv
+
+RACE_LIMIT = 5
+"""Requests in flight on one line when reads and writes mix: the judge tries their orders."""
+
+
+class NfSequence(uvm_sequence):
+    """A virtual sequence: traffic through `env.host`, registers through `env.registers`."""
+
+    def __init__(self, env: NfEnv, **options: Any) -> None:
+        super().__init__(type(self).__name__)
+        self.env = env
+        self.cfg = env.cfg
+        self.rng: random.Random = env.rng
+        self.layout: Layout = env.layout
+        self.epoch = self.rng.getrandbits(32)
+        for name, value in options.items():
+            if not hasattr(type(self), name):
+                raise AttributeError(f"{type(self).__name__} has no option {name}")
+            setattr(self, name, value)
+
+    async def run(self) -> None:
+        """Runs the sequence (it needs no sequencer of its own) and waits for its last answer."""
+        await self.start()
+        await self.env.host.drain()
+
+    # -- registers ----------------------------------------------------------------------------
+    async def commit(
+        self, region: int, config: RegionConfig | None = None, expect: CommitCode = CommitCode.OK
+    ) -> None:
+        """Starts a new round; AssertionError if the device gives another code."""
+        self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
+        code = await self.env.registers.commit(region, config, self.epoch)
+        assert code == expect, f"commit of region {region} gave {code.name}, not {expect.name}"
+
+    # -- traffic ------------------------------------------------------------------------------
+    async def issue(self, msg: M2SMessage, limit: int | None = None) -> Any:
+        """Hands a request to the driver; returns its `Pending`, without waiting for the answer."""
+        return await self.env.host.issue(msg, limit)
+
+    async def call(self, msg: M2SMessage) -> S2MMessage:
+        """Sends a request and waits for its answer."""
+        response = await self.env.host.call(msg)
+        assert response is not None, "no answer is owed to this request"
+        return response
+
+    def write_msg(
+        self,
+        addr: int,
+        data: bytes,
+        ldid: int | None = None,
+        poison: bool = False,
+        be: int | None = None,
+    ) -> M2SRwD:
+        """A MemWr, or with `be` a MemWrPtl. The LD-ID is random unless given."""
+        opcode = RwdOp.MEM_WR if be is None else RwdOp.MEM_WR_PTL
+        enables = BE_ALL if be is None else be
+        who = self.rng.randrange(16) if ldid is None else ldid
+        return M2SRwD(opcode, 0, addr, ldid=who, data=data, be=enables, poison=poison)
+
+    def read_msg(self, addr: int, ldid: int | None = None) -> M2SReq:
+        """A MemRd or a MemRdData."""
+        opcode = ReqOp.MEM_RD if self.rng.random() < 0.8 else ReqOp.MEM_RD_DATA
+        who = self.rng.randrange(16) if ldid is None else ldid
+        return M2SReq(opcode, 0, addr, ldid=who)
+
+    async def write(self, addr: int, data: bytes, limit: int | None = None, **fields: Any) -> Any:
+        """Issues a write."""
+        return await self.issue(self.write_msg(addr, data, **fields), limit)
+
+    async def read(self, addr: int, limit: int | None = None, **fields: Any) -> Any:
+        """Issues a read."""
+        return await self.issue(self.read_msg(addr, **fields), limit)
+
+    async def fetch(self, addr: int, **fields: Any) -> S2MDRS:
+        """Reads a line and waits for it."""
+        response = await self.call(self.read_msg(addr, **fields))
+        assert isinstance(response, S2MDRS), f"read of {addr:#x} answered by {response}"
+        return response
+
+    async def drain(self) -> None:
+        """Waits until every request is answered."""
+        await self.env.host.drain()
+
+    # -- aggregation --------------------------------------------------------------------------
+    def ldid_for(self, config: RegionConfig, worker: int) -> int:
+        """An LD-ID that the region admits for this worker."""
+        if config.bind:
+            return worker
+        return self.rng.choice([k for k in range(16) if config.ld_mask >> k & 1])
+
+    async def contribute(
+        self,
+        config: RegionConfig,
+        worker: int,
+        line: int,
+        data: bytes | None = None,
+        limit: int | None = None,
+        **fields: Any,
+    ) -> Any:
+        """Worker's contribution (a random legal line by default)."""
+        if data is None:
+            data = line_for(config.mode, self.rng)
+        fields.setdefault("ldid", self.ldid_for(config, worker))
+        return await self.write(config.address(worker, line), data, limit, **fields)
+
+    def read_selectors(self, config: RegionConfig) -> list[int]:
+        """Selectors that may be read in a mode."""
+        if config.mode is Mode.IDENTITY:
+            return list(range(256))
+        if config.mode is Mode.FP32:
+            return [0, *range(64, 64 + config.workers)]
+        return [0, *range(8, 16)]
+
+    async def read_region(
+        self, config: RegionConfig, line: int, selector: int | None = None, limit: int | None = None
+    ) -> Any:
+        """Reads a random (or given) legal selector of a line."""
+        if selector is None:
+            selector = self.rng.choice(self.read_selectors(config))
+        ldid = self.ldid_for(config, 0)
+        return await self.read(config.address(selector, line), limit, ldid=ldid)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Line contents: random, and the corners that each format has."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+from models.formats import LINE_BYTES, Mode
+
+ZEROS = bytes(LINE_BYTES)
+ONES = b"\xff" * LINE_BYTES
+_GATE_BITS = int.from_bytes(b"\xaa" * LINE_BYTES, "little")
+
+FP32_CORNERS = (
+    0x0000_0000,  # +0
+    0x8000_0000,  # -0
+    0x0000_0001,  # smallest subnormal
+    0x807F_FFFF,  # largest negative subnormal
+    0x0080_0000,  # smallest normal
+    0x7F7F_FFFF,  # largest finite
+    0xFF7F_FFFF,
+    0x7F80_0000,  # +inf
+    0xFF80_0000,  # -inf
+    0x7FC0_0000,  # the canonical NaN
+    0x7F80_0001,  # a signalling NaN
+    0xFFFF_FFFF,
+    0x3F80_0000,  # 1
+    0xBF80_0000,  # -1
+    0x3380_0000,  # 2^-24: half an ulp of 1
+    0x3380_0001,
+)
+
+
+def random_line(rng: random.Random) -> bytes:
+    """Any bytes; one line in eight is all zeros or all ones."""
+    kind = rng.random()
+    if kind < 0.06:
+        return ZEROS
+    if kind < 0.12:
+        return ONES
+    return rng.randbytes(LINE_BYTES)
+
+
+def ternary_line(rng: random.Random, illegal: float = 0.0) -> bytes:
+    """256 ternary codes; `illegal` is the share of lines that hold 01 codes."""
+    word = rng.getrandbits(512)
+    if rng.random() >= illegal:
+        gate = word & _GATE_BITS
+        word = gate | (word & gate >> 1)
+    return word.to_bytes(LINE_BYTES, "little")
+
+
+def fp32_line(rng: random.Random) -> bytes:
+    """16 binary32 values: of one scale, of scales that cancel or lose bits, or corners."""
+    kind = rng.random()
+    if kind < 0.3:
+        words = [rng.choice(FP32_CORNERS) for _ in range(16)]
+        return struct.pack("<16I", *words)
+    if kind < 0.6:
+        return struct.pack("<16f", *(rng.uniform(-1, 1) for _ in range(16)))
+    words = [
+        rng.getrandbits(1) << 31 | rng.randint(118, 136) << 23 | rng.getrandbits(23)
+        for _ in range(16)
+    ]
+    return struct.pack("<16I", *words)
+
+
+def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
+    """A legal contribution (or line) of a mode."""
+    if mode is Mode.G_TERNARY:
+        return ternary_line(rng, illegal)
+    if mode is Mode.FP32:
+        return fp32_line(rng)
+    return random_line(rng)
+
+
+def byte_enables(rng: random.Random) -> int:
+    """None, one, all, or any mix of the 64 bytes."""
+    kind = rng.randrange(8)
+    if kind == 0:
+        return 0
+    if kind == 1:
+        return 1 << rng.randrange(64)
+    if kind == 2:
+        return (1 << 64) - 1
+    return rng.getrandbits(64)

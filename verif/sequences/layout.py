@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places regions: windows above the memory, state areas inside it, none overlapping."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from models.device import DeviceParams, RegionConfig
+from models.formats import Mode
+from models.regions import SELECTOR_BITS, record_lines, state_lines
+
+WINDOW_SPACE = 1 << 44
+"""Windows are spread over this many lines, so that high address bits take part."""
+
+
+class Layout:
+    """Hands out descriptors. The lower half of the memory stays ordinary memory."""
+
+    def __init__(self, params: DeviceParams, rng: random.Random) -> None:
+        self.params = params
+        self.rng = rng
+        self.next_line = params.mem_lines // 2
+        self.windows: list[tuple[int, int]] = []
+
+    @property
+    def plain_lines(self) -> int:
+        """Lines [0, plain_lines) hold no state area."""
+        return self.params.mem_lines // 2
+
+    def region(self, mode: Mode, lines_log2: int, workers: int, **options: Any) -> RegionConfig:
+        """A legal descriptor; ValueError when the memory is used up."""
+        base = self._window(lines_log2 + SELECTOR_BITS)
+        draft = RegionConfig(base, 0, lines_log2, workers, mode, **options)
+        size = state_lines(draft, self.params.cnt_w)
+        align = record_lines(workers, self.params.cnt_w) if mode.low_bit else 1
+        start = self.next_line + self.rng.randrange(3) * align
+        start += -start % align
+        if start + size > self.params.mem_lines:
+            raise ValueError("no memory left for a state area")
+        self.next_line = start + size
+        return RegionConfig(base, start << 6, lines_log2, workers, mode, **options)
+
+    def _window(self, log2: int) -> int:
+        size = 1 << log2
+        while True:
+            if self.rng.random() < 0.5 or not self.windows:
+                start = self.rng.randrange(self.params.mem_lines, WINDOW_SPACE)
+            else:  # right behind another window: the edges touch
+                start = sum(self.rng.choice(self.windows))
+            start += -start % size
+            if all(start >= s + n or s >= start + size for s, n in self.windows):
+                self.windows.append((start, size))
+                return start << 6

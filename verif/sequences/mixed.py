@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All modes at once, with ordinary memory between them; and workers interleaved at random."""
+
+from __future__ import annotations
+
+from models.device import RegionConfig
+from models.formats import Mode
+from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.data import byte_enables, line_for, random_line
+
+
+class MixedRegionsSequence(NfSequence):
+    """Regions of every mode, random requests to any of them and to ordinary memory."""
+
+    transactions: int = 400
+    reads: float = 0.3
+
+    def make_regions(self) -> list[RegionConfig]:
+        """One region a mode at least; as many as the device has."""
+        rng = self.rng
+        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY]
+        count = self.cfg.hw.regions
+        chosen = rng.sample(modes, count) if count < 4 else modes * (count // 4)
+        return [
+            self.layout.region(
+                mode,
+                rng.randrange(4),
+                rng.choice((1, 2, 5, 8, 16, 33, 64)),
+                strict=rng.random() < 0.5,
+                tie_minus=rng.random() < 0.5,
+                threshold=rng.choice((1, 1, 2, 3, 7)),
+            )
+            for mode in chosen
+        ]
+
+    async def body(self) -> None:
+        configs = self.make_regions()
+        for region, config in enumerate(configs):
+            await self.commit(region, config)
+        await self.traffic(configs)
+
+    async def traffic(self, configs: list[RegionConfig]) -> None:
+        """`transactions` requests, each to a random place."""
+        rng = self.rng
+        for _ in range(self.cfg.count(self.transactions)):
+            kind = rng.random()
+            if kind < 0.1:
+                addr = rng.randrange(16) << 6
+                if rng.random() < 0.5:
+                    await self.write(addr, random_line(rng), RACE_LIMIT)
+                else:
+                    await self.read(addr, RACE_LIMIT)
+                continue
+            config = rng.choice(configs)
+            line = rng.randrange(config.lines)
+            if rng.random() < self.reads:
+                await self.read_region(config, line, limit=RACE_LIMIT)
+            else:
+                await self.random_write(config, line)
+
+    async def random_write(self, config: RegionConfig, line: int) -> None:
+        """A legal write of any kind: partial where it is honoured."""
+        rng = self.rng
+        if config.mode is Mode.IDENTITY:
+            selector = rng.randrange(4)
+        else:
+            selector = rng.randrange(config.workers)
+        be = byte_enables(rng) if not config.mode.low_bit and rng.random() < 0.2 else None
+        data = line_for(config.mode, rng)
+        await self.contribute(config, selector, line, data, RACE_LIMIT, be=be)
+
+
+class InterleaveSequence(MixedRegionsSequence):
+    """Workers arrive in any order, in bursts of their own, on regions that share the slots."""
+
+    workers: int = 8
+    lines_log2: int = 3
+    reads: float = 0.1
+
+    async def body(self) -> None:
+        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.cfg.hw.regions]
+        configs = [self.layout.region(m, self.lines_log2, self.workers) for m in modes]
+        for region, config in enumerate(configs):
+            await self.commit(region, config)
+        rng = self.rng
+        # One queue of lines for each worker and region; a random worker sends a random burst.
+        queues = {
+            (number, worker): list(range(config.lines))
+            for number, config in enumerate(configs)
+            for worker in range(config.workers)
+        }
+        for lines in queues.values():
+            if rng.random() < 0.5:
+                rng.shuffle(lines)
+        while queues:
+            number, worker = rng.choice(list(queues))
+            lines = queues[number, worker]
+            for _ in range(min(len(lines), rng.randint(1, 4))):
+                line = lines.pop(0)
+                await self.contribute(configs[number], worker, line, limit=RACE_LIMIT)
+                if rng.random() < self.reads:
+                    await self.read_region(configs[number], line, limit=RACE_LIMIT)
+            if not lines:
+                del queues[number, worker]
+        await self.drain()
+        for config in configs:
+            for line in range(config.lines):
+                await self.read_region(config, line, 0)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working sets larger than the slots, few credits, bad memory, and what memory held before."""
+
+from __future__ import annotations
+
+from models.device import RegionConfig
+from models.formats import Mode
+from models.regions import state_lines
+from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.data import ONES, ZEROS, line_for, random_line
+
+
+class EvictionSequence(NfSequence):
+    """More lines than slots, workers in the outer loop: every line is evicted between them."""
+
+    modes: tuple[Mode, ...] = (Mode.G_BINARY, Mode.G_TERNARY)
+    workers: int = 4
+    factor: float = 1.5
+    shuffle: bool = False
+    reads: float = 0.05
+    region: int = 0
+
+    async def body(self) -> None:
+        slots = self.cfg.hw.slots
+        count = max(2, int(slots * self.factor))
+        lines_log2 = (count - 1).bit_length()
+        modes = self.modes[: self.cfg.hw.regions]
+        configs = [self.layout.region(mode, lines_log2, self.workers) for mode in modes]
+        for region, config in enumerate(configs):
+            await self.commit(region, config)
+        places = [
+            (config, line)
+            for config in configs
+            for line in self.rng.sample(range(config.lines), count // len(configs))
+        ]
+        for worker in range(self.workers):
+            if self.shuffle:
+                self.rng.shuffle(places)
+            for config, line in places:
+                await self.contribute(config, worker, line, limit=RACE_LIMIT)
+                if self.rng.random() < self.reads:
+                    other, index = self.rng.choice(places)
+                    await self.read_region(other, index, limit=RACE_LIMIT)
+        await self.drain()
+        for config, line in places:
+            for selector in (0, 8, 9):
+                await self.read_region(config, line, selector)
+
+
+class GarbageSequence(NfSequence):
+    """Garbage and forged records in the state area before a commit are never taken for state."""
+
+    workers: int = 5
+    lines_log2: int = 2
+    mode: Mode = Mode.G_BINARY
+
+    async def body(self) -> None:
+        config = self.layout.region(self.mode, self.lines_log2, self.workers)
+        await self.fill(config)
+        await self.commit(0, config)
+        await self.use(config)
+        # The same area again, with true records of the last round in it as the forgery.
+        moved = self.layout.region(self.mode, self.lines_log2, self.workers)
+        await self.commit(0, moved)
+        await self.fill(config, keep=0.7)
+        await self.commit(0, config)
+        await self.use(config)
+
+    async def fill(self, config: RegionConfig, keep: float = 0.0) -> None:
+        """Writes the area as ordinary memory, while it still is."""
+        size = state_lines(config, self.cfg.hw.cnt_w)
+        for line in range(min(size, 64)):
+            if self.rng.random() < keep:
+                continue
+            data = self.rng.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
+            await self.write(config.state_base + (line << 6), data)
+        await self.drain()
+
+    async def use(self, config: RegionConfig) -> None:
+        """Early reads, a round, reads; enough other lines to evict if the pool is small."""
+        for line in range(config.lines):
+            await self.read_region(config, line, 0)
+            await self.read_region(config, line, 8 if config.mode.low_bit else 64)
+        await self.drain()
+        for worker in range(config.workers):
+            for line in range(config.lines):
+                if self.rng.random() < 0.8:
+                    await self.contribute(config, worker, line)
+        await self.drain()
+        for line in range(config.lines):
+            await self.read_region(config, line, 0)
+        await self.drain()
+
+
+class MemoryErrorSequence(NfSequence):
+    """AXI errors on ordinary lines and on FP32 data: poison and counters, never a hang."""
+
+    transactions: int = 200
+
+    async def body(self) -> None:
+        rng, cfg = self.rng, self.env.cfg.mem
+        model = self.env.core.model
+        config = self.layout.region(Mode.FP32, 1, 4)
+        await self.commit(0, config)
+        bad_read = set(rng.sample(range(32), 6))
+        bad_write = set(rng.sample(range(32), 6))
+        data_lines = [config.state_line + k for k in range(config.workers * config.lines)]
+        bad_write |= set(rng.sample(data_lines, 2))
+        cfg.read_error_lines |= bad_read
+        cfg.write_error_lines |= bad_write
+        for line in bad_read:
+            model.mark_read_error(line)
+        for line in bad_write:
+            model.mark_write_error(line)
+        for _ in range(self.cfg.count(self.transactions)):
+            kind = rng.random()
+            if kind < 0.3:
+                worker, line = rng.randrange(config.workers), rng.randrange(config.lines)
+                await self.contribute(config, worker, line, limit=1)
+            elif kind < 0.4:
+                await self.read_region(config, rng.randrange(config.lines), limit=1)
+            else:
+                addr = rng.randrange(40) << 6
+                if rng.random() < 0.5:
+                    await self.write(addr, random_line(rng), RACE_LIMIT)
+                else:
+                    await self.read(addr, RACE_LIMIT)
+
+
+class RecordErrorSequence(NfSequence):
+    """A state record that cannot be fetched: the line starts empty, poisoned for the epoch."""
+
+    mode: Mode = Mode.G_BINARY
+
+    async def body(self) -> None:
+        slots = self.cfg.hw.slots
+        lines_log2 = (2 * slots - 1).bit_length()
+        config = self.layout.region(self.mode, lines_log2, 2)
+        await self.commit(0, config)
+        lines = self.rng.sample(range(config.lines), slots + 8)
+        for line in lines:
+            await self.contribute(config, 0, line)
+        await self.drain()
+        size = state_lines(config, self.cfg.hw.cnt_w) // config.lines
+        bad = self.rng.sample(lines, 12)
+        for line in bad:
+            record = config.state_line + line * size
+            self.env.cfg.mem.read_error_lines |= set(range(record, record + size))
+        for line in lines:  # one at a time: the scoreboard must know what the loss came before
+            await self.contribute(config, 1, line, line_for(config.mode, self.rng))
+            await self.drain()
+        self.env.cfg.mem.read_error_lines.clear()
+        for line in lines:
+            await self.read_region(config, line, 0)
+            await self.drain()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accesses that must be refused, each cause, among others that must not be disturbed by them."""
+
+from __future__ import annotations
+
+from models.cxl.enums import ReqOp, RwdOp
+from models.cxl.messages import M2SMessage, M2SReq, M2SRwD
+from models.device import RegionConfig
+from models.formats import Mode
+from models.regions import Access, state_lines
+from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.data import byte_enables, line_for, random_line
+
+
+class ProtectionSequence(NfSequence):
+    """Regions with LD_MASK and BIND; about half of the requests break a rule."""
+
+    transactions: int = 300
+
+    async def body(self) -> None:
+        rng = self.rng
+        modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY]
+        self.configs: list[RegionConfig] = []
+        for region in range(min(len(modes), self.cfg.hw.regions)):
+            mask = rng.choice((0x0001, 0x8000, 0x00FF, 0xA5A5))
+            options = {"ld_mask": mask} if region % 2 == 0 else {"bind": True}
+            config = self.layout.region(modes[region], rng.randrange(3), 5, **options)
+            self.configs.append(config)
+            await self.commit(region, config)
+        for _ in range(self.cfg.count(self.transactions)):
+            await self.issue(self.one(), RACE_LIMIT)
+        await self.drain()
+        await self.capture()
+
+    def one(self) -> M2SMessage:
+        """A request of any kind to a place of any kind, by any LD-ID."""
+        rng = self.rng
+        config = rng.choice(self.configs)
+        kind = rng.random()
+        if kind < 0.55:
+            selector = rng.choice((0, 1, 4, 5, 7, 8, 15, 16, 63, 64, 66, 69, 128, 255))
+            addr = config.address(selector, rng.randrange(config.lines))
+        elif kind < 0.70:  # a state area by the back door, its edges included
+            size = state_lines(config, self.cfg.hw.cnt_w)
+            offset = rng.choice((-1, 0, size - 1, size, rng.randrange(size)))
+            addr = config.state_base + (offset << 6)
+        elif kind < 0.80:  # beyond the memory
+            beyond = rng.choice((0, rng.getrandbits(30), rng.getrandbits(45)))
+            addr = (self.layout.params.mem_lines + beyond << 6) % (1 << 52)
+        else:
+            addr = rng.randrange(8) << 6
+        ldid = rng.randrange(16)
+        if rng.random() < 0.5:
+            opcode = rng.choice((ReqOp.MEM_RD,) * 6 + (ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15))
+            return M2SReq(opcode, 0, addr, ldid=ldid)
+        data = line_for(config.mode, rng)
+        poison = rng.random() < 0.05
+        kind = rng.random()
+        if kind < 0.6:
+            return M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data, poison=poison)
+        if kind < 0.9:
+            be = byte_enables(rng)
+            return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
+        return M2SRwD(rng.choice((0, 3, 9, 15)), 0, addr, ldid=ldid, data=data)
+
+    async def capture(self) -> None:
+        """ERR_* hold the first refused access until re-armed."""
+        registers = self.env.registers
+        for _ in range(3):
+            await registers.write("ERR_INFO", 1)
+            assert await registers.read("ERR_INFO") & 1 == 0, "ERR_INFO.VALID was not cleared"
+            message = self.refused()
+            pending = await self.issue(message)
+            await self.drain()
+            await self.issue(self.refused())
+            await self.drain()
+            await registers.read("ERR_INFO")  # the mirror compares it
+            addr = await registers.read("ERR_ADDR_LO") | await registers.read("ERR_ADDR_HI") << 32
+            tag = await registers.read("ERR_TAG")
+            want = message.addr & ~63
+            assert addr & ~63 == want, f"ERR_ADDR is {addr:#x}, expected {want:#x}"
+            assert tag == pending.tag, f"ERR_TAG is {tag:#x}, expected {pending.tag:#x}"
+
+    def refused(self) -> M2SMessage:
+        """A request that is refused for certain."""
+        while True:
+            message = self.one()
+            access: Access = self.env.core.model.decode(message)
+            if int(access.cause):
+                return message
+
+
+class NeighbourSequence(NfSequence):
+    """Refused writes all around a line that must keep its value."""
+
+    async def body(self) -> None:
+        config = self.layout.region(Mode.IDENTITY, 1, 1, ld_mask=0x0002)
+        await self.commit(0, config)
+        rng = self.rng
+        inside = config.address(3, 1)
+        backing = config.state_base + ((3 << 1 | 1) << 6)
+        value = random_line(rng)
+        await self.write(inside, value, ldid=1)
+        await self.drain()
+        for ldid in range(16):
+            if ldid != 1:
+                await self.write(inside, random_line(rng), ldid=ldid)
+                await self.read(inside, ldid=ldid)
+            await self.write(backing, random_line(rng), ldid=ldid)
+            await self.read(backing, ldid=ldid)
+        await self.drain()
+        assert (await self.fetch(inside, ldid=1)).data == value

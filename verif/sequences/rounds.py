@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New rounds while traffic runs: in other regions, and in the region that is committed."""
+
+from __future__ import annotations
+
+import cocotb
+
+from models.device import RegionConfig
+from models.formats import Mode
+from verif.sequences.base import NfSequence
+
+
+class EpochOtherSequence(NfSequence):
+    """One region is committed again and again while another one aggregates."""
+
+    commits: int = 12
+    lines_log2: int = 3
+    workers: int = 6
+
+    async def body(self) -> None:
+        steady = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
+        moving = self.layout.region(Mode.G_TERNARY, 1, 3)
+        await self.commit(0, steady)
+        await self.commit(1, moving)
+        traffic = cocotb.start_soon(self.aggregate(steady))
+        for number in range(self.commits):
+            await self.contribute(moving, number % 3, number & 1)
+            await self.drain_region(moving)
+            await self.commit(1)
+            await self.read_region(moving, number & 1, 0)
+        await traffic
+
+    async def drain_region(self, config: RegionConfig) -> None:
+        """Waits for the answers of one region only."""
+        await self.env.host.drain_if(lambda msg: msg.addr >> 12 == config.base >> 12)
+
+    async def aggregate(self, config: RegionConfig) -> None:
+        """All contributions, then all votes."""
+        for worker in range(config.workers):
+            for line in range(config.lines):
+                await self.contribute(config, worker, line)
+        await self.drain()
+        for line in range(config.lines):
+            await self.read_region(config, line, 0)
+
+
+class EpochSameSequence(NfSequence):
+    """The region in use is committed under fire: each request is wholly before or after."""
+
+    mode: Mode = Mode.G_BINARY
+    commits: int = 8
+    lines_log2: int = 4
+    workers: int = 4
+    reads: float = 0.15
+
+    async def body(self) -> None:
+        config = self.layout.region(self.mode, self.lines_log2, self.workers)
+        await self.commit(0, config)
+        self.stop = False
+        traffic = cocotb.start_soon(self.fire(config))
+        for _ in range(self.commits):
+            await self.env.clocks(self.rng.randint(5, 60))
+            await self.commit(0)
+        self.stop = True
+        await traffic
+        await self.drain()
+        for line in range(config.lines):
+            await self.read_region(config, line, 0)
+
+    async def fire(self, config: RegionConfig) -> None:
+        """Random contributions and reads until told to stop; few on one line at a time."""
+        rng = self.rng
+        while not self.stop:
+            line = rng.randrange(config.lines)
+            if rng.random() < self.reads:
+                await self.read_region(config, line, limit=2)
+            else:
+                await self.contribute(config, rng.randrange(config.workers), line, limit=2)
+
+
+class StaleStateSequence(NfSequence):
+    """A new round must not see the old one: lines are left in slots, and evicted to memory."""
+
+    mode: Mode = Mode.G_BINARY
+    rounds: int = 3
+
+    async def body(self) -> None:
+        slots = self.cfg.hw.slots
+        lines_log2 = max(1, (2 * slots - 1).bit_length())
+        config = self.layout.region(self.mode, lines_log2, 3)
+        picked = self.rng.sample(range(config.lines), min(config.lines, slots + slots // 4))
+        for round_number in range(self.rounds):
+            await self.commit(0, config if round_number == 0 else None)
+            for line in picked:
+                if self.rng.random() < 0.7:
+                    await self.contribute(config, self.rng.randrange(3), line)
+            await self.drain()
+            for line in picked[:: 1 + self.rng.randrange(3)]:
+                await self.read_region(config, line)
+            await self.drain()

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directed tests: capacity check with DevLoad and interrupt, DONE, the rates at the link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.cxl.messages import S2MDRS, S2MNDR, M2SRwD
+from models.formats import Mode
+from verif.cxl.config import CxlConfig, ReadyPattern
+from verif.cxl.items import ObservedResponse
+from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.env.config import EnvConfig, Profile
+from verif.sequences.base import RACE_LIMIT, NfSequence
+
+IRQ_DONE, IRQ_FALLBACK, IRQ_ACCESS, IRQ_POISON = 1, 2, 4, 32
+LINES_PER_FLIT = 4 / 5
+PAIR_LINES = 16
+
+
+class Directed(NfSequence):
+    """The verbs of a sequence, for a scenario that is written out."""
+
+    async def body(self) -> None:
+        raise NotImplementedError("use the verbs")
+
+
+class CapacityTest(NfBaseTest):
+    """Misses above the threshold raise FALLBACK; DevLoad then tells the two regions apart."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        def shape(link: CxlConfig) -> None:
+            if cfg.profile is not Profile.BACKPRESSURE:  # completions pile up and share flits
+                link.ready = ReadyPattern(pattern=(False,) * 24 + (True,) * 6)
+
+        cfg.shape_link = shape
+
+    async def scenario(self) -> None:
+        env, registers = self.env, self.env.registers
+        run = Directed(env)
+        lines_log2 = (4 * self.cfg.hw.slots - 1).bit_length()
+        wide = run.layout.region(Mode.G_BINARY, lines_log2, 4)
+        calm = run.layout.region(Mode.G_BINARY, 4, 4)
+        await registers.write("DEVLOAD_THRESHOLD", 0)
+        await registers.write("CAP_WINDOW", 16)
+        await registers.write("IRQ_ENABLE", IRQ_FALLBACK)
+        await run.commit(0, wide)
+        await run.commit(1, calm)
+        # The window is full of hits before the threshold is set.
+        for worker in range(2):
+            for line in range(PAIR_LINES):
+                await run.contribute(calm, worker, line)
+        await run.contribute(wide, 0, 0)
+        await run.drain()
+        await registers.write("CAP_THRESHOLD", 4)
+        for worker in range(1, 4):
+            for line in range(2):
+                await run.contribute(wide, worker, line)
+        await run.drain()
+        assert await registers.read("FALLBACK") == 0, "FALLBACK without misses"
+        assert self.dut.irq.value == 0
+        for line in range(16, 40):
+            await run.contribute(wide, 0, line)
+        await run.drain()
+        await env.clocks(10)
+        assert await registers.read("FALLBACK") == 1, "misses did not raise FALLBACK of region 0"
+        assert self.dut.irq.value == 1, "no interrupt for FALLBACK"
+        assert await registers.read("REGION[0].STATUS") >> 9 & 1
+        assert not await registers.read("REGION[1].STATUS") >> 9 & 1
+        pairs = await self.mixed_pairs(run, wide, calm)
+        self.figure("mixed_devload_pairs", pairs)
+        await self.clear(run, wide)
+
+    async def mixed_pairs(self, run: Directed, wide: Any, calm: Any) -> int:
+        """Writes of both regions, close together: their NDRs share flits with unlike DevLoads.
+
+        The scoreboard checks each of them; here it is made sure that such pairs were there.
+        """
+        self.env.trace = []
+        for worker in range(2, 4):
+            for line in range(PAIR_LINES):
+                for config in (wide, calm):
+                    await run.contribute(config, worker, line, limit=RACE_LIMIT)
+                    if run.rng.random() < 0.1:
+                        await run.read_region(config, line, 0, limit=RACE_LIMIT)
+        await run.drain()
+        loads: dict[int, set[int]] = {}
+        for seen in self.env.trace:
+            if isinstance(seen, ObservedResponse) and isinstance(seen.message, S2MNDR):
+                loads.setdefault(seen.cycle, set()).add(int(seen.message.devload))
+        self.env.trace = None
+        pairs = sum(len(values) > 1 for values in loads.values())
+        assert pairs, "no flit held two NDRs of unlike DevLoad: nothing was tested"
+        return pairs
+
+    async def clear(self, run: Directed, wide: Any) -> None:
+        """FALLBACK is sticky until written 1, over a commit too."""
+        registers = self.env.registers
+        await run.commit(0)
+        assert await registers.read("FALLBACK") == 1, "a commit cleared FALLBACK"
+        await registers.write("FALLBACK", 2)
+        assert await registers.read("FALLBACK") == 1, "a write of another bit cleared it"
+        await registers.write("FALLBACK", 1)
+        await registers.write("IRQ_STATUS", IRQ_FALLBACK)
+        assert await registers.read("FALLBACK") == 0
+        await self.env.clocks(3)
+        assert self.dut.irq.value == 0, "the interrupt did not go away"
+        for worker in range(4):
+            await run.contribute(wide, worker, 0)
+        await run.drain()
+        assert await registers.read("FALLBACK") == 0, "FALLBACK came back without misses"
+
+
+class InterruptTest(NfBaseTest):
+    """DONE, its interrupt, the mask, and the sources of single events."""
+
+    async def scenario(self) -> None:
+        registers, irq = self.env.registers, self.dut.irq
+        run = Directed(self.env)
+        config = run.layout.region(Mode.G_TERNARY, 1, 3)
+        await run.commit(1, config)
+        for worker in range(3):
+            for line in range(2):
+                assert await registers.read("DONE") == 0, "DONE before the last contribution"
+                await run.contribute(config, worker, line)
+                await run.drain()
+        await self.env.clocks(10)
+        assert await registers.read("DONE") == 2
+        assert await registers.read("IRQ_STATUS") & IRQ_DONE
+        assert irq.value == 0, "irq although it is not enabled"
+        await registers.write("IRQ_ENABLE", IRQ_DONE)
+        await self.env.clocks(3)
+        assert irq.value == 1
+        await registers.write("IRQ_STATUS", IRQ_DONE)
+        await self.env.clocks(3)
+        assert irq.value == 0
+        assert await registers.read("DONE") == 2, "DONE is a level: W1C of the irq keeps it"
+        await run.commit(1)
+        assert await registers.read("DONE") == 0, "a commit starts a new round"
+        await registers.write("IRQ_ENABLE", IRQ_ACCESS | IRQ_POISON)
+        for bit, action in (
+            (IRQ_ACCESS, self.refused(run)),
+            (IRQ_POISON, self.poison(run, config)),
+        ):
+            assert irq.value == 0
+            await action
+            await run.drain()
+            await self.env.clocks(10)
+            assert await registers.read("IRQ_STATUS") & (IRQ_ACCESS | IRQ_POISON) == bit
+            assert irq.value == 1
+            await registers.write("IRQ_STATUS", bit)
+            await self.env.clocks(3)
+
+    async def refused(self, run: Directed) -> None:
+        """A read of nowhere."""
+        await run.read(1 << 51)
+
+    async def poison(self, run: Directed, config: Any) -> None:
+        """A poisoned contribution."""
+        await run.contribute(config, 0, 0, poison=True)
+
+
+class LinkRateTest(NfBaseTest):
+    """Write rate and vote read rate on slot hits, at the pins."""
+
+    async def scenario(self) -> None:
+        run = Directed(self.env)
+        lines_log2 = 4
+        config = run.layout.region(Mode.G_BINARY, lines_log2, 64)
+        await run.commit(0, config)
+        for line in range(config.lines):  # every line has its slot
+            await run.contribute(config, 0, line)
+        await run.drain()
+        places = [(w, i) for w in range(1, 16) for i in range(config.lines)]
+        writes = await self.rate(
+            [run.write_msg(config.address(w, i), run.rng.randbytes(64)) for w, i in places]
+        )
+        reads = await self.rate([run.read_msg(config.address(0, i)) for _, i in places])
+        self.figure("write_lines_per_flit_time", round(writes, 4))
+        self.figure("vote_read_lines_per_flit_time", round(reads, 4))
+        if self.cfg.profile == "streaming":
+            for name, rate in (("write", writes), ("vote read", reads)):
+                assert rate > 0.97 * LINES_PER_FLIT, f"{name} rate {rate:.3f}, limit 0.8"
+
+    async def rate(self, messages: list[Any]) -> float:
+        """Lines a clock: of requests for writes, of data for reads, from first to last."""
+        trace = self.env.trace = []
+        for message in messages:
+            await self.env.cxl.issue(message)
+        await self.env.cxl.drain()
+        self.env.trace = None
+        kind = M2SRwD if isinstance(messages[0], M2SRwD) else S2MDRS
+        cycles = [seen.cycle for seen in trace if isinstance(seen.message, kind)]
+        skip = len(cycles) // 10
+        return (len(cycles) - 1 - skip) / (cycles[-1] - cycles[skip])
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def capacity_fallback(_dut: Any, profile: str) -> None:
+    """Capacity check, FALLBACK, its interrupt, DevLoad of each NDR of a pair."""
+    await run_uvm(CapacityTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def interrupts(_dut: Any, profile: str) -> None:
+    """DONE and the interrupt: set, masked, cleared."""
+    await run_uvm(InterruptTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def link_rates(_dut: Any, profile: str) -> None:
+    """Figures of section 8: 4 lines per 5 flits, both ways; asserted when streaming."""
+    await run_uvm(LinkRateTest, profile)

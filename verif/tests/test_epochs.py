@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New rounds while traffic runs, and what an old round leaves behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.formats import Mode
+from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.rounds import (
+    EpochOtherSequence,
+    EpochSameSequence,
+    StaleStateSequence,
+)
+
+
+class EpochOtherTest(NfBaseTest):
+    """Commits of one region, traffic in another."""
+
+    async def scenario(self) -> None:
+        await EpochOtherSequence(self.env).run()
+
+
+class EpochSameTest(NfBaseTest):
+    """Commits of the region under fire, in each aggregating mode."""
+
+    async def scenario(self) -> None:
+        for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
+            await EpochSameSequence(self.env, mode=mode, commits=4).run()
+
+
+class StaleStateTest(NfBaseTest):
+    """Old rounds in slots and in memory."""
+
+    async def scenario(self) -> None:
+        await StaleStateSequence(self.env).run()
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def epoch_other_region(_dut: Any, profile: str) -> None:
+    """A commit does not disturb other regions."""
+    await run_uvm(EpochOtherTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def epoch_same_region(_dut: Any, profile: str) -> None:
+    """Each request is wholly before or wholly after a commit."""
+    await run_uvm(EpochSameTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def stale_state(_dut: Any, profile: str) -> None:
+    """A new round never sees an older one."""
+    await run_uvm(StaleStateTest, profile)

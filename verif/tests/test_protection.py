@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accesses that must be refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.protection import NeighbourSequence, ProtectionSequence
+
+
+class ProtectionTest(NfBaseTest):
+    """Every cause of refusal; error capture."""
+
+    async def scenario(self) -> None:
+        await ProtectionSequence(self.env).run()
+
+
+class NeighbourTest(NfBaseTest):
+    """A protected line keeps its value."""
+
+    async def scenario(self) -> None:
+        await NeighbourSequence(self.env).run()
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def protection(_dut: Any, profile: str) -> None:
+    """Causes, counters and capture of refused accesses."""
+    await run_uvm(ProtectionTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def neighbours(_dut: Any, profile: str) -> None:
+    """No other host's data can be seen or changed."""
+    await run_uvm(NeighbourTest, profile)

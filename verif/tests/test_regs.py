@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control and status registers of `nf_controller` against the RDL (spec: controller §7).
+
+Every register's reset value and access type is compared with the map that is generated from
+hdl/regs/nf_regs.rdl, scaled to the parameters of the build.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from pyuvm import ConfigDB, uvm_root, uvm_test
+
+from verif.regs import checks
+from verif.regs.agent import AxiLiteAgent
+from verif.regs.axil import AxiLitePort
+from verif.regs.model import RegionSettings, RegisterError, RegisterModel
+from verif.regs.nf_reg_map import REG_MAP, Commit, Mode
+from verif.regs.regmap import Access, HwParams, Register
+
+CLOCK_NS = 10
+INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0
+
+# Inputs of the device other than the register port, and their idle values.
+IDLE = {
+    "rx_valid": 0,
+    "rx_protocol_id": 0,
+    "rx_flit": 0,
+    "tx_ready": 1,
+    "phy_up": 0,
+    "m_axi_awready": 0,
+    "m_axi_wready": 0,
+    "m_axi_bid": 0,
+    "m_axi_bresp": 0,
+    "m_axi_bvalid": 0,
+    "m_axi_arready": 0,
+    "m_axi_rid": 0,
+    "m_axi_rdata": 0,
+    "m_axi_rresp": 0,
+    "m_axi_rlast": 0,
+    "m_axi_ruser": 0,
+    "m_axi_rvalid": 0,
+}
+PID_CACHEMEM = 0x5555
+
+
+def registers() -> dict[str, Register]:
+    """The registers that this build must have."""
+    return REG_MAP.expand(HwParams.from_environment())
+
+
+async def clock_and_reset(dut: Any) -> None:
+    """Start the clock, tie every input that is not the register port, and reset."""
+    for name, value in IDLE.items():
+        getattr(dut, name).value = value
+    Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
+    dut.rst_n.value = 0
+    await ClockCycles(dut.clk, 4)
+    dut.rst_n.value = 1
+    await RisingEdge(dut.clk)
+
+
+async def start(dut: Any) -> AxiLitePort:
+    """Reset the device and wait until it has initialised; returns its register port."""
+    port = AxiLitePort(dut)
+    await clock_and_reset(dut)
+    status = registers()["STATUS"]
+    for _ in range(INIT_LIMIT):
+        data, _ = await port.read(status.address)
+        if not status.field("INIT_BUSY").extract(data):
+            return port
+    raise AssertionError(f"STATUS.INIT_BUSY is still set after {INIT_LIMIT} reads")
+
+
+def report(differences: list[str]) -> None:
+    """Fail with the number of differences and the first of them."""
+    for line in differences[:20]:
+        cocotb.log.error(line)
+    assert not differences, f"{len(differences)} differences from the RDL, first: {differences[0]}"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def reset_values(dut: Any) -> None:
+    """Every register reads its reset value."""
+    report(await checks.reset_values(await start(dut), registers()))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def read_write(dut: Any) -> None:
+    """RW bits read back what was written, reserved bits read 0."""
+    report(await checks.read_write(await start(dut), registers()))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def no_aliases(dut: Any) -> None:
+    """All registers hold their own values at once."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    report(await checks.no_aliases(await start(dut), registers(), rng))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def byte_strobes(dut: Any) -> None:
+    """A write changes the enabled bytes only."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    strobes = (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
+    report(await checks.byte_strobes(await start(dut), registers(), strobes, rng))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def read_only(dut: Any) -> None:
+    """Writes to read-only, W1C and command registers change nothing."""
+    report(await checks.read_only(await start(dut), registers()))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def unmapped(dut: Any) -> None:
+    """Addresses that are no register answer SLVERR and change nothing."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    report(await checks.unmapped(await start(dut), registers(), 64, rng))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def write_one_to_clear(dut: Any) -> None:
+    """A link error sets a W1C bit, raises the interrupt and counts; then each is cleared."""
+    port = await start(dut)
+    regs = registers()
+    irq_status, irq_enable = regs["IRQ_STATUS"], regs["IRQ_ENABLE"]
+    crc_error, ctrl = regs["CRC_ERROR"], regs["CTRL"]
+    link_error = irq_status.field("LINK_ERROR").mask
+
+    dut.phy_up.value = 1
+    await RisingEdge(dut.clk)
+    dut.rx_protocol_id.value = PID_CACHEMEM
+    dut.rx_flit.value = 1  # one bit set and CRC 0: the CRC cannot be right
+    dut.rx_valid.value = 1
+    await RisingEdge(dut.clk)
+    dut.rx_valid.value = 0
+    await ClockCycles(dut.clk, 20)
+
+    assert dut.irq.value == 0, "interrupt without an enabled bit"
+    assert (await port.read(crc_error.address))[0] == 1, "CRC_ERROR did not count one flit"
+    await port.write(irq_enable.address, irq_enable.mask() & ~link_error)
+    assert dut.irq.value == 0, "interrupt although the bit is not enabled"
+    await port.write(irq_enable.address, link_error)
+    assert dut.irq.value == 1, "no interrupt although the bit is set and enabled"
+    report(await checks.write_one_to_clear(port, irq_status, link_error))
+    assert dut.irq.value == 0, "interrupt stays after the bit was cleared"
+
+    await port.write(crc_error.address, 0)
+    assert (await port.read(crc_error.address))[0] == 1, "a write changed a counter"
+    await port.write(ctrl.address, 0)
+    assert (await port.read(crc_error.address))[0] == 1, "writing 0 to CTRL cleared a counter"
+    await port.write(ctrl.address, 1)
+    assert (await port.read(crc_error.address))[0] == 0, "CLEAR_COUNTERS did not clear"
+    assert (await port.read(ctrl.address))[0] == 0, "CTRL does not read 0"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def commit(dut: Any) -> None:
+    """EPOCH reads the last accepted commit, STATUS.CODE the result of the last attempt."""
+    port = await start(dut)
+    regs = registers()
+    params = HwParams.from_environment()
+    last = params.regions - 1
+
+    async def write(name: str, value: int) -> None:
+        resp = await port.write(regs[f"REGION[{last}].{name}"].address, value)
+        assert resp == checks.OKAY, f"write of {name} answered {resp}"
+
+    async def read(name: str) -> int:
+        data, resp = await port.read(regs[f"REGION[{last}].{name}"].address)
+        assert resp == checks.OKAY, f"read of {name} answered {resp}"
+        return data
+
+    status = regs[f"REGION[{last}].STATUS"]
+    code, committed = status.field("CODE"), status.field("COMMITTED")
+
+    await write("EPOCH", 0x1111)  # WORKERS is 0 after reset
+    assert code.extract(await read("STATUS")) == Commit.WORKERS
+    assert not committed.extract(await read("STATUS"))
+    assert await read("EPOCH") == 0, "EPOCH shows a refused commit"
+
+    window = 1 << (params.mem_lines_log2 + 6)  # naturally aligned, just above the memory
+    await write("BASE_LO", window & 0xFFFF_FFFF)
+    await write("BASE_HI", window >> 32)
+    await write("WORKERS", 2)
+    await write("CONFIG", int(Mode.IDENTITY))  # no state to initialise: the memory is tied
+    await write("EPOCH", 0xCAFE_0001)
+    assert code.extract(await read("STATUS")) == Commit.OK
+    assert committed.extract(await read("STATUS"))
+    assert await read("EPOCH") == 0xCAFE_0001
+
+    await write("THRESHOLD", 0)
+    await write("EPOCH", 0x2222)
+    assert code.extract(await read("STATUS")) == Commit.THRESHOLD
+    assert committed.extract(await read("STATUS")), "a refused commit took the region away"
+    assert await read("EPOCH") == 0xCAFE_0001, "EPOCH shows a refused commit"
+    assert await read("THRESHOLD") == 0, "a shadow register lost what was written"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def back_pressure(dut: Any) -> None:
+    """Random accesses with random pauses on all channels, reads beside writes."""
+    port = await start(dut)
+    rng = random.Random(cocotb.RANDOM_SEED)
+    targets = [r for r in registers().values() if r.mask(Access.RW) == r.mask()]
+    mirror = {reg.name: reg.reset for reg in targets}
+
+    def pauses() -> Any:
+        share = rng.choice((0.2, 0.5, 0.8))
+        while True:
+            yield rng.random() < share
+
+    await port.pause(**{channel: pauses() for channel in ("aw", "w", "b", "ar", "r")})
+    differences: list[str] = []
+    for _ in range(150):
+        written, other = rng.sample(targets, 2)
+        data = rng.getrandbits(32)
+        read = cocotb.start_soon(port.read(other.address))
+        await port.write(written.address, data)
+        mirror[written.name] = data & written.mask()
+        for reg, got in ((other, await read), (written, await port.read(written.address))):
+            if got != (mirror[reg.name], checks.OKAY):
+                differences.append(f"{reg.name}: {got}, not {mirror[reg.name]:#x}")
+    report(differences)
+
+
+class RegModelTest(uvm_test):
+    """The register model and the agent: what the environment uses to reach the registers."""
+
+    def build_phase(self) -> None:
+        self.dut = ConfigDB().get(self, "", "DUT")
+        self.agent = AxiLiteAgent("regs", self)
+        self.agent.dut = self.dut
+        self.regs = RegisterModel(HwParams.from_environment())
+
+    def connect_phase(self) -> None:
+        self.regs.connect(self.agent.sequencer)
+
+    async def run_phase(self) -> None:
+        self.raise_objection()
+        regs = self.regs
+        await clock_and_reset(self.dut)
+        while await regs.read("STATUS.INIT_BUSY"):
+            pass
+        for name, register in regs.registers.items():
+            assert await regs.read(name) == register.reset, f"{name} has not its reset value"
+            for f in register.fields:
+                assert await regs.read(f"{name}.{f.name}") == f.reset
+
+        await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
+        assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10
+        assert regs.mirrored("DEVLOAD_THRESHOLD.SEVERE") == 0x60
+        for wrong in (regs.write("ID", 0), regs.write("REGION[0].STATUS.DONE", 1)):
+            try:
+                await wrong
+            except RegisterError:
+                continue
+            raise AssertionError("the model wrote a read-only register")
+        await regs.clear_counters()
+        assert set((await regs.read_counters()).values()) == {0}
+
+        window = 1 << (regs.params.mem_lines_log2 + 6)
+        too_many = RegionSettings(window, 0, lines_log2=0, workers=65, mode=Mode.IDENTITY)
+        assert await regs.commit_region(0, too_many, epoch=5) is Commit.WORKERS
+        good = replace(too_many, workers=64)
+        assert await regs.commit_region(0, good, epoch=6) is Commit.OK
+        assert await regs.read("REGION[0].EPOCH") == 6
+        assert await regs.read("REGION[0].STATUS.COMMITTED") == 1
+        self.drop_objection()
+
+    def check_phase(self) -> None:
+        errors = self.agent.finish()
+        assert not errors, f"{len(errors)} errors on the port, first: {errors[0]}"
+        assert self.agent.monitor.accesses > 100, "the monitor saw no accesses"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def register_model(dut: Any) -> None:
+    """The pyuvm register model reaches every register by name."""
+    ConfigDB().set(None, "*", "DUT", dut)
+    await uvm_root().run_test(RegModelTest, keep_set={ConfigDB})
