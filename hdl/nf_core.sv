@@ -95,7 +95,7 @@ module nf_core
 
   // ---- regions ------------------------------------------------------------------------------------
   logic                       hold, core_idle;
-  logic [REGIONS-1:0]         apply, init_start, untrusted_q;
+  logic [REGIONS-1:0]         apply, init_start, init_cancel, untrusted_q;
   logic [REGIONS*DESC_W-1:0]  desc;
   logic [REGIONS*MADDR_W-1:0] state_end;
   logic [REGIONS*GEN_W-1:0]   gen;
@@ -110,7 +110,7 @@ module nf_core
     .commit_valid, .commit_region, .commit_desc, .commit_done, .commit_code,
     .hold, .core_idle,
     .untrusted (untrusted_q),
-    .apply, .init_start,
+    .apply, .init_start, .init_cancel,
     .committed (region_committed),
     .desc, .state_end, .gen,
     .line_complete,
@@ -215,11 +215,11 @@ module nf_core
   end
 
   // ---- record initialiser -------------------------------------------------------------------------
-  logic       init_writes, init_failed;
+  logic       init_hold, init_writes, init_failed;
   logic [3:0] init_failed_region;
 
   nf_record_init #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_init (
-    .clk, .rst_n, .hold, .start (init_start), .desc,
+    .clk, .rst_n, .hold (init_hold), .start (init_start), .cancel (init_cancel), .desc,
     .busy (init_busy), .busy_writes (init_writes),
     .failed (init_failed), .failed_region (init_failed_region),
     .a_region (fill_region), .a_index (fill_index), .a_fresh (fill_fresh),
@@ -330,9 +330,12 @@ module nf_core
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
 
-  // Everything admitted is answered (its answer may still wait for the link) and memory is quiet.
-  assign core_idle = (ndr_reserved == ndr_waiting) && (drs_reserved == drs_waiting) && evict_idle
-                     && !init_writes;
+  // A commit waits until everything admitted is answered (its answer may still wait for the link) and
+  // memory is quiet. The initialiser stops last: an eviction may be waiting for it to pass its record.
+  logic answered;
+  assign answered  = (ndr_reserved == ndr_waiting) && (drs_reserved == drs_waiting) && evict_idle;
+  assign init_hold = hold && answered;
+  assign core_idle = answered && !init_writes;
 
   // Order of the fields: core_events_t.
   assign events = {slot_hit, slot_miss, eviction, fill, duplicate, illegal_code, early_read,

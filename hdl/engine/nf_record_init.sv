@@ -3,8 +3,8 @@
 //
 // `start[r]` (with the commit) queues region r. Until line i has been overwritten *and* the write has
 // been answered, `fresh` is 1 for it: its record must not be read (it holds no state) and must not be
-// written (the initialiser is still to come). `hold` pauses it; `busy_writes` says that writes are
-// under way. A write that fails makes the region `untrusted` until its next commit: what its records
+// written (the initialiser is still to come). `cancel[r]` (the region became IDENTITY) ends it. `hold`
+// pauses it; `busy_writes` says that writes are under way. A write that fails makes the region `untrusted` until its next commit: what its records
 // hold is unknown, so nothing read from them may be taken for state.
 
 `default_nettype none
@@ -22,6 +22,7 @@ module nf_record_init
 
   input  wire logic                                    hold,
   input  wire logic [REGIONS-1:0]                      start,
+  input  wire logic [REGIONS-1:0]                      cancel,
   input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
   output logic                                         busy,
   output logic                                         busy_writes,
@@ -56,7 +57,7 @@ module nf_record_init
   assign lines       = (INDEX_W+1)'(1) << d.lines_log2;
   assign all_issued  = (issued_q == lines);
   assign all_written = (written_q == lines);
-  assign restart     = active_q && start[32'(region_q) % REGIONS];
+  assign restart     = active_q && (start[32'(region_q) % REGIONS] || cancel[32'(region_q) % REGIONS]);
 
   assign wr_valid = active_q && !all_issued && !hold;
   assign wr_addr  = LADDR_W'(record_addr(d, issued_q[INDEX_W-1:0], 4'(CNT_W)));
@@ -77,12 +78,13 @@ module nf_record_init
       issued_q  <= '0;
       written_q <= '0;
     end else begin
-      // A region in work that is claimed anew starts over (commits happen with no write under way).
+      // A region in work that is claimed anew starts over, or ends when it needs no records any more
+      // (commits happen with no write under way).
       if (restart) begin
         active_q  <= 1'b0;
-        pending_q <= pending_q | start;
+        pending_q <= (pending_q & ~cancel) | start;
       end else if (!active_q) begin
-        pending_q <= (pending_q & ~(hold ? '0 : lowest)) | start;
+        pending_q <= (pending_q & ~cancel & ~(hold ? '0 : lowest)) | start;
         if (|pending_q && !hold) begin
           active_q  <= 1'b1;
           region_q  <= lowest_region;
@@ -90,7 +92,7 @@ module nf_record_init
           written_q <= '0;
         end
       end else begin
-        pending_q <= pending_q | start;
+        pending_q <= (pending_q & ~cancel) | start;
         if (wr_valid && wr_ready) issued_q <= issued_q + 1'b1;
         if (b_valid) written_q <= written_q + 1'b1;
         if (all_written) active_q <= 1'b0;

@@ -2,8 +2,8 @@
 // The committed region descriptors, and what a region remembers between two commits.
 //
 // Commit handshake: `commit_valid` is held with stable region and descriptor until `commit_done`
-// pulses for one clock with the code. In between, `hold` stops the admission of transactions and the
-// initialiser; the descriptor is judged and applied only when `core_idle` says that everything
+// pulses for one clock with the code. In between, `hold` stops the admission of transactions; the
+// descriptor is judged and applied only when `core_idle` says that everything
 // admitted has been answered and every write has reached memory. So each transaction lies wholly
 // before or wholly after a commit, and the blocks may read `desc` without further care.
 //
@@ -37,6 +37,7 @@ module nf_regions
   input  wire logic [REGIONS-1:0]                 untrusted,   // records unknown after a failed write
   output logic [REGIONS-1:0]                      apply,       // pulse: region starts a new round
   output logic [REGIONS-1:0]                      init_start,  // pulse with apply: rewrite bookkeeping
+  output logic [REGIONS-1:0]                      init_cancel, // pulse with apply: nothing to rewrite any more
 
   output logic [REGIONS-1:0]                      committed,
   output logic [REGIONS*$bits(region_desc_t)-1:0] desc,
@@ -123,6 +124,7 @@ module nf_regions
     assign gen_wraps     = (gen_q == '1);
     assign init_start[r] = apply[r] && (!same_area || gen_wraps)
                            && (commit_desc.mode != MODE_IDENTITY);
+    assign init_cancel[r] = apply[r] && (commit_desc.mode == MODE_IDENTITY);
     assign done_now[r]   = line_complete && hit
                            && (complete_q + 32'd1 == (32'd1 << desc_q.lines_log2));
 

@@ -88,10 +88,14 @@ module nf_region_regs
   end
 
   assign epoch           = epoch_q;
-  assign desc.base       = {base_hi_q[W_REGION_BASE_HI_ADDR-1:0],
-                            base_lo_q[LSB_REGION_BASE_LO_ADDR +: W_REGION_BASE_LO_ADDR]};
-  assign desc.state_base = {state_hi_q[W_REGION_STATE_BASE_HI_ADDR-1:0],
-                            state_lo_q[LSB_REGION_STATE_BASE_LO_ADDR +: W_REGION_STATE_BASE_LO_ADDR]};
+  assign desc.base       = {
+    base_hi_q[W_REGION_BASE_HI_ADDR-1:0],
+    base_lo_q[LSB_REGION_BASE_LO_ADDR +: W_REGION_BASE_LO_ADDR]
+  };
+  assign desc.state_base = {
+    state_hi_q[W_REGION_STATE_BASE_HI_ADDR-1:0],
+    state_lo_q[LSB_REGION_STATE_BASE_LO_ADDR +: W_REGION_STATE_BASE_LO_ADDR]
+  };
   assign desc.lines_log2 = lines_q[W_REGION_LINES_LOG2_VALUE-1:0];
   assign desc.workers    = workers_q[W_REGION_WORKERS_VALUE-1:0];
   assign desc.mode       = config_q[LSB_REGION_CONFIG_MODE +: W_REGION_CONFIG_MODE];

@@ -8,6 +8,7 @@ Results are dictionaries {point: {bin: hits}}; merging is a sum.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,3 +92,24 @@ def report(points: Mapping[str, CoverPoint]) -> str:
     share = 100 * hit_all / total_all if total_all else 0.0
     lines.append(f"{'all points':<24} {hit_all:>3}/{total_all:<3} {share:.1f} %")
     return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m verif.env.bins FOLDER`: merges every functional-*.json below it and reports."""
+    if len(arguments) != 1:
+        print("usage: python -m verif.env.bins FOLDER")
+        return 2
+    files = sorted(Path(arguments[0]).rglob("functional-*.json"))
+    if not files:
+        print(f"no functional-*.json below {arguments[0]}")
+        return 1
+    points = merge(json.loads(path.read_text()) for path in files)
+    print(f"{len(files)} runs\n{report(points)}")
+    for name, point in points.items():
+        for bin_name, hits in point.unexpected.items():
+            print(f"unplanned bin: {name} / {bin_name} ({hits})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replay was asked to do: plain values that travel to the simulator as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from models.capture import Capture
+from models.errors import CaptureError
+from models.formats import Tie
+from models.regions import DeviceParams
+from models.tensors import TERNARY_RATIO
+from verif.regs.regmap import HwParams
+
+NonFinite = Literal["refuse", "fp32"]
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """Options of `nf replay` that change what is driven.
+
+    ``steps`` empty: every step of the capture. ``routes`` are texts ``NAME-GLOB=ROUTE`` in order of
+    precedence. ``parameters`` are RTL parameters that differ from the defaults, by RTL name.
+    """
+
+    capture: str
+    steps: tuple[int, ...] = ()
+    routes: tuple[str, ...] = ()
+    nonfinite: NonFinite = "refuse"
+    ratio: float = TERNARY_RATIO
+    tie: Tie = Tie.PLUS
+    threshold: int = 1
+    seed: int = 1
+    parameters: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def device(self) -> DeviceParams:
+        """The device that the parameters make; CaptureError where they are out of range."""
+        lower = {name.lower(): value for name, value in self.parameters.items()}
+        try:
+            hw = HwParams(**lower)
+            return DeviceParams(hw.regions, hw.slots, hw.cnt_w, hw.mem_lines_log2)
+        except (TypeError, ValueError) as error:
+            raise CaptureError("--param", error, f"known are {', '.join(known())}") from None
+
+    def to_json(self) -> str:
+        """Inverse of `from_json`."""
+        values = dataclasses.asdict(self)
+        values["tie"] = self.tie.name
+        values["parameters"] = dict(self.parameters)
+        return json.dumps(values, indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> ReplayOptions:
+        """The options as `to_json` wrote them."""
+        values = json.loads(text)
+        values["steps"] = tuple(values["steps"])
+        values["routes"] = tuple(values["routes"])
+        values["tie"] = Tie[values["tie"]]
+        return ReplayOptions(**values)
+
+
+def known() -> list[str]:
+    """RTL parameters by name."""
+    return list(HwParams().as_rtl())
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
+    """``NAME=VALUE`` texts; CaptureError for an unknown name or a value that is no number."""
+    out: dict[str, int] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name.upper() not in known() or not value.isdecimal():
+            raise CaptureError(
+                f"parameter {text!r}",
+                "not understood",
+                f"write NAME=NUMBER with one of {', '.join(known())}",
+            )
+        out[name.upper()] = int(value)
+    return out
+
+
+def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
+    """Steps from texts like ``3``, ``3,60`` or ``0-100`` (those of the capture in that range).
+
+    All steps for no text. CaptureError for a text that is no step, and a step that is not there.
+    """
+    chosen: dict[int, None] = {}
+    for part in [p.strip() for text in texts for p in text.split(",")]:
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+        if match is None:
+            raise CaptureError(
+                f"--steps {part!r}", "not understood", "write numbers or ranges: 3,60 or 0-100"
+            )
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        hits = [step for step in capture.steps if first <= step <= last]
+        if not hits:
+            have = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
+            raise CaptureError(capture.path, f"no step {part}", f"the capture has {have}")
+        chosen |= dict.fromkeys(hits)
+    return tuple(chosen) if texts else capture.steps
+
+
+def nonfinite(text: str) -> NonFinite:
+    """The choice as its literal type."""
+    return cast(NonFinite, text)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a replay: the lines that the device returned, and the tensors made of them.
+
+The bench leaves one raw file a step (`NAME.result`, `NAME.planes`, figures in the metadata). The
+command line makes the tensors of the capture spec from it; nothing is computed beside the device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from models.errors import CaptureError
+from models.formats import LINE_BYTES
+from models.safetensors_io import open_tensors, write_tensors
+from models.tensors import outputs_from_lines
+from verif.replay.prepare import Lines, Replay, StepWork
+
+FORMAT = "neuron-fabric-replay"
+
+
+@dataclass
+class Figures:
+    """What a step cost, measured on the device. ``problems`` is empty on a good run.
+
+    ``cycles``: from the first commit to the last answer. Bytes are those of 64-byte lines; flits
+    are the link's, control flits included, 68 bytes each.
+    """
+
+    cycles: int = 0
+    writes: int = 0
+    reads: int = 0
+    rx_flits: int = 0
+    tx_flits: int = 0
+    slot_hits: int = 0
+    slot_misses: int = 0
+    evictions: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def bytes_to_device(self) -> int:
+        """Contributions."""
+        return self.writes * LINE_BYTES
+
+    @property
+    def bytes_from_device(self) -> int:
+        """Results and count planes."""
+        return self.reads * LINE_BYTES
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What came back of a step."""
+
+    got: dict[str, Lines]
+    figures: Figures
+
+
+def raw_path(folder: Path, step: int) -> Path:
+    """Where the bench leaves the lines of a step."""
+    return folder / f"raw-{step:06d}.safetensors"
+
+
+def write_raw(folder: Path, step: int, result: StepResult) -> None:
+    """Write the lines of a step, whole or not at all."""
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, lines in result.got.items():
+        tensors[f"{name}.result"] = lines.result
+        tensors[f"{name}.planes"] = lines.planes
+    write_tensors(raw_path(folder, step), tensors, {"figures": json.dumps(asdict(result.figures))})
+
+
+def read_raw(folder: Path, step: int) -> StepResult | None:
+    """The lines of a step, or None where the bench left none."""
+    path = raw_path(folder, step)
+    if not path.is_file():
+        return None
+    file = open_tensors(path)
+    names = [n.removesuffix(".result") for n in file.tensors if n.endswith(".result")]
+    got = {n: Lines(file.read(f"{n}.result"), file.read(f"{n}.planes")) for n in names}
+    return StepResult(got, Figures(**json.loads(file.metadata["figures"])))
+
+
+def tensors_of(work: StepWork, got: Mapping[str, Lines]) -> dict[str, NDArray[Any]]:
+    """The tensors of the capture spec, in manifest order, from the lines read back."""
+    out: dict[str, NDArray[Any]] = {}
+    for name, tensor in work.tensors.items():
+        lines = got[name]
+        planes = lines.planes if tensor.mode.low_bit else None
+        made = outputs_from_lines(tensor.mode, tensor.spec.shape, lines.result, planes)
+        out |= {f"{name}.{suffix}": array for suffix, array in made.items()}
+    return out
+
+
+def metadata_of(
+    replay: Replay, work: StepWork, figures: Mapping[str, Figures], seed: int
+) -> dict[str, str]:
+    """File metadata; ``figures`` by simulator, more than one when both returned the same tensors."""
+    one = next(iter(figures.values()))
+    options = replay.options
+    return {
+        "format": FORMAT,
+        "version": "1",
+        "model": replay.capture.model,
+        "step": str(work.step),
+        "workers": str(work.plan.workers),
+        "routes": json.dumps({name: t.mode.name for name, t in work.tensors.items()}),
+        "epoch": ",".join(map(str, work.epochs)),
+        "bytes_to_device": str(one.bytes_to_device),
+        "bytes_from_device": str(one.bytes_from_device),
+        "fp32_bytes_to_device": str(work.fp32_lines * work.plan.workers * LINE_BYTES),
+        "fp32_bytes_from_device": str(work.fp32_lines * LINE_BYTES),
+        "simulator": ",".join(figures),
+        "cycles": ",".join(str(f.cycles) for f in figures.values()),
+        "tie": options.tie.name,
+        "threshold": str(options.threshold),
+        "ternary_ratio": repr(options.ratio),
+        "seed": str(seed),
+    }
+
+
+def out_path(out: Path, step: int, steps: Sequence[StepWork]) -> Path:
+    """`FILE.safetensors` for one step, `FILE.step-000003.safetensors` where there are several."""
+    if len(steps) == 1:
+        return out
+    return out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}")
+
+
+def check_out(out: Path, capture: Path) -> None:
+    """CaptureError when the results could not be written there; before anything is driven."""
+    folder = out.parent
+    if not folder.is_dir():
+        raise CaptureError(out, "its folder does not exist", "make it, or choose another --out")
+    if out.is_dir():
+        raise CaptureError(out, "is a folder", "give --out a file name")
+    if folder.resolve().is_relative_to(capture.resolve()):
+        raise CaptureError(out, "lies inside the capture", "choose another --out")
+
+
+def write_out(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Write a result file, whole or not at all; CaptureError when it cannot be."""
+    try:
+        write_tensors(path, tensors, metadata)
+    except OSError as error:
+        path.with_name(path.name + ".part").unlink(missing_ok=True)
+        raise CaptureError(path, error.strerror or error, "choose another --out") from None
