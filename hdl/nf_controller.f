@@ -10,6 +10,7 @@ hdl/access/nf_admit.sv
 hdl/access/nf_decode.sv
 hdl/access/nf_respond.sv
 hdl/engine/nf_accumulate.sv
+hdl/engine/nf_apply.sv
 hdl/engine/nf_capacity.sv
 hdl/engine/nf_engine.sv
 hdl/engine/nf_evict.sv

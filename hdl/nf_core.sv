@@ -93,7 +93,7 @@ module nf_core
     initial $fatal(1, "nf_core: MEM_LINES_LOG2 must be 8..38");
   end
 
-  // ---- regions ------------------------------------------------------------------------------------
+  // ---- regions ----------------------------------------------------------------------------------
   logic                       hold, core_idle;
   logic [REGIONS-1:0]         apply, init_start, init_cancel, untrusted_q;
   logic [REGIONS*DESC_W-1:0]  desc;
@@ -124,7 +124,7 @@ module nf_core
     .illegal   (region_illegal)
   );
 
-  // ---- admission and decode -----------------------------------------------------------------------
+  // ---- admission and decode ---------------------------------------------------------------------
   logic          adm_valid, adm_ready, adm_is_rwd;
   m2s_rwd_t      adm_msg;
   logic [7:0]    ndr_reserved, drs_reserved, ndr_waiting, drs_waiting;
@@ -153,7 +153,7 @@ module nf_core
     .error (access_error), .refused, .unmapped, .unsupported
   );
 
-  // ---- engine -------------------------------------------------------------------------------------
+  // ---- engine -----------------------------------------------------------------------------------
   logic                eng_ndr_valid, eng_drs_valid, eng_drs_poison;
   resp_meta_t          eng_ndr_meta, eng_drs_meta;
   logic [LINE_W-1:0]   eng_drs_data;
@@ -214,7 +214,7 @@ module nf_core
     );
   end
 
-  // ---- record initialiser -------------------------------------------------------------------------
+  // ---- record initialiser -----------------------------------------------------------------------
   logic       init_hold, init_writes, init_failed;
   logic [3:0] init_failed_region;
 
@@ -239,7 +239,7 @@ module nf_core
     end
   end
 
-  // ---- FP32 path ----------------------------------------------------------------------------------
+  // ---- FP32 path --------------------------------------------------------------------------------
   resp_meta_t        gather_drs_meta;
   logic              gather_drs_valid, gather_drs_ready, gather_drs_poison, gather_error;
   logic [LINE_W-1:0] gather_drs_data;
@@ -261,7 +261,7 @@ module nf_core
     .read_error (gather_error)
   );
 
-  // ---- plain memory -------------------------------------------------------------------------------
+  // ---- plain memory -----------------------------------------------------------------------------
   resp_meta_t        plain_ndr_meta, plain_drs_meta;
   logic              plain_drs_valid, plain_drs_ready, plain_drs_poison, plain_error;
   logic [LINE_W-1:0] plain_drs_data;
@@ -280,7 +280,7 @@ module nf_core
     .read_error (plain_error)
   );
 
-  // ---- device memory ------------------------------------------------------------------------------
+  // ---- device memory ----------------------------------------------------------------------------
   logic plain_ndr_ready;
 
   assign wr_poison[0] = 1'b0;
@@ -314,7 +314,7 @@ module nf_core
     .m_axi_rvalid, .m_axi_rready
   );
 
-  // ---- answers ------------------------------------------------------------------------------------
+  // ---- answers ----------------------------------------------------------------------------------
   nf_respond #(.REGIONS(REGIONS), .NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_respond (
     .clk, .rst_n,
     .occupancy ({1'b0, ndr_reserved} + {1'b0, drs_reserved}),

@@ -75,7 +75,7 @@ module nf_respond
       load = DEVLOAD_SEVERE;
   end
 
-  // ---- NDR ----------------------------------------------------------------------------------------
+  // ---- NDR --------------------------------------------------------------------------------------
   resp_meta_t ndr_meta;
   logic [3:0] ndr_region, drs_region;
   s2m_ndr_t   ndr_in;
@@ -100,7 +100,7 @@ module nf_respond
     .out_valid (ndr_valid), .out_ready (ndr_ready), .out_data (ndr), .count (ndr_count)
   );
 
-  // ---- DRS ----------------------------------------------------------------------------------------
+  // ---- DRS --------------------------------------------------------------------------------------
   resp_meta_t drs_meta;
   s2m_drs_t   drs_in;
   logic       drs_push, drs_room, drs_overload, direct_drs;

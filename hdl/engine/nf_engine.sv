@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The aggregation engine: slot lookup, state update, eviction and fill.
 //
-//   S0  lookup. One action a clock, in this order: an FP32 store that memory has answered, a finished
-//       fill, the head of the waiting queue when its slot is ready, a new operation. A new operation that hits an open slot is executed;
-//       one that hits a slot still filling (or that others wait for) is parked in the waiting queue;
-//       a miss allocates a victim slot, sends its old state out and is parked.
+//   S0  lookup. One action a clock, in this order: an FP32 store that memory has answered, a
+//       finished fill, the head of the waiting queue when its slot is ready, a new operation. A new
+//       operation that hits an open slot is executed; one that hits a slot still filling (or that
+//       others wait for) is parked in the waiting queue; a miss allocates a victim slot, sends its
+//       old state out and is parked.
 //   S1  the state RAM is read (synchronous read).
 //   S2  the operation is applied to the state and written back.
 //   S3  the vote or plane is formed from the written state; the answer leaves.
@@ -166,7 +167,7 @@ module nf_engine
                       LINE_W'(0)};
 
   logic fill_in_pipe;  // a finished fill is taken from its unit in S2 only
-  assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || (s2_valid_q && s2_act_q == ACT_FILL);
+  assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || is_fill2;
 
   // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
   // store waits too, because it must know whether it is its worker's first.
@@ -282,12 +283,12 @@ module nf_engine
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2;
-  logic                is_op2, ternary2, seen2, take2, poison2, completes2;
-  logic [63:0]         bit2, all2;
-  book_t               book2, book2_d;
-  logic [PLANES_W-1:0] planes2, planes2_added, planes2_d;
-  logic                lost_vote2, low_add2, fp_push2, stored2, writes2, forward;
-  logic [8:0]          illegal2;
+  logic                is_op2, is_stored2, is_fill2, changed2, forward;
+  book_t               book2, book2_applied, book2_d;
+  logic [PLANES_W-1:0] planes2, planes2_applied, planes2_d;
+  logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
+  fp_store_t           store2;
+  gather_op_t          gather2;
 
   book_t               s3_book_q;
   logic [PLANES_W-1:0] s3_planes_q;
@@ -295,82 +296,49 @@ module nf_engine
 
   assign forward          = s3_valid_q && s3_wrote_q && (s3_slot_q == s2_slot_q);
   assign {book2, planes2} = forward ? {s3_book_q, s3_planes_q} : ram_q;
-  assign d2       = desc[32'(event_region)*DESC_W +: DESC_W];
-  assign ternary2 = (d2.mode == MODE_G_TERNARY);
-  assign is_op2   = s2_valid_q && (s2_act_q == ACT_OP);
-  assign bit2     = 64'd1 << s2_op_q.worker;
-  assign all2     = worker_mask(d2.workers);
-  assign seen2    = |(book2.bitmap & bit2);
+  assign event_region     = s2_op_q.meta.region;
+  assign d2               = desc[32'(event_region)*DESC_W +: DESC_W];
+  assign is_op2           = s2_valid_q && (s2_act_q == ACT_OP);
+  assign is_stored2       = s2_valid_q && (s2_act_q == ACT_STORED);
+  assign is_fill2         = s2_valid_q && (s2_act_q == ACT_FILL);
 
-  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-    .en         (low_add2),
-    .ternary    (ternary2),
-    .data       (s2_op_q.data),
-    .planes_in  (planes2),
-    .planes_out (planes2_added),
-    .saturated  (lost_vote2),
-    .illegal    (illegal2)
+  nf_apply #(.CNT_W(CNT_W)) u_apply (
+    .is_op       (is_op2),
+    .is_stored   (is_stored2),
+    .stored_err  (s2_err_q),
+    .op          (s2_op_q),
+    .slot        (8'(s2_slot_q)),
+    .d           (d2),
+    .book        (book2),
+    .planes      (planes2),
+    .book_d      (book2_applied),
+    .planes_d    (planes2_applied),
+    .changed     (changed2),
+    .sends_ndr   (sends_ndr2),
+    .sends_drs   (sends_drs2),
+    .poison      (poison2),
+    .store_push  (store_push2),
+    .store       (store2),
+    .gather_push (gather_push2),
+    .gather      (gather2),
+    .duplicate, .illegal_code, .early_read, .poison_received, .contribution, .line_complete,
+    .saturated
   );
 
-  // A duplicate changes nothing; poisoned data is not added but marks the line, and so does an FP32
-  // store that memory refused.
-  assign low_add2   = is_op2 && (s2_op_q.kind == OP_CONTRIBUTE) && !seen2 && !s2_op_q.poison;
-  assign fp_push2   = is_op2 && (s2_op_q.kind == OP_FP_STORE) && !s2_op_q.poison;
-  assign stored2    = s2_valid_q && (s2_act_q == ACT_STORED);
-  assign take2      = low_add2 || (stored2 && !s2_err_q);
-  assign poison2    = is_op2 && s2_op_q.poison
-                      && ((s2_op_q.kind == OP_CONTRIBUTE && !seen2) || s2_op_q.kind == OP_FP_STORE);
-  assign completes2 = take2 && !seen2 && !book2.lost && ((book2.bitmap | bit2) == all2);
-  assign writes2    = take2 || poison2 || stored2 || (s2_valid_q && s2_act_q == ACT_FILL);
-
-  logic is_fill2;
-  assign is_fill2  = (s2_act_q == ACT_FILL);
-  assign planes2_d = is_fill2 ? fill_planes : planes2_added;
-  assign book2_d   = is_fill2 ? fill_book
-                     : {book2.lost, book2.poison || poison2 || (stored2 && s2_err_q),
-                        take2 ? (book2.bitmap | bit2) : book2.bitmap};
-
-  assign ram_we    = writes2;
+  assign book2_d   = is_fill2 ? fill_book : book2_applied;
+  assign planes2_d = is_fill2 ? fill_planes : planes2_applied;
+  assign ram_we    = is_fill2 || changed2;
   assign ram_wdata = {book2_d, planes2_d};
-  assign fill_take = s2_valid_q && (s2_act_q == ACT_FILL);
+  assign fill_take = is_fill2;
 
-  // Early: the answer lacks contributions that are still to come.
-  logic reads2, early2, poison_out2;
-  assign reads2 = is_op2 && (s2_op_q.kind == OP_VOTE || s2_op_q.kind == OP_PLANE
-                             || s2_op_q.kind == OP_FP_SUM || s2_op_q.kind == OP_FP_RAW);
-  assign early2 = (s2_op_q.kind == OP_FP_RAW) ? !seen2 : (book2.bitmap != all2);
-  assign poison_out2 = book2.poison || (d2.strict && early2);
-
-  // FP32 exits.
-  fp_store_t  store2;
-  gather_op_t gather2;
-  logic [LADDR_W-1:0] fp_line2, worker2, index2;
-  logic [LINE_W-1:0]  be_mask2;
-  logic               raw2;
-
-  for (genvar i = 0; i < BE_W; i++) begin : g_be
-    assign be_mask2[i*8 +: 8] = {8{s2_op_q.be[i]}};
-  end
-  assign worker2  = {40'd0, s2_op_q.worker};
-  assign index2   = {8'd0, s2_op_q.index};
-  assign fp_line2 = d2.state_base + (worker2 << d2.lines_log2) + index2;
-
-  // The first store of an epoch writes the whole line: bytes of an older epoch must not show.
-  assign store2  = {s2_op_q.meta, s2_op_q.worker, 8'(s2_slot_q), fp_line2,
-                    seen2 ? s2_op_q.be : {BE_W{1'b1}}, s2_op_q.data & be_mask2};
-  assign raw2    = (s2_op_q.kind == OP_FP_RAW);
-  assign gather2 = {s2_op_q.meta, s2_op_q.index, raw2 ? (book2.bitmap & bit2) : book2.bitmap, raw2,
-                    poison_out2};
-
+  // ---- FP32 exits -------------------------------------------------------------------------------
   localparam int EXIT_CW = $clog2(EXIT_DEPTH + 1);
   logic [EXIT_CW-1:0] store_count, gather_count;
-  logic               store_push_ready, gather_push_ready, gather_push2;
-
-  assign gather_push2 = reads2 && (s2_op_q.kind == OP_FP_SUM || s2_op_q.kind == OP_FP_RAW);
+  logic               store_push_ready, gather_push_ready;
 
   nf_fifo #(.WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)) u_stores (
     .clk, .rst_n,
-    .in_valid (fp_push2), .in_ready (store_push_ready), .in_data (store2),
+    .in_valid (store_push2), .in_ready (store_push_ready), .in_data (store2),
     .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .count (store_count)
   );
   nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
@@ -451,16 +419,15 @@ module nf_engine
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
       s3_slot_q   <= s2_slot_q;
-      s3_wrote_q  <= writes2;
+      s3_wrote_q  <= ram_we;
       s3_book_q   <= book2_d;
       s3_planes_q <= planes2_d;
       s3_meta_q   <= s2_op_q.meta;
       s3_plane_q  <= s2_op_q.plane;
       s3_vote_q   <= (s2_op_q.kind == OP_VOTE);
-      s3_poison_q <= poison_out2;
-      s3_ndr_q    <= stored2 || (is_op2 && ((s2_op_q.kind == OP_CONTRIBUTE)
-                                            || (s2_op_q.kind == OP_FP_STORE && s2_op_q.poison)));
-      s3_drs_q    <= is_op2 && (s2_op_q.kind == OP_VOTE || s2_op_q.kind == OP_PLANE);
+      s3_poison_q <= poison2;
+      s3_ndr_q    <= sends_ndr2;
+      s3_drs_q    <= sends_drs2;
     end
   end
 
@@ -497,16 +464,8 @@ module nf_engine
   assign lookup_contribution = (op.kind == OP_CONTRIBUTE);
   assign lookup_region       = op.meta.region;
   assign eviction            = evict_push2;
-  assign duplicate           = is_op2 && (s2_op_q.kind == OP_CONTRIBUTE) && seen2;
-  assign illegal_code        = low_add2 ? illegal2 : 9'd0;
-  assign early_read          = reads2 && early2;
-  assign poison_received     = poison2;
-  assign contribution        = take2;
-  assign line_complete       = completes2;
-  assign saturated           = low_add2 && lost_vote2;
-  assign event_region        = s2_op_q.meta.region;
 
-  `NF_ASSERT(StoreRoom_A, fp_push2 |-> store_push_ready)
+  `NF_ASSERT(StoreRoom_A, store_push2 |-> store_push_ready)
   `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
   `NF_ASSERT(FillRoom_A, miss2 |-> fill_req_ready)
   `NF_ASSERT(OneAction_A, $onehot0({do_stored, do_fill, do_head, do_exec, do_wait, do_miss}))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Overwrites the bookkeeping lines of a newly claimed state area with empty records.
 //
-// `start[r]` (with the commit) queues region r. Until line i has been overwritten *and* the write has
-// been answered, `fresh` is 1 for it: its record must not be read (it holds no state) and must not be
-// written (the initialiser is still to come). `cancel[r]` (the region became IDENTITY) ends it. `hold`
-// pauses it; `busy_writes` says that writes are under way. A write that fails makes the region `untrusted` until its next commit: what its records
-// hold is unknown, so nothing read from them may be taken for state.
+// `start[r]` (with the commit) queues region r. Until line i has been overwritten *and* the write
+// has been answered, `fresh` is 1 for it: its record must not be read (it holds no state) and must
+// not be written (the initialiser is still to come). `cancel[r]` (the region became IDENTITY) ends
+// it. `hold` pauses it; `busy_writes` says that writes are under way. A write that fails makes the
+// region `untrusted` until its next commit: what its records hold is unknown, so nothing read from
+// them may be taken for state.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -57,7 +58,8 @@ module nf_record_init
   assign lines       = (INDEX_W+1)'(1) << d.lines_log2;
   assign all_issued  = (issued_q == lines);
   assign all_written = (written_q == lines);
-  assign restart     = active_q && (start[32'(region_q) % REGIONS] || cancel[32'(region_q) % REGIONS]);
+  assign restart     = active_q && (start[32'(region_q) % REGIONS]
+                                    || cancel[32'(region_q) % REGIONS]);
 
   assign wr_valid = active_q && !all_issued && !hold;
   assign wr_addr  = LADDR_W'(record_addr(d, issued_q[INDEX_W-1:0], 4'(CNT_W)));

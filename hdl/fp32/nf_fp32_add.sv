@@ -15,7 +15,7 @@ module nf_fp32_add (
 );
   localparam logic [31:0] QNAN = 32'h7FC0_0000;
 
-  // ---- stage 1: order by magnitude, align, add ----------------------------------------------------
+  // ---- stage 1: order by magnitude, align, add --------------------------------------------------
   logic [31:0] hi, lo;
   logic        swap, nan, inf;
   logic [7:0]  exp_hi, exp_lo, shift;
@@ -64,7 +64,7 @@ module nf_fp32_add (
     end
   end
 
-  // ---- stage 2: normalise, round ------------------------------------------------------------------
+  // ---- stage 2: normalise, round ----------------------------------------------------------------
   logic [4:0]  zeros, left;
   logic [8:0]  exp_norm;
   logic [26:0] man_norm;

@@ -44,7 +44,7 @@ module nf_fp32_gather
   localparam int META_W  = $bits(resp_meta_t);
   localparam int TRACK_W = META_W + 5;
 
-  // ---- asking: one AR for each worker present, lowest first ---------------------------------------
+  // ---- asking: one AR for each worker present, lowest first -------------------------------------
   logic [63:0]  asked_q, todo, lowest;
   logic [5:0]   worker;
   logic [LADDR_W-1:0] index;
@@ -77,7 +77,7 @@ module nf_fp32_gather
     else if (ask) asked_q <= last_ask ? '0 : (asked_q | lowest);
   end
 
-  // ---- lines under way ------------------------------------------------------------------------------
+  // ---- lines under way --------------------------------------------------------------------------
   logic       t_valid, t_pop, t_none, t_first, t_last, t_raw, t_poison;
   resp_meta_t t_meta;
 
@@ -92,7 +92,7 @@ module nf_fp32_gather
   );
   /* verilator lint_on PINCONNECTEMPTY */
 
-  // ---- adding ---------------------------------------------------------------------------------------
+  // ---- adding -----------------------------------------------------------------------------------
   logic              line_valid, adding_q, add_last_q, add_start, take;
   logic              full_q, bad_q, poison_q;
   resp_meta_t        meta_q;

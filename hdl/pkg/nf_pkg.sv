@@ -106,7 +106,7 @@ package nf_pkg;
   localparam logic [3:0] CAUSE_PARTIAL     = 4'd6;  // MemWrPtl to a low-bit region
   localparam logic [3:0] CAUSE_BIND        = 4'd7;
 
-  // ---- events counted by the registers: one strobe (or small count) a clock ----------------------
+  // ---- events counted by the registers: one strobe (or small count) a clock ---------------------
   typedef struct packed {
     logic       crc_error;
     logic       pid_correctable;

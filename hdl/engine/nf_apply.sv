@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one operation does to the state of its line: the rules of aggregation. Combinational.
+//
+// `is_op` is an operation that was issued; `is_stored` says instead that the FP32 store of `op` is in
+// memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen. Outputs
+// mean something only under one of the two; `changed` says that the state must be written back.
+
+`default_nettype none
+
+module nf_apply
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int CNT_W = 8
+) (
+  input  wire logic                    is_op,
+  input  wire logic                    is_stored,
+  input  wire logic                    stored_err,
+  input  wire engine_op_t              op,
+  input  wire logic [7:0]              slot,
+  input  wire region_desc_t            d,
+
+  input  wire book_t                   book,
+  input  wire logic [CNT_W*LINE_W-1:0] planes,
+  output book_t                        book_d,
+  output logic [CNT_W*LINE_W-1:0]      planes_d,
+  output logic                         changed,
+
+  // The answer: at once (Cmp, or a vote or plane of the state), or by the FP32 path.
+  output logic                         sends_ndr,
+  output logic                         sends_drs,
+  output logic                         poison,
+  output logic                         store_push,
+  output fp_store_t                    store,
+  output logic                         gather_push,
+  output gather_op_t                   gather,
+
+  output logic                         duplicate,
+  output logic [8:0]                   illegal_code,
+  output logic                         early_read,
+  output logic                         poison_received,
+  output logic                         contribution,
+  output logic                         line_complete,
+  output logic                         saturated
+);
+  logic        contributes, stores, reads_fp, reads, raw;
+  logic        seen, adds, takes, taints, early, lost_vote;
+  logic [63:0] me, everyone;
+  logic [8:0]  illegal;
+
+  assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
+  assign stores      = is_op && (op.kind == OP_FP_STORE);
+  assign raw         = (op.kind == OP_FP_RAW);
+  assign reads_fp    = is_op && (op.kind == OP_FP_SUM || raw);
+  assign sends_drs   = is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE);
+  assign reads       = reads_fp || sends_drs;
+
+  assign me       = 64'd1 << op.worker;
+  assign everyone = worker_mask(d.workers);
+  assign seen     = |(book.bitmap & me);
+
+  // A duplicate changes nothing; poisoned data is not added but marks the line, and so does an FP32
+  // store that memory refused.
+  assign adds   = contributes && !seen && !op.poison;
+  assign takes  = adds || (is_stored && !stored_err);
+  assign taints = op.poison && ((contributes && !seen) || stores);
+
+  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+    .en         (adds),
+    .ternary    (d.mode == MODE_G_TERNARY),
+    .data       (op.data),
+    .planes_in  (planes),
+    .planes_out (planes_d),
+    .saturated  (lost_vote),
+    .illegal    (illegal)
+  );
+
+  assign book_d  = {book.lost, book.poison || taints || (is_stored && stored_err),
+                    takes ? (book.bitmap | me) : book.bitmap};
+  assign changed = takes || taints || is_stored;
+
+  // Early: the answer lacks contributions that are still to come.
+  assign early     = raw ? !seen : (book.bitmap != everyone);
+  assign poison    = book.poison || (d.strict && early);
+  assign sends_ndr = is_stored || contributes || (stores && op.poison);
+
+  // ---- FP32 path --------------------------------------------------------------------------------
+  logic [LADDR_W-1:0] worker, index, line;
+  logic [LINE_W-1:0]  enabled;
+
+  for (genvar i = 0; i < BE_W; i++) begin : g_be
+    assign enabled[i*8 +: 8] = {8{op.be[i]}};
+  end
+  assign worker = {40'd0, op.worker};
+  assign index  = {8'd0, op.index};
+  assign line   = d.state_base + (worker << d.lines_log2) + index;
+
+  // A worker's first store of an epoch writes the whole line: older bytes must not show through.
+  assign store_push  = stores && !op.poison;
+  assign store       = {op.meta, op.worker, slot, line, seen ? op.be : {BE_W{1'b1}},
+                        op.data & enabled};
+  assign gather_push = reads_fp;
+  assign gather      = {op.meta, op.index, raw ? (book.bitmap & me) : book.bitmap, raw, poison};
+
+  // ---- events -----------------------------------------------------------------------------------
+  assign duplicate       = contributes && seen;
+  assign illegal_code    = adds ? illegal : 9'd0;
+  assign early_read      = reads && early;
+  assign poison_received = taints;
+  assign contribution    = takes;
+  assign line_complete   = takes && !seen && !book.lost && ((book.bitmap | me) == everyone);
+  assign saturated       = adds && lost_vote;
+endmodule
+
+`default_nettype wire
