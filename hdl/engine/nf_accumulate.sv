@@ -46,7 +46,7 @@ module nf_accumulate
     end
   end
 
-  assign planes_out = sum | {CNT_W{carry}};
+  assign planes_out = saturated ? (sum | {CNT_W{carry}}) : sum;
   assign saturated  = |carry;
 endmodule
 

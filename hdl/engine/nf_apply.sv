@@ -87,9 +87,17 @@ module nf_apply
   // ---- FP32 path --------------------------------------------------------------------------------
   logic [LADDR_W-1:0] worker, index, line;
   logic [LINE_W-1:0]  enabled;
+  logic [BE_W-1:0]    be;
 
-  for (genvar i = 0; i < BE_W; i++) begin : g_be
-    assign enabled[i*8 +: 8] = {8{op.be[i]}};
+  assign be = op.be;
+
+  // A variable with a short way out, not 64 part drivers of a net: those are resolved bit by bit under
+  // an event-driven simulator.
+  always_comb begin
+    enabled = '1;
+    if (be != '1) begin
+      for (int i = 0; i < BE_W; i++) enabled[i*8 +: 8] = {8{be[i]}};
+    end
   end
   assign worker = {40'd0, op.worker};
   assign index  = {8'd0, op.index};

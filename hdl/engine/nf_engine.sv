@@ -238,14 +238,26 @@ module nf_engine
   );
 
   // ---- S1: state RAM read -----------------------------------------------------------------------
-  logic [BOOK_W+PLANES_W-1:0] ram [SLOTS];
-  logic [BOOK_W+PLANES_W-1:0] ram_q;
-  logic                       ram_we;
-  logic [BOOK_W+PLANES_W-1:0] ram_wdata;
+  // Bookkeeping and planes are two RAMs: FP32 operations leave the planes alone.
+  logic [BOOK_W-1:0]   book_ram [SLOTS];
+  logic [PLANES_W-1:0] planes_ram [SLOTS];
+  logic [BOOK_W-1:0]   book_ram_q;
+  logic [PLANES_W-1:0] planes_ram_q;
+  book_t               book2_d;
+  logic [PLANES_W-1:0] planes2_d;
+  logic                book_we, planes_we, s1_low_bit, s2_low_bit;
+
+  assign s1_low_bit = (s1_op_q.kind == OP_CONTRIBUTE) || (s1_op_q.kind == OP_VOTE)
+                      || (s1_op_q.kind == OP_PLANE);
+  assign s2_low_bit = (s2_op_q.kind == OP_CONTRIBUTE) || (s2_op_q.kind == OP_VOTE)
+                      || (s2_op_q.kind == OP_PLANE);
 
   always_ff @(posedge clk) begin
-    if (s1_valid_q) ram_q <= ram[s1_slot_q];
-    if (ram_we) ram[s2_slot_q] <= ram_wdata;
+    if (s1_valid_q) book_ram_q <= book_ram[s1_slot_q];
+    if (s1_valid_q && ((s1_act_q == ACT_OP && s1_low_bit) || (s1_act_q == ACT_MISS && s1_dirty_q)))
+      planes_ram_q <= planes_ram[s1_slot_q];
+    if (book_we) book_ram[s2_slot_q] <= book2_d;
+    if (planes_we) planes_ram[s2_slot_q] <= planes2_d;
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -283,24 +295,26 @@ module nf_engine
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2;
-  logic                is_op2, is_stored2, is_fill2, changed2, forward;
-  book_t               book2, book2_applied, book2_d;
-  logic [PLANES_W-1:0] planes2, planes2_applied, planes2_d;
+  logic                is_op2, is_stored2, is_fill2, changed2, forward, forward_planes;
+  book_t               book2, book2_applied;
+  logic [PLANES_W-1:0] planes2, planes2_applied;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
   fp_store_t           store2;
   gather_op_t          gather2;
 
   book_t               s3_book_q;
   logic [PLANES_W-1:0] s3_planes_q;
-  logic                s3_wrote_q;
+  logic                s3_wrote_q, s3_wrote_planes_q;
 
-  assign forward          = s3_valid_q && s3_wrote_q && (s3_slot_q == s2_slot_q);
-  assign {book2, planes2} = forward ? {s3_book_q, s3_planes_q} : ram_q;
-  assign event_region     = s2_op_q.meta.region;
-  assign d2               = desc[32'(event_region)*DESC_W +: DESC_W];
-  assign is_op2           = s2_valid_q && (s2_act_q == ACT_OP);
-  assign is_stored2       = s2_valid_q && (s2_act_q == ACT_STORED);
-  assign is_fill2         = s2_valid_q && (s2_act_q == ACT_FILL);
+  assign forward        = s3_valid_q && s3_wrote_q && (s3_slot_q == s2_slot_q);
+  assign forward_planes = s3_valid_q && s3_wrote_planes_q && (s3_slot_q == s2_slot_q);
+  assign book2          = forward ? s3_book_q : book_ram_q;
+  assign planes2        = forward_planes ? s3_planes_q : planes_ram_q;
+  assign event_region   = s2_op_q.meta.region;
+  assign d2             = desc[32'(event_region)*DESC_W +: DESC_W];
+  assign is_op2         = s2_valid_q && (s2_act_q == ACT_OP);
+  assign is_stored2     = s2_valid_q && (s2_act_q == ACT_STORED);
+  assign is_fill2       = s2_valid_q && (s2_act_q == ACT_FILL);
 
   nf_apply #(.CNT_W(CNT_W)) u_apply (
     .is_op       (is_op2),
@@ -327,8 +341,8 @@ module nf_engine
 
   assign book2_d   = is_fill2 ? fill_book : book2_applied;
   assign planes2_d = is_fill2 ? fill_planes : planes2_applied;
-  assign ram_we    = is_fill2 || changed2;
-  assign ram_wdata = {book2_d, planes2_d};
+  assign book_we   = is_fill2 || changed2;
+  assign planes_we = is_fill2 || (changed2 && is_op2 && s2_low_bit);
   assign fill_take = is_fill2;
 
   // ---- FP32 exits -------------------------------------------------------------------------------
@@ -419,15 +433,16 @@ module nf_engine
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
       s3_slot_q   <= s2_slot_q;
-      s3_wrote_q  <= ram_we;
+      s3_wrote_q  <= book_we;
       s3_book_q   <= book2_d;
-      s3_planes_q <= planes2_d;
       s3_meta_q   <= s2_op_q.meta;
       s3_plane_q  <= s2_op_q.plane;
       s3_vote_q   <= (s2_op_q.kind == OP_VOTE);
       s3_poison_q <= poison2;
       s3_ndr_q    <= sends_ndr2;
       s3_drs_q    <= sends_drs2;
+      s3_wrote_planes_q <= planes_we;
+      if (planes_we || sends_drs2) s3_planes_q <= planes2_d;
     end
   end
 

@@ -149,9 +149,7 @@ module nf_fill
       book_q   <= ours ? record.book : '0;
       planes_q <= '0;
     end
-    for (int p = 0; p < CNT_W; p++) begin
-      if (r_valid && r_ready && beat_q == 4'(p + 1) && ours) planes_q[p*LINE_W +: LINE_W] <= r_data;
-    end
+    if (r_valid && r_ready && beat_q != '0 && ours) planes_q[(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_data;
     if (track_pop && (track_kind != KIND_FETCH || bad)) begin
       book_q   <= {{2{track_kind != KIND_EMPTY}}, 64'd0};  // lost and poisoned, or empty
       planes_q <= '0;

@@ -72,12 +72,17 @@ module nf_fp32_add (
   logic [24:0] rounded;
   logic [8:0]  exp_final;
 
-  always_comb begin
-    zeros = 5'd27;
-    for (int i = 0; i < 27; i++) begin
-      if (total_q[i]) zeros = 5'(26 - i);
-    end
-  end
+  // Leading zeros of total_q[26:0] by halving; 27 zero bits cannot matter, the sum is then zero.
+  logic [31:1] z16;
+  logic [15:1] z8;
+  logic [7:1]  z4;
+  logic [3:1]  z2;
+  assign z16   = {total_q[26:0], 4'hF};
+  assign z8    = (z16[31:16] == '0) ? z16[15:1] : z16[31:17];
+  assign z4    = (z8[15:8] == '0) ? z8[7:1] : z8[15:9];
+  assign z2    = (z4[7:4] == '0) ? z4[3:1] : z4[7:5];
+  assign zeros = {z16[31:16] == '0, z8[15:8] == '0, z4[7:4] == '0, z2[3:2] == '0,
+                  (z2[3:2] == '0) ? !z2[1] : !z2[3]};
 
   // Normalise left no further than the exponent allows: below that the result is subnormal.
   assign left = ({3'd0, zeros} < exp_q) ? zeros : 5'(exp_q - 8'd1);

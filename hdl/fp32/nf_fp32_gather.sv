@@ -108,11 +108,17 @@ module nf_fp32_gather
   // The adders see only lines of this unit, not every beat of the shared read channel.
   assign line_in = r_valid ? r_data : '0;
 
+  always_comb begin
+    first_line = line_in;
+    for (int l = 0; l < 16; l++) begin
+      if (!t_raw && (line_in[l*32+23 +: 8] == 8'hFF) && (line_in[l*32 +: 23] != '0))
+        first_line[l*32 +: 32] = 32'h7FC0_0000;
+    end
+  end
+
   for (genvar l = 0; l < 16; l++) begin : g_lane
     logic [31:0] in;
     assign in = line_in[l*32 +: 32];
-    assign first_line[l*32 +: 32] = (!t_raw && (in[30:23] == 8'hFF) && (in[22:0] != '0))
-                                    ? 32'h7FC0_0000 : in;
     nf_fp32_add u_add (
       .clk,
       .en  (add_start),
