@@ -12,8 +12,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "models/cxl": ("models.cxl",),
     "models": ("models",),
     "verif": ("verif", "models"),
-    # Its command line starts simulators, so it is a part of the runner that lies with its bench.
-    "verif/replay/cli.py": ("verif", "models", "scripts"),
     "scripts": ("scripts", "verif", "models"),
 }
 # The wire format stands alone, so that it can be reused: it does not know the device around it.

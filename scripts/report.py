@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ from xml.etree import ElementTree
 
 from scripts.paths import REPORT, shown
 from scripts.records import RunRecord
+
+# A cause may name its seed; failures are the same in spite of it.
+_SEED = re.compile(r"\bseed \d+(?:, profile \w+)?: ")
 
 
 def counts(records: Sequence[RunRecord]) -> tuple[int, int]:
@@ -33,7 +37,8 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
     red = [r for r in records if not r.passed]
     if red:
         lines.append("failures by cause:")
-        for (kind, cause), number in Counter((r.kind, r.cause) for r in red).most_common():
+        buckets = Counter((r.kind, _SEED.sub("", r.cause)) for r in red)
+        for (kind, cause), number in buckets.most_common():
             lines.append(f"  {number} x {kind}: {cause}")
     if len(records) < expected:
         lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")

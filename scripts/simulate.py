@@ -245,6 +245,8 @@ def run_tests(
         edits=tuple(edits),
         waves=wave_format(kind) if waves else None,
         coverage=coverage,
+        # A block bench is short: compiling it harder would take longer than it saves.
+        opt=BuildSpec.opt if top == TOP else "-O1",
     )
     return run(
         RunSpec(

@@ -166,7 +166,7 @@ def test_layers(write: Write, tmp_path: Path) -> None:
     write("models/cxl/a.py", "from models import formats\n")
     write("models/b.py", "import verif.env\nfrom models.cxl import a\n")
     write("verif/c.py", "from models import b\n")
-    write("verif/replay/cli.py", "from scripts import simulate\n")
+    write("verif/test_c.py", "from scripts import simulate\n")
     write("scripts/d.py", "# SPDX-License-Identifier: Apache-2.0\nimport verif, models\n")
     found = layers.violations(tmp_path)
     assert [line.split(":")[0] for line in found] == ["models/b.py", "models/cxl/a.py"]

@@ -37,6 +37,7 @@ class NamedBuild:
     filelist: str
     parameters: tuple[tuple[str, int], ...]
     public: tuple[str, ...]
+    opt: str = BuildSpec.opt
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                 value.get("filelist", FILELIST),
                 tuple(sorted(value.get("parameters", {}).items())),
                 tuple(value.get("public", ())),
+                value.get("opt", BuildSpec.opt),
             )
         for name, value in content.get("suites", {}).items():
             _once(named, f"suite {name}", path)
@@ -221,6 +223,7 @@ def build_spec(
         filelist=named.filelist,
         parameters=named.parameters,
         public=named.public if sim is Sim.VERILATOR else (),
+        opt=named.opt if sim is Sim.VERILATOR else BuildSpec.opt,
         waves=wave_format(sim) if waves else None,
         coverage=coverage and sim is Sim.VERILATOR,
     )

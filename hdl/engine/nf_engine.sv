@@ -166,7 +166,7 @@ module nf_engine
   assign stored_op = {OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0, BE_W'(0),
                       LINE_W'(0)};
 
-  logic fill_in_pipe;  // a finished fill is taken from its unit in S2 only
+  logic fill_in_pipe, is_fill2;  // a finished fill is taken from its unit in S2 only
   assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || is_fill2;
 
   // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
@@ -295,7 +295,7 @@ module nf_engine
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2;
-  logic                is_op2, is_stored2, is_fill2, changed2, forward, forward_planes;
+  logic                is_op2, is_stored2, changed2, forward, forward_planes;
   book_t               book2, book2_applied;
   logic [PLANES_W-1:0] planes2, planes2_applied;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;

@@ -16,12 +16,13 @@ from scripts.verbs.run import positive
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
 OUT = BUILD / "replay"
-# Route options of `nf replay` by name; the first is the layer-aware default, a mix of two routes.
+# Route options of `nf replay` by name; the first is the layer-aware default.
 ROUTES: dict[str, tuple[str, ...]] = {
     "layer-aware": (),
     "binary": ("--route", "*=G_BINARY"),
     "ternary": ("--route", "*=G_TERNARY"),
     "fp32": ("--route", "*=FP32"),
+    "mix": ("--route", "5.*=G_TERNARY"),
 }
 
 
@@ -131,9 +132,9 @@ def differences(folder: Path, sims: list[Sim], route: str) -> list[str]:
 
 
 def short_replays(capture: Path, sim: str) -> Iterator[tuple[str, list[str]]]:
-    """Replay stages for `nf test`: one step, the default route, on each simulator."""
+    """Replay stages for `nf test`: the default route on each simulator."""
     sims, _ = toolchain.choose(sim)
     for one in sims:
         out = OUT / f"test-{one}.safetensors"
-        words = ("replay", shown(capture), "--sim", str(one), "--out", shown(out), "--steps", "3")
+        words = ("replay", shown(capture), "--sim", str(one), "--out", shown(out))
         yield f"replay {one}", stages.nf(*words)

@@ -1,25 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay`: captured gradients through the design. The work is done by verif.replay."""
+"""`nf replay`: captured gradients through the design. verif.replay does it; here is its runner."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-from types import ModuleType
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
-from scripts.errors import NfError
+from scripts import toolchain
+from scripts.paths import BUILD
+from scripts.records import Edit
+from scripts.simulate import run_tests
+from verif.replay import cli
+from verif.replay.backend import Outcome, SimulationJob
 
-
-def _cli() -> ModuleType:
-    try:
-        return importlib.import_module("verif.replay.cli")
-    except ModuleNotFoundError as error:
-        raise NfError(f"replay is not available: {error}.") from error
+FILES = BUILD / "replay" / "runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    _cli().add_arguments(parser)
+    cli.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    return int(_cli().run(args))
+    return cli.run(args, SimulatorBackend())
+
+
+class SimulatorBackend:
+    """The project's simulators, as verif.replay asks for them; `edits` break the RTL on purpose."""
+
+    def __init__(self, edits: Sequence[Edit] = (), files: Path = FILES) -> None:
+        self.edits = tuple(edits)
+        self.files = files
+
+    def simulators(self, wanted: str) -> tuple[Sequence[str], str | None]:
+        """See verif.replay.backend."""
+        sims, note = toolchain.choose(wanted)
+        return [str(sim) for sim in sims], note
+
+    def workspace(self, name: str) -> Path:
+        """See verif.replay.backend."""
+        folder = self.files / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def simulate(self, job: SimulationJob) -> Outcome:
+        """See verif.replay.backend."""
+        record = run_tests(
+            job.simulator,
+            job.module,
+            job.test,
+            seed=job.seed,
+            parameters=job.parameters,
+            timeout_s=job.timeout_s,
+            env=job.env,
+            waves=job.waves,
+            edits=self.edits,
+            rerun=job.rerun,
+            runs=job.folder,
+        )
+        return Outcome(
+            passed=record.passed,
+            cause=f"{record.kind}: {record.cause}" if record.kind else "",
+            log=record.log,
+            waves=record.waves,
+            seconds=record.seconds,
+            build_seconds=record.build_seconds,
+        )

@@ -14,6 +14,19 @@ from scripts.sources import read_filelist
 from scripts.verbs.run import seconds
 
 FOLDER = BUILD / "synth"
+# Commands of yosys by target. Generic: everything to gates and flip-flops, but memories stay
+# memories, as no library says what they map to.
+_TARGETS: dict[str, tuple[str, ...]] = {
+    "generic": (
+        "synth -top TOP -run begin:fine",
+        "opt -fast -full",
+        "techmap",
+        "opt -fast",
+        "hierarchy -check -top TOP",
+        "check -assert",
+    ),
+    "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +49,9 @@ def run(args: argparse.Namespace) -> int:
     slang = ["read_slang", "-j", "1", "--top", top, "--single-unit", "-DSYNTHESIS"]
     slang += [f"-G {name}={value}" for name, value in build.parameters] if not args.top else []
     slang += [f"-I {path}" for path in files.includes] + list(files.sources)
-    synth = "synth_ecp5 -noflatten" if args.target == "ecp5" else "synth -noabc"
     commands = "; ".join(
-        (" ".join(slang), f"{synth} -top {top}", "check -assert", f"tee -q -o {out} stat -json")
-    )
+        (" ".join(slang), *_TARGETS[args.target], f"tee -q -o {out} stat -json")
+    ).replace("TOP", top)
     log = FOLDER / f"{top}-{args.build}.log"
     start = time.monotonic()
     done = process.run_logged(
@@ -55,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     design = json.loads((ROOT / out).read_text())["design"]
     cells = design["num_cells_by_type"]
     flops = sum(n for kind, n in cells.items() if "DFF" in kind.upper() or "TRELLIS_FF" in kind)
-    memories = design.get("num_memory_bits", 0)
+    memories = cells.get("$mem_v2", 0)
     print(
         f"nf synth: {top} elaborates and maps: {design['num_cells']} cells, {flops} flip-flops, "
-        f"{memories} memory bits in {time.monotonic() - start:.0f} s ({args.target})"
+        f"{memories} memories in {time.monotonic() - start:.0f} s ({args.target})"
     )
     return 0
 

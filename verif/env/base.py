@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import cocotb
 from cocotb.clock import Clock
@@ -26,7 +26,9 @@ _SETTINGS = "NF_SETTINGS"
 
 
 class NfBaseTest(uvm_test):
-    """Override `configure` and `scenario`."""
+    """Override `configure` and `scenario`. `found`: what the scoreboard of the last run said."""
+
+    found: ClassVar[list[str]] = []
 
     def configure(self, cfg: EnvConfig) -> None:
         """Changes the configuration before the environment is built."""
@@ -40,6 +42,7 @@ class NfBaseTest(uvm_test):
         self.dut: Any = cocotb.top
         settings: dict[str, Any] = ConfigDB().get(None, "", _SETTINGS)
         self.settings = settings
+        self.expects_failure = bool(settings.get("expects_failure"))
         self.cfg = EnvConfig(profile=Profile(settings["profile"]), seed=settings["seed"])
         self.configure(self.cfg)
         self.env = NfEnv("env", self)
@@ -47,6 +50,7 @@ class NfBaseTest(uvm_test):
         self.env.cfg = self.cfg
         self.metrics: dict[str, Any] = {}
         self.finished = False
+        NfBaseTest.found = []
 
     async def run_phase(self) -> None:
         self.raise_objection()
@@ -73,6 +77,9 @@ class NfBaseTest(uvm_test):
         if self.env.core.errors:
             # The scoreboard's first finding is the cause; whatever else is wrong follows from it.
             body.cancel()
+            NfBaseTest.found = self.env.core.errors
+            if self.expects_failure:
+                return
             raise AssertionError(f"{self._label()}: {self.env.core.errors[0]}")
         body.result()
 
@@ -139,6 +146,19 @@ class NfBaseTest(uvm_test):
             | {f"{label}.requests": core.requests, f"{label}.judged": core.tracker.judged}
         )
         path.write_text(json.dumps(old, indent=1))
+
+
+async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:
+    """Runs a test with a fault in it: AssertionError unless a checker says `expected`."""
+    text = ""
+    try:
+        await run_uvm(test, profile, expects_failure=True)
+    except AssertionError as found:
+        text = str(found)
+    # A stop at the first finding leaves requests open: other checkers then complain as well.
+    text = "\n".join([*test.found, text])
+    assert text.strip(), f"nobody noticed the fault ({test.__doc__})"
+    assert expected in text, f"caught, but not by the checker of this fault: {text[:600]}"
 
 
 async def run_uvm(

@@ -51,7 +51,7 @@ class EnvConfig:
     mem: MemConfig = field(default_factory=MemConfig)
     scale: float = field(default_factory=scale)
     stuck_clocks: int = 20000
-    judge_budget: int = 4000
+    judge_budget: int = 10000
     check_counters: bool = True
     shape_link: Callable[[CxlConfig], None] = lambda _link: None
 

@@ -7,47 +7,18 @@ the job's folder also when they are wrong.
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cocotb
 
 from verif.env.base import NfBaseTest, run_uvm
+from verif.replay.bench_job import JOB, BenchJob
 from verif.replay.check import compare
-from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Session, prepare
 from verif.replay.result import write_raw
 from verif.replay.sequence import ReplaySequence
-
-JOB = "NF_REPLAY_JOB"
-
-
-@dataclass(frozen=True)
-class BenchJob:
-    """What one simulator process has to do; results go to ``folder``."""
-
-    options: ReplayOptions
-    session: int
-    folder: Path
-
-    def write(self, path: Path) -> None:
-        """Leave the job for the bench."""
-        values = {
-            "options": json.loads(self.options.to_json()),
-            "session": self.session,
-            "folder": str(self.folder),
-        }
-        path.write_text(json.dumps(values, indent=1))
-
-    @staticmethod
-    def read(path: Path) -> BenchJob:
-        """The job that the command line left."""
-        values = json.loads(path.read_text())
-        options = ReplayOptions.from_json(json.dumps(values["options"]))
-        return BenchJob(options, values["session"], Path(values["folder"]))
 
 
 class ReplayTest(NfBaseTest):
@@ -57,6 +28,12 @@ class ReplayTest(NfBaseTest):
         """The steps to drive."""
         session: Session = self.settings["session"]
         return session
+
+    def connect_phase(self) -> None:
+        """A wrong line does not end the run, so that all are read back; a hanging request does."""
+        super().connect_phase()
+        stop = self.env.failed.set
+        self.env.core.on_error = lambda text: stop() if text.startswith("STUCK") else None
 
     async def scenario(self) -> None:
         faults: list[str] = []

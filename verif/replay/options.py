@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 
 from models.capture import Capture
 from models.errors import CaptureError
@@ -24,12 +24,13 @@ NonFinite = Literal["refuse", "fp32"]
 class ReplayOptions:
     """Options of `nf replay` that change what is driven.
 
-    ``steps`` empty: every step of the capture. ``routes`` are texts ``NAME-GLOB=ROUTE`` in order of
-    precedence. ``parameters`` are RTL parameters that differ from the defaults, by RTL name.
+    ``steps``: texts of `parse_steps`; none for every step of the capture. ``routes`` are texts
+    ``NAME-GLOB=ROUTE`` in order of precedence. ``parameters`` are RTL parameters that differ from
+    the defaults, by RTL name.
     """
 
     capture: str
-    steps: tuple[int, ...] = ()
+    steps: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
     nonfinite: NonFinite = "refuse"
     ratio: float = TERNARY_RATIO
@@ -105,8 +106,3 @@ def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
             raise CaptureError(capture.path, f"no step {part}", f"the capture has {have}")
         chosen |= dict.fromkeys(hits)
     return tuple(chosen) if texts else capture.steps
-
-
-def nonfinite(text: str) -> NonFinite:
-    """The choice as its literal type."""
-    return cast(NonFinite, text)

@@ -120,7 +120,7 @@ def prepare(options: ReplayOptions) -> Replay:
     """
     capture = Capture.open(options.capture)
     params = options.device
-    steps = parse_steps([str(step) for step in options.steps], capture)
+    steps = parse_steps(options.steps, capture)
     routes = assign_routes(capture.tensors, parse_routes(options.routes))
     loaded: list[tuple[int, dict[str, F32], dict[str, Mode]]] = []
     for step in steps:

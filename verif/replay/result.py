@@ -97,10 +97,8 @@ def tensors_of(work: StepWork, got: Mapping[str, Lines]) -> dict[str, NDArray[An
     return out
 
 
-def metadata_of(
-    replay: Replay, work: StepWork, figures: Mapping[str, Figures], seed: int
-) -> dict[str, str]:
-    """File metadata; ``figures`` by simulator, more than one when both returned the same tensors."""
+def metadata_of(replay: Replay, work: StepWork, figures: Mapping[str, Figures]) -> dict[str, str]:
+    """File metadata; ``figures`` by simulator: several when all returned the same tensors."""
     one = next(iter(figures.values()))
     options = replay.options
     return {
@@ -120,7 +118,7 @@ def metadata_of(
         "tie": options.tie.name,
         "threshold": str(options.threshold),
         "ternary_ratio": repr(options.ratio),
-        "seed": str(seed),
+        "seed": str(options.seed),
     }
 
 

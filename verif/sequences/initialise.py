@@ -15,7 +15,7 @@ from verif.sequences.base import NfSequence
 
 
 class CommitDuringInitSequence(NfSequence):
-    """Evictions wait for the initialiser to pass their record; a commit must not stop it for ever."""
+    """Evictions wait for the initialiser to pass their record; a commit must not stop it."""
 
     lines_log2: int = 13  # so many that the second commit comes while they are being initialised
     workers: int = 3
@@ -42,7 +42,7 @@ class CommitDuringInitSequence(NfSequence):
 
 
 class ReshapeDuringInitSequence(NfSequence):
-    """A region that becomes IDENTITY needs no records: the initialiser must let go of its memory."""
+    """A region that becomes IDENTITY needs no records: the initialiser must let go of it."""
 
     lines_log2: int = 10
 

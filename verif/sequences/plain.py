@@ -18,6 +18,7 @@ class PlainMemorySequence(NfSequence):
     partial: float = 0.35
     poison: float = 0.05
     others: float = 0.08
+    race: int = RACE_LIMIT
 
     async def body(self) -> None:
         rng = self.rng
@@ -28,10 +29,10 @@ class PlainMemorySequence(NfSequence):
             kind = rng.random()
             if kind < self.others:
                 opcode = rng.choice((ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_SPEC_RD))
-                await self.issue(M2SReq(opcode, 0, addr, ldid=rng.randrange(16)), RACE_LIMIT)
+                await self.issue(M2SReq(opcode, 0, addr, ldid=rng.randrange(16)), self.race)
             elif kind < self.others + self.writes:
                 be = byte_enables(rng) if rng.random() < self.partial else None
                 poison = rng.random() < self.poison
-                await self.write(addr, random_line(rng), RACE_LIMIT, be=be, poison=poison)
+                await self.write(addr, random_line(rng), self.race, be=be, poison=poison)
             else:
-                await self.read(addr | rng.choice((0, 32)), RACE_LIMIT)
+                await self.read(addr | rng.choice((0, 32)), self.race)

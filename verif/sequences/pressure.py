@@ -14,8 +14,8 @@ class EvictionSequence(NfSequence):
     """More lines than slots, workers in the outer loop: every line is evicted between them."""
 
     modes: tuple[Mode, ...] = (Mode.G_BINARY, Mode.G_TERNARY)
-    workers: int = 4
-    factor: float = 1.5
+    workers: int = 3
+    factor: float = 1.25
     shuffle: bool = False
     reads: float = 0.05
     region: int = 0
@@ -43,7 +43,7 @@ class EvictionSequence(NfSequence):
                     await self.read_region(other, index, limit=RACE_LIMIT)
         await self.drain()
         for config, line in places:
-            for selector in (0, 8, 9):
+            for selector in (0, 8):
                 await self.read_region(config, line, selector)
 
 
@@ -106,8 +106,8 @@ class MemoryErrorSequence(NfSequence):
         bad_write = set(rng.sample(range(32), 6))
         data_lines = [config.state_line + k for k in range(config.workers * config.lines)]
         bad_write |= set(rng.sample(data_lines, 2))
-        cfg.read_error_lines |= bad_read
-        cfg.write_error_lines |= bad_write
+        cfg.read_error_lines.update(bad_read)
+        cfg.write_error_lines.update(bad_write)
         for line in bad_read:
             model.mark_read_error(line)
         for line in bad_write:
@@ -134,7 +134,7 @@ class RecordErrorSequence(NfSequence):
 
     async def body(self) -> None:
         slots = self.cfg.hw.slots
-        lines_log2 = (2 * slots - 1).bit_length()
+        lines_log2 = (2 * slots + 7).bit_length()
         config = self.layout.region(self.mode, lines_log2, 2)
         await self.commit(0, config)
         lines = self.rng.sample(range(config.lines), slots + 8)
@@ -145,7 +145,7 @@ class RecordErrorSequence(NfSequence):
         bad = self.rng.sample(lines, 12)
         for line in bad:
             record = config.state_line + line * size
-            self.env.cfg.mem.read_error_lines |= set(range(record, record + size))
+            self.env.cfg.mem.read_error_lines.update(range(record, record + size))
         for line in lines:  # one at a time: the scoreboard must know what the loss came before
             await self.contribute(config, 1, line, line_for(config.mode, self.rng))
             await self.drain()

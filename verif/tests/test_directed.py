@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directed tests: capacity check with DevLoad and interrupt, DONE, the rates at the link."""
+"""Directed tests: capacity check with DevLoad and interrupt, DONE, the rates at the link.
+
+Capacity and rates need the default number of slots and credits.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import Any
 
 import cocotb
 
+from models.cxl.enums import DevLoad
+from models.cxl.flits import seal
 from models.cxl.messages import S2MDRS, S2MNDR, M2SRwD
 from models.formats import Mode
 from verif.cxl.config import CxlConfig, ReadyPattern
@@ -15,7 +20,8 @@ from verif.env.base import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig, Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
 
-IRQ_DONE, IRQ_FALLBACK, IRQ_ACCESS, IRQ_POISON = 1, 2, 4, 32
+IRQ_DONE, IRQ_FALLBACK, IRQ_ACCESS, IRQ_LINK, IRQ_POISON = 1, 2, 4, 8, 32
+EVENTS = IRQ_ACCESS | IRQ_LINK | IRQ_POISON
 LINES_PER_FLIT = 4 / 5
 PAIR_LINES = 16
 
@@ -67,6 +73,7 @@ class CapacityTest(NfBaseTest):
         await env.clocks(10)
         assert await registers.read("FALLBACK") == 1, "misses did not raise FALLBACK of region 0"
         assert self.dut.irq.value == 1, "no interrupt for FALLBACK"
+        assert await registers.read("IRQ_STATUS") & IRQ_FALLBACK
         assert await registers.read("REGION[0].STATUS") >> 9 & 1
         assert not await registers.read("REGION[1].STATUS") >> 9 & 1
         pairs = await self.mixed_pairs(run, wide, calm)
@@ -113,8 +120,50 @@ class CapacityTest(NfBaseTest):
         assert await registers.read("FALLBACK") == 0, "FALLBACK came back without misses"
 
 
+class LevelsTest(NfBaseTest):
+    """Thresholds that leave one level to be reported; whatever the occupancy, no other is seen."""
+
+    # (optimal, moderate, severe): the load of a busy device; a threshold of 0 switches it off
+    CASES = (
+        ((255, 255, 255), None),
+        ((1, 255, 255), DevLoad.OPTIMAL),
+        ((1, 1, 255), DevLoad.MODERATE),
+        ((1, 1, 1), DevLoad.SEVERE),
+        ((0, 1, 0), DevLoad.MODERATE),
+        ((0, 0, 1), DevLoad.SEVERE),
+        ((0, 0, 0), None),
+    )
+
+    async def scenario(self) -> None:
+        run = Directed(self.env)
+        for (optimal, moderate, severe), busy in self.CASES:
+            word = severe << 16 | moderate << 8 | optimal
+            await self.env.registers.write("DEVLOAD_THRESHOLD", word)
+            await self.env.clocks(10)
+            trace = self.env.trace = []
+            for k in range(self.cfg.count(30)):
+                await run.write(k % 64 << 6, run.rng.randbytes(64))
+                await run.read(0x8000 | k % 64 << 6)
+            await run.drain()
+            self.env.trace = None
+            seen = {
+                DevLoad(item.message.devload)
+                for item in trace
+                if isinstance(item, ObservedResponse)
+            }
+            allowed = {DevLoad.LIGHT} | ({busy} if busy else set())
+            assert seen <= allowed, f"thresholds {word:#x}: loads {seen}"
+            assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"
+
+
 class InterruptTest(NfBaseTest):
     """DONE, its interrupt, the mask, and the sources of single events."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        def shape(link: CxlConfig) -> None:
+            link.waive = lambda rule, _direction: rule == "crc"
+
+        cfg.shape_link = shape
 
     async def scenario(self) -> None:
         registers, irq = self.env.registers, self.dut.irq
@@ -139,27 +188,26 @@ class InterruptTest(NfBaseTest):
         assert await registers.read("DONE") == 2, "DONE is a level: W1C of the irq keeps it"
         await run.commit(1)
         assert await registers.read("DONE") == 0, "a commit starts a new round"
-        await registers.write("IRQ_ENABLE", IRQ_ACCESS | IRQ_POISON)
-        for bit, action in (
-            (IRQ_ACCESS, self.refused(run)),
-            (IRQ_POISON, self.poison(run, config)),
-        ):
+        await registers.write("IRQ_ENABLE", EVENTS)
+        for bit in (IRQ_ACCESS, IRQ_LINK, IRQ_POISON):
             assert irq.value == 0
-            await action
+            await self.event(bit, run, config)
             await run.drain()
             await self.env.clocks(10)
-            assert await registers.read("IRQ_STATUS") & (IRQ_ACCESS | IRQ_POISON) == bit
+            assert await registers.read("IRQ_STATUS") & EVENTS == bit
             assert irq.value == 1
             await registers.write("IRQ_STATUS", bit)
             await self.env.clocks(3)
 
-    async def refused(self, run: Directed) -> None:
-        """A read of nowhere."""
-        await run.read(1 << 51)
-
-    async def poison(self, run: Directed, config: Any) -> None:
-        """A poisoned contribution."""
-        await run.contribute(config, 0, 0, poison=True)
+    async def event(self, bit: int, run: Directed, config: Any) -> None:
+        """A read of nowhere, a flit with a wrong CRC, or a poisoned contribution."""
+        if bit == IRQ_ACCESS:
+            await run.read(1 << 51)
+        elif bit == IRQ_LINK:
+            self.env.cxl.driver.inject(seal(0) ^ 1)
+            await self.env.clocks(30)
+        else:
+            await run.contribute(config, 0, 0, poison=True)
 
 
 class LinkRateTest(NfBaseTest):
@@ -202,6 +250,13 @@ class LinkRateTest(NfBaseTest):
 async def capacity_fallback(_dut: Any, profile: str) -> None:
     """Capacity check, FALLBACK, its interrupt, DevLoad of each NDR of a pair."""
     await run_uvm(CapacityTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def devload_levels(_dut: Any, profile: str) -> None:
+    """DevLoad follows the queue occupancy against the three thresholds."""
+    await run_uvm(LevelsTest, profile)
 
 
 @cocotb.test()

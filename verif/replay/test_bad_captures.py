@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each bad capture, and each bad word: one clear line, exit 2, nothing driven, nothing written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.capture import write_capture
+from models.safetensors_io import write_tensors
+from verif.replay.conftest import ModelBackend, gradients, nf_replay
+
+
+def worker(capture: Path) -> Path:
+    return capture / "step-000060" / "worker-004.safetensors"
+
+
+def manifest(**change: Any) -> Callable[[Path], None]:
+    def edit(capture: Path) -> None:
+        path = capture / "capture.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+    return edit
+
+
+def rewrite(**change: np.ndarray[Any, Any]) -> Callable[[Path], None]:
+    def edit(capture: Path) -> None:
+        values = {name: value[4] for name, value in gradients(2).items()}
+        write_tensors(worker(capture), values | change)
+
+    return edit
+
+
+def cut(capture: Path) -> None:
+    worker(capture).write_bytes(worker(capture).read_bytes()[:-1])
+
+
+def large(capture: Path) -> None:
+    shape = (16, 1 << 12)
+    write_capture(capture, "large", {3: {"t": np.zeros((64, *shape), np.float32)}})
+
+
+def nan(capture: Path) -> None:
+    values = gradients(2)
+    values["a.weight"][1, 30, 16] = np.nan
+    write_capture(capture, "nan", {3: gradients(1), 60: values})
+
+
+def empty(capture: Path) -> None:
+    write_capture(capture, "empty", {3: {"t": np.zeros((2, 0, 4))}})
+
+
+F32, F16 = np.float32, np.float16
+BAD: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
+    "missing manifest": (lambda c: (c / "capture.json").unlink(), (), "file is missing"),
+    "truncated manifest": (
+        lambda c: (c / "capture.json").write_text('{"format": "neu'),
+        (),
+        "malformed JSON",
+    ),
+    "truncated file": (cut, (), "truncated"),
+    "empty file": (lambda c: worker(c).write_bytes(b""), (), "truncated"),
+    "a worker missing": (
+        lambda c: worker(c).unlink(),
+        (),
+        "worker 4 of 5 is missing in step 60",
+    ),
+    "wrong shape": (
+        rewrite(b=np.zeros(2, F32)),
+        (),
+        "tensor 'b' has shape [2], the manifest says [1]",
+    ),
+    "wrong dtype": (
+        rewrite(b=np.zeros(1, F16)),
+        (),
+        "tensor 'b' has dtype F16, the manifest says F32",
+    ),
+    "unknown tensor": (rewrite(x=np.zeros(1, F32)), (), "'x' is not in the manifest"),
+    "unknown version": (manifest(version=2), (), "unknown version 2"),
+    "another format": (manifest(format="x"), (), "this is no capture"),
+    "too many workers": (manifest(world_size=65), (), "65 workers, the device takes 64"),
+    "too large a tensor": (
+        large,
+        ("--route", "t=FP32", "--param", "MEM_LINES_LOG2=12"),
+        "tensor 't' [16, 4096]: by FP32 with 64 workers it needs a state area of 266240 lines, "
+        "the device's memory has 4096",
+    ),
+    "not a number": (
+        nan,
+        (),
+        "worker 1, step 60, tensor 'a.weight', index [30, 16]: nan has no sign vote",
+    ),
+    "no elements": (empty, (), "no tensor has an element"),
+    "no such step": (lambda _: None, ("--steps", "4"), "no step 4; the capture has 3, 60"),
+    "step text": (lambda _: None, ("--steps", "3,x"), "--steps 'x'"),
+    "route text": (lambda _: None, ("--route", "a=G_QUATERNARY"), "'a=G_QUATERNARY'"),
+    "route pattern": (lambda _: None, ("--route", "zz*=FP32"), "matches no tensor"),
+    "parameter": (lambda _: None, ("--param", "SLOT=4"), "parameter 'SLOT=4'"),
+    "parameter value": (lambda _: None, ("--param", "CNT_W=9"), "cnt_w is 1..8, not 9"),
+    "out folder": (lambda _: None, ("--out", "/nowhere/x"), "its folder does not exist"),
+    "out is a folder": (lambda _: None, ("--out", "/"), "/: is a folder"),
+}
+
+
+@pytest.mark.parametrize(("change", "words", "text"), BAD.values(), ids=BAD.keys())
+def test_bad_captures_give_one_line(
+    capture: Path,
+    backend: ModelBackend,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Path], object],
+    words: tuple[str, ...],
+    text: str,
+) -> None:
+    change(capture)
+    out = () if "--out" in words else ("--out", tmp_path / "out.safetensors")
+    assert nf_replay(backend, capture, *words, *out) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert shown.err.startswith("nf replay: ")
+    assert text in shown.err
+    assert backend.jobs == []
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_no_such_folder(
+    tmp_path: Path, backend: ModelBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nf_replay(backend, tmp_path / "none") == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_results_never_go_into_the_capture(
+    capture: Path, backend: ModelBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nf_replay(backend, capture, "--out", worker(capture)) == 2
+    assert "lies inside the capture" in capsys.readouterr().err
+
+
+def test_only_the_chosen_steps_are_read(capture: Path, backend: ModelBackend) -> None:
+    worker(capture).unlink()
+    assert nf_replay(backend, capture, "--steps", "0-10") == 0

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf replay` on the RTL: a capture never seen before, and a broken RTL that must be red."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import mutants, toolchain
+from scripts.records import Sim
+from scripts.verbs.replay import SimulatorBackend
+from verif.replay.conftest import nf_replay
+from verif.replay.test_replay_cli import MIX, check_file
+
+
+def test_both_simulators_return_the_same(
+    capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.safetensors"
+    backend = SimulatorBackend(files=tmp_path / "files")
+    code = nf_replay(backend, capture, "--sim", "both", "--route", *MIX, "--out", out)
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    names = "verilator,icarus" if toolchain.available(Sim.ICARUS) else "verilator"
+    for step in (3, 60):
+        found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
+        assert found["simulator"] == names
+        assert len(set(found["cycles"].split(","))) == 1
+
+
+@pytest.mark.parametrize("name", ["element-order"])
+def test_broken_rtl_is_red(
+    capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    edits = next(mutant.edits for mutant in mutants.read() if mutant.id == name)
+    backend = SimulatorBackend(edits, tmp_path / "files")
+    sim = "icarus" if toolchain.available(Sim.ICARUS) else "verilator"
+    out = tmp_path / "out.safetensors"
+    words = ("--sim", sim, "--steps", "3", "--route", *MIX, "--out", out)
+    assert nf_replay(backend, capture, *words) == 1
+    assert not out.exists()
+    shown = capsys.readouterr()
+    assert f"{sim}: step 3 tensor a.weight G_BINARY line 0 element " in shown.err
+    assert "FAILED" in shown.out.splitlines()[-1]
