@@ -22,16 +22,16 @@ class EvictionSequence(NfSequence):
 
     async def body(self) -> None:
         slots = self.cfg.hw.slots
-        count = max(2, int(slots * self.factor))
-        lines_log2 = (count - 1).bit_length()
         modes = self.modes[: self.cfg.hw.regions]
+        share = int(slots * self.factor) // len(modes) + 1  # more than the slots, also when few
+        lines_log2 = (share * len(modes) - 1).bit_length()
         configs = [self.layout.region(mode, lines_log2, self.workers) for mode in modes]
         for region, config in enumerate(configs):
             await self.commit(region, config)
         places = [
             (config, line)
             for config in configs
-            for line in self.rng.sample(range(config.lines), count // len(configs))
+            for line in self.rng.sample(range(config.lines), share)
         ]
         for worker in range(self.workers):
             if self.shuffle:
