@@ -80,7 +80,11 @@ def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -
 
 def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
     """One run for each test that must catch the mutant."""
-    build = replace(testplan.build_spec(plan, mutant.build, mutant.sim), edits=mutant.edits)
+    build = replace(
+        testplan.build_spec(plan, mutant.build, mutant.sim),
+        edits=mutant.edits,
+        opt="-O0",  # run once, for a second or two: what counts is the time of the compiler
+    )
     return [
         RunSpec(
             build,

@@ -10,12 +10,21 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from scripts.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
 _FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
+
+
+class Show(Enum):
+    """When the output of a stage is printed."""
+
+    NOW = "now"
+    AT_END = "at the end"  # in one piece: for stages that run side by side
+    IF_RED = "if red"
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,11 @@ def nf(*words: str) -> list[str]:
     return [sys.executable, "-m", "scripts.cli", *words]
 
 
-def run(name: str, command: Sequence[str], log: Path | None = None, quiet: bool = False) -> Stage:
-    """Run one stage from the root. `quiet` shows its output only when it fails."""
+def run(name: str, command: Sequence[str], log: Path | None = None, show: Show = Show.NOW) -> Stage:
+    """Run one stage from the root; the output goes to `log` too."""
     start = time.monotonic()
-    print(f"--- {name}", flush=True)
+    if show is not Show.AT_END:
+        print(f"--- {name}", flush=True)
     lines: list[str] = []
     with subprocess.Popen(
         list(command),
@@ -53,9 +63,11 @@ def run(name: str, command: Sequence[str], log: Path | None = None, quiet: bool 
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
-            if not quiet:
+            if show is Show.NOW:
                 print(line, end="", flush=True)
-    if quiet and process.returncode != 0:
+    if show is Show.AT_END:
+        print("\n".join([f"--- {name}", *lines]), flush=True)
+    elif show is Show.IF_RED and process.returncode != 0:
         print("\n".join(lines[-60:]), flush=True)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +85,7 @@ def _score(name: str, returncode: int, lines: list[str], seconds: float) -> Stag
     return Stage(name, returncode, good, bad, seconds, last.strip("= "))
 
 
-def close(stages: Sequence[Stage]) -> int:
+def close(stages: Sequence[Stage], seconds: float) -> int:
     """Print the table of stages and the closing line; the exit code of the whole."""
     print("---")
     for stage in stages:
@@ -81,6 +93,5 @@ def close(stages: Sequence[Stage]) -> int:
         print(f"{word:4} {stage.name:28} {stage.seconds:7.1f} s  {stage.last[:110]}")
     passed = sum(stage.passed for stage in stages)
     failed = sum(stage.failed for stage in stages)
-    seconds = sum(stage.seconds for stage in stages)
     print(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)
     return 1 if any(stage.returncode for stage in stages) or not stages else 0

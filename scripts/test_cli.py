@@ -143,5 +143,5 @@ def test_stage_score(capsys: pytest.CaptureFixture[str]) -> None:
     good = stages.run("good", [sys.executable, "-c", "print('3 passed, 0 failed')"])
     bad = stages.run("bad", [sys.executable, "-c", "raise SystemExit(3)"])
     assert (good.passed, good.failed, bad.passed, bad.failed) == (3, 0, 0, 1)
-    assert stages.close([good, bad]) == 1
+    assert stages.close([good, bad], 1.0) == 1
     assert "3 passed, 1 failed" in capsys.readouterr().out

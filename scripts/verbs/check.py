@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     ruff = toolchain.in_venv("ruff") or "ruff"
-    folders = [name for name in PACKAGES if (ROOT / name).is_dir()]
+    folders = [*(name for name in PACKAGES if (ROOT / name).is_dir()), "conftest.py"]
     steps = Steps("nf check")
     if args.fix:
         command([ruff, "check", "--quiet", "--fix", *folders])

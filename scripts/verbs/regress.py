@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from scripts import report, stages, toolchain
@@ -28,7 +30,7 @@ ROUTES: dict[str, tuple[str, ...]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
-    parser.add_argument("--jobs", "-j", type=positive, help="parallel runs of the smoke suite")
+    parser.add_argument("--jobs", "-j", type=positive, help="runs at once")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,22 +40,24 @@ def run(args: argparse.Namespace) -> int:
         print(missing)
     done: list[stages.Stage] = []
     records: list[RunRecord] = []
-    for sim in sims:
-        for route, options in ROUTES.items():
-            stage, record = _replay(sim, route, options)
+    jobs = args.jobs or os.cpu_count() or 1
+    # What takes longest first: FP32, Icarus. While it runs, Verilator compiles.
+    work = [(sim, route) for route in ROUTES for sim in reversed(sims)]
+    work.sort(key=lambda one: one[1] != "fp32")
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        for stage, record in pool.map(lambda one: _replay(*one), work):
             done.append(stage)
             records.append(record)
     if len(sims) > 1:
         done.append(_compare(sims))
-    jobs = ("--jobs", str(args.jobs)) if args.jobs else ()
-    words = stages.nf("run", "--suite", "smoke", "--sim", args.sim, *jobs)
+    words = stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(jobs))
     done.append(stages.run("smoke suite", words))
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
         records += [RunRecord.from_json(item) for item in json.loads(smoke.read_text())]
     report.write_all(records, "nf regress")
     print(report.where())
-    return stages.close(done)
+    return stages.close(done, time.monotonic() - start)
 
 
 def _replay_words(sim: Sim, options: tuple[str, ...], out: Path) -> list[str]:
@@ -61,11 +65,11 @@ def _replay_words(sim: Sim, options: tuple[str, ...], out: Path) -> list[str]:
     return stages.nf(*words)
 
 
-def _replay(sim: Sim, route: str, options: tuple[str, ...]) -> tuple[stages.Stage, RunRecord]:
+def _replay(sim: Sim, route: str) -> tuple[stages.Stage, RunRecord]:
     OUT.mkdir(parents=True, exist_ok=True)
     log = OUT / f"{sim}-{route}.log"
-    words = _replay_words(sim, options, OUT / f"{sim}-{route}.safetensors")
-    stage = stages.run(f"replay {route} {sim}", words, log)
+    words = _replay_words(sim, ROUTES[route], OUT / f"{sim}-{route}.safetensors")
+    stage = stages.run(f"replay {route} {sim}", words, log, stages.Show.AT_END)
     record = RunRecord(
         id=f"replay.{route}-{sim}",
         name=f"replay::{route}",
@@ -134,6 +138,7 @@ def differences(folder: Path, sims: list[Sim], route: str) -> list[str]:
 def short_replays(capture: Path, sim: str) -> Iterator[tuple[str, list[str]]]:
     """Replay stages for `nf test`: the default route on each simulator."""
     sims, _ = toolchain.choose(sim)
+    OUT.mkdir(parents=True, exist_ok=True)
     for one in sims:
         out = OUT / f"test-{one}.safetensors"
         words = ("replay", shown(capture), "--sim", str(one), "--out", shown(out))

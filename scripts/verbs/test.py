@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 
 from scripts import stages
 from scripts.errors import NfError
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    start = time.monotonic()
     jobs = str(os.cpu_count() or 1)
     todo = {
         "doctor": stages.nf("doctor"),
@@ -29,8 +31,14 @@ def run(args: argparse.Namespace) -> int:
     }
     for name, words in short_replays(CAPTURE, args.sim):
         todo[name] = words
-    wanted = [n for n in todo if not args.only or n in args.only or n.split()[0] in args.only]
+    wanted: list[str] = [
+        n for n in todo if not args.only or n in args.only or n.split()[0] in args.only
+    ]
     if not wanted:
         raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
-    done = [stages.run(name, todo[name], quiet=name == "doctor") for name in wanted]
-    return stages.close(done)
+    done = [stages.run(name, todo[name], show=_show(name)) for name in wanted]
+    return stages.close(done, time.monotonic() - start)
+
+
+def _show(name: str) -> stages.Show:
+    return stages.Show.IF_RED if name == "doctor" else stages.Show.NOW
