@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that need a simulator which is not installed here are skipped, by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts import toolchain
+from scripts.records import Sim
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip each test that has a missing simulator among its parameters."""
+    missing = [sim for sim in Sim if not toolchain.available(sim)]
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        for sim in missing:
+            if spec is not None and sim in spec.params.values():
+                item.add_marker(pytest.mark.skip(f"{sim} is not installed"))
