@@ -26,9 +26,13 @@ hdl/link/nf_link.sv
 hdl/link/nf_link_ack.sv
 hdl/link/nf_link_credit_pool.sv
 hdl/link/nf_link_credit_return.sv
+hdl/link/nf_link_drs_queue.sv
 hdl/link/nf_link_init.sv
+hdl/link/nf_link_lrsm.sv
 hdl/link/nf_link_ndr_queue.sv
 hdl/link/nf_link_req_queue.sv
+hdl/link/nf_link_retry_buffer.sv
+hdl/link/nf_link_retry_seq.sv
 hdl/link/nf_link_rx_ctrl.sv
 hdl/link/nf_link_rx_data.sv
 hdl/link/nf_link_rx_frame.sv

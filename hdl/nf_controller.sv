@@ -20,6 +20,7 @@ module nf_controller
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20,
   parameter int RETRY_DEPTH    = 64,
+  parameter int RETRY_TIMEOUT  = 4096,
   parameter int REQ_CREDITS    = 64,
   parameter int RWD_CREDITS    = 32
 ) (
@@ -96,7 +97,8 @@ module nf_controller
   m2s_rwd_t      rwd;
   s2m_ndr_t      ndr;
   s2m_drs_t      drs;
-  logic          link_up;
+  logic          link_up, multi_header;
+  link_status_t  link_status;
   link_events_t  link_events;
   core_events_t  core_events;
   access_error_t access_error;
@@ -111,14 +113,15 @@ module nf_controller
   logic [23:0]           devload_threshold;
 
   nf_link #(
-    .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS), .RETRY_DEPTH(RETRY_DEPTH)
+    .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS), .RETRY_DEPTH(RETRY_DEPTH),
+    .RETRY_TIMEOUT(RETRY_TIMEOUT)
   ) u_link (
     .clk, .rst_n,
     .rx_valid, .rx_protocol_id, .rx_flit, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready,
-    .phy_up, .retrain_request,
+    .phy_up, .retrain_request, .multi_header,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs,
-    .link_up, .events (link_events)
+    .link_up, .status (link_status), .events (link_events)
   );
 
   nf_regs #(
@@ -130,14 +133,15 @@ module nf_controller
     .s_axil_wvalid, .s_axil_wready, .s_axil_bresp, .s_axil_bvalid, .s_axil_bready, .s_axil_araddr,
     .s_axil_arprot, .s_axil_arvalid, .s_axil_arready, .s_axil_rdata, .s_axil_rresp, .s_axil_rvalid,
     .s_axil_rready,
-    .irq, .link_up, .link_events, .core_events, .access_error,
+    .irq, .link_up, .link_status, .link_events, .core_events, .access_error,
     .commit_valid, .commit_region, .commit_desc,
     /* verilator lint_off PINCONNECTEMPTY */
     .commit_epoch (),  // the host's number: kept by the registers alone
     /* verilator lint_on PINCONNECTEMPTY */
     .commit_done, .commit_code, .init_busy,
     .region_committed, .region_done, .region_done_set, .fallback_set, .region_saturated,
-    .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold
+    .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
+    .multi_header
   );
 
   nf_core #(

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// CXL.mem link front-end, 68-byte flits (link spec): flits at the pins, messages inside.
+// CXL.mem link front-end, 68-byte flits, with link-level retry (link spec): flits at the pins,
+// messages inside.
 //
 // Receive: one flit a clock, no back-pressure; credits protect the queues. `req` and `rwd` are
 // valid/ready streams out of queues as deep as the credits granted; taking a message returns its
 // credit. Transmit: `ndr` and `drs` are valid/ready streams; each waits for its own credits only.
 // `tx_*` is stable until `tx_ready`. Latency in clocks, idle: rx pins to req 2, last data flit to
-// rwd 2, drs or ndr to tx pins 3. `retrain_request` is constant 0 until the link-level retry is
-// there.
+// rwd 2, drs or ndr to tx pins 3.
+//
+// Retry: nothing of it is seen at the streams; a lost flit only delays them. `retrain_request` asks
+// for a reinit of the physical layer: a level, until `phy_up` falls. A fall of `phy_up` at any time
+// loses nothing as long as the peer sees it too. In RETRY_ABORT the link is dead until reset:
+// `link_up` is 0, nothing is sent, everything received is dropped, and `ndr` and `drs` are taken
+// and dropped so that the core can run empty. `status.error_kind` and `events` are strobes.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -14,9 +20,10 @@
 module nf_link
   import nf_pkg::*, nf_link_pkg::*;
 #(
-  parameter int REQ_CREDITS = 64,
-  parameter int RWD_CREDITS = 32,
-  parameter int RETRY_DEPTH = 64
+  parameter int REQ_CREDITS   = 64,
+  parameter int RWD_CREDITS   = 32,
+  parameter int RETRY_DEPTH   = 64,
+  parameter int RETRY_TIMEOUT = 4096  // TIMEOUT in flits; link spec §9: 4096 or more
 ) (
   input  wire logic          clk,
   input  wire logic          rst_n,
@@ -32,6 +39,8 @@ module nf_link
 
   input  wire logic          phy_up,
   output logic               retrain_request,
+
+  input  wire logic          multi_header,    // send H5 and G6; may change at any time
 
   output logic               req_valid,
   input  wire logic          req_ready,
@@ -50,28 +59,33 @@ module nf_link
   input  wire s2m_drs_t      drs,
 
   output logic               link_up,
+  output link_status_t       status,
   output link_events_t       events
 );
   localparam int REQ_CNT_W = $clog2(REQ_CREDITS + 1);
   localparam int RWD_CNT_W = $clog2(RWD_CREDITS + 1);
 
   // ---- receive: frame, judge, unpack -----------------------------------------------------------
-  logic                 flit_valid;
+  logic                 flit_valid, lost;
   logic [PAYLOAD_W-1:0] flit;
   logic                 rx_event, crc_error, pid_correctable, pid_uncorrectable, pid_unexpected;
 
   nf_link_rx_frame u_rx_frame (
-    .clk, .rst_n, .phy_up, .rx_valid, .rx_protocol_id, .rx_flit, .flit_valid, .flit,
+    .clk, .rst_n, .phy_up, .rx_valid, .rx_protocol_id, .rx_flit, .flit_valid, .flit, .lost,
     .rx_event, .crc_error, .pid_correctable, .pid_uncorrectable, .pid_unexpected
   );
 
   logic       any_clean, init_received, good_retryable, take_protocol, take_adf, take_credits;
-  logic       control_error;
-  logic [3:0] owed;
+  logic       take_init, take_ack, got_frame, got_req, got_ack, got_other, control_error;
+  logic       normal, discard, quiet, local_idle, aborted;
+  logic [3:0] owed, control_kind;
+  logic [NUM_ACK_W-1:0] acked;
 
   nf_link_rx_ctrl u_rx_ctrl (
-    .clk, .rst_n, .flit_valid, .flit, .adf_due(owed > 4'd3), .any_clean, .init_received,
-    .good_retryable, .take_protocol, .take_adf, .take_credits, .protocol_error(control_error)
+    .clk, .rst_n, .flit_valid, .flit, .adf_due(owed > 4'd3), .normal, .discard, .any_clean,
+    .init_received, .good_retryable, .take_protocol, .take_adf, .take_init, .take_credits,
+    .take_ack, .ack_count(acked), .got_frame, .got_req, .got_ack, .got_other,
+    .protocol_error(control_error), .error_kind(control_kind)
   );
 
   logic [1:0]  req_found, req_accept, rwd_accept;
@@ -133,84 +147,134 @@ module nf_link
     .held(rwd_count + RWD_CNT_W'(rwd_busy))
   );
 
-  logic                 ack8, force_llcrd;
+  logic                 up, ack8, force_llcrd;
   logic [NUM_ACK_W-1:0] full_ack;
 
   nf_link_ack u_ack (
-    .clk, .rst_n, .link_up, .good_retryable, .credits_pending(req_pending || rwd_pending),
+    .clk, .rst_n, .link_up(up), .good_retryable, .credits_pending(req_pending || rwd_pending),
     .header_sent, .llcrd_sent, .ack8, .full_ack, .force_llcrd
   );
 
   logic [PEER_CREDIT_W-1:0] drs_credits, ndr_credits;
-  logic [1:0]               ndr_pop;
-  logic                     drs_pop;
+  logic [1:0]               ndr_pop, drs_sent;
 
   nf_link_credit_pool u_drs_pool (
-    .clk, .rst_n, .add(take_credits), .nibble(flit[31:28]), .spend({1'b0, drs_pop}),
-    .count(drs_credits)
+    .clk, .rst_n, .add(take_credits), .nibble(flit[31:28]), .spend(drs_sent), .count(drs_credits)
   );
 
   nf_link_credit_pool u_ndr_pool (
-    .clk, .rst_n, .add(take_credits), .nibble(flit[23:20]), .spend(ndr_pop),
-    .count(ndr_credits)
+    .clk, .rst_n, .add(take_credits), .nibble(flit[23:20]), .spend(ndr_pop), .count(ndr_credits)
   );
 
-  // ---- transmit --------------------------------------------------------------------------------
+  // ---- retry state machines --------------------------------------------------------------------
+  logic               want_req, want_ack, ack_begun, ack_sent, ack_active, req_sent, req_held;
+  logic               bad_req, bad_ack, ack_error, chosen, silent;
+  logic               ev_local, ev_timeout, ev_phy_reinit, ev_abort;
+  logic [2:0]         lrsm;
+  logic [SEQ_W-1:0]   eseq, ack_eseq, rewind_to, wr_ptr, free;
+  logic [RETRY_W-1:0] num_retry, num_phy_reinit, ack_num_retry;
+
+  nf_link_lrsm #(.RETRY_TIMEOUT(RETRY_TIMEOUT)) u_lrsm (
+    .clk, .rst_n, .phy_up, .retrain_request, .lost, .good_retryable, .got_init(take_init),
+    .init_wrap(flit[95:88]), .got_frame, .got_req, .got_ack, .got_other, .req_held,
+    .rx_eseq(flit[71:64]), .rx_num_retry(flit[84:80]), .rx_echo(flit[71:67]), .rx_empty(flit[64]),
+    .normal, .discard, .quiet, .local_idle, .aborted, .lrsm, .want_req, .eseq, .num_retry,
+    .num_phy_reinit, .req_sent, .want_ack, .ack_eseq, .ack_num_retry, .ack_begun, .tx_flit(chosen),
+    .ev_local, .ev_timeout, .ev_phy_reinit, .ev_abort, .bad_req, .bad_ack
+  );
+
+  logic              ctl_valid, ctl_ready;
+  logic [SLOT_W-1:0] ctl_slot;
+
+  nf_link_retry_seq u_retry_seq (
+    .clk, .rst_n, .cancel(quiet), .want_ack, .ack_eseq, .ack_num_retry, .wr_ptr,
+    .num_free_buf(free), .want_req(want_req && !silent), .req_eseq(eseq), .num_retry,
+    .num_phy_reinit, .valid(ctl_valid), .ready(ctl_ready), .slot(ctl_slot), .ack_begun, .ack_sent,
+    .rewind_to, .req_sent, .ack_active
+  );
+
+  // ---- transmit: pack, initialise, choose ------------------------------------------------------
+  logic       ndr_room, drs_room, room_drs, room_multi;
   logic [2:0] ndr_count;
   s2m_ndr_t   ndr0, ndr1;
-  logic       drs_there;
-  logic [1:0] drs_count;
-  s2m_drs_t   drs0;
+
+  assign ndr_ready = ndr_room || aborted;
+  assign drs_ready = drs_room || aborted;
 
   nf_link_ndr_queue u_ndr_queue (
-    .clk, .rst_n, .in_valid(ndr_valid), .in_ready(ndr_ready), .in_data(ndr),
+    .clk, .rst_n, .in_valid(ndr_valid && !aborted), .in_ready(ndr_room), .in_data(ndr),
     .count(ndr_count), .head0(ndr0), .head1(ndr1), .pop(ndr_pop)
-  );
-
-  nf_fifo #(.WIDTH($bits(s2m_drs_t)), .DEPTH(2)) u_drs_queue (
-    .clk, .rst_n, .in_valid(drs_valid), .in_ready(drs_ready), .in_data(drs),
-    .out_valid(drs_there), .out_ready(drs_pop), .out_data(drs0),
-    .count(drs_count)
   );
 
   logic                 pack_valid, pack_ready, pack_header, pack_run;
   logic [PAYLOAD_W-1:0] pack_flit;
 
   nf_link_tx_pack u_tx_pack (
-    .clk, .rst_n, .enable(link_up), .ndr_count, .ndr0, .ndr1, .ndr_pop,
-    .drs_valid(drs_there), .drs_ready(drs_pop), .drs(drs0), .ndr_credits, .drs_credits,
-    .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
+    .clk, .rst_n, .enable(up), .multi_header, .room_drs, .room_multi, .ndr_count, .ndr0, .ndr1,
+    .ndr_pop, .drs_valid(drs_valid && !aborted), .drs_ready(drs_room), .drs, .drs_sent,
+    .ndr_credits, .drs_credits, .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
     .flit_ready(pack_ready), .flit(pack_flit), .header(pack_header), .run(pack_run)
   );
 
-  logic idle_request, param_valid, param_ready, new_valid, new_ready, new_run;
+  logic idle_request, param_valid, param_ready, new_valid, new_ready, new_adf, new_run;
   logic [PAYLOAD_W-1:0] new_flit;
 
   nf_link_init u_init (
-    .clk, .rst_n, .phy_up, .any_clean, .init_received, .idle_request, .param_valid, .param_ready,
-    .link_up
+    .clk, .rst_n, .any_clean, .init_received, .silent, .idle_request, .param_valid, .param_ready,
+    .link_up(up)
   );
 
   nf_link_tx_arb #(.RETRY_DEPTH(RETRY_DEPTH)) u_tx_arb (
-    .param_valid, .param_ready, .pack_valid, .pack_ready, .pack_flit, .pack_header, .pack_run,
-    .force_llcrd, .full_ack, .req_crd, .data_crd, .header_sent, .llcrd_sent,
-    .new_valid, .new_ready, .new_flit, .new_run
+    .clk, .rst_n, .free, .room_drs, .room_multi, .param_valid, .param_ready, .pack_valid,
+    .pack_ready, .pack_flit, .pack_header, .pack_run, .ack8, .force_llcrd, .full_ack, .req_crd,
+    .data_crd, .header_sent, .llcrd_sent, .new_valid, .new_ready, .new_flit, .new_adf, .new_run
+  );
+
+  logic                 replay_valid, replay_ready, replay_adf, replay_run, rewind_adf;
+  logic [PAYLOAD_W-1:0] replay_flit;
+
+  nf_link_retry_buffer #(.DEPTH(RETRY_DEPTH)) u_retry_buffer (
+    .clk, .rst_n, .store(new_valid && new_ready), .store_flit(new_flit), .store_adf(new_adf),
+    .store_run(new_run), .ack(take_ack), .ack_count(acked), .ack_error, .asked(flit[71:64]),
+    .asked_held(req_held), .peek(ack_begun), .peek_at(ack_eseq), .restore(quiet), .rewind(ack_sent),
+    .rewind_to, .rewind_adf, .replay_valid, .replay_ready, .replay_flit, .replay_adf, .replay_run,
+    .wr_ptr, .free
   );
 
   nf_link_tx u_tx (
-    .clk, .rst_n, .idle_request, .new_valid, .new_ready, .new_flit, .new_run,
+    .clk, .rst_n, .quiet, .idle_request(idle_request || local_idle), .ctl_valid, .ctl_ready,
+    .ctl_slot, .ctl_hold(ack_sent && rewind_adf), .replay_valid, .replay_ready, .replay_flit,
+    .replay_adf, .replay_run, .new_valid, .new_ready, .new_flit, .new_adf, .new_run, .chosen,
     .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready
   );
 
-  assign retrain_request = 1'b0;
+  // ---- status ----------------------------------------------------------------------------------
+  logic [3:0] error_kind;
+  logic       credit_error, retry_error;
 
-  // Fields of link_events_t in order.
-  assign events = {crc_error, pid_correctable, pid_uncorrectable, pid_unexpected, stray_data,
-                   cache_message, control_error || slot_error || req_overrun || rwd_overrun,
+  assign link_up      = up && !aborted;
+  assign credit_error = req_overrun || rwd_overrun;
+  assign retry_error  = ack_error || bad_req || bad_ack;
+
+  assign error_kind = ev_abort          ? LINK_ERR_ABORT       :
+                      crc_error         ? LINK_ERR_CRC         :
+                      pid_uncorrectable ? LINK_ERR_PROTOCOL_ID :
+                      control_error     ? control_kind         :
+                      slot_error        ? LINK_ERR_SLOT        :
+                      credit_error      ? LINK_ERR_CREDIT      :
+                      ack_error         ? LINK_ERR_ACK         :
+                      bad_req           ? LINK_ERR_RETRY_REQ   :
+                      bad_ack           ? LINK_ERR_RETRY_ACK   : LINK_ERR_NONE;
+
+  // Fields of link_status_t and link_events_t in order.
+  assign status = {lrsm, ack_active, aborted, error_kind};
+  assign events = {ev_local, ack_sent, ev_timeout, ev_phy_reinit,
+                   crc_error, pid_correctable, pid_uncorrectable, pid_unexpected, stray_data,
+                   cache_message, control_error || slot_error || credit_error || retry_error,
                    rx_event, tx_valid && tx_ready};
 
-  `NF_ASSERT(DrsQueue_A, drs_there == (drs_count != 2'd0))
   `NF_ASSERT_NEVER(RwdOverflow_A, rwd_push && !rwd_room)
+  `NF_ASSERT_NEVER(AbortQuiet_A, aborted && (chosen || good_retryable))
 endmodule
 
 `default_nettype wire

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Acknowledgements owed to the peer, and when an LLCRD flit must carry them (link spec §9).
 //
-// NumAck counts good retryable flits; a new protocol flit with Ak takes 8, an LLCRD takes all
-// (Full_Ack). `force_llcrd` asks for an LLCRD: enough acks, or something has waited FLUSH_RETIMER
-// clocks, or the first credits after initialisation. It is a level and falls when the reason is
-// gone, since a protocol flit carries the same things.
+// NumAck counts good retryable flits; a new protocol flit with Ak takes 8 (a replayed one none), an
+// LLCRD takes all (Full_Ack). `force_llcrd` asks for an LLCRD: enough acks, or something has waited
+// FLUSH_RETIMER clocks, or the first credits after initialisation. It is a level and falls when the
+// reason is gone, since a protocol flit carries the same things.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -2,7 +2,7 @@
 // Credits that the host granted for one sent channel (link spec §3). Saturating.
 //
 // `nibble` is the header's credit field, added when `add`; cache credits (bit 3 = 0) are ignored.
-// The packer sees `count` and takes 0..2 credits with `spend`.
+// The packer sees `count` and takes 0..3 credits with `spend`.
 
 `default_nettype none
 `include "nf_assert.svh"

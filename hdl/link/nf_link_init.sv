@@ -4,7 +4,8 @@
 // RETRY.Idle only, until a CRC-clean flit has come; then one INIT.Param, which is retryable and
 // goes the way of every new flit (`param_valid` / `param_ready`); then RETRY.Idle until the peer's
 // INIT.Param has come. `idle_request` is a level: send RETRY.Idle while there is nothing else.
-// `link_up` stays high from then on.
+// `link_up` stays high from then on. `silent`: nothing clean has come yet, so that only RETRY.Idle
+// may leave.
 
 `default_nettype none
 
@@ -12,10 +13,10 @@ module nf_link_init (
   input  wire logic  clk,
   input  wire logic  rst_n,
 
-  input  wire logic  phy_up,
   input  wire logic  any_clean,
   input  wire logic  init_received,
 
+  output logic       silent,
   output logic       idle_request,
   output logic       param_valid,
   input  wire logic  param_ready,
@@ -43,7 +44,8 @@ module nf_link_init (
     else        state_q <= state_d;
   end
 
-  assign idle_request = phy_up && ((state_q == ST_SILENT) || (state_q == ST_WAIT));
+  assign silent       = (state_q == ST_SILENT);
+  assign idle_request = silent || (state_q == ST_WAIT);
   assign param_valid  = (state_q == ST_PARAM);
   assign link_up      = (state_q == ST_UP);
 endmodule

@@ -51,8 +51,10 @@ package nf_link_pkg;
   localparam int         CACHE_PART_LSB = 88;  // CXL.cache part beside the Req or RwD of G4, G5
   localparam logic [2:0] S2M_H_DRS_NDR = 3'd3;
   localparam logic [2:0] S2M_H_2NDR    = 3'd4;
+  localparam logic [2:0] S2M_H_2DRS    = 3'd5;  // multi-header
   localparam logic [2:0] S2M_G_DATA    = 3'd0;
   localparam logic [2:0] S2M_G_2NDR    = 3'd5;
+  localparam logic [2:0] S2M_G_3DRS    = 3'd6;  // multi-header
 
   // ---- control flits (§7) ----------------------------------------------------------------------
   localparam logic [3:0] LLCTRL_LLCRD = 4'h0;
@@ -78,6 +80,14 @@ package nf_link_pkg;
   localparam int ACK_FORCE_THRESHOLD = 16;
   localparam int NUM_ACK_W           = 8;   // NumAck must hold 255
   localparam int PEER_CREDIT_W       = 10;  // counters of credits that the host granted
+
+  // ---- link-level retry (§9) -------------------------------------------------------------------
+  localparam int         SEQ_W          = 8;      // ESeq, pointers, NumFreeBuf
+  localparam int         RETRY_W        = 5;      // NUM_RETRY, NUM_PHY_REINIT
+  localparam logic [2:0] RETRY_FRAMES   = 3'd5;   // before a RETRY.Req or RETRY.Ack
+  localparam logic [4:0] MAX_RETRY      = 5'd10;
+  localparam logic [4:0] MAX_PHY_REINIT = 5'd10;
+  localparam logic [7:0] INITIAL_WRAP   = 8'd9;   // of ESeq, until the peer's INIT.Param has come
 
   // Number of credits that a credit code stands for: 0,1,2,4,..,64.
   function automatic logic [6:0] credit_count(input logic [2:0] code);

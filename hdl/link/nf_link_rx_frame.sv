@@ -2,9 +2,9 @@
 // Receive framing: Protocol ID rules and CRC check (link spec §1, §2). One register stage.
 //
 // Pins: one flit a clock while `rx_valid`, no back-pressure. Output, one clock later: `flit_valid`
-// for one clock with a flit of CXL.cachemem whose CRC is clean, or one of the event strobes. A flit
-// was lost on `crc_error` or `pid_uncorrectable`: this is what a link retry starts from. Flits seen
-// while the physical layer is down are ignored.
+// for one clock with a flit of CXL.cachemem whose CRC is clean, or one of the event strobes.
+// `lost`: a flit is missing (`crc_error` or `pid_uncorrectable`), which starts a local retry. Flits
+// seen while the physical layer is down are ignored.
 
 `default_nettype none
 
@@ -21,6 +21,8 @@ module nf_link_rx_frame
 
   output logic                      flit_valid,
   output logic [PAYLOAD_W-1:0]      flit,
+
+  output logic                      lost,
 
   output logic                      rx_event,
   output logic                      crc_error,
@@ -80,6 +82,8 @@ module nf_link_rx_frame
       pid_unexpected    <= present && !pid_bad && !is_cachemem(pid) && !is_null(pid);
     end
   end
+
+  assign lost = crc_error || pid_uncorrectable;
 
   always_ff @(posedge clk) begin
     if (present) flit <= rx_flit[PAYLOAD_W-1:0];

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transmit end: chooses between non-retryable control flits and new flits, adds the CRC, drives the
-// pins. Two register stages (flit, flit with CRC), one flit a clock.
+// Transmit end: chooses the flit of each clock, adds the CRC, drives the pins (link spec §9). Two
+// register stages (flit, flit with CRC), one flit a clock.
 //
-// New flits: valid/ready, `new_run` marks one whose all-data flits follow; nothing is put between
-// them. RETRY.Idle fills in while `idle_request` and no new flit is there. Pins: `tx_valid` with
-// `tx_flit` and `tx_protocol_id` stable until `tx_ready`; `tx_valid` low when there is nothing to
-// send.
+// Four sources in order of precedence, each valid/ready: RETRY sequences (`ctl`), replay, new
+// flits, RETRY.Idle while `idle_request`. Behind a flit with `run` only the all-data flits that it
+// owes may leave; behind a RETRY.Ack (`ctl_hold`) the replay at once when it begins with an
+// all-data flit. `quiet` (physical layer down, abort): no new choice; what was chosen still
+// leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until `tx_ready`; `tx_valid`
+// low when there is nothing to send.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -16,19 +18,35 @@ module nf_link_tx
   input  wire logic                 clk,
   input  wire logic                 rst_n,
 
+  input  wire logic                 quiet,
   input  wire logic                 idle_request,
+
+  input  wire logic                 ctl_valid,
+  output logic                      ctl_ready,
+  input  wire logic [SLOT_W-1:0]    ctl_slot,
+  input  wire logic                 ctl_hold,
+
+  input  wire logic                 replay_valid,
+  output logic                      replay_ready,
+  input  wire logic [PAYLOAD_W-1:0] replay_flit,
+  input  wire logic                 replay_adf,
+  input  wire logic                 replay_run,
 
   input  wire logic                 new_valid,
   output logic                      new_ready,
   input  wire logic [PAYLOAD_W-1:0] new_flit,
+  input  wire logic                 new_adf,
   input  wire logic                 new_run,
+
+  output logic                      chosen,         // a flit was taken from some source
 
   output logic                      tx_valid,
   output logic [15:0]               tx_protocol_id,
   output logic [FLIT_W-1:0]         tx_flit,
   input  wire logic                 tx_ready
 );
-  logic                 valid1_q, valid2_q, run_q, ready1, ready2, idle;
+  logic                 valid1_q, valid2_q, run_q, ready1, ready2, go;
+  logic                 pick_ctl, pick_replay, pick_new, idle;
   logic [PAYLOAD_W-1:0] flit1_q;
   logic [FLIT_W-1:0]    flit2_q;
   logic [CRC_W-1:0]     crc;
@@ -36,10 +54,19 @@ module nf_link_tx
 
   assign idle_slot = control_slot(LLCTRL_RETRY, SUB_RETRY_IDLE, 1'b0, 4'd0, 4'd0, 64'd0);
 
-  assign ready2    = !valid2_q || tx_ready;
-  assign ready1    = !valid1_q || ready2;
-  assign idle      = idle_request && !run_q && !new_valid;
-  assign new_ready = ready1;
+  assign ready2 = !valid2_q || tx_ready;
+  assign ready1 = !valid1_q || ready2;
+  assign go     = ready1 && !quiet;
+
+  assign pick_ctl    = ctl_valid && !run_q;
+  assign pick_replay = replay_valid && !pick_ctl;
+  assign pick_new    = new_valid && !pick_ctl && !replay_valid;
+  assign idle        = idle_request && !run_q && !pick_ctl && !pick_replay && !pick_new;
+
+  assign ctl_ready    = go && !run_q;
+  assign replay_ready = go && !pick_ctl;
+  assign new_ready    = go && !pick_ctl && !replay_valid;
+  assign chosen       = go && (pick_ctl || pick_replay || pick_new || idle);
 
   nf_crc16 u_crc (.payload(flit1_q), .crc(crc));
 
@@ -49,14 +76,18 @@ module nf_link_tx
       valid2_q <= 1'b0;
       run_q    <= 1'b0;
     end else begin
-      if (ready1) valid1_q <= new_valid || idle;
+      if (ready1) valid1_q <= chosen;
       if (ready2) valid2_q <= valid1_q;
-      if (new_valid && new_ready) run_q <= new_run;
+      if (chosen) run_q <= pick_ctl ? ctl_hold : pick_replay ? replay_run : pick_new && new_run;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (ready1) flit1_q <= new_valid ? new_flit : {384'd0, idle_slot};
+    if (ready1) begin
+      flit1_q <= pick_ctl    ? {384'd0, ctl_slot} :
+                 pick_replay ? replay_flit :
+                 pick_new    ? new_flit : {384'd0, idle_slot};
+    end
     if (ready2) flit2_q <= {crc, flit1_q};
   end
 
@@ -65,8 +96,12 @@ module nf_link_tx
   assign tx_protocol_id = {PID_CACHEMEM, PID_CACHEMEM};
 
   // ---- checks ----------------------------------------------------------------------------------
-  `NF_ASSERT_NEVER(RunSplit_A, run_q && idle)
-  `NF_ASSERT_NEVER(RunStarved_A, run_q && !new_valid)
+  // In a run nothing but its all-data flits leaves, and outside of it none does. The first flit of
+  // a replay is an all-data flit only behind its RETRY.Ack.
+  `NF_ASSERT_NEVER(RunSplit_A, chosen && run_q && !(pick_replay ? replay_adf : pick_new && new_adf))
+  `NF_ASSERT_NEVER(StrayAdf_A, chosen && !run_q && (pick_replay ? replay_adf
+                                                                : pick_new && new_adf))
+  `NF_ASSERT_NEVER(RunStarved_A, go && run_q && !chosen)
 `ifdef VERILATOR
   TxStable_A: assert property (@(posedge clk) disable iff (!rst_n)
                                (tx_valid && !tx_ready) |=> (tx_valid && $stable(tx_flit)))

@@ -2,17 +2,27 @@
 // The one place where new retryable flits are emitted (link spec §6-§9). Combinational.
 //
 // Order of precedence: INIT.Param (before anything else can be there), flits of the packer, LLCRD
-// last. An all-data run is never split: while one is owed the packer always has a flit. `new_run`
-// says that the flit is followed by all-data flits which belong to it. A retry buffer sits behind
-// this module.
+// last. `free` is NumFreeBuf of the retry buffer behind this module: with 2 left only a flit that
+// acknowledges something may leave, with 1 none. `room_drs` / `room_multi`: a data header may
+// leave, since its all-data run (one flit; up to three behind a multi-header slot) ends before
+// NumFreeBuf = 2. While a run is owed the packer always has a flit, and room for it. `new_run`:
+// all-data flits which belong to it follow the flit.
 
 `default_nettype none
+`include "nf_assert.svh"
 
 module nf_link_tx_arb
   import nf_link_pkg::*;
 #(
   parameter int RETRY_DEPTH = 64
 ) (
+  input  wire logic                 clk,
+  input  wire logic                 rst_n,
+
+  input  wire logic [SEQ_W-1:0]     free,
+  output logic                      room_drs,
+  output logic                      room_multi,
+
   input  wire logic                 param_valid,
   output logic                      param_ready,
 
@@ -22,6 +32,7 @@ module nf_link_tx_arb
   input  wire logic                 pack_header,
   input  wire logic                 pack_run,
 
+  input  wire logic                 ack8,
   input  wire logic                 force_llcrd,
   input  wire logic [NUM_ACK_W-1:0] full_ack,
   input  wire logic [3:0]           req_crd,
@@ -33,28 +44,41 @@ module nf_link_tx_arb
   output logic                      new_valid,
   input  wire logic                 new_ready,
   output logic [PAYLOAD_W-1:0]      new_flit,
+  output logic                      new_adf,
   output logic                      new_run
 );
-  if ((RETRY_DEPTH < 22) || (RETRY_DEPTH > 255)) begin : g_bad_depth
-    initial $fatal(1, "nf_link: RETRY_DEPTH must be 22..255");
-  end
-
   logic [SLOT_W-1:0] param_slot, llcrd_slot;
+  logic              plenty, last_one, pack_go, llcrd_go;
 
   assign param_slot = control_slot(LLCTRL_INIT, SUB_INIT_PARAM, 1'b0, 4'd0, 4'd0,
                                    {32'd0, 8'(RETRY_DEPTH - 1), 20'd0, INIT_VERSION});
   assign llcrd_slot = control_slot(LLCTRL_LLCRD, SUB_LLCRD_ACK, full_ack[3], req_crd, data_crd,
                                    {56'd0, full_ack[7:4], 1'b0, full_ack[2:0]});
 
-  assign param_ready = new_ready;
-  assign pack_ready  = new_ready && !param_valid;
-  assign header_sent = pack_valid && pack_ready && pack_header;
-  assign llcrd_sent  = force_llcrd && new_ready && !param_valid && !pack_valid;
+  assign plenty     = (free > SEQ_W'(2));
+  assign last_one   = (free == SEQ_W'(2));
+  assign room_drs   = (free >= SEQ_W'(4));
+  assign room_multi = (free >= SEQ_W'(6));
 
-  assign new_valid = param_valid || pack_valid || force_llcrd;
-  assign new_run   = !param_valid && pack_valid && pack_run;
+  assign pack_go  = pack_valid && (plenty || (last_one && ack8 && pack_header));
+  assign llcrd_go = force_llcrd && (plenty || (last_one && (full_ack != '0)));
+
+  assign param_ready = new_ready;
+  assign pack_ready  = new_ready && !param_valid && pack_go;
+  assign header_sent = pack_ready && pack_header;
+  assign llcrd_sent  = new_ready && !param_valid && !pack_go && llcrd_go;
+
+  assign new_valid = param_valid || pack_go || llcrd_go;
+  assign new_adf   = !param_valid && pack_go && !pack_header;
+  assign new_run   = !param_valid && pack_go && pack_run;
   assign new_flit  = param_valid ? {384'd0, param_slot} :
-                     pack_valid  ? pack_flit : {384'd0, llcrd_slot};
+                     pack_go     ? pack_flit : {384'd0, llcrd_slot};
+
+  // ---- checks ----------------------------------------------------------------------------------
+  `NF_ASSERT_NEVER(AdfBlocked_A, pack_valid && !pack_header && !pack_go)
+  `NF_ASSERT_NEVER(NoRoom_A, new_ready && new_valid && (free <= SEQ_W'(1)))
+  `NF_ASSERT_NEVER(LastOneAcks_A, new_ready && new_valid && last_one &&
+                                  !((header_sent && ack8) || (llcrd_sent && (full_ack != '0))))
 endmodule
 
 `default_nettype wire

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packer of S2M messages into flits (link spec §6), without multi-headers. Combinational, apart
-// from the line whose data is still owed.
+// Packer of S2M messages into flits (link spec §6). Combinational, apart from its queue of DRS.
 //
-// Each flit: first the data slots owed (slots 1..R, or an all-data flit at R = 4), then in slot 0
-// one DRS header with an NDR (H3) or two NDRs (H4), and the new line's first chunks in the slots
-// left. So lines leave at 4 per 5 flits, and NDRs travel along. DRS and NDR need only their own
-// credits. `flit_valid`/`flit_ready`: until it is taken the flit may still gain messages, so its
-// content is not stable; `run` says that all-data flits must follow it with nothing between. Ak and
-// the credit nibbles of the header are inputs; `header` marks a flit that carries them.
+// Each flit: first the data slots owed (slots 1..R, or an all-data flit when R > 3), then headers,
+// and the new lines' first chunks in the slots left. Headers: one DRS with an NDR (H3) or two NDRs
+// (H4) in slot 0, so lines leave at 4 per 5 flits and NDRs travel along. With `multi_header`: two
+// DRS in slot 0 (H5, 8 lines per 9 flits) while no NDR waits; when one or two do, NDRs in slot 0
+// and three DRS in the first slot that owes no data (G6). More NDRs than that go with H3 and H4.
+//
+// `drs_valid`/`drs_ready` takes a DRS into the queue. DRS and NDR need only their own credits, and
+// a DRS header `room_drs` or `room_multi` in the retry buffer. `flit_valid`/`flit_ready`: until it
+// is taken the flit may still gain messages, so its content is not stable; `run` says that all-data
+// flits must follow it with nothing between. Ak and the credit nibbles of the header are inputs;
+// `header` marks a flit that carries them.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -19,6 +23,9 @@ module nf_link_tx_pack
   input  wire logic                 rst_n,
 
   input  wire logic                 enable,       // the link is up
+  input  wire logic                 multi_header,
+  input  wire logic                 room_drs,
+  input  wire logic                 room_multi,
 
   input  wire logic [2:0]           ndr_count,
   input  wire s2m_ndr_t             ndr0,
@@ -28,6 +35,7 @@ module nf_link_tx_pack
   input  wire logic                 drs_valid,
   output logic                      drs_ready,
   input  wire s2m_drs_t             drs,
+  output logic [1:0]                drs_sent,     // DRS headers that leave in this clock
 
   input  wire logic [PEER_CREDIT_W-1:0] ndr_credits,  // credits of the host that are left
   input  wire logic [PEER_CREDIT_W-1:0] drs_credits,
@@ -42,75 +50,91 @@ module nf_link_tx_pack
   output logic                      header,
   output logic                      run
 );
-  logic [2:0]        owed_q, owed_d;
-  logic [LINE_W-1:0] line_q;   // the owed chunks are the uppermost ones
-  logic              adf, send_drs, ndr_go1, ndr_go2, fire;
-  logic [1:0]        ndr_send;
+  logic              adf, fire;
+  logic [2:0]        waiting;
+  logic [22:0]       meta0, meta1, meta2;  // {tag, ldid, devload, poison}
+  logic [3:0]        owed;
+  logic [4:0]        owed_after;
+  logic [LINE_W-1:0] window;
+  logic [2:0]        take;
 
-  assign adf      = owed_q[2];
-  assign send_drs = enable && !adf && drs_valid && (drs_credits != '0);
-  assign ndr_go1  = enable && !adf && (ndr_count != 3'd0) && (ndr_credits != '0);
-  assign ndr_go2  = ndr_go1 && !send_drs && (ndr_count >= 3'd2) &&
+  nf_link_drs_queue u_drs_queue (
+    .clk, .rst_n, .in_valid(drs_valid), .in_ready(drs_ready), .in_data(drs),
+    .waiting, .meta0, .meta1, .meta2, .take_headers(drs_sent),
+    .owed, .window, .take_chunks(fire ? take : 3'd0)
+  );
+
+  // ---- what leaves -----------------------------------------------------------------------------
+  logic       ndr_go1, ndr_go2, one_drs, two_drs, three_drs, can_drs, can_multi;
+  logic [1:0] drs_send, ndr_send;
+
+  assign adf       = (owed > 4'd3);
+  assign ndr_go1   = enable && !adf && (ndr_count != 3'd0) && (ndr_credits != '0);
+  assign can_drs   = enable && !adf && room_drs && (waiting != 3'd0) && (drs_credits != '0);
+  assign can_multi = can_drs && multi_header && room_multi;
+
+  assign two_drs   = can_multi && !ndr_go1 && (waiting >= 3'd2) &&
+                     (drs_credits >= PEER_CREDIT_W'(2));
+  assign three_drs = can_multi && ndr_go1 && (ndr_count <= 3'd2) && (owed != 4'd3) &&
+                     (waiting >= 3'd3) && (drs_credits >= PEER_CREDIT_W'(3));
+  assign one_drs   = can_drs && !two_drs && !three_drs;
+  assign drs_send  = three_drs ? 2'd3 : {two_drs, one_drs};
+
+  assign ndr_go2  = ndr_go1 && !one_drs && (ndr_count >= 3'd2) &&
                     (ndr_credits[PEER_CREDIT_W-1:1] != '0);
   assign ndr_send = {ndr_go2, ndr_go1 && !ndr_go2};
 
-  assign flit_valid = (owed_q != '0) || send_drs || ndr_go1;
+  // Data slots: all behind a header in slot 0, one less when slots 1-3 hold the header.
+  assign take       = adf ? 3'd4 : three_drs ? 3'd2 : can_drs ? 3'd3 : owed[2:0];
+  assign owed_after = {1'b0, owed} + {1'b0, drs_send, 2'b00} - {2'b00, take};
+
+  assign flit_valid = (owed != '0) || can_drs || ndr_go1;
   assign header     = !adf;
   assign fire       = flit_valid && flit_ready;
-  assign owed_d     = send_drs ? owed_q + 3'd1 : 3'd0;  // R + 4 - 3
-  assign run        = owed_d[2];
+  assign run        = (owed_after > 5'd3);
   assign ndr_pop    = fire ? ndr_send : 2'd0;
-  assign drs_ready  = fire && send_drs;
+  assign drs_sent   = fire ? drs_send : 2'd0;
 
-  // ---- slot 0 ----------------------------------------------------------------------------------
+  // ---- headers ---------------------------------------------------------------------------------
   logic [29:0] n0, n1;
-  logic [95:0] h3, h4;
+  logic [39:0] d0, d1, d2;
+  logic [95:0] slot0;
   logic [2:0]  fmt0;
   logic [8:0]  fmt321;
   logic [31:0] hdr;
 
   assign n0 = ndr_bits(ndr_go1, ndr0.tag, ndr0.ldid, ndr0.devload);
   assign n1 = ndr_bits(ndr_go2, ndr1.tag, ndr1.ldid, ndr1.devload);
+  assign d0 = drs_bits(can_drs, meta0[22:7], meta0[6:3], meta0[2:1], meta0[0]);
+  assign d1 = drs_bits(can_drs, meta1[22:7], meta1[6:3], meta1[2:1], meta1[0]);
+  assign d2 = drs_bits(can_drs, meta2[22:7], meta2[6:3], meta2[2:1], meta2[0]);
 
-  assign h3 = {26'd0, n0, drs_bits(send_drs, drs.tag, drs.ldid, drs.devload, drs.poison)};
-  assign h4 = {36'd0, n0[29:28], n1, n0[27:0]};
+  assign fmt0  = two_drs ? S2M_H_2DRS : one_drs ? S2M_H_DRS_NDR : S2M_H_2NDR;
+  assign slot0 = two_drs ? {16'd0, d1, d0} :
+                 one_drs ? {26'd0, n0, d0} : {36'd0, n0[29:28], n1, n0[27:0]};
+  assign hdr   = {data_crd, req_crd, 4'd0, 3'd0, fmt321, fmt0, can_drs, 1'b0, ak, 2'b00};
 
-  assign fmt0 = send_drs ? S2M_H_DRS_NDR : S2M_H_2NDR;
-  assign hdr  = {data_crd, req_crd, 4'd0, 3'd0, fmt321, fmt0, send_drs, 1'b0, ak, 2'b00};
-
-  // ---- slots 1-3 -------------------------------------------------------------------------------
-  // With R owed, slot s holds owed chunk 4-R+s-1, or else the new line's chunk s-R-1.
+  // ---- slots 1-3: data in the order of the window; G6 stands behind the owed slots --------------
   logic [PAYLOAD_W-1:0] body;
-  logic [LINE_W-1:0]    drs_data;
-
-  assign drs_data = drs.data;
 
   for (genvar s = 1; s < 4; s++) begin : g_slot
-    logic       old_here;
+    logic       is_g6, is_data;
     logic [1:0] chunk;
 
-    assign old_here  = (owed_q >= 3'(s));
-    assign chunk = 2'(s - 1) - owed_q[1:0];
+    assign is_g6   = three_drs && (owed == 4'(s - 1));
+    assign is_data = !is_g6 && (can_drs || (owed >= 4'(s)));
+    assign chunk   = (three_drs && (owed + 4'd1 < 4'(s))) ? 2'(s - 2) : 2'(s - 1);
 
-    assign fmt321[3*(s-1) +: 3] = (old_here || send_drs) ? S2M_G_DATA : S2M_G_2NDR;
-    assign body[SLOT_W*s +: SLOT_W] = old_here ? line_q[SLOT_W*chunk +: SLOT_W] :
-                                      send_drs ? drs_data[SLOT_W*chunk +: SLOT_W] : '0;
+    assign fmt321[3*(s-1) +: 3] = is_g6 ? S2M_G_3DRS : is_data ? S2M_G_DATA : S2M_G_2NDR;
+    assign body[SLOT_W*s +: SLOT_W] = is_g6   ? {8'd0, d2, d1, d0} :
+                                      is_data ? window[SLOT_W*chunk +: SLOT_W] : '0;
   end
-  assign body[SLOT_W-1:0] = {send_drs ? h3 : h4, hdr};
+  assign body[SLOT_W-1:0] = {slot0, hdr};
 
-  assign flit = adf ? line_q : body;
+  assign flit = adf ? window : body;
 
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n)    owed_q <= '0;
-    else if (fire) owed_q <= owed_d;
-  end
-
-  always_ff @(posedge clk) begin
-    if (drs_ready) line_q <= drs.data;
-  end
-
-  `NF_ASSERT_NEVER(PackOwedRange_A, owed_q > 3'd4)
-  `NF_ASSERT_NEVER(TwoNdrWithDrs_A, drs_ready && ndr_pop[1])
+  `NF_ASSERT_NEVER(PackOwedRange_A, owed > 4'd12)
+  `NF_ASSERT_NEVER(TwoNdrWithDrs_A, one_drs && ndr_pop[1])
 endmodule
 
 `default_nettype wire

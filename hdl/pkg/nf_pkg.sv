@@ -106,8 +106,41 @@ package nf_pkg;
   localparam logic [3:0] CAUSE_PARTIAL     = 4'd6;  // MemWrPtl to a low-bit region
   localparam logic [3:0] CAUSE_BIND        = 4'd7;
 
+  // ---- link-level retry ------------------------------------------------------------------------
+  // Local retry state machine, LINK_STATE.LRSM.
+  localparam logic [2:0] LRSM_NORMAL     = 3'd0;
+  localparam logic [2:0] LRSM_LLRREQ     = 3'd1;
+  localparam logic [2:0] LRSM_LOCAL_IDLE = 3'd2;
+  localparam logic [2:0] LRSM_PHY_REINIT = 3'd3;
+  localparam logic [2:0] LRSM_ABORT      = 3'd4;
+
+  // Kind of a link error, LINK_ERR_INFO.KIND.
+  localparam logic [3:0] LINK_ERR_NONE        = 4'd0;
+  localparam logic [3:0] LINK_ERR_CRC         = 4'd1;
+  localparam logic [3:0] LINK_ERR_PROTOCOL_ID = 4'd2;   // uncorrectable
+  localparam logic [3:0] LINK_ERR_CONTROL     = 4'd3;   // static bit or unknown control flit
+  localparam logic [3:0] LINK_ERR_BEFORE_INIT = 4'd4;   // non-RETRY flit before INIT.Param
+  localparam logic [3:0] LINK_ERR_SECOND_INIT = 4'd5;
+  localparam logic [3:0] LINK_ERR_SLOT        = 4'd6;   // slot format, Sz/BE, headers, rollover
+  localparam logic [3:0] LINK_ERR_CREDIT      = 4'd7;   // message without a credit
+  localparam logic [3:0] LINK_ERR_ACK         = 4'd8;   // more acknowledged than outstanding
+  localparam logic [3:0] LINK_ERR_RETRY_REQ   = 4'd9;   // ESeq that the retry buffer does not hold
+  localparam logic [3:0] LINK_ERR_RETRY_ACK   = 4'd10;  // RETRY.Ack that nobody asked for
+  localparam logic [3:0] LINK_ERR_ABORT       = 4'd11;  // retries and retrains are exhausted
+
+  typedef struct packed {
+    logic [2:0] lrsm;
+    logic       rrsm;        // 1: RETRY_LLRACK
+    logic       aborted;
+    logic [3:0] error_kind;  // strobe: LINK_ERR_NONE in every clock without an error
+  } link_status_t;
+
   // ---- events counted by the registers: one strobe (or small count) a clock ---------------------
   typedef struct packed {
+    logic       retry_local;        // an error started a local retry
+    logic       retry_remote;       // a replay was granted: RETRY.Ack sent
+    logic       retry_timeout;      // a RETRY.Req was not answered in time
+    logic       phy_reinit;         // RETRY_PHY_REINIT was entered
     logic       crc_error;
     logic       pid_correctable;
     logic       pid_uncorrectable;

@@ -19,7 +19,7 @@ module nf_event_counters
   output logic [31:0]       rd_data
 );
   // Counters are numbered by their address; gaps between them hold none.
-  localparam int WORDS = (int'(ADDR_TX_FLIT) - int'(ADDR_SLOT_HIT)) / 4 + 1;
+  localparam int WORDS = (int'(ADDR_PHY_REINIT) - int'(ADDR_SLOT_HIT)) / 4 + 1;
 
   function automatic int index(input logic [11:0] addr);
     index = (int'(addr) - int'(ADDR_SLOT_HIT)) / 4;
@@ -56,7 +56,11 @@ module nf_event_counters
                 | at(ADDR_CACHE_MESSAGE,     link_events.cache_message)
                 | at(ADDR_PROTOCOL_ERROR,    link_events.protocol_error)
                 | at(ADDR_RX_FLIT,           link_events.rx_flit)
-                | at(ADDR_TX_FLIT,           link_events.tx_flit);
+                | at(ADDR_TX_FLIT,           link_events.tx_flit)
+                | at(ADDR_RETRY_LOCAL,       link_events.retry_local)
+                | at(ADDR_RETRY_REMOTE,      link_events.retry_remote)
+                | at(ADDR_RETRY_TIMEOUT,     link_events.retry_timeout)
+                | at(ADDR_PHY_REINIT,        link_events.phy_reinit);
 
   for (genvar i = 0; i < WORDS; i++) begin : g_word
     if (is_register(ADDR_SLOT_HIT + 12'(4 * i))) begin : g_counter

@@ -9,9 +9,9 @@
 // `commit_done` (which may come in the first clock) and `commit_code`. The write response follows
 // `commit_done`; no other write is started before it, reads go on.
 //
-// Events (`core_events`, `link_events`, `access_error`, `region_done_set`, `fallback_set`) are
-// strobes of one clock; an event in the clock of a clear is not lost. The `region_*` levels are
-// read as they are. `irq` is a level.
+// Events (`core_events`, `link_events`, `link_status.error_kind`, `access_error`,
+// `region_done_set`, `fallback_set`) are strobes of one clock; an event in the clock of a clear is
+// not lost. The `region_*` levels are read as they are. `irq` is a level.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -54,6 +54,7 @@ module nf_regs
   output logic                         irq,
 
   input  wire logic                    link_up,
+  input  wire link_status_t            link_status,
   input  wire link_events_t            link_events,
   input  wire core_events_t            core_events,
   input  wire access_error_t           access_error,
@@ -77,7 +78,8 @@ module nf_regs
   output logic [REGIONS-1:0]           fallback,
   output logic [8:0]                   cap_window,
   output logic [8:0]                   cap_threshold,
-  output logic [23:0]                  devload_threshold
+  output logic [23:0]                  devload_threshold,
+  output logic                         multi_header
 );
   localparam int STRIDE_W     = $clog2(REGION_STRIDE);
   localparam int DESC_W       = $bits(region_desc_t);
@@ -167,8 +169,8 @@ module nf_regs
       32'(region_done_set)    << LSB_IRQ_STATUS_DONE
     | 32'(|fallback_set)      << LSB_IRQ_STATUS_FALLBACK
     | 32'(access_error.valid) << LSB_IRQ_STATUS_ACCESS_ERROR
-    | 32'(link_events.crc_error || link_events.pid_uncorrectable || link_events.protocol_error)
-                              << LSB_IRQ_STATUS_LINK_ERROR
+    | 32'(link_events.crc_error || link_events.pid_uncorrectable || link_events.protocol_error
+          || link_status.error_kind == LINK_ERR_ABORT) << LSB_IRQ_STATUS_LINK_ERROR
     | 32'(core_events.mem_read_error || core_events.mem_write_error)
                               << LSB_IRQ_STATUS_MEM_ERROR
     | 32'(core_events.poison_received) << LSB_IRQ_STATUS_POISON;
@@ -221,8 +223,35 @@ module nf_regs
                     | 32'(err_q.opcode) << LSB_ERR_INFO_OPCODE
                     | 32'(err_q.ldid)   << LSB_ERR_INFO_LDID;
 
+  // ---- first link error -----------------------------------------------------------------------
+  logic        link_err, link_err_clear, link_err_valid_q;
+  logic [3:0]  link_err_kind_q;
+  logic [31:0] link_err_info, link_state;
+
+  assign link_err       = link_status.error_kind != LINK_ERR_NONE;
+  assign link_err_clear = |(ones(wr_device && wr_addr == ADDR_LINK_ERR_INFO)
+                            & 32'(1) << LSB_LINK_ERR_INFO_VALID);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      link_err_valid_q <= 1'b0;
+      link_err_kind_q  <= LINK_ERR_NONE;
+    end else if (link_err && (!link_err_valid_q || link_err_clear)) begin
+      link_err_valid_q <= 1'b1;
+      link_err_kind_q  <= link_status.error_kind;
+    end else if (link_err_clear) begin
+      link_err_valid_q <= 1'b0;
+    end
+  end
+
+  assign link_err_info = 32'(link_err_valid_q)    << LSB_LINK_ERR_INFO_VALID
+                       | 32'(link_err_kind_q)     << LSB_LINK_ERR_INFO_KIND;
+  assign link_state    = 32'(link_status.lrsm)    << LSB_LINK_STATE_LRSM
+                       | 32'(link_status.rrsm)    << LSB_LINK_STATE_RRSM
+                       | 32'(link_status.aborted) << LSB_LINK_STATE_ABORTED;
+
   // ---- configuration --------------------------------------------------------------------------
-  logic [31:0] cap_window_q, cap_threshold_q, devload_q;
+  logic [31:0] cap_window_q, cap_threshold_q, devload_q, ctrl_q;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -230,8 +259,11 @@ module nf_regs
       cap_window_q    <= RESET_CAP_WINDOW;
       cap_threshold_q <= RESET_CAP_THRESHOLD;
       devload_q       <= RESET_DEVLOAD_THRESHOLD;
+      ctrl_q          <= RESET_CTRL;
     end else if (wr_device) begin
       case (wr_addr)
+        ADDR_CTRL:
+          ctrl_q          <= write_bits(ctrl_q, wr_data, wr_mask, WRITABLE_CTRL);
         ADDR_IRQ_ENABLE:
           irq_enable_q    <= write_bits(irq_enable_q, wr_data, wr_mask, WRITABLE_IRQ_ENABLE);
         ADDR_CAP_WINDOW:
@@ -245,6 +277,7 @@ module nf_regs
     end
   end
 
+  assign multi_header      = ctrl_q[LSB_CTRL_MULTI_HEADER];
   assign cap_window        = cap_window_q[W_CAP_WINDOW_VALUE-1:0];
   assign cap_threshold     = cap_threshold_q[W_CAP_THRESHOLD_VALUE-1:0];
   assign devload_threshold = {
@@ -273,6 +306,7 @@ module nf_regs
       ADDR_VERSION:           device_rd = RESET_VERSION;
       ADDR_PARAMS0:           device_rd = params0;
       ADDR_PARAMS1:           device_rd = params1;
+      ADDR_CTRL:              device_rd = ctrl_q;
       ADDR_STATUS:            device_rd = status;
       ADDR_IRQ_STATUS:        device_rd = irq_status_q;
       ADDR_IRQ_ENABLE:        device_rd = irq_enable_q;
@@ -285,7 +319,9 @@ module nf_regs
       ADDR_CAP_WINDOW:        device_rd = cap_window_q;
       ADDR_CAP_THRESHOLD:     device_rd = cap_threshold_q;
       ADDR_DEVLOAD_THRESHOLD: device_rd = devload_q;
-      default:                device_rd = counter_rd;  // CTRL reads zero
+      ADDR_LINK_STATE:        device_rd = link_state;
+      ADDR_LINK_ERR_INFO:     device_rd = link_err_info;
+      default:                device_rd = counter_rd;
     endcase
   end
 

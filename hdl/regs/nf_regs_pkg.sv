@@ -40,7 +40,10 @@ package nf_regs_pkg;
   localparam int W_PARAMS1_RWD_CREDITS = 8;
 
   localparam logic [11:0] ADDR_CTRL = 12'h010;
+  localparam logic [31:0] WRITABLE_CTRL = 32'h00000002;
+  localparam logic [31:0] RESET_CTRL = 32'h00000000;
   localparam int LSB_CTRL_CLEAR_COUNTERS = 0;
+  localparam int LSB_CTRL_MULTI_HEADER = 1;
 
   localparam logic [11:0] ADDR_STATUS = 12'h014;
   localparam int LSB_STATUS_LINK_UP = 0;
@@ -114,6 +117,17 @@ package nf_regs_pkg;
   localparam int W_DEVLOAD_THRESHOLD_MODERATE = 8;
   localparam int LSB_DEVLOAD_THRESHOLD_SEVERE = 16;
   localparam int W_DEVLOAD_THRESHOLD_SEVERE = 8;
+
+  localparam logic [11:0] ADDR_LINK_STATE = 12'h044;
+  localparam int LSB_LINK_STATE_LRSM = 0;
+  localparam int W_LINK_STATE_LRSM = 3;
+  localparam int LSB_LINK_STATE_RRSM = 4;
+  localparam int LSB_LINK_STATE_ABORTED = 8;
+
+  localparam logic [11:0] ADDR_LINK_ERR_INFO = 12'h048;
+  localparam int LSB_LINK_ERR_INFO_VALID = 0;
+  localparam int LSB_LINK_ERR_INFO_KIND = 4;
+  localparam int W_LINK_ERR_INFO_KIND = 4;
 
   localparam logic [11:0] ADDR_SLOT_HIT = 12'h100;
   localparam int LSB_SLOT_HIT_VALUE = 0;
@@ -206,6 +220,22 @@ package nf_regs_pkg;
   localparam logic [11:0] ADDR_TX_FLIT = 12'h160;
   localparam int LSB_TX_FLIT_VALUE = 0;
   localparam int W_TX_FLIT_VALUE = 32;
+
+  localparam logic [11:0] ADDR_RETRY_LOCAL = 12'h164;
+  localparam int LSB_RETRY_LOCAL_VALUE = 0;
+  localparam int W_RETRY_LOCAL_VALUE = 32;
+
+  localparam logic [11:0] ADDR_RETRY_REMOTE = 12'h168;
+  localparam int LSB_RETRY_REMOTE_VALUE = 0;
+  localparam int W_RETRY_REMOTE_VALUE = 32;
+
+  localparam logic [11:0] ADDR_RETRY_TIMEOUT = 12'h16C;
+  localparam int LSB_RETRY_TIMEOUT_VALUE = 0;
+  localparam int W_RETRY_TIMEOUT_VALUE = 32;
+
+  localparam logic [11:0] ADDR_PHY_REINIT = 12'h170;
+  localparam int LSB_PHY_REINIT_VALUE = 0;
+  localparam int W_PHY_REINIT_VALUE = 32;
 
   localparam logic [11:0] ADDR_REGION = 12'h400;
   localparam int REGION_STRIDE = 64;
@@ -304,6 +334,8 @@ package nf_regs_pkg;
       ADDR_CAP_WINDOW,
       ADDR_CAP_THRESHOLD,
       ADDR_DEVLOAD_THRESHOLD,
+      ADDR_LINK_STATE,
+      ADDR_LINK_ERR_INFO,
       ADDR_SLOT_HIT,
       ADDR_SLOT_MISS,
       ADDR_EVICTION,
@@ -326,7 +358,11 @@ package nf_regs_pkg;
       ADDR_CACHE_MESSAGE,
       ADDR_PROTOCOL_ERROR,
       ADDR_RX_FLIT,
-      ADDR_TX_FLIT: is_register = 1'b1;
+      ADDR_TX_FLIT,
+      ADDR_RETRY_LOCAL,
+      ADDR_RETRY_REMOTE,
+      ADDR_RETRY_TIMEOUT,
+      ADDR_PHY_REINIT: is_register = 1'b1;
       default: is_register = 1'b0;
     endcase
   endfunction

@@ -42,6 +42,7 @@ class Bench:
         dut = self.dut
         for name in (
             "link_up",
+            "link_status",
             "link_events",
             "core_events",
             "access_error",

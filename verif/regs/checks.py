@@ -117,7 +117,7 @@ async def read_only(port: Port, registers: Registers) -> list[str]:
                 out += await _write(port, reg, data)
                 out += await _expect(port, reg, reg.reset, f"after writing {data:#x}")
         elif reg.access in (Access.PULSE, Access.W1C):
-            out += await _write(port, reg, WORD_MASK)
+            out += await _write(port, reg, WORD_MASK & ~reg.mask(Access.RW))
             out += await _expect(port, reg, reg.reset, "after writing ones, nothing being set")
     out += await reset_values(port, registers)
     return out

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 # Members of the event structures of nf_pkg, most significant first, with their widths.
 LINK_EVENTS = (
+    ("RETRY_LOCAL", 1),
+    ("RETRY_REMOTE", 1),
+    ("RETRY_TIMEOUT", 1),
+    ("PHY_REINIT", 1),
     ("CRC_ERROR", 1),
     ("PID_CORRECTABLE", 1),
     ("PID_UNCORRECTABLE", 1),

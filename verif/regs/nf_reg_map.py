@@ -23,6 +23,33 @@ class Cause(IntEnum):
     BIND = 7
 
 
+class Lrsm(IntEnum):
+    """Values of the fields that hold a Lrsm."""
+
+    NORMAL = 0
+    LLRREQ = 1
+    LOCAL_IDLE = 2
+    PHY_REINIT = 3
+    ABORT = 4
+
+
+class LinkError(IntEnum):
+    """Values of the fields that hold a LinkError."""
+
+    NONE = 0
+    CRC = 1
+    PROTOCOL_ID = 2
+    CONTROL = 3
+    BEFORE_INIT = 4
+    SECOND_INIT = 5
+    SLOT = 6
+    CREDIT = 7
+    ACK = 8
+    RETRY_REQ = 9
+    RETRY_ACK = 10
+    ABORT = 11
+
+
 class Mode(IntEnum):
     """Values of the fields that hold a Mode."""
 
@@ -65,7 +92,10 @@ REG_MAP = RegMap(
             Field("REQ_CREDITS", 16, 8, Access.RO, reset=0x40, reset_parameter="REQ_CREDITS"),
             Field("RWD_CREDITS", 24, 8, Access.RO, reset=0x20, reset_parameter="RWD_CREDITS"),
         )),
-        Register("CTRL", 0x010, (Field("CLEAR_COUNTERS", 0, 1, Access.PULSE, volatile=True),)),
+        Register("CTRL", 0x010, (
+            Field("CLEAR_COUNTERS", 0, 1, Access.PULSE, volatile=True),
+            Field("MULTI_HEADER", 1, 1, Access.RW),
+        )),
         Register("STATUS", 0x014, (
             Field("LINK_UP", 0, 1, Access.RO, volatile=True),
             Field("COMMIT_BUSY", 1, 1, Access.RO, volatile=True),
@@ -109,6 +139,15 @@ REG_MAP = RegMap(
             Field("OPTIMAL", 0, 8, Access.RW, reset=0x10),
             Field("MODERATE", 8, 8, Access.RW, reset=0x30),
             Field("SEVERE", 16, 8, Access.RW, reset=0x60),
+        )),
+        Register("LINK_STATE", 0x044, (
+            Field("LRSM", 0, 3, Access.RO, volatile=True, enum="Lrsm"),
+            Field("RRSM", 4, 1, Access.RO, volatile=True),
+            Field("ABORTED", 8, 1, Access.RO, volatile=True),
+        )),
+        Register("LINK_ERR_INFO", 0x048, (
+            Field("VALID", 0, 1, Access.W1C, volatile=True),
+            Field("KIND", 4, 4, Access.RO, volatile=True, enum="LinkError"),
         )),
         Register("SLOT_HIT", 0x100, (
             Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
@@ -175,6 +214,18 @@ REG_MAP = RegMap(
             Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
         )),
         Register("TX_FLIT", 0x160, (
+            Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
+        )),
+        Register("RETRY_LOCAL", 0x164, (
+            Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
+        )),
+        Register("RETRY_REMOTE", 0x168, (
+            Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
+        )),
+        Register("RETRY_TIMEOUT", 0x16c, (
+            Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
+        )),
+        Register("PHY_REINIT", 0x170, (
             Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
         )),
     ),

@@ -28,6 +28,19 @@ def test_register_block(sim: str, regions: int) -> None:
 
 
 @pytest.mark.parametrize("sim", SIMULATORS)
+def test_link_status(sim: str) -> None:
+    record = run_tests(
+        sim,
+        "verif.regs.link_status_bench",
+        top="nf_regs",
+        filelist=FILELIST,
+        build_name="regs-8",
+    )
+    assert record.passed, f"{record.cause} (see {record.log})"
+    assert len(record.cases) == 1
+
+
+@pytest.mark.parametrize("sim", SIMULATORS)
 def test_counter(sim: str) -> None:
     record = run_tests(
         sim,

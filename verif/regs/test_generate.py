@@ -91,7 +91,13 @@ def test_expanded_map_is_the_rdl_elaborated_with_the_parameters(params: HwParams
 
 def test_constants_of_the_rtl_package_are_the_enumerations() -> None:
     text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text()
-    prefixes = {"Mode": "MODE", "Commit": "COMMIT", "Cause": "CAUSE"}
+    prefixes = {
+        "Mode": "MODE",
+        "Commit": "COMMIT",
+        "Cause": "CAUSE",
+        "Lrsm": "LRSM",
+        "LinkError": "LINK_ERR",
+    }
     enums = load().enums
     assert set(enums) == set(prefixes)
     for name, prefix in prefixes.items():

@@ -37,7 +37,7 @@ def test_known_registers() -> None:
     assert regs["ERR_INFO"].access is Access.W1C
     assert regs["CTRL"].access is Access.PULSE
     assert regs["REGION[0].EPOCH"].access is Access.COMMIT
-    assert sum(reg.is_counter for reg in regs.values()) == 23
+    assert sum(reg.is_counter for reg in regs.values()) == 27
 
 
 def test_parameters_scale_resets_and_widths() -> None:

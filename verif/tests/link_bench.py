@@ -89,18 +89,8 @@ class Bench:
 
     async def start(self) -> None:
         dut = self.dut
-        for name in [
-            "rx_valid",
-            "rx_protocol_id",
-            "rx_flit",
-            "tx_ready",
-            "req_ready",
-            "rwd_ready",
-            "ndr_valid",
-            "ndr",
-            "drs_valid",
-            "drs",
-        ]:
+        names = "rx_valid rx_protocol_id rx_flit tx_ready req_ready rwd_ready multi_header"
+        for name in (names + " ndr_valid ndr drs_valid drs").split():
             getattr(dut, name).value = 0
         dut.phy_up.value = 1
         dut.rst_n.value = 0
@@ -250,8 +240,10 @@ class Bench:
                 self.acks_owed += 1
                 self._acked(kind.ack)
                 self._credited(kind.req_crd, kind.data_crd)
+            elif isinstance(kind, flits.RetryReq):
+                self._answer(kind)
             else:
-                assert isinstance(kind, flits.RetryIdle)
+                assert isinstance(kind, flits.RetryIdle | flits.RetryFrame)
             return
         assert self.peer_up, "a protocol flit before INIT.Param"
         self.acks_owed += 1
@@ -272,6 +264,12 @@ class Bench:
             else:
                 self.got_drs.append(message)
                 self.held_data += 1
+
+    def _answer(self, request: flits.RetryReq) -> None:
+        """The retry ends at once: nothing of what was lost is sent again."""
+        answer = flits.RetryAck(True, num_retry=request.num_retry, eseq=request.eseq)
+        for kind in [flits.RetryFrame()] * 5 + [answer]:
+            self.to_send.append((PID, seal(flits.encode_control(kind))))
 
     def _acked(self, count: int) -> None:
         self.unacked -= count

@@ -162,6 +162,7 @@ class InterruptTest(NfBaseTest):
     def configure(self, cfg: EnvConfig) -> None:
         def shape(link: CxlConfig) -> None:
             link.waive = lambda rule, _direction: rule == "crc"
+            link.link.retry = True  # the device asks for the lost flit
 
         cfg.shape_link = shape
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small queue of DRS whose headers leave before their data: four messages.
+//
+// Write side: valid/ready. Read side: `waiting` messages have not sent their header; `meta0`,
+// `meta1` and `meta2` are the three oldest of them, {tag, ldid, devload, poison} each. `owed` is
+// the number of 16-byte chunks of headers that have left, `window` the next four chunks in the
+// order in which they travel (those of a header that leaves in this clock come behind the owed
+// ones). `take_headers` (0..3) and `take_chunks` (0..4) act at the clock edge.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_link_drs_queue
+  import nf_pkg::*, nf_link_pkg::*;
+(
+  input  wire logic              clk,
+  input  wire logic              rst_n,
+
+  input  wire logic              in_valid,
+  output logic                   in_ready,
+  input  wire s2m_drs_t          in_data,
+
+  output logic [2:0]             waiting,
+  output logic [22:0]            meta0,
+  output logic [22:0]            meta1,
+  output logic [22:0]            meta2,
+  input  wire logic [1:0]        take_headers,
+
+  output logic [3:0]             owed,
+  output logic [LINE_W-1:0]      window,
+  input  wire logic [2:0]        take_chunks
+);
+  localparam int META_W = 23;
+
+  logic [META_W-1:0] meta_mem [4];
+  logic [LINE_W-1:0] line_mem [4];
+
+  logic [1:0]        wr_q, rd_q, hdr_q, chunk_q;   // rd: line whose chunks leave, from chunk_q on
+  logic [2:0]        count_q, waiting_q, chunk_sum;
+  logic [1:0]        rd1, hdr1, hdr2;              // the places behind them
+  logic              push, pop;
+  logic [LINE_W-1:0] line0;
+  logic [383:0]      line1;  // its last chunk never comes first
+  s2m_drs_t          message;
+
+  assign message  = in_data;
+  assign in_ready = (count_q != 3'd4);
+  assign push     = in_valid && in_ready;
+
+  // A flit moves at most four chunks, so that at most one line comes to its end.
+  assign chunk_sum = {1'b0, chunk_q} + take_chunks;
+  assign pop       = chunk_sum[2];
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      wr_q      <= '0;
+      rd_q      <= '0;
+      hdr_q     <= '0;
+      chunk_q   <= '0;
+      count_q   <= '0;
+      waiting_q <= '0;
+    end else begin
+      wr_q      <= wr_q + {1'b0, push};
+      rd_q      <= rd_q + {1'b0, pop};
+      hdr_q     <= hdr_q + take_headers;
+      chunk_q   <= chunk_sum[1:0];
+      count_q   <= count_q + {2'b00, push} - {2'b00, pop};
+      waiting_q <= waiting_q + {2'b00, push} - {1'b0, take_headers};
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (push) begin
+      meta_mem[wr_q] <= {message.tag, message.ldid, message.devload, message.poison};
+      line_mem[wr_q] <= message.data;
+    end
+  end
+
+  assign rd1  = rd_q + 2'd1;
+  assign hdr1 = hdr_q + 2'd1;
+  assign hdr2 = hdr_q + 2'd2;
+
+  assign waiting = waiting_q;
+  assign meta0   = meta_mem[hdr_q];
+  assign meta1   = meta_mem[hdr1];
+  assign meta2   = meta_mem[hdr2];
+
+  assign owed = {2'(count_q - waiting_q), 2'b00} - {2'b00, chunk_q};
+
+  assign line0  = line_mem[rd_q];
+  assign line1  = 384'(line_mem[rd1]);
+  assign window = (chunk_q == 2'd0) ? line0 :
+                  (chunk_q == 2'd1) ? {line1[127:0], line0[511:128]} :
+                  (chunk_q == 2'd2) ? {line1[255:0], line0[511:256]} :
+                                      {line1, line0[511:384]};
+
+  `NF_ASSERT_NEVER(HeaderUnderflow_A, {1'b0, take_headers} > waiting_q)
+  `NF_ASSERT_NEVER(ChunkUnderflow_A, 32'(take_chunks) > (32'(owed) + 32'd4 * 32'(take_headers)))
+  `NF_ASSERT_NEVER(DrsCount_A, (count_q > 3'd4) || (waiting_q > count_q))
+endmodule
+
+`default_nettype wire

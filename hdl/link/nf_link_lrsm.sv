@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// State machines of link-level retry, receiving side (link spec §9): LRSM, RRSM, ESeq, NUM_RETRY,
+// NUM_PHY_REINIT and TIMEOUT.
+//
+// In, at most one a clock: `lost` (a flit with a bad CRC or Protocol ID), `good_retryable`, the
+// RETRY strobes, or `got_other` (any other good flit: it breaks a run of RETRY.Frame). `normal`
+// and `discard` say what may become of the flit of this clock: all of it, or nothing; in between
+// only RETRY flits count. Out to the sender: `want_req` and `want_ack` are levels, taken with
+// `req_sent` and `ack_begun`; a RETRY.Req that comes after `ack_begun` is answered by another
+// sequence. `tx_flit` counts sent flits for TIMEOUT. `quiet`: nothing may be sent.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_link_lrsm
+  import nf_pkg::*, nf_link_pkg::*;
+#(
+  parameter int RETRY_TIMEOUT = 4096
+) (
+  input  wire logic               clk,
+  input  wire logic               rst_n,
+
+  input  wire logic               phy_up,
+  output logic                    retrain_request,
+
+  input  wire logic               lost,
+  input  wire logic               good_retryable,
+  input  wire logic               got_init,        // INIT.Param, with the peer's wrap value
+  input  wire logic [SEQ_W-1:0]   init_wrap,
+  input  wire logic               got_frame,
+  input  wire logic               got_req,
+  input  wire logic               got_ack,
+  input  wire logic               got_other,
+  input  wire logic               req_held,        // the retry buffer holds the ESeq asked for
+  input  wire logic [SEQ_W-1:0]   rx_eseq,         // fields of the RETRY.Req of this clock
+  input  wire logic [RETRY_W-1:0] rx_num_retry,
+  input  wire logic [RETRY_W-1:0] rx_echo,         // fields of the RETRY.Ack of this clock
+  input  wire logic               rx_empty,
+
+  output logic                    normal,
+  output logic                    discard,
+  output logic                    quiet,
+  output logic                    local_idle,
+  output logic                    aborted,
+  output logic [2:0]              lrsm,
+
+  output logic                    want_req,
+  output logic [SEQ_W-1:0]        eseq,
+  output logic [RETRY_W-1:0]      num_retry,
+  output logic [RETRY_W-1:0]      num_phy_reinit,
+  input  wire logic               req_sent,
+
+  output logic                    want_ack,
+  output logic [SEQ_W-1:0]        ack_eseq,
+  output logic [RETRY_W-1:0]      ack_num_retry,
+  input  wire logic               ack_begun,
+
+  input  wire logic               tx_flit,
+
+  output logic                    ev_local,
+  output logic                    ev_timeout,
+  output logic                    ev_phy_reinit,
+  output logic                    ev_abort,
+  output logic                    bad_req,
+  output logic                    bad_ack
+);
+  localparam int TIMER_W = $clog2(RETRY_TIMEOUT + 1);
+
+  if (RETRY_TIMEOUT < 1) begin : g_bad_timeout
+    initial $fatal(1, "nf_link_lrsm: RETRY_TIMEOUT must be at least 1");
+  end
+
+  logic [2:0]         state_q, state_d, frames_q;
+  logic [SEQ_W-1:0]   eseq_q, wrap_q, ack_eseq_q;
+  logic [RETRY_W-1:0] num_retry_q, num_phy_q, ack_num_q;
+  logic [TIMER_W-1:0] timer_q;
+  logic               pending_q, retrain_q, phy_seen_q, phy_low_q;
+
+  assign normal     = (state_q == LRSM_NORMAL);
+  assign local_idle = (state_q == LRSM_LOCAL_IDLE);
+  assign aborted    = (state_q == LRSM_ABORT);
+  assign discard    = aborted || (state_q == LRSM_PHY_REINIT);
+  assign quiet      = discard || !phy_up;
+  assign lrsm       = state_q;
+
+  // ---- RETRY flits count only behind five RETRY.Frame ------------------------------------------
+  logic sequence_ok, req_seen, ack_seen, ack_match, phy_drop, exhausted, timed_out;
+
+  assign sequence_ok = (frames_q == RETRY_FRAMES);
+  assign req_seen    = got_req && sequence_ok && req_held;
+  assign ack_seen    = got_ack && sequence_ok;
+  assign ack_match   = ack_seen && local_idle && (rx_echo == num_retry_q);
+  assign bad_req     = got_req && sequence_ok && !req_held;
+  assign bad_ack     = ack_seen && normal;
+
+  // ---- LRSM ------------------------------------------------------------------------------------
+  assign phy_drop  = phy_seen_q && !phy_up;
+  assign exhausted = (state_q == LRSM_LLRREQ) && (num_retry_q == MAX_RETRY);
+  assign timed_out = local_idle && (timer_q == TIMER_W'(RETRY_TIMEOUT));
+
+  always_comb begin
+    state_d = state_q;
+    case (state_q)
+      LRSM_NORMAL:     if (phy_drop)       state_d = LRSM_PHY_REINIT;
+                       else if (lost)      state_d = LRSM_LLRREQ;
+      LRSM_LLRREQ:     if (phy_drop)       state_d = LRSM_PHY_REINIT;
+                       else if (exhausted) state_d = (num_phy_q == MAX_PHY_REINIT)
+                                                     ? LRSM_ABORT : LRSM_PHY_REINIT;
+                       else if (req_sent)  state_d = LRSM_LOCAL_IDLE;
+      LRSM_LOCAL_IDLE: if (phy_drop)       state_d = LRSM_PHY_REINIT;
+                       else if (ack_match) state_d = LRSM_NORMAL;
+                       else if (timed_out) state_d = LRSM_LLRREQ;
+      LRSM_PHY_REINIT: if (phy_up && phy_low_q) state_d = LRSM_LLRREQ;
+      default:         state_d = LRSM_ABORT;
+    endcase
+  end
+
+  assign ev_local      = normal && (state_d == LRSM_LLRREQ);
+  assign ev_timeout    = local_idle && (state_d == LRSM_LLRREQ);
+  assign ev_phy_reinit = (state_q != LRSM_PHY_REINIT) && (state_d == LRSM_PHY_REINIT);
+  assign ev_abort      = !aborted && (state_d == LRSM_ABORT);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      state_q     <= LRSM_NORMAL;
+      frames_q    <= '0;
+      eseq_q      <= '0;
+      wrap_q      <= INITIAL_WRAP;
+      num_retry_q <= '0;
+      num_phy_q   <= '0;
+      timer_q     <= '0;
+      retrain_q   <= 1'b0;
+      phy_seen_q  <= 1'b0;
+      phy_low_q   <= 1'b0;
+    end else begin
+      state_q <= state_d;
+
+      if (lost || got_req || got_ack || got_other || discard) frames_q <= '0;
+      else if (got_frame && !sequence_ok)                      frames_q <= frames_q + 1'b1;
+
+      if (good_retryable) eseq_q <= (eseq_q >= wrap_q) ? '0 : eseq_q + 1'b1;
+      if (got_init)       wrap_q <= init_wrap;
+
+      if (req_sent)
+        num_retry_q <= num_retry_q + 1'b1;
+      else if (good_retryable || (ack_match && rx_empty) || (state_q == LRSM_PHY_REINIT))
+        num_retry_q <= '0;
+
+      if (ev_phy_reinit && !phy_drop)
+        num_phy_q <= num_phy_q + 1'b1;
+      else if (good_retryable || (ack_match && rx_empty))
+        num_phy_q <= '0;
+
+      // TIMEOUT runs in LOCAL_IDLE only.
+      if (!local_idle)                 timer_q <= '0;
+      else if (tx_flit && !timed_out)  timer_q <= timer_q + 1'b1;
+
+      // The physical layer answers a request by going down and coming back.
+      if (ev_phy_reinit && !phy_drop) retrain_q <= 1'b1;
+      else if (!phy_up)               retrain_q <= 1'b0;
+      phy_seen_q <= phy_seen_q || phy_up;
+      phy_low_q  <= !phy_up || (phy_low_q && (state_q == LRSM_PHY_REINIT));
+    end
+  end
+
+  // ---- RRSM: a request of the peer waits for its RETRY.Ack -------------------------------------
+  // What was asked for before the physical layer went down is asked for again afterwards.
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n)                    pending_q <= 1'b0;
+    else if (discard || phy_drop)  pending_q <= 1'b0;
+    else if (req_seen)             pending_q <= 1'b1;
+    else if (ack_begun)            pending_q <= 1'b0;
+  end
+
+  always_ff @(posedge clk) begin
+    if (req_seen) begin
+      ack_eseq_q <= rx_eseq;
+      ack_num_q  <= rx_num_retry;
+    end
+  end
+
+  assign want_req        = (state_q == LRSM_LLRREQ) && !exhausted;
+  assign want_ack        = pending_q;
+  assign eseq            = eseq_q;
+  assign num_retry       = num_retry_q;
+  assign num_phy_reinit  = num_phy_q;
+  assign ack_eseq        = ack_eseq_q;
+  assign ack_num_retry   = ack_num_q;
+  assign retrain_request = retrain_q;
+
+  // ---- checks ----------------------------------------------------------------------------------
+  `NF_ASSERT_NEVER(EseqFrozen_A, good_retryable && !normal)
+  `NF_ASSERT_NEVER(OneFlitAClock_A, lost && (good_retryable || got_frame || got_req || got_ack ||
+                                             got_other))
+  `NF_ASSERT_NEVER(RetryLimit_A, (num_retry_q > MAX_RETRY) || (num_phy_q > MAX_PHY_REINIT))
+  `NF_ASSERT_NEVER(ReqOutsideLlrreq_A, req_sent && (state_q != LRSM_LLRREQ))
+`ifdef VERILATOR
+  EseqStable_A: assert property (@(posedge clk) disable iff (!rst_n || $time == 0)
+                                 !normal |=> $stable(eseq_q))
+    else $error("[ASSERT FAILED] %m: EseqStable_A");
+  AbortTerminal_A: assert property (@(posedge clk) disable iff (!rst_n || $time == 0)
+                                    aborted |=> aborted)
+    else $error("[ASSERT FAILED] %m: AbortTerminal_A");
+`endif
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Retry buffer of the sender (link spec §9): retryable flits that have left and are not yet
+// acknowledged. WrPtr, RdPtr, NumFreeBuf. One write and one read port, registered read.
+//
+// `store` takes the flit that leaves in this clock. A replay is prepared by `peek` (reads the flit
+// at `peek_at`) and begins with `rewind` (RdPtr := `rewind_to`, the same place, one clock or more
+// later; nothing is stored or replayed in between); `rewind_adf` tells beforehand whether it begins
+// with an all-data flit. From the next clock on `replay_valid` offers its flits, one a clock, until
+// RdPtr = WrPtr; nothing is stored meanwhile. `restore`, in a clock without any of this, undoes a
+// `peek`.
+// `adf` marks an all-data flit, `run` one that all-data flits follow. `ack` flits are freed in the
+// clock they are told; more than outstanding is `ack_error` and frees all. `free` never falls below
+// 1: the caller keeps the rules of NumFreeBuf.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_link_retry_buffer
+  import nf_link_pkg::*;
+#(
+  parameter int DEPTH = 64
+) (
+  input  wire logic                 clk,
+  input  wire logic                 rst_n,
+
+  input  wire logic                 store,
+  input  wire logic [PAYLOAD_W-1:0] store_flit,
+  input  wire logic                 store_adf,
+  input  wire logic                 store_run,
+
+  input  wire logic                 ack,
+  input  wire logic [NUM_ACK_W-1:0] ack_count,
+  output logic                      ack_error,
+
+  input  wire logic [SEQ_W-1:0]     asked,         // is it held? an answer in the same clock
+  output logic                      asked_held,
+  input  wire logic                 peek,
+  input  wire logic [SEQ_W-1:0]     peek_at,
+  input  wire logic                 restore,
+  input  wire logic                 rewind,
+  input  wire logic [SEQ_W-1:0]     rewind_to,
+  output logic                      rewind_adf,
+
+  output logic                      replay_valid,
+  input  wire logic                 replay_ready,
+  output logic [PAYLOAD_W-1:0]      replay_flit,
+  output logic                      replay_adf,
+  output logic                      replay_run,
+
+  output logic [SEQ_W-1:0]          wr_ptr,
+  output logic [SEQ_W-1:0]          free
+);
+  localparam logic [SEQ_W-1:0] LAST = SEQ_W'(DEPTH - 1);
+  localparam logic [SEQ_W-1:0] FULL = SEQ_W'(DEPTH);
+  localparam int               PTR_W = $clog2(DEPTH);
+
+  if ((DEPTH < 22) || (DEPTH > 255)) begin : g_bad_depth
+    initial $fatal(1, "nf_link: RETRY_DEPTH must be 22..255");
+  end
+
+  logic [PAYLOAD_W+1:0] mem [DEPTH];
+  logic [PAYLOAD_W+1:0] out_q;
+  logic [SEQ_W-1:0]     wr_q, rd_q, free_q, wr_next, rd_next, rd_d, free_d, outstanding, freed;
+  logic [SEQ_W-1:0]     back;
+  logic [PTR_W-1:0]     addr;
+  logic                 step, load;
+
+  // ---- pointers --------------------------------------------------------------------------------
+  assign wr_next = (wr_q == LAST) ? '0 : wr_q + 1'b1;
+  assign rd_next = (rd_q == LAST) ? '0 : rd_q + 1'b1;
+  assign step    = replay_valid && replay_ready;
+  assign load    = peek || step || restore;
+  assign addr    = PTR_W'(peek ? peek_at : rd_d);
+  assign rd_d    = rewind ? rewind_to : step ? rd_next : store ? wr_next : rd_q;
+
+  // ---- NumFreeBuf ------------------------------------------------------------------------------
+  assign outstanding = FULL - free_q;
+  assign ack_error   = ack && (ack_count > outstanding);
+  assign freed       = !ack ? '0 : ack_error ? outstanding : ack_count;
+  assign free_d      = free_q + freed - SEQ_W'(store);
+
+  // ---- is a replay from `asked` possible -------------------------------------------------------
+  assign back       = (wr_q >= asked) ? wr_q - asked : wr_q - asked + FULL;
+  assign asked_held = (asked <= LAST) && (back <= outstanding);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      wr_q   <= '0;
+      rd_q   <= '0;
+      free_q <= FULL;
+    end else begin
+      if (store) wr_q <= wr_next;
+      rd_q   <= rd_d;
+      free_q <= free_d;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (store) mem[wr_q[PTR_W-1:0]] <= {store_run, store_adf, store_flit};
+    if (load)  out_q <= mem[addr];
+  end
+
+  assign replay_valid = (rd_q != wr_q);
+  assign replay_flit  = out_q[PAYLOAD_W-1:0];
+  assign replay_adf   = replay_valid && out_q[PAYLOAD_W];
+  assign replay_run   = replay_valid && out_q[PAYLOAD_W+1];
+  assign rewind_adf   = (rewind_to != wr_q) && out_q[PAYLOAD_W];
+  assign wr_ptr       = wr_q;
+  assign free         = free_q;
+
+  // ---- checks ----------------------------------------------------------------------------------
+  `NF_ASSERT_NEVER(RetryOverrun_A, store && (free_q <= SEQ_W'(1)))
+  `NF_ASSERT_NEVER(FreeRange_A, (free_q == '0) || (free_q > FULL))
+  `NF_ASSERT_NEVER(StoreInReplay_A, store && (replay_valid || peek || rewind || restore))
+  `NF_ASSERT_NEVER(PointerRange_A, (wr_q > LAST) || (rd_q > LAST))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Link error capture, link state and link options of ``nf_regs`` (spec: controller §7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from verif.regs.block_bench import Bench
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def link_error(dut: Any) -> None:
+    """The first link error is captured; the state of the retry is read; CTRL.MULTI_HEADER."""
+    bench = await Bench(dut).start()
+    info, state = bench.regs["LINK_ERR_INFO"], bench.regs["LINK_STATE"]
+    irq = bench.regs["IRQ_STATUS"].field("LINK_ERROR")
+    for kind in range(1, 12):
+        await bench.pulse("link_status", kind)
+        await bench.pulse("link_status", kind % 11 + 1)
+        word = await bench.read("LINK_ERR_INFO")
+        assert (info.field("VALID").extract(word), info.field("KIND").extract(word)) == (1, kind)
+        await bench.write("LINK_ERR_INFO", 0xFFFF_FFFE)
+        assert await bench.read("LINK_ERR_INFO") == word, "writing other bits changed the capture"
+        await bench.write("LINK_ERR_INFO", 1)
+        assert await bench.read("LINK_ERR_INFO") == word & ~1
+        await bench.write("IRQ_STATUS", irq.mask)
+    await bench.pulse("link_status", 11)  # ABORT raises the interrupt without any event
+    assert irq.extract(await bench.read("IRQ_STATUS")) == 1
+    for lrsm in range(5):
+        for rrsm in range(2):
+            dut.link_status.value = lrsm << 6 | rrsm << 5 | (lrsm == 4) << 4
+            word = await bench.read("LINK_STATE")
+            seen = {f.name: f.extract(word) for f in state.fields}
+            assert seen == {"LRSM": lrsm, "RRSM": rrsm, "ABORTED": lrsm == 4}
+    dut.link_status.value = 0
+    for value in (2, 3, 0):
+        await bench.write("CTRL", value)
+        assert await bench.read("CTRL") == value & 2
+        assert int(dut.multi_header.value) == value >> 1

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bench of ``nf_link`` with link-level retry: the peer is the Python HostLink (spec: link spec §9).
+
+Messages both ways are drawn at random; flits may be damaged on either wire and the physical layer
+may go down. What comes out must be what went in, once and in order of each channel. LinkTracker
+judges every flit at the pins on its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge, Timer
+
+from models.cxl import flits
+from models.cxl.link import HostLink, WireFlit
+from models.cxl.link_config import LinkConfig
+from models.cxl.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
+from verif.cxl.tracker import LinkTracker
+from verif.tests.link_bench import (
+    EVENTS,
+    PARAMETERS,
+    PID,
+    random_drs,
+    random_ndr,
+    random_req,
+    random_rwd,
+    req_word,
+    rwd_word,
+)
+
+RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
+RETRY_DEPTH, RWD_CREDITS = PARAMETERS["RETRY_DEPTH"], PARAMETERS["RWD_CREDITS"]
+# Fields of link_events_t from bit 0 up.
+ALL_EVENTS = (*EVENTS, "phy_reinit", "retry_timeout", "retry_remote", "retry_local")
+NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
+
+Damage = Callable[[WireFlit], WireFlit]
+
+
+class RetryBench:
+    """One nf_link, a HostLink, and the core's side as queues."""
+
+    def __init__(self, dut: Any, seed: int = 1, delay: int = 2, **config: Any) -> None:
+        self.dut = dut
+        self.rng = random.Random(seed)
+        settings: dict[str, Any] = {"retry_timeout": RETRY_TIMEOUT, "rng": self.rng} | config
+        self.host = HostLink(LinkConfig(retry=True, **settings))
+        self.tracker: LinkTracker | None = LinkTracker(
+            True, lambda rule, way: rule in ("crc", "protocol_id"), RETRY_DEPTH - 1
+        )
+        self.delay = delay
+        self.to_device: Damage | None = None
+        self.to_host: Damage | None = None
+        self.ready_rate = self.core_rate = self.rx_rate = 1.0
+        self.raw: deque[WireFlit] = deque()  # put on the wire before anything of the host's
+        self.muted = False  # the host says nothing
+        self.auto_phy = True  # a retrain request of either end is granted
+        self._phy_back = 0
+        self.events = dict.fromkeys(ALL_EVENTS, 0)
+        self.errors: list[int] = []  # status.error_kind
+        self.sent_req: list[int] = []
+        self.sent_rwd: list[int] = []
+        self.sent_ndr: list[S2MNDR] = []
+        self.sent_drs: list[S2MDRS] = []
+        self.got_req: list[int] = []
+        self.got_rwd: list[int] = []
+        self.got_ndr: list[S2MNDR] = []
+        self.got_drs: list[S2MDRS] = []
+        self.out_ndr: deque[S2MNDR] = deque()
+        self.out_drs: deque[S2MDRS] = deque()
+        self.tx_log: list[tuple[int, int]] = []  # (clock, flit) at the pins
+        self.delivered = 0  # place in tx_log of the flit that reaches the host next
+        self.now = 0
+        self.phy = True
+
+    # ---- reset
+    async def start(self, first: bool = True) -> None:
+        """Reset the device and the host; ``first`` also starts the clock."""
+        dut = self.dut
+        for name in ("rx_valid", "tx_ready", "req_ready", "rwd_ready", "ndr_valid", "drs_valid"):
+            getattr(dut, name).value = 0
+        for name in ("rx_protocol_id", "rx_flit", "ndr", "drs", "multi_header"):
+            getattr(dut, name).value = 0
+        dut.phy_up.value = 1
+        dut.rst_n.value = 0
+        if first:
+            await Timer(1, unit="ns")
+            Clock(dut.clk, 2, unit="ns", impl="gpi").start()
+        await Timer(7, unit="ns")
+        await RisingEdge(dut.clk)
+        dut.rst_n.value = 1
+        self.host.reset()
+        if self.tracker:
+            self.tracker.reset()
+        self.down: deque[WireFlit | None] = deque([None] * self.delay)
+        self.upward: deque[WireFlit | None] = deque([None] * self.delay)
+        self.ndr: S2MNDR | None = None
+        self.drs: S2MDRS | None = None
+        self.ready = self.req_ready = self.rwd_ready = False
+        self.phy = True
+        self.stalled: int | None = None
+        self.driven: WireFlit | None = None
+
+    async def up(self, limit: int = 600) -> None:
+        await self.start()
+        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, limit)
+
+    # ---- messages
+    def send(self, message: M2SReq | M2SRwD) -> None:
+        if isinstance(message, M2SReq):
+            self.sent_req.append(req_word(message))
+        else:
+            self.sent_rwd.append(rwd_word(message))
+        self.host.send(message)
+
+    def answer(self, message: S2MMessage) -> None:
+        if isinstance(message, S2MNDR):
+            self.sent_ndr.append(message)
+            self.out_ndr.append(message)
+        else:
+            assert isinstance(message, S2MDRS)
+            self.sent_drs.append(message)
+            self.out_drs.append(message)
+
+    @property
+    def complete(self) -> bool:
+        """As many came out as went in."""
+        return (
+            len(self.got_req) >= len(self.sent_req)
+            and len(self.got_rwd) >= len(self.sent_rwd)
+            and len(self.got_ndr) >= len(self.sent_ndr)
+            and len(self.got_drs) >= len(self.sent_drs)
+        )
+
+    def check(self) -> None:
+        """Once each, in order, unchanged, and nobody complains."""
+        assert self.got_req == self.sent_req
+        assert self.got_rwd == self.sent_rwd
+        assert self.got_ndr == self.sent_ndr
+        assert self.got_drs == self.sent_drs
+        assert not self.host.issues, self.host.issues[:3]
+        assert not self.events["protocol_error"], self.errors
+        if self.tracker:
+            # The host's all-data flits may look like RETRY flits while the device discards them.
+            errors = [e for e in self.tracker.errors if " M2S " not in e and "response:" not in e]
+            assert not errors, (len(errors), errors[:3])
+
+    # ---- one clock
+    async def clock(self) -> None:
+        dut, chance = self.dut, self.rng.random
+        await RisingEdge(dut.clk)
+        self.now += 1
+        self._sample()
+        if self.auto_phy:
+            self._retrain()
+        if self.raw:
+            out: WireFlit | None = self.raw.popleft()
+        elif self.muted or (self.rx_rate < 1.0 and chance() >= self.rx_rate):
+            out = None
+            self.host.stall()
+        else:
+            out = self.host.next_flit()
+        if out is not None and self.to_device is not None:
+            out = self.to_device(out)
+        self.down.append(out)
+        out = self.down.popleft()
+        self.driven = out
+        dut.rx_valid.value = out is not None
+        if out is not None:
+            dut.rx_protocol_id.value, dut.rx_flit.value = out
+        self.ready = self.phy and chance() < self.ready_rate
+        dut.tx_ready.value = self.ready
+        self.req_ready, self.rwd_ready = chance() < self.core_rate, chance() < self.core_rate
+        dut.req_ready.value = self.req_ready
+        dut.rwd_ready.value = self.rwd_ready
+        if self.ndr is None and self.out_ndr and chance() < self.core_rate:
+            self.ndr = n = self.out_ndr.popleft()
+            dut.ndr.value = n.tag << 6 | n.ldid << 2 | n.devload
+        dut.ndr_valid.value = self.ndr is not None
+        if self.drs is None and self.out_drs and chance() < self.core_rate:
+            self.drs = d = self.out_drs.popleft()
+            head = d.tag << 7 | d.ldid << 3 | d.devload << 1 | d.poison
+            dut.drs.value = head << 512 | int.from_bytes(d.data, "little")
+        dut.drs_valid.value = self.drs is not None
+
+    def _retrain(self) -> None:
+        if self._phy_back:
+            self._phy_back -= 1
+            if not self._phy_back:
+                self.set_phy(True)
+        elif self.phy and (self.host.retry.retrain_request or int(self.dut.retrain_request.value)):
+            self.set_phy(False)
+            self._phy_back = 5
+            self.tracker = None  # does not know the physical layer
+
+    async def clocks(self, count: int) -> None:
+        for _ in range(count):
+            await self.clock()
+
+    async def until(self, reached: Callable[[], bool], limit: int) -> None:
+        for _ in range(limit):
+            if reached():
+                return
+            await self.clock()
+        counts = [len(x) for x in (self.got_req, self.got_rwd, self.got_ndr, self.got_drs)]
+        raise AssertionError(f"stuck: {counts}, LRSM {self.lrsm}, host {self.host.retry.lrsm}")
+
+    def set_phy(self, up: bool) -> None:
+        """Both ends see the physical layer go down or come back; the wires are emptied."""
+        self.phy = up
+        self.dut.phy_up.value = up
+        self.host.set_phy(up)
+        for line in (self.down, self.upward):
+            for i in range(len(line)):
+                line[i] = None
+        self.delivered = len(self.tx_log)
+
+    @property
+    def lrsm(self) -> int:
+        return int(self.dut.status.value) >> 6
+
+    # ---- sampling
+    def _sample(self) -> None:
+        dut, tracker = self.dut, self.tracker
+        events = int(dut.events.value)
+        if events:
+            for i, name in enumerate(ALL_EVENTS):
+                self.events[name] += events >> i & 1
+        kind = int(dut.status.value) & 15
+        if kind:
+            self.errors.append(kind)
+        if tracker and self.driven is not None and self.phy:
+            tracker.observe(flits.Direction.M2S, *self.driven, self.now)
+        arriving: WireFlit | None = None
+        if int(dut.tx_valid.value):
+            flit = int(dut.tx_flit.value)
+            assert self.stalled in (None, flit), "tx_flit moved under back-pressure"
+            self.stalled = None if self.ready else flit
+            if self.ready:
+                arriving = int(dut.tx_protocol_id.value), flit
+                self.tx_log.append((self.now, flit))
+                if tracker and self.phy:
+                    tracker.observe(flits.Direction.S2M, *arriving, self.now)
+        else:
+            assert self.stalled is None, "tx_valid fell under back-pressure"
+        self.upward.append(arriving)
+        head = self.upward.popleft()
+        if head is not None:
+            if self.to_host is not None:
+                head = self.to_host(head)
+            self.delivered += 1
+            for message in self.host.receive(*head):
+                if isinstance(message, S2MNDR):
+                    self.got_ndr.append(message)
+                elif isinstance(message, S2MDRS):
+                    self.got_drs.append(message)
+        if self.req_ready and int(dut.req_valid.value):
+            self.got_req.append(int(dut.req.value))
+        if self.rwd_ready and int(dut.rwd_valid.value):
+            self.got_rwd.append(int(dut.rwd.value))
+        if self.ndr is not None and int(dut.ndr_ready.value):
+            self.ndr = None
+        if self.drs is not None and int(dut.drs_ready.value):
+            self.drs = None
+
+    # ---- what the device sent
+    def controls(self, since: int = 0) -> list[flits.ControlFlit]:
+        """Control flits among the flits from the ``since``-th on (all-data flits may look so)."""
+        return [
+            flits.decode_control(f & flits.PAYLOAD_MASK)[0]
+            for _, f in self.tx_log[since:]
+            if flits.is_control(f & flits.PAYLOAD_MASK)
+        ]
+
+    def put(self, *kinds: flits.ControlFlit) -> None:
+        """Put control flits on the wire in place of the host's."""
+        for kind in kinds:
+            self.raw.append((PID, flits.seal(flits.encode_control(kind))))
+
+
+def random_damage(rng: random.Random, rate: float) -> Damage:
+    """Every kind of damage that the link must see, ``rate`` of the flits."""
+
+    def damage(wire: WireFlit) -> WireFlit:
+        if rng.random() >= rate:
+            return wire
+        pid, flit = wire
+        kind = rng.randrange(5)
+        if kind < 3:
+            for bit in rng.sample(range(528), kind + 1):
+                flit ^= 1 << bit
+        elif kind == 3:
+            length = rng.randrange(2, 15)
+            pattern = rng.getrandbits(length) | 1 | 1 << length - 1
+            flit ^= pattern << rng.randrange(528 - length)
+        else:
+            pid = rng.choice((pid ^ 0x2020, pid ^ 0x2000, pid ^ 0x20, 0x5587, 0x9955))
+        return pid, flit
+
+    return damage
+
+
+def tricky_data(rng: random.Random) -> bytes:
+    """A line that looks like a control flit when it is an all-data flit."""
+    kind = rng.choice(
+        (
+            flits.RetryFrame(),
+            flits.RetryFrame(),
+            flits.RetryReq(rng.randrange(64), rng.randrange(4)),
+            flits.RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
+            flits.RetryIdle(),
+            flits.Llcrd(8),
+            flits.InitParam(63),
+        )
+    )
+    return flits.encode_control(kind).to_bytes(64, "little")
+
+
+def fill(bench: RetryBench, count: int, tricky: float = 0.3) -> None:
+    """``count`` random messages of each kind into each end."""
+    rng = bench.rng
+    for _ in range(count):
+        rwd, drs = random_rwd(rng), random_drs(rng)
+        if rng.random() < tricky:
+            rwd = M2SRwD(RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=tricky_data(rng))
+        if rng.random() < tricky:
+            drs = S2MDRS(0, drs.tag, drs.ldid, drs.devload, False, tricky_data(rng))
+        both: list[M2SReq | M2SRwD] = [random_req(rng), rwd]
+        for message in rng.sample(both, 2):
+            bench.send(message)
+        bench.answer(random_ndr(rng))
+        bench.answer(drs)

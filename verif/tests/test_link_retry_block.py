@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Block tests of link-level retry (top ``nf_link``; spec: link spec §8, §9).
+
+Build with a small RETRY_TIMEOUT (a few hundred): exhaustion needs ten time-outs for each retrain.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import cocotb
+
+from models.cxl import flits
+from models.cxl.control import encode_control
+from models.cxl.link import HostLink, WireFlit
+from models.cxl.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.cxl.packing import PackOptions
+from models.cxl.retry import Lrsm
+from verif.tests.link_bench import (
+    PID,
+    count_scale,
+    random_drs,
+    random_ndr,
+)
+from verif.tests.link_retry_bench import (
+    ABORT,
+    LOCAL_IDLE,
+    NORMAL,
+    PHY_REINIT,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RWD_CREDITS,
+    Damage,
+    RetryBench,
+    fill,
+    random_damage,
+)
+
+_FRAMES = [flits.RetryFrame()] * 5
+_ERR_CRC, _ERR_ABORT = 1, 11
+
+
+@cocotb.test
+@cocotb.parametrize(rate=[0.01, 0.05], stall=[False, True], multi=[False, True])
+async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None:
+    """Flits are damaged both ways: every message arrives once, in order, unchanged."""
+    rng = random.Random(cocotb.RANDOM_SEED + int(rate * 1000) + 2 * stall + multi)
+    pack = PackOptions(dense=not stall, rng=random.Random(rng.getrandbits(32)))
+    bench = RetryBench(dut, rng.getrandbits(32), rng.randrange(1, 12), pack=pack)
+    await bench.up()
+    dut.multi_header.value = multi
+    bench.to_device, bench.to_host = random_damage(rng, rate), random_damage(rng, rate)
+    if stall:
+        bench.ready_rate, bench.core_rate, bench.rx_rate = 0.8, 0.7, 0.9
+    count = 200 * count_scale()
+    fill(bench, count)
+    await bench.until(lambda: bench.complete, 300 * count + 40 * RETRY_TIMEOUT)
+    bench.to_device = bench.to_host = None
+    await bench.clocks(3 * RETRY_TIMEOUT)
+    bench.check()
+    assert bench.lrsm == NORMAL
+    assert bench.host.retry.lrsm is Lrsm.NORMAL
+    assert bench.host.unacknowledged <= 1
+    seen = {k: v for k, v in bench.events.items() if v}
+    dut._log.info("%s; host %s", seen, dict(bench.host.counters))
+    if rate >= 0.05:
+        assert bench.events["retry_local"]
+        assert bench.events["retry_remote"]
+
+
+@cocotb.test
+async def damaged_from_the_start(dut: Any) -> None:
+    """Also before the first clean flit and during INIT nothing that was lost stays lost."""
+    for seed in range(6 * count_scale()):
+        bench = RetryBench(dut, seed, 1 + seed % 7)
+        bench.tracker = None
+        rng = random.Random(seed)
+        bench.to_device = random_damage(rng, 0.3)
+        await bench.start(seed == 0)
+        fill(bench, 5)
+        await bench.clocks(rng.randrange(20, 300))
+        bench.to_device = None
+        await bench.until(lambda b=bench: b.complete, 60 * RETRY_TIMEOUT)  # type: ignore[misc]
+        bench.check()
+
+
+@cocotb.test
+@cocotb.parametrize(multi=[False, True])
+async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
+    """The physical layer goes down every few clocks, in every state of the retry."""
+    rng = random.Random(cocotb.RANDOM_SEED + multi)
+    bench = RetryBench(dut, rng.getrandbits(32), 3)
+    bench.tracker, bench.auto_phy = None, False
+    await bench.up()
+    dut.multi_header.value = multi
+    bench.to_device, bench.to_host = random_damage(rng, 0.02), random_damage(rng, 0.02)
+    bench.ready_rate = 0.4 if multi else 1.0
+    fill(bench, 60 * count_scale())
+    states: set[int] = set()
+    drops = 0
+    for _ in range(4000):
+        if bench.complete:
+            break
+        for _ in range(rng.randrange(1, 60)):
+            await bench.clock()
+            # The RETRY.Ack that is owed then must not leave afterwards.
+            if int(dut.status.value) >> 5 & 1 and rng.random() < 0.1:
+                break
+        states.add(bench.lrsm)
+        bench.set_phy(False)
+        drops += 1
+        await bench.clocks(rng.randrange(1, 6))
+        bench.set_phy(True)
+    await bench.until(lambda: bench.complete, 60 * RETRY_TIMEOUT)
+    bench.to_device = bench.to_host = None
+    await bench.clocks(3 * RETRY_TIMEOUT)
+    bench.check()
+    assert bench.lrsm == NORMAL
+    assert {NORMAL, LOCAL_IDLE} <= states
+    assert bench.events["phy_reinit"] >= drops // 2
+    dut._log.info("%d drops, states %s, %s", drops, states, bench.events)
+
+
+@cocotb.test
+async def exhaustion_and_reset(dut: Any) -> None:
+    """10 retries, a retrain, ten times over: ABORT, quiet; reset brings everything back."""
+    bench = RetryBench(dut, 5)
+    bench.tracker, bench.auto_phy = None, False
+    await bench.up()
+    fill(bench, 40)
+    await bench.clocks(20)
+    bench.muted = True
+    bench.raw.append((PID, 1 << 520))  # a bad CRC; nobody answers the requests
+    start, retrains, down_for, before = len(bench.tx_log), 0, 0, bench.events["phy_reinit"]
+    for _ in range(130 * (RETRY_TIMEOUT + 60)):
+        await bench.clock()
+        if bench.lrsm == ABORT:
+            break
+        if int(dut.retrain_request.value) and bench.phy:
+            assert bench.lrsm == PHY_REINIT
+            retrains += 1
+            await bench.clocks(3)
+            assert int(dut.retrain_request.value), "held until the physical layer answers"
+            bench.phy, down_for = False, 4
+            dut.phy_up.value = 0
+        elif down_for:
+            down_for -= 1
+            if not down_for:
+                bench.phy = True
+                dut.phy_up.value = 1
+    assert bench.lrsm == ABORT
+    asked = [c for c in bench.controls(start) if isinstance(c, flits.RetryReq)]
+    assert retrains == 10
+    assert bench.events["phy_reinit"] - before == 10
+    assert [(c.num_retry, c.num_phy_reinit) for c in asked] == [
+        (n, p) for p in range(11) for n in range(1, 11)
+    ]
+    assert bench.errors == [_ERR_CRC, _ERR_ABORT]
+    assert int(dut.status.value) >> 4 & 1, "aborted"
+    assert not int(dut.link_up.value)
+    await bench.clocks(5)
+    # Quiet, whatever comes in; the core can get rid of its answers.
+    sent = len(bench.tx_log)
+    bench.put(*_FRAMES, flits.RetryAck(False, False, 10, 0, 0, 60), flits.RetryIdle())
+    for _ in range(20):
+        bench.answer(random_ndr(bench.rng))
+        bench.answer(random_drs(bench.rng))
+    await bench.clocks(200)
+    assert len(bench.tx_log) == sent
+    assert not bench.out_ndr
+    assert not bench.out_drs
+    assert not int(dut.retrain_request.value)
+    fresh = RetryBench(dut, 6)
+    await fresh.start(first=False)
+    fill(fresh, 30)
+    await fresh.until(lambda: fresh.complete, 2000)
+    fresh.check()
+    assert fresh.lrsm == NORMAL
+    assert fresh.events["retry_local"] == 0
+
+
+@cocotb.test
+async def replay_begins_with_adf(dut: Any) -> None:
+    """A lost all-data flit, also while the device wants a retry of its own, either way round."""
+    hits: Counter[str] = Counter()
+    frame = flits.seal(encode_control(flits.RetryFrame()))
+    for seed in range(4 * count_scale()):
+        bench = RetryBench(dut, seed, 1 + seed % 6)
+        await bench.start(seed == 0)
+        host = bench.host
+        places: list[int] = []
+
+        def to_host(
+            wire: WireFlit,
+            bench: RetryBench = bench,
+            host: HostLink = host,
+            places: list[int] = places,
+        ) -> WireFlit:
+            if host.unpacker.owed <= 3:
+                return wire
+            if host.retry.lrsm is Lrsm.NORMAL:
+                if bench.rng.random() < 0.4:
+                    hits["lost by the host"] += 1
+                    return wire[0], wire[1] ^ 1 << bench.rng.randrange(528)
+            elif host.retry._frames >= 5 and flits.is_control(wire[1]):
+                kind, wrong = flits.decode_control(wire[1] & flits.PAYLOAD_MASK)
+                if isinstance(kind, flits.RetryAck) and not wrong:
+                    hits["replays from data"] += 1
+                    places.append(bench.delivered)
+            return wire
+
+        def to_device(wire: WireFlit, bench: RetryBench = bench, host: HostLink = host) -> WireFlit:
+            newest = host.buffer._entries[host.buffer.wr_ptr - 1]
+            data = newest == (wire[1], True) and host.retry.lrsm is Lrsm.NORMAL
+            # While the host waits for its replay the device gets an error of its own.
+            late = host.retry.lrsm is Lrsm.LOCAL_IDLE and host.retry.timeout < 8
+            if bench.rng.random() < 0.4 * data + 0.05 * late:
+                hits["lost by the device"] += data
+                return wire[0], wire[1] ^ 1 << bench.rng.randrange(528)
+            return wire
+
+        bench.to_host, bench.to_device = to_host, to_device
+        fill(bench, 60, tricky=0.8)
+        await bench.until(lambda b=bench: b.complete, 100 * RETRY_TIMEOUT)  # type: ignore[misc]
+        bench.check()
+        # What the device sends behind such a RETRY.Ack: the data, then its own sequence.
+        log = [flit for _, flit in bench.tx_log]
+        for i in places:
+            # The data may look like a sixth RETRY.Frame.
+            assert log[i + 1 : i + 6] != [frame] * 5 or log[i + 6] == frame
+            hits["own retry pending"] += log[i + 2 : i + 7] == [frame] * 5
+    dut._log.info("%s", dict(hits))
+    assert hits["lost by the device"]
+    assert hits["replays from data"] >= hits["lost by the host"] > 0
+    assert hits["own retry pending"]
+
+
+@cocotb.test
+@cocotb.parametrize(multi=[False, True])
+async def rates(dut: Any, multi: bool) -> None:
+    """Without faults: 4 lines per 5 flits both ways, 8 per 9 for reads with multi-headers."""
+    bench = RetryBench(dut, 2)
+    await bench.up()
+    dut.multi_header.value = multi
+    await bench.clocks(60)
+    lines = 400
+    first, sent = bench.now, len(bench.tx_log)
+    for _ in range(lines):
+        bench.answer(random_drs(bench.rng))
+    await bench.until(lambda: bench.complete, 8 * lines)
+    data = [f for _, f in bench.tx_log[sent:]]
+    dut._log.info("read: %d lines in %d flits, %d clocks", lines, len(data), bench.now - first)
+    best = lines * 9 // 8 if multi else lines * 5 // 4
+    # With a small buffer or few credits they come back too late.
+    slack = 0 if RETRY_DEPTH >= 64 and RWD_CREDITS >= 32 else 2 * lines
+    assert len(data) <= best + 6 + slack
+    assert bench.now - first <= best + 16 + slack
+    if not multi:
+        first = bench.now
+        for _ in range(lines):
+            rwd = M2SRwD(RwdOp.MEM_WR, 1, 64, data=bench.rng.randbytes(64))
+            bench.send(rwd)
+        await bench.until(lambda: bench.complete, 8 * lines)
+        dut._log.info("write: %d lines in %d clocks", lines, bench.now - first)
+        assert bench.now - first <= best + 16 + slack
+    # Mixed with NDRs.
+    first, sent = bench.now, len(bench.tx_log)
+    for _ in range(lines):
+        bench.answer(random_drs(bench.rng))
+        bench.answer(random_ndr(bench.rng))
+    await bench.until(lambda: bench.complete, 8 * lines)
+    flits_used = len(bench.tx_log) - sent
+    clocks = bench.now - first
+    dut._log.info("mixed: %d DRS + NDR in %d flits, %d clocks", lines, flits_used, clocks)
+    assert clocks <= lines * 5 // 4 + 16 + slack
+    bench.check()
+    assert not any(v for k, v in bench.events.items() if k not in ("rx_flit", "tx_flit"))
+
+
+@cocotb.test
+async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
+    """The last flit of a burst is hit: the error alone starts the retry, nothing else follows."""
+    bench = RetryBench(dut, 8)
+    await bench.up()
+    for n in range(30 * count_scale()):
+        await bench.clocks(bench.rng.randrange(1, 80))
+        hit = bench.rng.random() < 0.5
+        once = [random_damage(bench.rng, 1.0)]
+
+        def first_only(wire: tuple[int, int], once: list[Damage] = once) -> tuple[int, int]:
+            if once and not flits.is_control(wire[1]):
+                return once.pop()(wire)
+            return wire
+
+        bench.to_device, bench.to_host = (first_only, None) if hit else (None, first_only)
+        bench.send(M2SReq(ReqOp.MEM_RD, n, n << 6))
+        bench.answer(S2MNDR(0, n))
+        await bench.until(lambda: bench.complete, 10 * RETRY_TIMEOUT)
+    bench.check()

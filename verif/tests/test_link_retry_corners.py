@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corner cases of link-level retry (top ``nf_link``; spec: link spec §8, §9).
+
+Build with a small RETRY_TIMEOUT. Verilator needs nf_link_retry_buffer.free_q and wr_q,
+nf_link_lrsm.wrap_q and eseq_q public.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.cxl import flits
+from models.cxl.control import encode_control
+from models.cxl.messages import M2SReq, ReqOp
+from verif.tests.link_bench import PID, random_drs, random_ndr
+from verif.tests.link_retry_bench import (
+    LOCAL_IDLE,
+    NORMAL,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RetryBench,
+    fill,
+)
+
+_FRAMES = [flits.RetryFrame()] * 5
+_ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
+
+
+@cocotb.test
+async def num_free_buf(dut: Any) -> None:
+    """NumFreeBuf 2: only a flit that acknowledges; 1: none; no all-data run is cut short."""
+    left: set[int] = set()
+    for seed in range(12):
+        bench = RetryBench(dut, seed, grant_plain=400, grant_data=400, credits_in_headers=False)
+        await bench.start(first=not seed)
+        dut.multi_header.value = seed & 1
+        await bench.clocks(200)
+        free = dut.u_retry_buffer.free_q
+        assert int(free.value) >= RETRY_DEPTH - 1, "an idle end owes one acknowledgement at most"
+        bench.muted = True
+        await bench.clocks(40)
+        for _ in range(seed):
+            bench.answer(random_ndr(bench.rng))  # another place of the runs in the buffer
+            await bench.clock()
+        for _ in range(100):
+            bench.answer(random_drs(bench.rng))
+        await bench.clocks(150)
+        left.add(int(free.value))
+        assert bench.host.unpacker.owed <= 3, "a run was cut short"
+        bench.answer(random_ndr(bench.rng))
+        await bench.clocks(30)
+        assert int(free.value) == 2, "an NDR or owed data needs no run"
+        # Something to acknowledge: one flit more, whatever else waits.
+        bench.muted = False
+        for _ in range(40):
+            bench.send(M2SReq(ReqOp.MEM_RD, 1, 0))
+        sent = len(bench.tx_log)
+        for _ in range(100):
+            bench.host.num_ack = 0  # the host acknowledges nothing
+            await bench.clock()
+        assert int(free.value) == 1
+        assert len(bench.tx_log) == sent + 1
+        # Now acknowledge: everything comes.
+        bench.host.num_ack = RETRY_DEPTH - 1
+        await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]
+        bench.check()
+    dut._log.info("NumFreeBuf where the reads stopped: %s", left)
+    assert left <= {2, 3}
+
+
+@cocotb.test
+async def sequences(dut: Any) -> None:
+    """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
+    bench = RetryBench(dut, 3)
+    bench.tracker = None
+    await bench.up()
+    await bench.clocks(100)
+    bench.muted = True
+    frame, idle = flits.RetryFrame(), flits.RetryIdle()
+    wr = int(dut.u_retry_buffer.wr_q.value)
+
+    async def feed(*kinds: flits.ControlFlit) -> list[flits.ControlFlit]:
+        sent = len(bench.tx_log)
+        bench.put(*kinds)
+        await bench.clocks(len(kinds) + 24)
+        return bench.controls(sent)
+
+    request = flits.RetryReq(wr, 3)
+    free = int(dut.u_retry_buffer.free_q.value)
+    answer = [*_FRAMES, flits.RetryAck(True, False, 3, wr, wr, free)]
+    assert await feed(*[frame] * 4, request) == []
+    assert await feed(*[frame] * 5, request) == answer
+    assert await feed(*[frame] * 7, request) == answer
+    assert await feed(*[frame] * 3, idle, *[frame] * 2, request) == []
+    assert await feed(request) == []
+    assert bench.errors == []
+    # A RETRY.Req for a flit that is not in the buffer.
+    assert await feed(*_FRAMES, flits.RetryReq((wr + 9) % RETRY_DEPTH, 1)) == []
+    assert await feed(*_FRAMES, flits.RetryReq(255, 1)) == []
+    assert bench.errors == [_ERR_REQ] * 2
+    # A RETRY.Ack that nobody asked for; one outside a sequence is nothing.
+    assert await feed(*_FRAMES, flits.RetryAck(True)) == []
+    assert await feed(flits.RetryAck(True)) == []
+    assert bench.errors == [_ERR_REQ] * 2 + [_ERR_RETRY_ACK]
+    assert bench.lrsm == NORMAL
+    # A static bit counts in NORMAL only.
+    bad = flits.seal(encode_control(idle) | 1 << 300)
+    bench.raw.append((PID, bad))
+    await bench.clocks(8)
+    assert bench.errors[3:] == [_ERR_CONTROL]
+    bench.raw.extend([(PID, 1 << 520), (PID, bad)])
+    sent = len(bench.tx_log)
+    await bench.clocks(30)
+    assert bench.errors[4:] == [_ERR_CRC]
+    assert bench.lrsm == LOCAL_IDLE
+    # The answer must echo NUM_RETRY; a broken sequence is no answer.
+    eseq = bench.controls(sent)[5]
+    assert isinstance(eseq, flits.RetryReq)
+    assert eseq.num_retry == 1
+    await feed(*_FRAMES, flits.RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    await feed(*_FRAMES[:4], flits.RetryAck(True, False, 1, 0, eseq.eseq, 60))
+    assert bench.lrsm == LOCAL_IDLE
+    # TIMEOUT is counted in flits: RETRY.Idle is sent, and then the next request.
+    await bench.clocks(RETRY_TIMEOUT)
+    reqs = [i for i, c in enumerate(bench.controls(sent)) if isinstance(c, flits.RetryReq)]
+    assert len(reqs) == 2
+    assert reqs[1] - reqs[0] - 6 in (RETRY_TIMEOUT, RETRY_TIMEOUT + 1)
+    second = bench.controls(sent)[reqs[1]]
+    assert second == flits.RetryReq(eseq.eseq, 2)
+    await feed(*_FRAMES, flits.RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    assert bench.lrsm == NORMAL
+    assert bench.events["retry_timeout"] == 1
+    # More acknowledged than outstanding.
+    bench.put(flits.Llcrd(200))
+    await bench.clocks(8)
+    assert bench.errors[5:] == [_ERR_ACK]
+    assert int(dut.u_retry_buffer.free_q.value) == RETRY_DEPTH
+
+
+@cocotb.test
+async def wrap_values(dut: Any) -> None:
+    """ESeq wraps at 9 until INIT.Param has come, then where the peer says."""
+    bench = RetryBench(dut, 4, retry_depth=22)
+    await bench.start()
+    assert int(dut.u_lrsm.wrap_q.value) == 9
+    assert int(dut.u_lrsm.eseq_q.value) == 0
+    bench.muted = True
+    await bench.clocks(10)
+    # Nothing before INIT.Param moves ESeq: it is an error.
+    bench.put(flits.RetryIdle(), flits.Llcrd(0))
+    bench.raw.append((PID, 0))
+    await bench.clocks(10)
+    assert bench.errors == [4, 4]
+    assert int(dut.u_lrsm.eseq_q.value) == 0
+    assert int(dut.u_lrsm.wrap_q.value) == 9
+    bench = RetryBench(dut, 4, retry_depth=22)
+    await bench.start(first=False)
+    await bench.until(lambda: bench.host.active, 200)
+    await bench.clocks(20)
+    assert int(dut.u_lrsm.wrap_q.value) == 21
+    seen = set()
+    fill(bench, 60)
+    for _ in range(2000):
+        await bench.clock()
+        seen.add(int(dut.u_lrsm.eseq_q.value))
+        if bench.complete:
+            break
+    assert seen == set(range(22))
+    bench.check()
