@@ -17,6 +17,7 @@ VERBS = {
     "list": "show tests, suites and builds",
     "run": "run tests by name or suite",
     "replay": "drive a capture through the design and check every result",
+    "flits": "print a recorded link trace slot by slot",
     "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
     "check": "format, types, generated files, layers, testplan",
     "synth": "elaborate and map the RTL with yosys",

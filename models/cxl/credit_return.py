@@ -18,6 +18,8 @@ class CreditReturn:
         self._free = Credits()
         self._held: list[tuple[int, bool]] = []
         self._initial = False
+        self.held = False
+        """True: nothing goes back (a test starves the peer)."""
         self.peer = Credits()
         """What the peer may still spend."""
 
@@ -30,7 +32,7 @@ class CreditReturn:
     @property
     def initial(self) -> bool:
         """Part of the first grant has not left."""
-        return self._initial
+        return self._initial and not self.held
 
     def release(self, now: int, plain: int = 0, data: int = 0) -> None:
         """Messages were consumed at clock ``now``."""
@@ -55,6 +57,8 @@ class CreditReturn:
     @property
     def ready(self) -> tuple[bool, bool]:
         """Whether plain / data credits may go now."""
+        if self.held:
+            return False, False
         free, config = self._free, self._config
         plain = free.plain > 0 and (
             self._initial or free.plain >= min(config.return_batch, config.grant_plain)

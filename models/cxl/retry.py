@@ -129,6 +129,7 @@ class RetryMachine:
         """A flit was lost: CRC or Protocol ID."""
         self._frames = 0
         if self.lrsm is Lrsm.NORMAL:
+            self._count("retry_local")
             self._enter_llrreq()
 
     def other(self) -> None:
@@ -183,8 +184,11 @@ class RetryMachine:
         """The physical layer retrains: what is on its way is lost."""
         self._frames = 0
         if self.lrsm is not Lrsm.ABORT:
+            self._count("phy_reinit")
             self.lrsm = Lrsm.PHY_REINIT
             self._sequence.clear()
+            self._request = None  # the peer asks again
+            self.rrsm = Rrsm.NORMAL
 
     def phy_up(self) -> None:
         """The physical layer is back."""
@@ -206,12 +210,10 @@ class RetryMachine:
             if self.rrsm is Rrsm.LLRACK and self._request is not None:
                 request = self._request
                 self._request = None
-                # Only now: a run of ADFs that was on its way has come to its end.
-                self._buffer.rewind(request.eseq)
                 self._sequence.extend([RetryFrame()] * FRAMES)
                 self._sequence.append(
                     RetryAck(
-                        empty=not self._buffer.replaying,
+                        empty=self._buffer.wr_ptr == request.eseq,
                         num_retry=request.num_retry,
                         wr_ptr=self._buffer.wr_ptr,
                         eseq=request.eseq,
@@ -229,9 +231,13 @@ class RetryMachine:
             self.num_retry += 1
             self.lrsm = Lrsm.LOCAL_IDLE
             self.timeout = 0
-        elif isinstance(flit, RetryAck) and self._request is None:
-            # A RETRY.Req that came during the sequence is answered by another one.
-            self.rrsm = Rrsm.NORMAL
+        elif isinstance(flit, RetryAck):
+            self._count("retry_remote")
+            # Not before: a retrain that cuts the sequence off must not leave a replay behind.
+            self._buffer.rewind(flit.eseq)
+            if self._request is None:
+                # A RETRY.Req that came during the sequence is answered by another one.
+                self.rrsm = Rrsm.NORMAL
         return flit
 
     def transmitted(self) -> None:
@@ -239,4 +245,5 @@ class RetryMachine:
         if self.lrsm is Lrsm.LOCAL_IDLE:
             self.timeout += 1
             if self.timeout >= self._timeout_limit:
+                self._count("retry_timeout")
                 self._enter_llrreq()

@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from dataclasses import replace
 
-from scripts import report, testplan, toolchain
+from scripts import fault_report, report, testplan, toolchain
 from scripts.discover import TestCase, discover, select
 from scripts.errors import NfError
 from scripts.records import RunSpec, Sim
@@ -47,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=seconds, help="wall-clock seconds for one run")
     parser.add_argument("--waves", action="store_true", help="write waves (slower build and run)")
     parser.add_argument("--coverage", action="store_true", help="collect code coverage (Verilator)")
+    parser.add_argument(
+        "--link-trace", action="store_true", help="record every flit, for `nf flits`"
+    )
     parser.add_argument("--group", action="store_true", help="one process for a module's tests")
     parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
     parser.add_argument("--dry-run", action="store_true", help="show what would run")
@@ -89,6 +93,8 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     specs = testplan.expand(plan, tests, options)
     if not specs:
         raise NfError("no run is left: the testplan allows none of these tests on that simulator.")
+    if args.link_trace:  # link.trace beside the run's log
+        specs = [replace(spec, env=(*spec.env, ("NF_LINK_TRACE", "1"))) for spec in specs]
     return specs
 
 
@@ -102,6 +108,8 @@ def execute(specs: list[RunSpec], jobs: int, title: str, fail_fast: bool = False
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         print(line_of(record))
+    for line in fault_report.lines(records):
+        print(line)
     print(report.where())
     print(report.summary(records, time.monotonic() - start, len(specs)))
     return 0 if len(records) == len(specs) and not red else 1

@@ -28,6 +28,7 @@ class CxlMemAgent(uvm_agent):
             self.cfg = CxlConfig()
         self.monitor = CxlMemMonitor("monitor", self)
         self.monitor.pins, self.monitor.cfg = self.pins, self.cfg
+        self.monitor.records = self.active
         if self.active:
             self.sequencer = uvm_sequencer("sequencer", self)
             self.driver = CxlMemDriver("driver", self)

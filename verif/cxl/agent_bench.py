@@ -8,7 +8,7 @@ from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge, Timer
+from cocotb.triggers import ClockCycles, Timer
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from models.cxl.device_stub import DeviceStub
@@ -27,33 +27,9 @@ from models.cxl.messages import (
 from models.cxl.packer import PackOptions
 from verif.cxl.agent import CxlMemAgent
 from verif.cxl.config import CxlConfig, ReadyPattern
+from verif.cxl.example.device import play_device
 from verif.cxl.pins import CxlPins
 from verif.cxl.sequences import CxlMemSequence
-
-
-async def play_device(dut: Any, stub: DeviceStub) -> None:
-    """The device behind the wire, one step a clock."""
-    dut.out_valid.value = dut.out_retrain.value = 0
-    offered = False
-    while True:
-        await RisingEdge(dut.clk)
-        if dut.rst_n.value != 1:
-            stub.reset()
-            offered = False
-            dut.out_valid.value = 0
-            continue
-        stub.link.set_phy(dut.in_phy_up.value == 1)
-        if dut.in_valid.value == 1:
-            stub.receive(int(dut.in_protocol_id.value), int(dut.in_flit.value))
-        dut.out_retrain.value = int(stub.link.retry.retrain_request)
-        if offered and dut.out_ready.value != 1:
-            stub.next_flit(ready=False)
-            continue
-        flit = stub.next_flit()
-        offered = flit is not None
-        dut.out_valid.value = int(offered)
-        if flit is not None:
-            dut.out_protocol_id.value, dut.out_flit.value = flit
 
 
 def traffic(rng: random.Random, count: int) -> list[M2SMessage]:

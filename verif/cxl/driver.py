@@ -48,6 +48,7 @@ class CxlMemDriver(uvm_driver):
         self._room = Event()
         self._drained = Event()
         self._in_reset = True
+        self._retrain = False
 
     # -------------------------------------------------------------------------- requests
 
@@ -104,6 +105,10 @@ class CxlMemDriver(uvm_driver):
         """
         self.link.inject(protocol_id, flit, retryable, plain, data)
         return [self._expect(message) for message in expect]
+
+    def retrain(self) -> None:
+        """Take the physical layer down at the next clock, for CxlConfig.retrain_clocks."""
+        self._retrain = True
 
     def _expect(self, message: M2SMessage) -> Transaction:
         kind = completion_of(message)
@@ -180,7 +185,10 @@ class CxlMemDriver(uvm_driver):
                 if self.clock >= phy_at:
                     pins.phy_up.value = 1
                     link.set_phy(True)
-            elif cfg.link.retry and (link.retry.retrain_request or retrain() == "1"):
+            elif self._retrain or (
+                cfg.link.retry and (link.retry.retrain_request or retrain() == "1")
+            ):
+                self._retrain = False
                 pins.phy_up.value = 0
                 link.set_phy(False)
                 phy_at = self.clock + cfg.retrain_clocks

@@ -17,6 +17,7 @@ from cocotb.utils import get_sim_time
 from pyuvm import uvm_analysis_port, uvm_component
 
 from models.cxl.flits import Direction
+from verif.cxl import trace
 from verif.cxl.config import CxlConfig
 from verif.cxl.items import ObservedRequest, ObservedResponse
 from verif.cxl.pins import CxlPins, bits_reader
@@ -32,6 +33,8 @@ class CxlMemMonitor(uvm_component):
 
     pins: CxlPins
     cfg: CxlConfig
+    records: bool = False
+    """It writes the link trace that NF_LINK_TRACE asks for."""
 
     def build_phase(self) -> None:
         self.request_port = uvm_analysis_port("request_port", self)
@@ -46,6 +49,7 @@ class CxlMemMonitor(uvm_component):
     def start_of_simulation_phase(self) -> None:
         cfg = self.cfg
         self.tracker = LinkTracker(cfg.link.retry, cfg.waive, cfg.device_wrap)
+        self.trace = trace.from_environment() if self.records else None
 
     @property
     def errors(self) -> list[str]:
@@ -56,7 +60,7 @@ class CxlMemMonitor(uvm_component):
         pins = self.pins
         cocotb.start_soon(self._follow_reset())
         edge = RisingEdge(pins.clk)
-        rx_valid, rx_id, rx_flit, tx_valid, tx_id, tx_flit, tx_ready = (
+        rx_valid, rx_id, rx_flit, tx_valid, tx_id, tx_flit, tx_ready, phy_up = (
             bits_reader(pin)
             for pin in (
                 pins.rx_valid,
@@ -66,14 +70,21 @@ class CxlMemMonitor(uvm_component):
                 pins.tx_protocol_id,
                 pins.tx_flit,
                 pins.tx_ready,
+                pins.phy_up,
             )
         )
         tracker = self.tracker
+        phy = "0"
         while True:
             await edge
             self.cycle += 1
             if self._in_reset:
                 continue
+            before, phy = phy, phy_up()
+            if before == "1" and phy == "0":
+                tracker.phy_down()
+                if self.trace is not None:
+                    self.trace.note("phy_down")
             try:
                 if rx_valid() == "1":
                     words = int(rx_id(), 2), int(rx_flit(), 2)
@@ -100,6 +111,8 @@ class CxlMemMonitor(uvm_component):
         self.errors.append(f"clock {self.cycle}: pins: {text}")
 
     def _publish(self, event: FlitEvent) -> None:
+        if self.trace is not None:
+            self.trace.flit(event.cycle, event.direction, event.protocol_id, event.flit)
         report = event.report
         if report is not None and report.messages:
             now = get_sim_time("ns")
@@ -124,6 +137,8 @@ class CxlMemMonitor(uvm_component):
             self._in_reset = True
             self._stalled = None
             self.tracker.reset()
+            if self.trace is not None:
+                self.trace.note("reset")
 
     def finish(self) -> list[str]:
         """End of test: adds what is still owed (once) and gives all errors."""
@@ -135,5 +150,7 @@ class CxlMemMonitor(uvm_component):
     _finished = False
 
     def check_phase(self) -> None:
+        if self.trace is not None:
+            self.trace.close()
         errors = self.finish()
         assert not errors, f"{len(errors)} link errors, first: {errors[0]}"

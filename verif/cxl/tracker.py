@@ -14,9 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any
 
 from models.cxl.control import (
     ControlFlit,
@@ -48,66 +45,15 @@ from models.cxl.messages import (
     MetaField,
     completion_of,
 )
-from models.cxl.retry import FRAMES, INITIAL_WRAP
-from models.cxl.unpack import FlitReport, IssueKind, M2SUnpacker, S2MUnpacker
+from models.cxl.retry import FRAMES
+from models.cxl.unpack import IssueKind, M2SUnpacker, S2MUnpacker
+from verif.cxl.flit_event import FlitEvent, FlitKind, Way
+
+__all__ = ["FlitEvent", "FlitKind", "LinkTracker"]
 
 _KEPT = 512  # retryable flits that a replay is compared with
 _QUIET = 200  # clocks of silence after which every acknowledgement must have come
-
-
-class FlitKind(Enum):
-    """What a flit turned out to be."""
-
-    PROTOCOL = "protocol"
-    DATA = "all-data"
-    CONTROL = "control"
-    NULL = "null"
-    UNEXPECTED = "not cachemem"
-    BAD_ID = "bad protocol ID"
-    BAD_CRC = "bad CRC"
-    DISCARDED = "in the shadow of an error"
-    REPLAYED = "replayed"
-
-
-@dataclass(slots=True)
-class FlitEvent:
-    """One flit on the pins; ``report`` for protocol and all-data flits, ``control`` for others."""
-
-    direction: Direction
-    cycle: int
-    protocol_id: int
-    flit: int
-    kind: FlitKind
-    owed_before: int = 0
-    control: ControlFlit | None = None
-    report: FlitReport[Any] | None = None
-
-    @property
-    def messages(self) -> list[Any]:
-        """Messages that are complete with this flit."""
-        return self.report.messages if self.report else []
-
-
-@dataclass(slots=True)
-class _Way:
-    """One direction: what its sender has said and what its receiver has accepted."""
-
-    direction: Direction
-    unpacker: Any
-    clean_seen: bool = False
-    param_seen: bool = False
-    wrap: int = INITIAL_WRAP
-    accepted: int = 0  # retryable flits, as an absolute count
-    acked: int = 0
-    cursor: int = 0  # below ``accepted`` during a replay
-    frozen: bool = False
-    frames: int = 0
-    since_loss: int = 1 << 30  # flits since one was lost on the wire
-    request: RetryReq | None = None  # asked by the other side, not answered yet
-    log: dict[int, int] = field(default_factory=dict)
-    plain: int = 0  # credits of the sender
-    data: int = 0
-    last: int = 0  # clock of the last retryable flit
+_IN_FLIGHT = 4  # flits that a falling phy_up may catch between the pins and the receiver
 
 
 class LinkTracker:
@@ -129,20 +75,28 @@ class LinkTracker:
 
     def reset(self) -> None:
         """A reset of the link: errors and counts stay, state does not."""
-        m2s = _Way(Direction.M2S, M2SUnpacker())
-        s2m = _Way(Direction.S2M, S2MUnpacker())
+        m2s = Way(Direction.M2S, M2SUnpacker())
+        s2m = Way(Direction.S2M, S2MUnpacker())
         self.m2s, self.s2m = m2s, s2m
         self.outstanding: Counter[tuple[bool, int, int]] = Counter()
         """Responses owed, by (DRS and not NDR, tag, LD-ID)."""
         self.counters: Counter[str] = Counter()
         """What the device's link counters should read, by register name (flits, not slots)."""
 
-    def _error(self, way: _Way, rule: str, text: str) -> None:
+    def _error(self, way: Way, rule: str, text: str) -> None:
         line = f"clock {self.cycle}: {way.direction.value} {rule}: {text}"
         if self._waive is not None and self._waive(rule, way.direction.value):
             self.waived.append(line)
         else:
             self.errors.append(line)
+
+    def phy_down(self) -> None:
+        """phy_up has fallen: the device takes nothing before a RETRY.Ack."""
+        way = self.m2s
+        if self.retry and way.clean_seen:
+            way.frozen = way.uncertain = True
+            way.frames = way.since_loss = 0
+            way.requests.clear()  # the device asks again before it takes anything
 
     # -------------------------------------------------------------------------- flits
 
@@ -176,7 +130,7 @@ class LinkTracker:
         way.clean_seen = True
         way.since_loss += 1
         payload = flit & PAYLOAD_MASK
-        if way.cursor < way.accepted and way.log.get(way.cursor) == flit:
+        if not way.frozen and way.cursor < way.accepted and way.log.get(way.cursor) == flit:
             # Before anything else: a replayed all-data flit may look like a control flit.
             way.cursor += 1
             way.frames = 0
@@ -192,18 +146,18 @@ class LinkTracker:
             self._protocol(way, other, payload, event)
         return event
 
-    def _count(self, way: _Way, name: str) -> None:
+    def _count(self, way: Way, name: str) -> None:
         if way is self.m2s or name == "TX_FLIT":
             self.counters[name] += 1
 
-    def _lost(self, way: _Way, event: FlitEvent, kind: FlitKind) -> FlitEvent:
+    def _lost(self, way: Way, event: FlitEvent, kind: FlitKind) -> FlitEvent:
         event.kind = kind
         way.frames = way.since_loss = 0
         if self.retry and way.clean_seen:
             way.frozen = True
         return event
 
-    def _accept(self, way: _Way, other: _Way, flit: int, control: ControlFlit | None) -> bool:
+    def _accept(self, way: Way, other: Way, flit: int, control: ControlFlit | None) -> bool:
         """A good retryable flit: count it, unless it breaks the replay."""
         if way.cursor < way.accepted:
             text = f"flit {way.cursor} was {way.log.get(way.cursor, 0):0132x}, now {flit:0132x}"
@@ -220,6 +174,7 @@ class LinkTracker:
             self._error(way, "init", "neither RETRY nor INIT.Param before the end of INIT")
             if not way.param_seen:
                 self._count(way, "PROTOCOL_ERROR")
+                return False  # its receiver does not take it
         way.log[way.accepted] = flit
         way.log.pop(way.accepted - _KEPT, None)
         way.accepted += 1
@@ -229,7 +184,7 @@ class LinkTracker:
 
     # -------------------------------------------------------------------------- protocol flits
 
-    def _protocol(self, way: _Way, other: _Way, payload: int, event: FlitEvent) -> None:
+    def _protocol(self, way: Way, other: Way, payload: int, event: FlitEvent) -> None:
         report = event.report = way.unpacker.feed(payload)
         if report.adf:
             event.kind = FlitKind.DATA
@@ -255,7 +210,7 @@ class LinkTracker:
         for message in report.messages:
             self._message(way, message)
 
-    def _message(self, way: _Way, message: Message) -> None:
+    def _message(self, way: Way, message: Message) -> None:
         if isinstance(message, M2SReq | M2SRwD):
             kind = completion_of(message)
             if kind is not Completion.NONE:
@@ -273,14 +228,14 @@ class LinkTracker:
         if not self.outstanding[key]:
             del self.outstanding[key]
 
-    def _acknowledge(self, way: _Way, other: _Way, count: int) -> None:
+    def _acknowledge(self, way: Way, other: Way, count: int) -> None:
         other.acked += count
         if other.acked > other.accepted:
             text = f"{other.acked} flits acknowledged, {other.accepted} were sent"
             self._error(way, "ack", text)
             other.acked = other.accepted
 
-    def _credits(self, way: _Way, other: _Way, header: int) -> None:
+    def _credits(self, way: Way, other: Way, header: int) -> None:
         if not header & 0x7770_0000:
             return
         foreign, own = (24, 20) if way is self.m2s else (20, 24)
@@ -299,7 +254,7 @@ class LinkTracker:
 
     # -------------------------------------------------------------------------- control flits
 
-    def _control(self, way: _Way, other: _Way, payload: int, event: FlitEvent) -> FlitEvent:
+    def _control(self, way: Way, other: Way, payload: int, event: FlitEvent) -> FlitEvent:
         control, wrong = decode_control(payload)
         event.kind, event.control = FlitKind.CONTROL, control
         if way.frozen and (wrong or is_retryable(control)):
@@ -323,7 +278,7 @@ class LinkTracker:
                 self._retryable(way, other, control, payload)
         return event
 
-    def _retryable(self, way: _Way, other: _Way, control: ControlFlit, payload: int) -> None:
+    def _retryable(self, way: Way, other: Way, control: ControlFlit, payload: int) -> None:
         if isinstance(control, InitParam):
             way.param_seen = True
             way.wrap = control.wrap
@@ -333,12 +288,12 @@ class LinkTracker:
             self._acknowledge(way, other, control.ack)
             self._credits(way, other, payload)
 
-    def _end_of_frames(self, way: _Way) -> None:
+    def _end_of_frames(self, way: Way) -> None:
         frames, way.frames = way.frames, 0
         if frames and way.since_loss > FRAMES + 1:
             self._error(way, "retry", f"{frames} RETRY.Frame without RETRY.Req or RETRY.Ack")
 
-    def _retry(self, way: _Way, other: _Way, control: ControlFlit) -> None:
+    def _retry(self, way: Way, other: Way, control: ControlFlit) -> None:
         if isinstance(control, RetryFrame):
             way.frames += 1
             return
@@ -349,23 +304,31 @@ class LinkTracker:
                 self._error(way, "retry", f"{control} after {frames} RETRY.Frame")
             return
         if isinstance(control, RetryReq):
-            other.request = control
+            other.requests.append(control)
             expected = other.accepted % (other.wrap + 1)
             # Only of the device do we know what it received: its pins are what we see.
-            if way is self.s2m and control.eseq != expected:
+            late = (expected - control.eseq) % (other.wrap + 1)
+            if way is self.s2m and control.num_retry > 1 and control.eseq == other.asked:
+                other.frozen, late = True, 0  # the last RETRY.Ack came too late for the device
+            other.asked = control.eseq
+            if way is self.s2m and late > (_IN_FLIGHT if other.uncertain else 0):
                 text = f"RETRY.Req from {control.eseq}, the device has accepted up to {expected}"
                 self._error(way, "retry", text)
         elif isinstance(control, RetryAck):
             self._replay_from(way, control)
 
-    def _replay_from(self, way: _Way, ack: RetryAck) -> None:
-        request = way.request
-        if request is None:
+    def _replay_from(self, way: Way, ack: RetryAck) -> None:
+        if not way.requests:
             self._error(way, "retry", "RETRY.Ack without a RETRY.Req")
             return
-        way.request = None
-        if (ack.eseq, ack.num_retry) != (request.eseq, request.num_retry):
+        # One that a time-out or a retrain has overtaken may still be answered.
+        echo = (ack.eseq, ack.num_retry)
+        matching = [r for r in way.requests if (r.eseq, r.num_retry) == echo]
+        request = matching[-1] if matching else way.requests[-1]
+        if not matching:
             self._error(way, "retry", f"{ack} answers {request}")
+        del way.requests[: way.requests.index(request) + 1]
+        way.uncertain = False
         way.frozen = False
         back = (way.accepted - request.eseq) % (way.wrap + 1)
         way.cursor = max(way.accepted - back, 0)

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 
 def cxl_config(cfg: EnvConfig) -> CxlConfig:
-    """The host link partner of a traffic profile."""
+    """The host link partner of a traffic profile, with link-level retry."""
+    config = _profile(cfg)
+    config.link.retry = True
+    return config
+
+
+def _profile(cfg: EnvConfig) -> CxlConfig:
     seed = cfg.seed * 2 + 1
     if cfg.profile is Profile.STREAMING:
         return CxlConfig.dense(seed)

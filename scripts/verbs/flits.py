@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf flits`: prints a recorded link trace, slot by slot."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from scripts.errors import NfError
+from verif.cxl.trace import TraceError, explain, read
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="a trace, as `nf run --link-trace` leaves it")
+    parser.add_argument("--direction", choices=("M2S", "S2M"), help="of this direction alone")
+    parser.add_argument("--first", type=int, default=0, metavar="CLOCK", help="from this clock on")
+    parser.add_argument("--last", type=int, metavar="CLOCK", help="up to this clock")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        for item, text in explain(read(args.file)):
+            wanted = args.direction in (None, item.direction.value) or item.flit is None
+            late = args.last is not None and item.clock > args.last
+            if wanted and item.clock >= args.first and not late:
+                print(text)
+    except TraceError as error:
+        raise NfError(f"{error}.") from error
+    return 0

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent stands alone: its example runs in a folder that holds nothing else of the project."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def copy_agent(target: Path) -> None:
+    """verif.cxl and models.cxl alone."""
+    for package in ("verif", "models"):
+        shutil.copytree(
+            ROOT / package / "cxl",
+            target / package / "cxl",
+            ignore=shutil.ignore_patterns("test_*", "__pycache__"),
+        )
+        shutil.copy(ROOT / package / "__init__.py", target / package)
+
+
+def run_example(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs it there with the same Python, which must not see the project."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("COCOTB", "NF_", "PYTHON", "PYTEST", "PYGPI"))
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "verif.cxl.example.run"],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not there")
+def test_example_outside_the_project(tmp_path: Path) -> None:
+    copy_agent(tmp_path)
+    done = run_example(tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "1 tests, 0 failed" in done.stdout
+    assert str(ROOT) not in done.stdout.replace(sys.prefix, ""), "it has used the project's files"
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not there")
+def test_a_missing_module_is_noticed(tmp_path: Path) -> None:
+    """Negative twin: without models.cxl the example cannot pass."""
+    copy_agent(tmp_path)
+    shutil.rmtree(tmp_path / "models")
+    assert run_example(tmp_path).returncode != 0
+
+
+def test_readme_shows_the_example() -> None:
+    source = (ROOT / "verif/cxl/example/write_read.py").read_text()
+    example = source.split("# [example]\n")[1].split("\n\n# [end of example]")[0].strip()
+    assert f"```python\n{example}\n```" in (ROOT / "verif/cxl/README.md").read_text()

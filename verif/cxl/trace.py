@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Link traces: every flit at the pins of a device, as text, and back (`nf flits` prints them).
+
+One flit a line: clock, direction, Protocol ID, the 528-bit flit, the last two in hex; a line with
+``reset`` alone forgets the state of the link, one with ``phy_down`` tells that the physical layer
+went down; ``#`` begins a comment. NF_LINK_TRACE in the environment makes the active agent's monitor
+write one: a file name, or 1 for ``link.trace`` beside the run's metrics.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from models.cxl.control import UnknownControl
+from models.cxl.describe import describe
+from models.cxl.flits import Direction, decode_protocol_id
+from verif.cxl.flit_event import FlitEvent, FlitKind
+from verif.cxl.tracker import LinkTracker
+
+VARIABLE = "NF_LINK_TRACE"
+HEADER = "# link trace 1: clock direction protocol_id flit"
+_FLIT_DIGITS = 132
+
+
+class TraceError(ValueError):
+    """A file that is no link trace; one clear line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFlit:
+    """One line; ``flit`` None: ``note`` says what happened to the link instead."""
+
+    clock: int
+    direction: Direction = Direction.M2S
+    protocol_id: int = 0
+    flit: int | None = None
+    note: str = ""
+
+
+class TraceWriter:
+    """Writes as the flits come; a simulator that is killed leaves all but the last few."""
+
+    def __init__(self, path: Path, more: bool = False) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._out: TextIO = path.open("a" if more else "w", buffering=1 << 16)
+        self._out.write("reset\n" if more else HEADER + "\n")
+
+    def flit(self, clock: int, direction: Direction, protocol_id: int, flit: int) -> None:
+        """A flit that was transferred."""
+        self._out.write(f"{clock} {direction.value} {protocol_id:04X} {flit:0{_FLIT_DIGITS}X}\n")
+
+    def note(self, what: str) -> None:
+        """``reset`` or ``phy_down``."""
+        self._out.write(f"{what}\n")
+
+    def flush(self) -> None:
+        """Everything is in the file."""
+        self._out.flush()
+
+    def close(self) -> None:
+        """The end."""
+        self._out.close()
+
+
+_written: set[Path] = set()
+
+
+def from_environment() -> TraceWriter | None:
+    """The writer that NF_LINK_TRACE asks for; later tests of a process go on in the same file."""
+    wanted = os.environ.get(VARIABLE, "")
+    if not wanted or wanted == "0":
+        return None
+    path = Path(wanted)
+    if wanted == "1":
+        path = Path(os.environ.get("NF_METRICS", "metrics.json")).with_name("link.trace")
+    more = path in _written
+    _written.add(path)
+    return TraceWriter(path, more)
+
+
+def read(path: Path) -> Iterator[TraceFlit]:
+    """The lines of a trace. TraceError names the first that is none."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: no link trace, not even text") from error
+    clock = found = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        found += 1
+        if words in (["reset"], ["phy_down"]):
+            yield TraceFlit(clock, note=words[0])
+            continue
+        try:
+            clock, way, pid, flit = int(words[0]), Direction(words[1]), words[2], words[3]
+            if len(words) != 4 or len(pid) != 4 or len(flit) != _FLIT_DIGITS or clock < 0:
+                raise ValueError
+            yield TraceFlit(clock, way, int(pid, 16), int(flit, 16))
+        except (ValueError, IndexError) as error:
+            raise TraceError(
+                f"{path}:{number}: not 'clock M2S|S2M protocol_id flit' with {_FLIT_DIGITS} hex "
+                "digits of flit"
+            ) from error
+    if not found:
+        raise TraceError(f"{path}: no flit in it")
+
+
+def explain(trace: Iterable[TraceFlit]) -> Iterator[tuple[TraceFlit, str]]:
+    """Each flit with its text, slot by slot, and what the tracker has against it."""
+    tracker = LinkTracker(retry=True)
+    owed: dict[tuple[Direction, int], int] = {}  # of flits that were taken, for their replays
+    for item in trace:
+        if item.flit is None:
+            if item.note == "reset":
+                tracker.reset()
+                owed.clear()
+            else:
+                tracker.phy_down()
+            yield item, item.note
+            continue
+        before = len(tracker.errors)
+        event = tracker.observe(item.direction, item.protocol_id, item.flit, item.clock)
+        text = _text(event, owed)
+        for error in tracker.errors[before:]:
+            rule = error.split(": ", 1)[1].removeprefix(f"{item.direction.value} ")
+            if not rule.startswith("crc"):  # the text has both CRCs
+                text += f"\n  ! {rule}"
+        yield item, text
+
+
+def _text(event: FlitEvent, owed: dict[tuple[Direction, int], int]) -> str:
+    key = event.direction, event.flit
+    head = f"{event.cycle} {event.protocol_id:04X} "
+    kind = event.kind
+    if kind in (FlitKind.NULL, FlitKind.UNEXPECTED, FlitKind.BAD_ID):
+        code = decode_protocol_id(event.protocol_id).code
+        name = f" ({code.name})" if code else ""
+        return f"{head}{event.direction.value} {kind.value}{name}"
+    if kind is FlitKind.DISCARDED:
+        # What it is cannot be known: the receiver does not follow the data that is owed.
+        slots = [f"{event.flit >> 128 * k & (1 << 128) - 1:032x}" for k in range(4)]
+        lines = [f"{head}{event.direction.value} {kind.value}"]
+        return "\n".join(lines + [f"  slot {k}: {slot}" for k, slot in enumerate(slots)])
+    if kind in (FlitKind.PROTOCOL, FlitKind.DATA):
+        owed[key] = event.owed_before
+    if event.control is not None and not isinstance(event.control, UnknownControl):
+        text = describe(event.flit, event.direction)
+    else:
+        text = describe(event.flit, event.direction, owed.get(key, event.owed_before))
+    if kind is FlitKind.REPLAYED:
+        text = text.replace("\n", " (replayed)\n", 1) if "\n" in text else f"{text} (replayed)"
+    return head + text

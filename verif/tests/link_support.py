@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of link-level retry share: a host with retry, faults, counters, raw flits."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from models.cxl.control import ControlFlit, encode_control
+from models.cxl.flits import seal
+from models.cxl.link import HostLink, WireFlit
+from verif.cxl.config import CxlConfig
+from verif.cxl.fault_table import COUNTERS, FaultTable, judge
+from verif.cxl.faults import FaultInjector, FaultPlan, FaultRule
+from verif.cxl.flit_event import FlitEvent
+from verif.cxl.pins import bits_reader
+from verif.env.base import NfBaseTest
+from verif.env.config import EnvConfig
+from verif.env.env import Sink
+from verif.sequences.plain import PlainMemorySequence
+
+PARAMETERS: Mapping[str, int] = json.loads(os.environ.get("NF_PARAMETERS", "{}"))
+RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
+ICARUS = os.environ.get("NF_SIM") == "icarus"
+
+
+def control(flit: ControlFlit) -> int:
+    """A control flit, whole."""
+    return seal(encode_control(flit))
+
+
+class LinkTest(NfBaseTest):
+    """Retry is on. ``rules``: faults that begin when the link is up (``armed``)."""
+
+    rules: ClassVar[tuple[FaultRule, ...]] = ()
+    waived: ClassVar[tuple[str, ...]] = ()
+    """Rules of the tracker that the host breaks on purpose."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.stuck_clocks = max(20_000, 60 * RETRY_TIMEOUT)
+        cfg.shape_link = self.shape
+        self.faults = FaultInjector(FaultPlan(self.plan(), cfg.seed))
+
+    def plan(self) -> tuple[FaultRule, ...]:
+        """The faults."""
+        return self.rules
+
+    def shape(self, cfg: CxlConfig) -> None:
+        """The host."""
+        cfg.link.retry = True
+        cfg.link.retry_timeout = RETRY_TIMEOUT
+        cfg.device_wrap = self.cfg.hw.retry_depth - 1
+        if self.waived:
+            cfg.waive = lambda rule, way: way == "M2S" and rule in self.waived
+        self.faults.attach(cfg)
+
+    def connect_phase(self) -> None:
+        super().connect_phase()
+        self.env.cxl.monitor.link_port.connect(Sink("fault_sink", self, self.on_flit))
+
+    def on_flit(self, event: FlitEvent) -> None:
+        """Every flit at the pins."""
+        self.faults.observed(event)
+
+    async def start(self) -> None:
+        cxl = self.env.cxl
+        self.faults.bind(cxl.driver.link, cxl.driver.retrain, cxl.monitor.tracker)
+        cocotb.start_soon(self._tick())
+        await super().start()
+
+    async def _tick(self) -> None:
+        edge, tick = RisingEdge(self.dut.clk), self.faults.tick
+        while True:
+            await edge
+            tick()
+
+    # -- the host ---------------------------------------------------------------------------------
+    @property
+    def host(self) -> HostLink:
+        """The host's link partner."""
+        link: HostLink = self.env.cxl.driver.link
+        return link
+
+    def memory(self) -> PlainMemorySequence:
+        """Verbs for reads and writes."""
+        return PlainMemorySequence(self.env)
+
+    async def some_traffic(self, count: int = 30) -> None:
+        """Writes and reads that only pass when the link works."""
+        run = self.memory()
+        for k in range(count):
+            await run.write(k << 6, run.rng.randbytes(64), 4)
+            await run.read(k << 6, 4)
+        await run.drain()
+
+    async def until(self, reached: Any, limit: int, what: str) -> None:
+        """Waits clock by clock; AssertionError after ``limit`` of them."""
+        edge = RisingEdge(self.dut.clk)
+        for _ in range(limit):
+            if reached():
+                return
+            await edge
+        raise AssertionError(f"not within {limit} clocks: {what}")
+
+    # -- counters ---------------------------------------------------------------------------------
+    async def read(self, *names: str) -> dict[str, int]:
+        """Registers by name."""
+        return {name: await self.env.registers.read(name) for name in names}
+
+    async def table(self, flits: tuple[int, int]) -> FaultTable:
+        """The table of the run so far."""
+        device = await self.read(*COUNTERS)
+        host = {name: self.host.counters[name.lower()] for name in COUNTERS}
+        return judge(self.faults, device, host, flits)
+
+    def pin(self, name: str) -> Any:
+        """A reader of a pin."""
+        return bits_reader(getattr(self.dut, name))
+
+
+class Swap:
+    """A hook that puts flits in place of the host's own, then gets out of the way."""
+
+    def __init__(self, inner: Any = None) -> None:
+        self.inner = inner
+        self.flits: list[WireFlit] = []
+        self.done = 0
+
+    def __call__(self, wire: WireFlit) -> WireFlit:
+        if self.flits:
+            self.done += 1
+            return self.flits.pop(0)
+        out: WireFlit = self.inner(wire) if self.inner else wire
+        return out

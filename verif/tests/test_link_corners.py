@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corners of the link layer, one named test each (spec: link spec §2, §6 to §9)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cocotb
+
+from models.cxl.control import (
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    encode_control,
+)
+from models.cxl.flits import PAYLOAD_MASK, Direction, FlitHeader, chunks_of_line, seal
+from models.cxl.link import WireFlit
+from models.cxl.messages import M2SRwD, RwdOp
+from models.cxl.retry import Lrsm
+from verif.cxl.config import CxlConfig
+from verif.cxl.faults import FaultKind, FaultRule
+from verif.cxl.flit_event import FlitEvent, FlitKind
+from verif.env.base import run_uvm
+from verif.tests.link_support import LinkTest, Swap, control
+
+_H4, _H5, _G4, _G5 = 4, 5, 4, 5
+MIMICS = (
+    RetryFrame(),
+    RetryReq(3, 1),
+    RetryAck(False, False, 1, 9, 3, 40),
+    RetryIdle(),
+    Llcrd(200, 0, 15, 15),
+    InitParam(21),
+)
+"""Write data that looks like a control flit when it fills an all-data flit."""
+
+
+def line_of(flit: int) -> bytes:
+    """The 64 bytes of a payload."""
+    return (flit & PAYLOAD_MASK).to_bytes(64, "little")
+
+
+class HandMadeTest(LinkTest):
+    """Base of tests that put data flits on the wire by hand."""
+
+    def flit(self, slots: tuple[int, int, int, int], *bodies: int, be: bool = False) -> int:
+        """A data-carrying protocol flit; the body of slot 0 is given without its header."""
+        header = FlitHeader(sz=True, be=be, slots=slots).encode()
+        payload = header | bodies[0] << 32
+        for slot, body in enumerate(bodies[1:], 1):
+            payload |= body << 128 * slot
+        return seal(payload)
+
+    def all_data(self, *chunks: int) -> int:
+        """An all-data flit."""
+        return seal(sum(chunk << 128 * k for k, chunk in enumerate(chunks)))
+
+    def line(self) -> bytes:
+        """Random data."""
+        return self.env.rng.randbytes(64)
+
+    async def check(self, *addresses: int) -> None:
+        """Reads back; the scoreboard compares."""
+        run = self.memory()
+        for addr in addresses:
+            await run.fetch(addr)
+
+
+class ByteEnablesInAdf(HandMadeTest):
+    """RwD + BE with its header in slot 2: the all-data flit is D1, D2, D3, BE."""
+
+    async def scenario(self) -> None:
+        driver = self.env.cxl.driver
+        for tag in range(8):
+            be = self.env.rng.getrandbits(64)
+            write = M2SRwD(RwdOp.MEM_WR_PTL, 0x700 + tag, tag << 6, data=self.line(), be=be)
+            d = chunks_of_line(write.data)
+            head = self.flit((_H5, _G4, _G5, 0), 0, 0, write.pack(), d[0], be=True)
+            done = driver.inject(head, retryable=True, data=1, expect=[write])
+            driver.inject(self.all_data(*d[1:], be), retryable=True)
+            await done[0].wait()
+        await self.check(*(tag << 6 for tag in range(8)))
+
+
+class HeaderOverRollover(HandMadeTest):
+    """R = 3: slots 1 to 3 end the last line while slot 0 starts the next, which then owes 4."""
+
+    async def scenario(self) -> None:
+        driver = self.env.cxl.driver
+        pairs = [
+            [M2SRwD(RwdOp.MEM_WR, 0x600 + 2 * k + i, (2 * k + i) << 6, data=self.line())]
+            for k in range(8)
+            for i in (0, 1)
+        ]
+        for (first,), (second,) in zip(pairs[::2], pairs[1::2]):
+            d, e = chunks_of_line(first.data), chunks_of_line(second.data)
+            head = self.flit((_H5, _G4, _G5, 0), 0, 0, first.pack(), d[0])
+            both = self.flit((_H4, 0, 0, 0), second.pack(), *d[1:])
+            done = driver.inject(head, retryable=True, data=1, expect=[first])
+            done += driver.inject(both, retryable=True, data=1, expect=[second])
+            driver.inject(self.all_data(*e), retryable=True)
+            for transaction in done:
+                await transaction.wait()
+        await self.check(*(k << 6 for k in range(16)))
+
+
+class MimicTest(LinkTest):
+    """Dense writes of one line and reads of it: every fifth flit is that line, whole."""
+
+    hits = 0
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.link.ak_in_headers = True
+
+    async def scenario(self) -> None:
+        await self.env.clocks(100)
+        self.faults.armed = True
+        for mimic in MIMICS:
+            line = line_of(encode_control(mimic))
+            messages: list[Any] = [
+                self.memory().write_msg(k << 6, line) for k in range(self.cfg.count(60))
+            ]
+            messages += [self.memory().read_msg(k << 6) for k in range(self.cfg.count(60))]
+            for message in messages:
+                await self.env.cxl.issue(message)
+            await self.env.cxl.drain()
+        self.faults.armed = False
+        await self.env.clocks(400)
+        await self.some_traffic()
+        assert self.hits, "no flit of this kind came"
+        self.figure("hits", self.hits)
+        table = await self.table((0, 0))
+        assert not table.problems, table.problems
+
+
+class AdfLikeRetry(MimicTest):
+    """In the shadow of an error all-data flits look like every kind of control flit."""
+
+    rules = (FaultRule(FaultKind.FLIP_2, Direction.M2S, rate=0.06, spare_retry=True),)
+    lines: ClassVar[set[int]] = {encode_control(mimic) for mimic in MIMICS}
+
+    def on_flit(self, event: FlitEvent) -> None:
+        super().on_flit(event)
+        if event.direction is Direction.M2S and event.flit & PAYLOAD_MASK in self.lines:
+            # Frozen: the device cannot know that this is data. Where it looks like a RETRY.Idle
+            # or RETRY.Frame it may be a true one: not counted.
+            shadow = self.env.cxl.monitor.tracker.m2s.frozen
+            self.hits += shadow and event.kind is FlitKind.DISCARDED
+
+
+class ReplayFromAdf(MimicTest):
+    """The flit that is lost is an all-data flit, on either way: the replay begins with it."""
+
+    def plan(self) -> tuple[FaultRule, ...]:
+        def sent(wire: WireFlit) -> bool:
+            buffer = self.host.buffer
+            newest = buffer._entries[buffer.wr_ptr - 1]
+            return newest == (wire[1], True) and self.host.retry.lrsm is Lrsm.NORMAL
+
+        def coming(_wire: WireFlit) -> bool:
+            return self.host.unpacker.owed > 3 and self.host.retry.lrsm is Lrsm.NORMAL
+
+        def hit(where: Any) -> Any:
+            def counted(wire: WireFlit) -> bool:
+                here: bool = where(wire)
+                self.hits += here
+                return here
+
+            return counted
+
+        return (
+            FaultRule(FaultKind.FLIP_1, Direction.M2S, rate=0.3, where=hit(sent)),
+            FaultRule(FaultKind.FLIP_1, Direction.S2M, rate=0.3, where=hit(coming)),
+        )
+
+
+class NumFreeBuf(LinkTest):
+    """The host acknowledges nothing: at 2 only flits that acknowledge leave, at 1 none."""
+
+    rules = (FaultRule(FaultKind.DELAYED_ACK, Direction.S2M, places=(0,), clocks=(3000, 3000)),)
+    least = 1 << 30
+    wrong = ""
+
+    def on_flit(self, event: FlitEvent) -> None:
+        super().on_flit(event)
+        if event.direction is Direction.M2S or not self.faults.armed:
+            return
+        way = self.env.cxl.monitor.tracker.s2m
+        free = way.wrap + 1 - (way.accepted - way.acked)  # NumFreeBuf after this flit
+        if free < self.least:
+            self.least = free
+            payload = event.flit & PAYLOAD_MASK
+            if event.kind is FlitKind.CONTROL:
+                acks = isinstance(event.control, Llcrd) and event.control.ack > 0
+            else:
+                acks = event.kind is FlitKind.PROTOCOL and bool(payload >> 2 & 1)
+            if free < 1 or (free == 1 and not acks):
+                self.wrong = f"NumFreeBuf {free} after {event.kind.value} flit, acks {acks}"
+
+    async def scenario(self) -> None:
+        await self.env.clocks(200)
+        self.faults.armed = True
+        run = self.memory()
+        depth = self.cfg.hw.retry_depth
+        flying = [await run.read(k << 6) for k in range(3 * depth)]
+        await self.env.clocks(1200)
+        assert not all(p.transaction.done for p in flying), "the device never stopped"
+        assert self.least <= 2, f"it stopped at NumFreeBuf {self.least}"
+        # More requests to acknowledge, and a completion that could leave.
+        for k in range(16):
+            await run.write((900 + k) << 6, bytes(64))
+        await self.env.clocks(300)
+        assert not self.wrong, self.wrong
+        assert self.least == 1, f"NumFreeBuf 1 was not reached, but {self.least}"
+        await run.drain()
+        self.faults.armed = False
+        await self.some_traffic()
+        table = await self.table((0, 0))
+        assert not table.problems, table.problems
+        assert table.rows[0].detected == 1, "the sender did not come to its stop"
+
+
+class AllZeroFlit(LinkTest):
+    """528 zeros: a valid CRC, an empty protocol flit that is acknowledged like any other."""
+
+    waived = ("framing",)
+
+    async def scenario(self) -> None:
+        before = await self.read("RX_FLIT", "STRAY_DATA", "CRC_ERROR", "PROTOCOL_ERROR")
+        for _ in range(20):
+            self.env.cxl.driver.inject(0, retryable=True)
+        await self.env.clocks(300)
+        after = await self.read(*before)
+        assert after["CRC_ERROR"] == before["CRC_ERROR"]
+        assert after["PROTOCOL_ERROR"] == before["PROTOCOL_ERROR"]
+        assert after["STRAY_DATA"] - before["STRAY_DATA"] == 20, "G0 slots where nothing is owed"
+        assert self.host.unacknowledged <= 1, "they are acknowledged"
+        await self.some_traffic()
+
+
+class RetryAfter(LinkTest):
+    """Base: the link must still retry rightly after what the test has done to it."""
+
+    rules = (FaultRule(FaultKind.FLIP_1, rate=0.03, spare_retry=True),)
+
+    async def retries(self) -> None:
+        """Traffic with errors."""
+        self.faults.armed = True
+        await self.some_traffic(80)
+        self.faults.armed = False
+        await self.some_traffic(10)
+        await self.env.clocks(300)
+        table = await self.table((0, 0))
+        assert not table.problems, table.problems
+
+    async def captured(self, kind: int, errors: int) -> None:
+        """PROTOCOL_ERROR, the captured first error and the interrupt."""
+        got = await self.read("PROTOCOL_ERROR", "LINK_ERR_INFO", "IRQ_STATUS")
+        assert got["PROTOCOL_ERROR"] == errors, got
+        assert got["LINK_ERR_INFO"] == kind << 4 | 1, got
+        assert got["IRQ_STATUS"] & 8, "no link interrupt"
+
+
+class InitTwice(RetryAfter):
+    """A second INIT.Param is an error and changes nothing, least of all the wrap value."""
+
+    waived = ("init",)
+
+    async def scenario(self) -> None:
+        await self.some_traffic(10)
+        self.env.cxl.driver.inject(control(InitParam(21)), retryable=True)
+        await self.env.clocks(60)
+        await self.captured(5, 1)
+        # The tracker has believed it; the device must not.
+        self.env.cxl.monitor.tracker.m2s.wrap = self.host.config.retry_depth - 1
+        await self.retries()
+
+
+class BeforeInit(RetryAfter):
+    """LLCRD and an empty flit before INIT.Param: errors that give no credits and no sequence."""
+
+    waived = ("init", "framing")
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.damage_to_device = self.swap = Swap(cfg.damage_to_device)
+        word = 0x5555
+        self.swap.flits = [(word, control(Llcrd(0, 15, 0, 15))), (word, 0)]
+        cfg.link.eds_rate = 0.0
+
+    async def scenario(self) -> None:
+        assert self.swap.done == 2
+        await self.captured(4, 2)
+        await self.retries()
+
+
+class WrapValues(RetryAfter):
+    """INIT.Param is lost at first: RETRY.Req from 0 (wrap 9). Then ESeq runs 0..21."""
+
+    eseqs: ClassVar[list[int]] = []
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.link.retry_depth = 22
+        inner, self.lost = cfg.damage_to_device, 0
+        param = control(InitParam(21))
+
+        def lose(wire: WireFlit) -> WireFlit:
+            if wire[1] == param and not self.lost:
+                self.lost += 1
+                return wire[0], wire[1] ^ 1 << 300
+            out: WireFlit = inner(wire) if inner else wire
+            return out
+
+        cfg.damage_to_device = lose
+
+    def on_flit(self, event: FlitEvent) -> None:
+        super().on_flit(event)
+        if event.direction is Direction.S2M and isinstance(event.control, RetryReq):
+            self.eseqs.append(event.control.eseq)
+
+    async def scenario(self) -> None:
+        assert self.lost == 1
+        assert self.eseqs == [0], f"RETRY.Req before INIT.Param: {self.eseqs}"
+        crc = await self.env.registers.read("CRC_ERROR")
+        assert crc == 1
+        await self.env.registers.write("CTRL", 1)
+        for _ in range(40):
+            self.faults.armed = True
+            await self.some_traffic(30)
+            self.faults.armed = False
+            await self.some_traffic(5)
+            if len(set(self.eseqs)) >= 22:
+                break
+        self.logger.info("RETRY.Req from %s", sorted(set(self.eseqs)))
+        assert max(self.eseqs) <= 21, "beyond the wrap value of the host"
+        assert set(self.eseqs) >= {0, 9, 10, 21}
+        table = await self.table((0, 0))
+        assert not table.problems, table.problems
+
+
+@cocotb.test()
+async def link_byte_enables_inside_adf(_dut: Any) -> None:
+    """Byte enables travel as the last slot of an all-data flit."""
+    await run_uvm(ByteEnablesInAdf)
+
+
+@cocotb.test()
+async def link_header_in_slot_0_over_rollover(_dut: Any) -> None:
+    """A header in slot 0 while three chunks of the last line roll over."""
+    await run_uvm(HeaderOverRollover)
+
+
+@cocotb.test()
+async def link_replay_begins_with_adf(_dut: Any) -> None:
+    """The rollover count is held at the last good flit, both ways."""
+    await run_uvm(ReplayFromAdf)
+
+
+@cocotb.test()
+async def link_adf_like_retry(_dut: Any) -> None:
+    """An all-data flit that looks like a RETRY flit in the shadow of an error."""
+    await run_uvm(AdfLikeRetry)
+
+
+@cocotb.test()
+async def link_num_free_buf(_dut: Any) -> None:
+    """NumFreeBuf 2 and 1."""
+    await run_uvm(NumFreeBuf)
+
+
+@cocotb.test()
+async def link_all_zero_flit(_dut: Any) -> None:
+    """The all-zero flit."""
+    await run_uvm(AllZeroFlit)
+
+
+@cocotb.test()
+async def link_init_twice(_dut: Any) -> None:
+    """INIT.Param comes a second time."""
+    await run_uvm(InitTwice)
+
+
+@cocotb.test()
+async def link_non_retry_before_init(_dut: Any) -> None:
+    """Non-RETRY flits before INIT.Param."""
+    await run_uvm(BeforeInit)
+
+
+@cocotb.test()
+async def link_wrap_9_before_init(_dut: Any) -> None:
+    """Wrap 9 before INIT.Param, the peer's value after it."""
+    await run_uvm(WrapValues)

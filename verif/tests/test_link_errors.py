@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that end a link, that the CRC must see, and that nobody can see (link spec §2, §9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.cxl.crc import crc_ok, seal
+from models.cxl.flits import Direction, FlitHeader
+from models.cxl.link import WireFlit
+from models.cxl.messages import S2MDRS, M2SReq, ReqOp
+from verif.cxl.config import CxlConfig
+from verif.cxl.faults import FaultKind, FaultRule, random_flips
+from verif.env.base import run_negative, run_uvm
+from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest
+
+_READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
+_ABORT, _KIND_ABORT = 4, 11
+
+
+class Abort(LinkTest):
+    """10 retries unanswered, a retrain, ten times over: ABORT. A reset brings everything back."""
+
+    rules = (
+        FaultRule(FaultKind.FLIP_1, Direction.M2S, places=(0,)),
+        FaultRule(FaultKind.SILENT_LOSS, Direction.M2S, rate=1.0),
+    )
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.link.retry_timeout = 1 << 40  # the host asks for no retrain of its own
+        cfg.link.idle_flit_rate = 0.05
+
+    async def scenario(self) -> None:
+        registers, dut = self.env.registers, self.dut
+        await self.some_traffic()
+        await registers.write("IRQ_ENABLE", 8)
+        await registers.write("LINK_ERR_INFO", 1)
+        self.faults.armed = True
+        flying = self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64))  # never comes to the pins
+        tries = 11 * 10 * (RETRY_TIMEOUT + 40)
+        await self.until(self._aborted, 2 * tries, "ABORT")
+        got = await self.read("LINK_STATE", "LINK_ERR_INFO", "STATUS", "IRQ_STATUS", "PHY_REINIT")
+        self.logger.info("aborted: %s", got)
+        assert got["LINK_STATE"] & 0x107 == 0x100 | _ABORT
+        assert not got["STATUS"] & 1, "link_up in ABORT"
+        assert got["PHY_REINIT"] == 10
+        assert got["LINK_ERR_INFO"] & 1
+        assert got["IRQ_STATUS"] & 8
+        assert dut.irq.value == 1, "nobody is told"
+        assert got["LINK_ERR_INFO"] >> 4 & 15 in (1, _KIND_ABORT), "the first error is kept"
+        # Quiet, whatever comes in; readable and writable by registers.
+        self.faults.armed = False
+        before = await self.read("TX_FLIT")
+        await self.env.clocks(400)
+        assert await self.read("TX_FLIT") == before, "it still talks"
+        await registers.write("CAP_WINDOW", 32)
+        assert await registers.read("CAP_WINDOW") == 32
+        assert not flying.done
+        dut.rst_n.value = 0
+        await self.env.clocks(5)
+        dut.rst_n.value = 1
+        await self.env.host.link_up()
+        assert flying.aborted, "the driver has told the request's owner"
+        state = await self.read("LINK_STATE", "LINK_ERR_INFO", "RETRY_LOCAL", "CRC_ERROR", "STATUS")
+        assert state == dict.fromkeys(state, 0) | {"STATUS": 1}, state
+        await self.some_traffic()
+
+    def _aborted(self) -> bool:
+        # Registers take clocks to read: the pins tell the same.
+        tracker = self.env.cxl.monitor.tracker
+        now = tracker.counters["TX_FLIT"]
+        if now != self._sent:
+            self._sent, self._since = now, self.env.cxl.monitor.cycle
+        return self.env.cxl.monitor.cycle - self._since > 600
+
+    _sent = _since = 0
+
+
+class Flood(LinkTest):
+    """Base: damaged flits of random contents beside good ones, and what the device made of them."""
+
+    seen = 0
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.link.max_retry = 31
+        cfg.link.retry_depth = 64
+
+    async def flood(self, patterns: list[int]) -> None:
+        """Random flits with these error patterns; every one of them must be counted."""
+        rng, driver = self.env.rng, self.env.cxl.driver
+        before = await self.read("CRC_ERROR")
+        for start in range(0, len(patterns), 50):
+            for pattern in patterns[start : start + 50]:
+                flit = seal(rng.getrandbits(512)) ^ pattern
+                assert not crc_ok(flit)
+                driver.inject(flit)
+            await self.some_traffic(1)
+            await self.until(lambda: self.host.tx_idle, 40 * RETRY_TIMEOUT, "end of the flood")
+        await self.env.clocks(200)
+        after = await self.read("CRC_ERROR", "PROTOCOL_ERROR")
+        seen = after["CRC_ERROR"] - before["CRC_ERROR"]
+        assert seen == len(patterns), f"{seen} of {len(patterns)} seen"
+        assert after["PROTOCOL_ERROR"] == 0
+
+
+class ThreeBitErrors(Flood):
+    """10,000 of them."""
+
+    async def scenario(self) -> None:
+        count = round((600 if ICARUS else 10_000) * min(1.0, self.cfg.scale))
+        await self.flood([random_flips(self.env.rng, 3) for _ in range(count)])
+        self.figure("three_bit_errors_detected", count)
+        await self.some_traffic()
+
+
+class BeyondTheCrc(Flood):
+    """Dense errors: about one in 2^16 escapes. An escape is a flit like any other."""
+
+    async def scenario(self) -> None:
+        rng = self.env.rng
+        count = round((200 if ICARUS else 2_000) * min(1.0, self.cfg.scale))
+        patterns = [rng.getrandbits(528) | 1 for _ in range(count)]
+        escapes = [p for p in patterns if crc_ok(p)]  # linear: a code word more is a code word
+        await self.flood([p for p in patterns if not crc_ok(p)])
+        await self.escape()
+        self.figure("beyond_crc", {"errors": count, "escapes": len(escapes), "made": 1})
+        self.logger.info("%d random errors, %d escapes, expected %.3f", count, len(escapes),
+                         count / 65536)  # fmt: skip
+
+    async def escape(self) -> None:
+        """An error that is a code word: the address is another one and nobody can know."""
+        await self.some_traffic()
+        sent = M2SReq(ReqOp.MEM_RD, 0x1234, 3 << 6)
+        pattern = seal(1 << 32 + 28 + 2)  # address bit 7 (word 2 of it) and the CRC bits
+        flit = seal(_READ | sent.pack() << 32)
+        before = await self.read("CRC_ERROR")
+        done = self.env.cxl.driver.inject(flit ^ pattern, retryable=True, plain=1, expect=[sent])
+        answer = await done[0].wait()
+        assert isinstance(answer, S2MDRS)
+        assert await self.read("CRC_ERROR") == before, "it is not seen"
+
+
+class SilentTest(LinkTest):
+    """Beyond what implicit sequence numbers can see. Must end in an error, never in silence."""
+
+    way = Direction.M2S
+
+    def plan(self) -> tuple[FaultRule, ...]:
+        def chosen(wire: WireFlit) -> bool:
+            return not wire[1] & 1  # a protocol flit
+
+        return (FaultRule(FaultKind.SILENT_LOSS, self.way, places=(0,), where=chosen),)
+
+    async def scenario(self) -> None:
+        await self.some_traffic(5)
+        await self.env.clocks(200)
+        self.hit()
+        flying = self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64))
+        await self.env.clocks(300)
+        others = [self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64 * k)) for k in range(8)]
+        await self.env.clocks(1500)
+        cxl = self.env.cxl
+        told = [*cxl.driver.finish(), *cxl.monitor.errors]
+        late = not flying.done or not all(t.done for t in others)
+        self.logger.info("unanswered: %s; told: %s", late, told[:3])
+        assert told or not late, "a request is unanswered and nobody says so"
+
+    async def finish(self) -> None:
+        """Nothing to wait for: some answers will never come."""
+
+    def hit(self) -> None:
+        """The next flit is the one."""
+        self.faults.armed = True
+
+
+class SilentLossUp(SilentTest):
+    """A response vanishes behind the pins."""
+
+    way = Direction.S2M
+
+
+class SilentCopyDown(SilentTest):
+    """A request comes twice."""
+
+    def plan(self) -> tuple[FaultRule, ...]:
+        return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
+
+    def hit(self) -> None:
+        link: Any = self.host
+        next_flit = link.next_flit
+        first: list[WireFlit] = []
+
+        def doubled() -> WireFlit | None:
+            if first:
+                link.next_flit = next_flit
+                link.stall()
+                return first[0]
+            out: WireFlit | None = next_flit()
+            if out is not None and not out[1] & 1:
+                first.append(out)
+            return out
+
+        link.next_flit = doubled
+
+
+class SilentCopyUp(SilentCopyDown):
+    """A response comes twice, behind the pins."""
+
+    def hit(self) -> None:
+        link: Any = self.host
+        receive = link.receive
+
+        def doubled(pid: int, flit: int) -> list[Any]:
+            out: list[Any] = receive(pid, flit)
+            if not flit & 1:
+                link.receive = receive
+                out += receive(pid, flit)
+            return out
+
+        link.receive = doubled
+
+
+@cocotb.test()
+async def link_abort_and_reset(_dut: Any) -> None:
+    """Exhaustion to ABORT: quiet, readable, an interrupt; a reset leaves nothing of it over."""
+    await run_uvm(Abort)
+
+
+@cocotb.test()
+async def link_three_bit_errors(_dut: Any) -> None:
+    """10,000 random 3-bit errors are detected."""
+    await run_uvm(ThreeBitErrors)
+
+
+@cocotb.test()
+async def link_beyond_crc(_dut: Any) -> None:
+    """Errors beyond the CRC's guarantee; their share of escapes is judged in models/cxl."""
+    await run_uvm(BeyondTheCrc)
+
+
+@cocotb.test()
+async def link_silent_loss(_dut: Any) -> None:
+    """A flit that vanishes in silence, either way: the request is reported as unanswered."""
+    await run_negative(SilentTest, "errors, first")
+    await run_negative(SilentLossUp, "errors, first")
+
+
+@cocotb.test()
+async def link_silent_copy(_dut: Any) -> None:
+    """A flit that comes twice in silence, either way: the second answer is reported."""
+    await run_negative(SilentCopyDown, "errors, first")
+    await run_negative(SilentCopyUp, "errors, first")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault campaign: nothing is lost, repeated or answered wrongly, whatever hits the wire.
+
+Each kind alone and all of them mixed, both ways. The scoreboard judges every transaction, the
+table what was injected, detected and recovered (spec: link spec §1, §2, §9). Flits that vanish or
+come twice in silence are no part of it: see test_link_corners.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.cxl.flits import Direction
+from verif.cxl.config import CxlConfig
+from verif.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
+from verif.env.base import run_uvm
+from verif.env.config import EnvConfig
+from verif.sequences.link import LinkTrafficSequence
+from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest
+
+FLITS = 1400
+"""Each way and case; 21 cases make 29,000. NF_SCALE = 40 makes more than 1,000,000."""
+RATES = {"1_in_1000": 0.001, "1_in_100": 0.01, "1_in_20": 0.05}
+_RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
+
+
+def rules_of(case: str) -> tuple[FaultRule, ...]:
+    """The rules of a case by name."""
+    if case.startswith("mixed"):
+        rate = RATES[case.removeprefix("mixed_")]
+        kinds = [kind for kind in CAMPAIGN if kind not in _RETRY_FLITS]
+        # RETRY flits are rare: those that come are hit more often than others.
+        rare = [FaultRule(kind, rate=rate) for kind in _RETRY_FLITS]
+        # A place each, so that a short run with a low rate has all of them.
+        return (
+            *rare,
+            *(
+                FaultRule(kind, rate=rate / len(kinds), places=(40 + 60 * number,))
+                for number, kind in enumerate(kinds)
+            ),
+        )
+    if case in RATES:
+        flips = (FaultKind.FLIP_1, FaultKind.FLIP_2, FaultKind.FLIP_3, FaultKind.BURST)
+        return tuple(
+            FaultRule(kind, rate=RATES[case] / 4, places=(40 + 60 * number,))
+            for number, kind in enumerate(flips)
+        )
+    kind = FaultKind[case.upper()]
+    if kind in _RETRY_FLITS:
+        # They come in retries alone, which something has to start.
+        carrier = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
+        often = 0.02 if "Frame" in kind.value else 0.1
+        return FaultRule(kind, rate=often, places=(2,)), carrier
+    if kind is FaultKind.PHY_REINIT:
+        return (FaultRule(kind, rate=0.004, places=(30,)),)
+    return (FaultRule(kind, rate=0.02, places=(30,), clocks=(150, 600)),)
+
+
+CASES = [kind.name.lower() for kind in CAMPAIGN] + [*RATES] + [f"mixed_{rate}" for rate in RATES]
+
+
+class CampaignTest(LinkTest):
+    """One case of the campaign."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        self.case: str = self.settings["case"]
+        super().configure(cfg)
+
+    def plan(self) -> tuple[FaultRule, ...]:
+        return rules_of(self.case)
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.link.grant_plain, cfg.link.grant_data = 32, 16
+
+    async def scenario(self) -> None:
+        # Long enough for the placed faults, however little a smoke run asks for.
+        target = max(300, self.cfg.count(FLITS // 4 if ICARUS else FLITS))
+        traffic = LinkTrafficSequence(self.env, flits=target)
+        self.faults.armed = True
+        await traffic.run()
+        self.faults.armed = False
+        flits = traffic.passed()
+        for _ in range(20):  # a retry that was disturbed at last needs its time-out
+            await self.some_traffic(4)
+            if self.faults.settled:
+                break
+            await self.env.clocks(RETRY_TIMEOUT + 200)
+        table = await self.table(flits)
+        self.logger.info("%s, %s:\n%s", self.case, self.cfg.profile, table.text())
+        self.figure(f"faults.{self.case}", table.to_json())
+        assert not table.problems, table.problems
+        state = await self.env.registers.read("LINK_STATE")
+        assert state == 0, f"LINK_STATE is {state:#x} after the last retry"
+        counted = await self.read("RETRY_LOCAL", "RETRY_REMOTE", "PROTOCOL_ERROR")
+        assert counted["PROTOCOL_ERROR"] == 0, "a fault has become a protocol error"
+        if self.case in ("flip_1", "flip_2", "flip_3", "burst"):
+            hit = self.faults.injected
+            kind = FaultKind[self.case.upper()]
+            assert counted["RETRY_LOCAL"] <= hit[kind, Direction.M2S]
+            assert counted["RETRY_LOCAL"] > 0 or not hit[kind, Direction.M2S]
+
+
+@cocotb.test()
+@cocotb.parametrize(case=[cocotb.Param(value=case, name=case) for case in CASES])
+async def link_faults(_dut: Any, case: str) -> None:
+    """Each kind of fault alone, bit errors up to 1 flit in 20, and all of them mixed."""
+    profile = ("streaming", "idle", "backpressure")[CASES.index(case) % 3]
+    await run_uvm(CampaignTest, profile, case=case)
