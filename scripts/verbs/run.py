@@ -8,7 +8,7 @@ import os
 import time
 from dataclasses import replace
 
-from scripts import fault_report, report, testplan, toolchain
+from scripts import fault_report, figures, report, testplan, toolchain
 from scripts.discover import TestCase, discover, select
 from scripts.errors import NfError
 from scripts.records import RunSpec, Sim
@@ -108,7 +108,7 @@ def execute(specs: list[RunSpec], jobs: int, title: str, fail_fast: bool = False
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         print(line_of(record))
-    for line in fault_report.lines(records):
+    for line in figures.lines(records) + fault_report.lines(records):
         print(line)
     print(report.where())
     print(report.summary(records, time.monotonic() - start, len(specs)))
