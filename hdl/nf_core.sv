@@ -337,6 +337,10 @@ module nf_core
   assign init_hold = hold && answered;
   assign core_idle = answered && !init_writes;
 
+  // A request is answered once: there are never more answers than requests admitted for them.
+  `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
+  `NF_ASSERT_NEVER(DrsAnsweredTwice_A, drs_waiting > drs_reserved)
+
   // Order of the fields: core_events_t.
   assign events = {slot_hit, slot_miss, eviction, fill, duplicate, illegal_code, early_read,
                    poison_received, contribution, refused, unmapped, unsupported,
