@@ -13,6 +13,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# The project may be installed in this Python as an editable package, whose finder would stand in
+# for whatever the folder lacks. Python runs this file at its start, after the finders are there.
+ISOLATION = f"""
+import sys
+sys.meta_path[:] = [f for f in sys.meta_path if "__editable__" not in getattr(f, "__module__", "")]
+sys.path[:] = [p for p in sys.path if p != {str(ROOT)!r}]
+"""
+
 
 def copy_agent(target: Path) -> None:
     """verif.cxl and models.cxl alone."""
@@ -23,6 +31,7 @@ def copy_agent(target: Path) -> None:
             ignore=shutil.ignore_patterns("test_*", "__pycache__"),
         )
         shutil.copy(ROOT / package / "__init__.py", target / package)
+    (target / "sitecustomize.py").write_text(ISOLATION)
 
 
 def run_example(folder: Path) -> subprocess.CompletedProcess[str]:
