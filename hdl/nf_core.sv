@@ -160,6 +160,8 @@ module nf_core
   logic                store_valid, store_ready, gather_valid, gather_ready;
   fp_store_t           store;
   gather_op_t          gather;
+  logic                gather_done;
+  logic [7:0]          gather_done_slot;
   fp_stored_t          stored;
   logic [3:0]          fill_region, evict_region, evict_failed_region, lookup_region;
   logic [INDEX_W-1:0]  fill_index, evict_index;
@@ -191,6 +193,7 @@ module nf_core
     .store_valid, .store_ready, .store,
     .stored_valid (wr_b[2]), .stored_err (wr_b_err), .stored,
     .gather_valid, .gather_ready, .gather,
+    .gathered_valid (gather_done), .gathered_slot (gather_done_slot),
     .fill_region, .fill_index, .fill_fresh, .evict_region, .evict_index, .evict_fresh,
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
     .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
@@ -258,7 +261,8 @@ module nf_core
     .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_data, .r_err,
     .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs_meta (gather_drs_meta),
     .drs_poison (gather_drs_poison), .drs_data (gather_drs_data),
-    .read_error (gather_error)
+    .read_error (gather_error),
+    .done (gather_done), .done_slot (gather_done_slot)
   );
 
   // ---- plain memory -----------------------------------------------------------------------------

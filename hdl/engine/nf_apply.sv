@@ -108,7 +108,7 @@ module nf_apply
   assign store       = {op.meta, op.worker, slot, line, seen ? op.be : {BE_W{1'b1}},
                         op.data & enabled};
   assign gather_push = reads_fp;
-  assign gather      = {op.meta, op.index, raw ? (book.bitmap & me) : book.bitmap, raw, poison};
+  assign gather      = {op.meta, slot, op.index, raw ? (book.bitmap & me) : book.bitmap, raw, poison};
 
   // ---- events -----------------------------------------------------------------------------------
   assign duplicate       = contributes && seen;

@@ -60,6 +60,8 @@ module nf_engine
   output logic                                         gather_valid,
   input  wire logic                                    gather_ready,
   output gather_op_t                                   gather,
+  input  wire logic                                    gathered_valid,  // a gather has read its last line
+  input  wire logic [7:0]                              gathered_slot,
 
   // Record initialiser: is the record of this line still to be written?
   output logic [3:0]                                   fill_region,
@@ -131,13 +133,13 @@ module nf_engine
   localparam logic [1:0] ACT_STORED = 2'd3;
 
   // ---- S0: lookup -------------------------------------------------------------------------------
-  logic              lk_hit, lk_open, lk_writing;
+  logic              lk_hit, lk_open, lk_writing, lk_reading;
   logic [SLOT_W-1:0] lk_slot;
   logic              victim_ok, victim_dirty;
   logic [SLOT_W-1:0] victim_slot;
   logic [3:0]        victim_region;
   logic [INDEX_W-1:0] victim_index;
-  logic              head_slot_ready, head_writing;
+  logic              head_slot_ready, head_writing, head_reading;
   logic              wait_valid, wait_pop, wait_push, wait_room;
   engine_op_t        wait_op, s0_op, stored_op;
   logic [SLOT_W-1:0] wait_slot, wait_push_slot, s0_slot;
@@ -146,7 +148,8 @@ module nf_engine
   book_t             fill_book;
   logic [PLANES_W-1:0] fill_planes;
   logic              do_stored, do_fill, do_head, do_exec, do_wait, do_miss, s0_valid;
-  logic              op_reads_fp, head_reads_fp, op_settled, head_settled, op_room, head_room;
+  logic              op_reads_fp, head_reads_fp, op_stores_fp, head_stores_fp;
+  logic              op_settled, head_settled, op_room, head_room;
   logic              store_room, gather_room, evict_room, fill_room;
 
   logic              s1_valid_q, s2_valid_q, s3_valid_q;
@@ -157,10 +160,12 @@ module nf_engine
   logic [3:0]        s1_old_region_q, s2_old_region_q;
   logic [INDEX_W-1:0] s1_old_index_q, s2_old_index_q;
 
-  assign op_reads_fp   = (op.kind == OP_FP_SUM) || (op.kind == OP_FP_RAW);
-  assign head_reads_fp = (wait_op.kind == OP_FP_SUM) || (wait_op.kind == OP_FP_RAW);
-  assign op_room   = (op.kind == OP_FP_STORE) ? store_room : op_reads_fp ? gather_room : 1'b1;
-  assign head_room = (wait_op.kind == OP_FP_STORE) ? store_room
+  assign op_reads_fp    = (op.kind == OP_FP_SUM) || (op.kind == OP_FP_RAW);
+  assign head_reads_fp  = (wait_op.kind == OP_FP_SUM) || (wait_op.kind == OP_FP_RAW);
+  assign op_stores_fp   = (op.kind == OP_FP_STORE);
+  assign head_stores_fp = (wait_op.kind == OP_FP_STORE);
+  assign op_room   = op_stores_fp ? store_room : op_reads_fp ? gather_room : 1'b1;
+  assign head_room = head_stores_fp ? store_room
                      : head_reads_fp ? gather_room : 1'b1;
 
   assign stored_op = {OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0, BE_W'(0),
@@ -170,10 +175,12 @@ module nf_engine
   assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || is_fill2;
 
   // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
-  // store waits too, because it must know whether it is its worker's first.
-  assign op_settled   = !lk_writing || !(op_reads_fp || (op.kind == OP_FP_STORE && op.be != '1));
-  assign head_settled = !head_writing
-                        || !(head_reads_fp || (wait_op.kind == OP_FP_STORE && wait_op.be != '1));
+  // store waits too, because it must know whether it is its worker's first. Stores wait for the gathers
+  // of their line: a sum reads line by line and must not mix the moments before and after a store.
+  assign op_settled     = !(lk_writing && (op_reads_fp || (op_stores_fp && op.be != '1)))
+                          && !(lk_reading && op_stores_fp);
+  assign head_settled   = !(head_writing && (head_reads_fp || (head_stores_fp && wait_op.be != '1)))
+                          && !(head_reading && head_stores_fp);
 
   logic hit_open, new_turn;
   assign hit_open = lk_hit && lk_open && op_settled;
@@ -196,8 +203,9 @@ module nf_engine
   assign wait_push_slot = do_miss ? victim_slot : lk_slot;
   assign wait_pop       = do_head;
 
-  logic modifies, starts_store;
+  logic modifies, starts_store, starts_gather;
   assign starts_store = (do_head || do_exec) && (s0_op.kind == OP_FP_STORE) && !s0_op.poison;
+  assign starts_gather = (do_exec && op_reads_fp) || (do_head && head_reads_fp);
   assign modifies     = do_stored || (do_fill && fill_book.lost)
                         || ((do_head || do_exec)
                             && (s0_op.kind == OP_CONTRIBUTE || s0_op.kind == OP_FP_STORE));
@@ -206,11 +214,12 @@ module nf_engine
     .clk, .rst_n,
     .lk_region      (op.meta.region),
     .lk_index       (op.index),
-    .lk_hit, .lk_slot, .lk_open, .lk_writing,
+    .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading,
     .victim_ok, .victim_slot, .victim_dirty, .victim_region, .victim_index,
     .head_slot      (wait_slot),
     .head_ready     (head_slot_ready),
     .head_writing   (head_writing),
+    .head_reading   (head_reading),
     .alloc          (do_miss),
     .wait_add       (do_wait),
     .wait_take      (do_head),
@@ -221,6 +230,10 @@ module nf_engine
     .write_start    (starts_store),
     .write_end      (do_stored),
     .write_end_slot (stored.slot[SLOT_W-1:0]),
+    .read_start     (starts_gather),
+    .read_slot      (s0_slot),
+    .read_end       (gathered_valid),
+    .read_end_slot  (gathered_slot[SLOT_W-1:0]),
     .invalidate     (apply)
   );
 

@@ -3,8 +3,8 @@
 //
 // A slot is EMPTY, FILLING (allocated, its state is on the way) or READY. The engine performs at
 // most one action a clock, named by `act`; all queries are combinational on the state before it.
-// A slot with waiters (operations parked until it is ready) or with FP32 writes under way is pinned:
-// it is never a victim. `invalidate` drops every slot of a region without writing it back.
+// A slot with waiters (operations parked until it is ready) or with FP32 writes or gathers under way
+// is pinned: it is never a victim. `invalidate` drops every slot of a region without writing it back.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -27,6 +27,7 @@ module nf_slot_table
   output logic [$clog2(SLOTS)-1:0]      lk_slot,
   output logic                          lk_open,      // READY and nobody waits for it
   output logic                          lk_writing,   // FP32 writes under way
+  output logic                          lk_reading,   // FP32 gathers under way
 
   // The slot that a miss would take.
   output logic                          victim_ok,
@@ -39,6 +40,7 @@ module nf_slot_table
   input  wire logic [$clog2(SLOTS)-1:0] head_slot,
   output logic                          head_ready,
   output logic                          head_writing,
+  output logic                          head_reading,
 
   // Action.
   input  wire logic                     alloc,        // victim_slot takes (lk_region, lk_index); one waiter
@@ -51,6 +53,10 @@ module nf_slot_table
   input  wire logic                     write_start,  // touch_slot: one more FP32 write under way
   input  wire logic                     write_end,
   input  wire logic [$clog2(SLOTS)-1:0] write_end_slot,
+  input  wire logic                     read_start,   // read_slot: one more FP32 gather under way
+  input  wire logic [$clog2(SLOTS)-1:0] read_slot,
+  input  wire logic                     read_end,
+  input  wire logic [$clog2(SLOTS)-1:0] read_end_slot,
   input  wire logic [REGIONS-1:0]       invalidate
 );
   localparam int SLOT_W = $clog2(SLOTS);
@@ -61,7 +67,7 @@ module nf_slot_table
     initial $fatal(1, "nf_slot_table: SLOTS must be a power of two, 4..256");
   end
 
-  logic [SLOTS-1:0]   hit, ready, dirty, waited, writing, empty, evictable;
+  logic [SLOTS-1:0]   hit, ready, dirty, waited, writing, reading, empty, evictable;
   logic [SLOTS-1:0]   after_ptr, choice_from, choice;
   logic [3:0]         region_q [SLOTS];
   logic [KEY_W-1:0]   index_q [SLOTS];
@@ -70,14 +76,16 @@ module nf_slot_table
   for (genvar s = 0; s < SLOTS; s++) begin : g_slot
     logic              used_q, ready_q, dirty_q;
     logic [WAIT_W-1:0] waiters_q;
-    logic [PEND_W-1:0] pending_q;
-    logic              me_alloc, me_wadd, me_wtake, me_wstart, me_wend, me_drop;
+    logic [PEND_W-1:0] writes_q, gathers_q;
+    logic              me_alloc, me_wadd, me_wtake, me_wstart, me_wend, me_rstart, me_rend, me_drop;
 
     assign me_alloc  = alloc && (victim_slot == SLOT_W'(s));
     assign me_wadd   = wait_add && (lk_slot == SLOT_W'(s));
     assign me_wtake  = wait_take && (head_slot == SLOT_W'(s));
     assign me_wstart = write_start && (touch_slot == SLOT_W'(s));
     assign me_wend   = write_end && (write_end_slot == SLOT_W'(s));
+    assign me_rstart = read_start && (read_slot == SLOT_W'(s));
+    assign me_rend   = read_end && (read_end_slot == SLOT_W'(s));
     assign me_drop   = used_q && invalidate[32'(region_q[s]) % REGIONS];
 
     always_ff @(posedge clk or negedge rst_n) begin
@@ -86,7 +94,8 @@ module nf_slot_table
         ready_q   <= 1'b0;
         dirty_q   <= 1'b0;
         waiters_q <= '0;
-        pending_q <= '0;
+        writes_q  <= '0;
+        gathers_q <= '0;
       end else if (me_drop) begin
         used_q  <= 1'b0;
         ready_q <= 1'b0;
@@ -100,7 +109,8 @@ module nf_slot_table
         if (filled && fill_slot == SLOT_W'(s)) ready_q <= 1'b1;
         if (touch && touch_slot == SLOT_W'(s)) dirty_q <= 1'b1;
         waiters_q <= waiters_q + WAIT_W'(me_wadd) - WAIT_W'(me_wtake);
-        pending_q <= pending_q + PEND_W'(me_wstart) - PEND_W'(me_wend);
+        writes_q  <= writes_q + PEND_W'(me_wstart) - PEND_W'(me_wend);
+        gathers_q <= gathers_q + PEND_W'(me_rstart) - PEND_W'(me_rend);
       end
     end
 
@@ -109,16 +119,19 @@ module nf_slot_table
     assign ready[s]     = ready_q;
     assign dirty[s]     = dirty_q;
     assign waited[s]    = (waiters_q != '0);
-    assign writing[s]   = (pending_q != '0);
+    assign writing[s]   = (writes_q != '0);
+    assign reading[s]   = (gathers_q != '0);
     assign empty[s]     = !used_q;
-    assign evictable[s] = used_q && ready_q && (waiters_q == '0) && (pending_q == '0);
+    assign evictable[s] = used_q && ready_q && !waited[s] && !writing[s] && !reading[s];
     assign after_ptr[s] = (s >= 32'(ptr_q));
 
-    `NF_ASSERT_NEVER(DropBusy_A, me_drop && (waited[s] || writing[s]))
+    `NF_ASSERT_NEVER(DropBusy_A, me_drop && (waited[s] || writing[s] || reading[s]))
     `NF_ASSERT_NEVER(WaitUnder_A, me_wtake && waiters_q == '0)
     `NF_ASSERT_NEVER(WaitOver_A, me_wadd && waiters_q == '1)
-    `NF_ASSERT_NEVER(PendUnder_A, me_wend && pending_q == '0)
-    `NF_ASSERT_NEVER(PendOver_A, me_wstart && pending_q == '1)
+    `NF_ASSERT_NEVER(WriteUnder_A, me_wend && writes_q == '0)
+    `NF_ASSERT_NEVER(WriteOver_A, me_wstart && writes_q == '1)
+    `NF_ASSERT_NEVER(GatherUnder_A, me_rend && gathers_q == '0)
+    `NF_ASSERT_NEVER(GatherOver_A, me_rstart && gathers_q == '1)
   end
 
   always_ff @(posedge clk) begin
@@ -150,11 +163,13 @@ module nf_slot_table
   assign lk_hit        = |hit;
   assign lk_open       = |(hit & ready & ~waited);
   assign lk_writing    = |(hit & writing);
+  assign lk_reading    = |(hit & reading);
   assign victim_dirty  = |(choice & dirty);
   assign victim_region = region_q[victim_slot];
   assign victim_index  = INDEX_W'(index_q[victim_slot]);
   assign head_ready    = ready[head_slot];
   assign head_writing  = writing[head_slot];
+  assign head_reading  = reading[head_slot];
 
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))

@@ -38,11 +38,14 @@ module nf_fp32_gather
   output logic                                         drs_poison,
   output logic [LINE_W-1:0]                            drs_data,
 
-  output logic                                         read_error
+  output logic                                         read_error,
+
+  output logic                                         done,       // the last line of a request is in
+  output logic [7:0]                                   done_slot
 );
   localparam int DESC_W  = $bits(region_desc_t);
   localparam int META_W  = $bits(resp_meta_t);
-  localparam int TRACK_W = META_W + 5;
+  localparam int TRACK_W = META_W + 8 + 5;
 
   // ---- asking: one AR for each worker present, lowest first -------------------------------------
   logic [63:0]  asked_q, todo, lowest;
@@ -85,9 +88,9 @@ module nf_fp32_gather
   nf_fifo #(.WIDTH(TRACK_W), .DEPTH(TRACK)) u_track (
     .clk, .rst_n,
     .in_valid (ask), .in_ready (track_ready),
-    .in_data  ({op.meta, none, asked_q == '0, last_ask, op.raw, op.poison}),
+    .in_data  ({op.meta, op.slot, none, asked_q == '0, last_ask, op.raw, op.poison}),
     .out_valid (t_valid), .out_ready (t_pop),
-    .out_data ({t_meta, t_none, t_first, t_last, t_raw, t_poison}),
+    .out_data ({t_meta, done_slot, t_none, t_first, t_last, t_raw, t_poison}),
     .count ()
   );
   /* verilator lint_on PINCONNECTEMPTY */
@@ -102,6 +105,7 @@ module nf_fp32_gather
   assign line_valid = t_valid && (t_none || r_valid);
   assign take       = line_valid && !adding_q && (!full_q || drs_ready);
   assign t_pop      = take;
+  assign done       = take && t_last;
   assign r_ready    = take && !t_none;
   assign add_start  = take && !t_none && !t_first;
 

@@ -66,6 +66,7 @@ package nf_core_pkg;
   // What the FP32 path is asked for by the engine once the line's bitmap is known.
   typedef struct packed {
     resp_meta_t         meta;
+    logic [7:0]         slot;    // keeps the line's bookkeeping
     logic [INDEX_W-1:0] index;
     logic [63:0]        bitmap;  // lines to add (RAW: at most one bit)
     logic               raw;

@@ -301,10 +301,12 @@ class BeforeInit(RetryAfter):
 class WrapValues(RetryAfter):
     """INIT.Param is lost at first: RETRY.Req from 0 (wrap 9). Then ESeq runs 0..21."""
 
-    eseqs: ClassVar[list[int]] = []
+    WRAPS: ClassVar[set[int]] = {0, 9, 10, 21}  # both wrap values and what follows them
+    ROUNDS = 400  # each asks for some retries, from random places: 40 did not always meet all of WRAPS
 
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
+        self.eseqs: list[int] = []
         cfg.link.retry_depth = 22
         inner, self.lost = cfg.damage_to_device, 0
         param = control(InitParam(21))
@@ -329,16 +331,16 @@ class WrapValues(RetryAfter):
         crc = await self.env.registers.read("CRC_ERROR")
         assert crc == 1
         await self.env.registers.write("CTRL", 1)
-        for _ in range(40):
+        for _ in range(self.ROUNDS):
             self.faults.armed = True
             await self.some_traffic(30)
             self.faults.armed = False
             await self.some_traffic(5)
-            if len(set(self.eseqs)) >= 22:
+            if set(self.eseqs) >= self.WRAPS:
                 break
         self.logger.info("RETRY.Req from %s", sorted(set(self.eseqs)))
         assert max(self.eseqs) <= 21, "beyond the wrap value of the host"
-        assert set(self.eseqs) >= {0, 9, 10, 21}
+        assert set(self.eseqs) >= self.WRAPS
         table = await self.table((0, 0))
         assert not table.problems, table.problems
 
