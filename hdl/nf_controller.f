@@ -15,6 +15,7 @@ hdl/engine/nf_capacity.sv
 hdl/engine/nf_engine.sv
 hdl/engine/nf_evict.sv
 hdl/engine/nf_fill.sv
+hdl/engine/nf_lookup.sv
 hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_table.sv
 hdl/engine/nf_vote.sv

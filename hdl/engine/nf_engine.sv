@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The aggregation engine: slot lookup, state update, eviction and fill.
 //
-//   S0  lookup. One action a clock, in this order: an FP32 store that memory has answered, a
-//       finished fill, the head of the waiting queue when its slot is ready, a new operation. A new
-//       operation that hits an open slot is executed; one that hits a slot still filling (or that
-//       others wait for) is parked in the waiting queue; a miss allocates a victim slot, sends its
-//       old state out and is parked.
+//   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation.
 //   S1  the state RAM is read (synchronous read).
 //   S2  the operation is applied to the state and written back.
 //   S3  the vote or plane is formed from the written state; the answer leaves.
@@ -111,12 +107,9 @@ module nf_engine
   output logic [3:0]                                   event_region
 );
   localparam int DESC_W      = $bits(region_desc_t);
-  localparam int OP_W        = $bits(engine_op_t);
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
   localparam int BOOK_W      = $bits(book_t);
-  localparam int KEY_W       = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
-  localparam int WAIT_DEPTH  = 16;
   localparam int FILL_DEPTH  = 16;
   localparam int EVICT_DEPTH = 4;
   localparam int EXIT_DEPTH  = 8;  // store and gather queues
@@ -125,31 +118,17 @@ module nf_engine
     initial $fatal(1, "nf_engine: CNT_W must be 1..8");
   end
 
-  // What travels down the pipeline: an operation, a finished fill, a miss that evicts, or an FP32
-  // store that is now in memory: only then is its worker marked seen.
-  localparam logic [1:0] ACT_OP     = 2'd0;
-  localparam logic [1:0] ACT_FILL   = 2'd1;
-  localparam logic [1:0] ACT_MISS   = 2'd2;
-  localparam logic [1:0] ACT_STORED = 2'd3;
-
   // ---- S0: lookup -------------------------------------------------------------------------------
-  logic              lk_hit, lk_open, lk_writing, lk_reading;
-  logic [SLOT_W-1:0] lk_slot;
-  logic              victim_ok, victim_dirty;
-  logic [SLOT_W-1:0] victim_slot;
-  logic [3:0]        victim_region;
-  logic [INDEX_W-1:0] victim_index;
-  logic              head_slot_ready, head_writing, head_reading;
-  logic              wait_valid, wait_pop, wait_push, wait_room;
-  engine_op_t        wait_op, s0_op, stored_op;
-  logic [SLOT_W-1:0] wait_slot, wait_push_slot, s0_slot;
-  logic              fill_valid, fill_take;
+  logic              s0_valid, s0_victim_dirty;
+  logic [1:0]        s0_act;
+  engine_op_t        s0_op;
+  logic [SLOT_W-1:0] s0_slot;
+  logic [3:0]        s0_victim_region;
+  logic [INDEX_W-1:0] s0_victim_index;
+  logic              fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0] fill_slot;
   book_t             fill_book;
   logic [PLANES_W-1:0] fill_planes;
-  logic              do_stored, do_fill, do_head, do_exec, do_wait, do_miss, s0_valid;
-  logic              op_reads_fp, head_reads_fp, op_stores_fp, head_stores_fp;
-  logic              op_settled, head_settled, op_room, head_room;
   logic              store_room, gather_room, evict_room, fill_room;
 
   logic              s1_valid_q, s2_valid_q, s3_valid_q;
@@ -160,94 +139,24 @@ module nf_engine
   logic [3:0]        s1_old_region_q, s2_old_region_q;
   logic [INDEX_W-1:0] s1_old_index_q, s2_old_index_q;
 
-  assign op_reads_fp    = (op.kind == OP_FP_SUM) || (op.kind == OP_FP_RAW);
-  assign head_reads_fp  = (wait_op.kind == OP_FP_SUM) || (wait_op.kind == OP_FP_RAW);
-  assign op_stores_fp   = (op.kind == OP_FP_STORE);
-  assign head_stores_fp = (wait_op.kind == OP_FP_STORE);
-  assign op_room   = op_stores_fp ? store_room : op_reads_fp ? gather_room : 1'b1;
-  assign head_room = head_stores_fp ? store_room
-                     : head_reads_fp ? gather_room : 1'b1;
-
-  assign stored_op = {OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0, BE_W'(0),
-                      LINE_W'(0)};
-
-  logic fill_in_pipe, is_fill2;  // a finished fill is taken from its unit in S2 only
+  // A finished fill is taken from its unit in S2 only.
   assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || is_fill2;
 
-  // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
-  // store waits too, because it must know whether it is its worker's first. Stores wait for the gathers
-  // of their line: a sum reads line by line and must not mix the moments before and after a store.
-  assign op_settled     = !(lk_writing && (op_reads_fp || (op_stores_fp && op.be != '1)))
-                          && !(lk_reading && op_stores_fp);
-  assign head_settled   = !(head_writing && (head_reads_fp || (head_stores_fp && wait_op.be != '1)))
-                          && !(head_reading && head_stores_fp);
-
-  logic hit_open, new_turn;
-  assign hit_open = lk_hit && lk_open && op_settled;
-
-  assign do_stored = stored_valid;
-  assign do_fill   = !do_stored && fill_valid && !fill_in_pipe;
-  assign do_head   = !do_stored && !do_fill && wait_valid && head_slot_ready && head_settled
-                     && head_room;
-  assign new_turn  = !do_stored && !do_fill && !do_head && op_valid;
-  assign do_exec   = new_turn && hit_open && op_room;
-  assign do_wait   = new_turn && lk_hit && !hit_open && wait_room;
-  assign do_miss   = new_turn && !lk_hit && victim_ok && wait_room && fill_room && evict_room;
-  assign op_ready  = do_exec || do_wait || do_miss;
-
-  assign s0_valid       = do_stored || do_fill || do_head || do_exec || do_miss;
-  assign s0_op          = do_stored ? stored_op : do_head ? wait_op : op;
-  assign s0_slot        = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
-                          : do_head ? wait_slot : do_miss ? victim_slot : lk_slot;
-  assign wait_push      = do_wait || do_miss;
-  assign wait_push_slot = do_miss ? victim_slot : lk_slot;
-  assign wait_pop       = do_head;
-
-  logic modifies, starts_store, starts_gather;
-  assign starts_store = (do_head || do_exec) && (s0_op.kind == OP_FP_STORE) && !s0_op.poison;
-  assign starts_gather = (do_exec && op_reads_fp) || (do_head && head_reads_fp);
-  assign modifies     = do_stored || (do_fill && fill_book.lost)
-                        || ((do_head || do_exec)
-                            && (s0_op.kind == OP_CONTRIBUTE || s0_op.kind == OP_FP_STORE));
-
-  nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
+  nf_lookup #(.REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_lookup (
     .clk, .rst_n,
-    .lk_region      (op.meta.region),
-    .lk_index       (op.index),
-    .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading,
-    .victim_ok, .victim_slot, .victim_dirty, .victim_region, .victim_index,
-    .head_slot      (wait_slot),
-    .head_ready     (head_slot_ready),
-    .head_writing   (head_writing),
-    .head_reading   (head_reading),
-    .alloc          (do_miss),
-    .wait_add       (do_wait),
-    .wait_take      (do_head),
-    .filled         (do_fill),
-    .fill_slot      (fill_slot),
-    .touch          (modifies),
-    .touch_slot     (s0_slot),
-    .write_start    (starts_store),
-    .write_end      (do_stored),
-    .write_end_slot (stored.slot[SLOT_W-1:0]),
-    .read_start     (starts_gather),
-    .read_slot      (s0_slot),
-    .read_end       (gathered_valid),
-    .read_end_slot  (gathered_slot[SLOT_W-1:0]),
-    .invalidate     (apply)
-  );
-
-  nf_fifo #(.WIDTH(SLOT_W + OP_W), .DEPTH(WAIT_DEPTH)) u_waiting (
-    .clk, .rst_n,
-    .in_valid  (wait_push),
-    .in_ready  (wait_room),
-    .in_data   ({wait_push_slot, op}),
-    .out_valid (wait_valid),
-    .out_ready (wait_pop),
-    .out_data  ({wait_slot, wait_op}),
-    /* verilator lint_off PINCONNECTEMPTY */
-    .count     ()
-    /* verilator lint_on PINCONNECTEMPTY */
+    .op_valid, .op_ready, .op, .stored_valid, .stored, .gathered_valid, .gathered_slot,
+    .fill_valid, .fill_in_pipe, .fill_slot,
+    .fill_lost     (fill_book.lost),
+    .invalidate    (apply),
+    .store_room, .gather_room, .fill_room, .evict_room,
+    .issue_valid   (s0_valid),
+    .issue_act     (s0_act),
+    .issue_op      (s0_op),
+    .issue_slot    (s0_slot),
+    .victim_dirty  (s0_victim_dirty),
+    .victim_region (s0_victim_region),
+    .victim_index  (s0_victim_index),
+    .slot_hit, .slot_miss
   );
 
   // ---- S1: state RAM read -----------------------------------------------------------------------
@@ -287,13 +196,13 @@ module nf_engine
 
   always_ff @(posedge clk) begin
     if (s0_valid) begin
-      s1_act_q        <= do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_miss ? ACT_MISS : ACT_OP;
+      s1_act_q        <= s0_act;
       s1_op_q         <= s0_op;
       s1_slot_q       <= s0_slot;
       s1_err_q        <= stored_err;
-      s1_dirty_q      <= victim_dirty;
-      s1_old_region_q <= victim_region;
-      s1_old_index_q  <= victim_index;
+      s1_dirty_q      <= s0_victim_dirty;
+      s1_old_region_q <= s0_victim_region;
+      s1_old_index_q  <= s0_victim_index;
     end
     if (s1_valid_q) begin
       s2_act_q        <= s1_act_q;
@@ -390,7 +299,7 @@ module nf_engine
   assign evict_push2 = miss2 && s2_dirty_q;
   assign evict_ahead = evict_count + EVICT_CW'(s1_valid_q && s1_act_q == ACT_MISS && s1_dirty_q)
                        + EVICT_CW'(evict_push2);
-  assign evict_room  = !victim_dirty || (evict_ahead < EVICT_CW'(EVICT_DEPTH));
+  assign evict_room  = (evict_ahead < EVICT_CW'(EVICT_DEPTH));
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
 
   nf_evict #(.REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH)) u_evict (
@@ -487,8 +396,6 @@ module nf_engine
   assign drs_data   = s3_vote_q ? vote3 : plane3;
 
   // ---- events -----------------------------------------------------------------------------------
-  assign slot_hit            = do_exec || do_wait;
-  assign slot_miss           = do_miss;
   assign lookup_contribution = (op.kind == OP_CONTRIBUTE);
   assign lookup_region       = op.meta.region;
   assign eviction            = evict_push2;
@@ -496,7 +403,6 @@ module nf_engine
   `NF_ASSERT(StoreRoom_A, store_push2 |-> store_push_ready)
   `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
   `NF_ASSERT(FillRoom_A, miss2 |-> fill_req_ready)
-  `NF_ASSERT(OneAction_A, $onehot0({do_stored, do_fill, do_head, do_exec, do_wait, do_miss}))
 endmodule
 
 `default_nettype wire

@@ -38,6 +38,13 @@ package nf_core_pkg;
     logic [LINE_W-1:0]  data;
   } engine_op_t;
 
+  // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, or an FP32
+  // store that is now in memory: only then is its worker marked seen.
+  localparam logic [1:0] ACT_OP     = 2'd0;
+  localparam logic [1:0] ACT_FILL   = 2'd1;
+  localparam logic [1:0] ACT_MISS   = 2'd2;
+  localparam logic [1:0] ACT_STORED = 2'd3;
+
   // A read or write of plain memory (ordinary addresses and IDENTITY regions).
   typedef struct packed {
     logic               write;

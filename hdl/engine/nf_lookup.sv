@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// S0 of the aggregation engine: finds the slot of a line and chooses one action a clock.
+//
+// In this order: an FP32 store that memory has answered, a finished fill, the head of the waiting
+// queue when its slot is ready, a new operation. A new operation that hits an open slot is executed;
+// one that hits a slot still filling (or that others wait for) is parked in the waiting queue; a miss
+// allocates a victim slot and is parked.
+//
+// Handshake: `op_*` valid/ready. `issue_*` cannot be stalled: an action is chosen only when
+// `*_room` says that what it may send has a place. `fill_valid` stays until the fill was taken, which
+// happens two clocks after it was issued: `fill_in_pipe` says so.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_lookup
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int SLOTS          = 64,
+  parameter int MEM_LINES_LOG2 = 20
+) (
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+
+  // What may be done.
+  input  wire logic                     op_valid,
+  output logic                          op_ready,
+  input  wire engine_op_t               op,
+  input  wire logic                     stored_valid,
+  input  wire fp_stored_t               stored,
+  input  wire logic                     gathered_valid,
+  input  wire logic [7:0]               gathered_slot,
+  input  wire logic                     fill_valid,
+  input  wire logic                     fill_in_pipe,
+  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
+  input  wire logic                     fill_lost,     // the state it brings must be written back
+  input  wire logic [REGIONS-1:0]       invalidate,
+
+  // Room at the exits.
+  input  wire logic                     store_room,
+  input  wire logic                     gather_room,
+  input  wire logic                     fill_room,
+  input  wire logic                     evict_room,
+
+  // What is done.
+  output logic                          issue_valid,
+  output logic [1:0]                    issue_act,
+  output engine_op_t                    issue_op,
+  output logic [$clog2(SLOTS)-1:0]      issue_slot,
+  output logic                          victim_dirty,  // ACT_MISS: whose state leaves the slot
+  output logic [3:0]                    victim_region,
+  output logic [INDEX_W-1:0]            victim_index,
+  output logic                          slot_hit,
+  output logic                          slot_miss
+);
+  localparam int OP_W       = $bits(engine_op_t);
+  localparam int SLOT_W     = $clog2(SLOTS);
+  localparam int KEY_W      = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
+  localparam int WAIT_DEPTH = 16;
+
+  logic              lk_hit, lk_open, lk_writing, lk_reading;
+  logic [SLOT_W-1:0] lk_slot, victim_slot, wait_slot, wait_push_slot;
+  logic              victim_ok;
+  logic              head_slot_ready, head_writing, head_reading;
+  logic              wait_valid, wait_pop, wait_push, wait_room;
+  engine_op_t        wait_op, stored_op;
+  logic              do_stored, do_fill, do_head, do_exec, do_wait, do_miss;
+  logic              op_reads_fp, head_reads_fp, op_stores_fp, head_stores_fp;
+  logic              op_settled, head_settled, op_room, head_room;
+
+  assign op_reads_fp    = (op.kind == OP_FP_SUM) || (op.kind == OP_FP_RAW);
+  assign head_reads_fp  = (wait_op.kind == OP_FP_SUM) || (wait_op.kind == OP_FP_RAW);
+  assign op_stores_fp   = (op.kind == OP_FP_STORE);
+  assign head_stores_fp = (wait_op.kind == OP_FP_STORE);
+  assign op_room   = op_stores_fp ? store_room : op_reads_fp ? gather_room : 1'b1;
+  assign head_room = head_stores_fp ? store_room
+                     : head_reads_fp ? gather_room : 1'b1;
+
+  assign stored_op = {OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0, BE_W'(0),
+                      LINE_W'(0)};
+
+  // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
+  // store waits too, because it must know whether it is its worker's first. Stores wait for the gathers
+  // of their line: a sum reads line by line and must not mix the moments before and after a store.
+  assign op_settled     = !(lk_writing && (op_reads_fp || (op_stores_fp && op.be != '1)))
+                          && !(lk_reading && op_stores_fp);
+  assign head_settled   = !(head_writing && (head_reads_fp || (head_stores_fp && wait_op.be != '1)))
+                          && !(head_reading && head_stores_fp);
+
+  logic hit_open, new_turn;
+  assign hit_open = lk_hit && lk_open && op_settled;
+
+  assign do_stored = stored_valid;
+  assign do_fill   = !do_stored && fill_valid && !fill_in_pipe;
+  assign do_head   = !do_stored && !do_fill && wait_valid && head_slot_ready && head_settled
+                     && head_room;
+  assign new_turn  = !do_stored && !do_fill && !do_head && op_valid;
+  assign do_exec   = new_turn && hit_open && op_room;
+  assign do_wait   = new_turn && lk_hit && !hit_open && wait_room;
+  assign do_miss   = new_turn && !lk_hit && victim_ok && wait_room && fill_room
+                     && (!victim_dirty || evict_room);
+  assign op_ready  = do_exec || do_wait || do_miss;
+
+  assign issue_valid    = do_stored || do_fill || do_head || do_exec || do_miss;
+  assign issue_act      = do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_miss ? ACT_MISS : ACT_OP;
+  assign issue_op       = do_stored ? stored_op : do_head ? wait_op : op;
+  assign issue_slot     = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
+                          : do_head ? wait_slot : do_miss ? victim_slot : lk_slot;
+  assign wait_push      = do_wait || do_miss;
+  assign wait_push_slot = do_miss ? victim_slot : lk_slot;
+  assign wait_pop       = do_head;
+
+  logic modifies, starts_store, starts_gather;
+  assign starts_store  = (do_head || do_exec) && (issue_op.kind == OP_FP_STORE) && !issue_op.poison;
+  assign starts_gather = (do_exec && op_reads_fp) || (do_head && head_reads_fp);
+  assign modifies      = do_stored || (do_fill && fill_lost)
+                        || ((do_head || do_exec)
+                            && (issue_op.kind == OP_CONTRIBUTE || issue_op.kind == OP_FP_STORE));
+
+  nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
+    .clk, .rst_n,
+    .lk_region      (op.meta.region),
+    .lk_index       (op.index),
+    .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading,
+    .victim_ok, .victim_slot, .victim_dirty, .victim_region, .victim_index,
+    .head_slot      (wait_slot),
+    .head_ready     (head_slot_ready),
+    .head_writing   (head_writing),
+    .head_reading   (head_reading),
+    .alloc          (do_miss),
+    .wait_add       (do_wait),
+    .wait_take      (do_head),
+    .filled         (do_fill),
+    .fill_slot      (fill_slot),
+    .touch          (modifies),
+    .touch_slot     (issue_slot),
+    .write_start    (starts_store),
+    .write_end      (do_stored),
+    .write_end_slot (stored.slot[SLOT_W-1:0]),
+    .read_start     (starts_gather),
+    .read_slot      (issue_slot),
+    .read_end       (gathered_valid),
+    .read_end_slot  (gathered_slot[SLOT_W-1:0]),
+    .invalidate
+  );
+
+  nf_fifo #(.WIDTH(SLOT_W + OP_W), .DEPTH(WAIT_DEPTH)) u_waiting (
+    .clk, .rst_n,
+    .in_valid  (wait_push),
+    .in_ready  (wait_room),
+    .in_data   ({wait_push_slot, op}),
+    .out_valid (wait_valid),
+    .out_ready (wait_pop),
+    .out_data  ({wait_slot, wait_op}),
+    /* verilator lint_off PINCONNECTEMPTY */
+    .count     ()
+    /* verilator lint_on PINCONNECTEMPTY */
+  );
+
+  assign slot_hit  = do_exec || do_wait;
+  assign slot_miss = do_miss;
+
+  `NF_ASSERT(OneAction_A, $onehot0({do_stored, do_fill, do_head, do_exec, do_wait, do_miss}))
+endmodule
+
+`default_nettype wire
