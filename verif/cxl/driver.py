@@ -106,9 +106,15 @@ class CxlMemDriver(uvm_driver):
         self.link.inject(protocol_id, flit, retryable, plain, data)
         return [self._expect(message) for message in expect]
 
-    def retrain(self) -> None:
-        """Take the physical layer down at the next clock, for CxlConfig.retrain_clocks."""
+    def retrain(self) -> bool:
+        """Take the physical layer down at the next clock, for CxlConfig.retrain_clocks.
+
+        False, and nothing more, when that was asked for already or the layer is down.
+        """
+        if self._retrain or not self.link.phy:
+            return False
         self._retrain = True
+        return True
 
     def _expect(self, message: M2SMessage) -> Transaction:
         kind = completion_of(message)

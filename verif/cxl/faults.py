@@ -147,7 +147,7 @@ class FaultInjector:
         self._clock = 0
         self._host: HostLink | None = None
         self._tracker: LinkTracker | None = None
-        self._retrain: Callable[[], None] = lambda: None
+        self._retrain: Callable[[], bool] = lambda: False
 
     # -------------------------------------------------------------------------- wiring
 
@@ -164,10 +164,10 @@ class FaultInjector:
     def bind(
         self,
         host: HostLink,
-        retrain: Callable[[], None] = lambda: None,
+        retrain: Callable[[], bool] = lambda: False,
         tracker: LinkTracker | None = None,
     ) -> None:
-        """The host's end; ``retrain`` takes the physical layer down and up again."""
+        """The host's end; ``retrain`` takes the physical layer down and up; False: not begun."""
         self._host, self._retrain, self._tracker = host, retrain, tracker
 
     @property
@@ -231,9 +231,9 @@ class FaultInjector:
         if kind in EPISODES:
             self._begin(rule, direction)
             return wire
+        if kind is FaultKind.PHY_REINIT and not self._retrain():
+            return wire  # the other direction's hook has begun one in this clock
         self.injected[kind, direction] += 1
-        if kind is FaultKind.PHY_REINIT:
-            self._retrain()
         if kind in _FLIPS or kind in (FaultKind.BURST, FaultKind.PID_HALF, FaultKind.PID_BOTH):
             waits = {direction: self.passed[direction]}
         else:

@@ -57,8 +57,10 @@ class Wire:
         self.want = False
         self.clock = 0
 
-    def retrain(self) -> None:
+    def retrain(self) -> bool:
+        begun = not self.want and self.phy_at < 0
         self.want = True
+        return begun
 
     def step(self) -> None:
         self.clock += 1
@@ -192,6 +194,16 @@ def test_protocol_ids() -> None:
         assert half.corrected
         assert half.code is ProtocolCode.CACHEMEM
         assert decode_protocol_id(damage(FaultKind.PID_BOTH, (_PID, 0), rng)[0]).code is None
+
+
+def test_two_retrains_in_one_clock_are_one() -> None:
+    faults = FaultInjector(FaultPlan((FaultRule(FaultKind.PHY_REINIT, rate=1.0),)))
+    begun = iter((True, False))
+    faults.bind(HostLink(LinkConfig(retry=True)), lambda: next(begun))
+    faults.armed = True
+    for hook in (faults.to_device, faults.to_host):
+        hook((0, 0))
+    assert sum(faults.injected.values()) == 1
 
 
 def test_bad_rules() -> None:

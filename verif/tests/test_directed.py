@@ -277,5 +277,5 @@ async def interrupts(_dut: Any, profile: str) -> None:
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def link_rates(_dut: Any, profile: str) -> None:
-    """Figures of section 8: 4 lines per 5 flits, reads 8 per 9 with H5 and G6; asserted streaming."""
+    """4 lines per 5 flits, reads 8 per 9 with H5 and G6; asserted when streaming."""
     await run_uvm(LinkRateTest, profile)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An FP32 sum is of one moment: stores of its line, while it is read, come before it or after it."""
+"""An FP32 sum is of one moment: stores of its line come before it or after it."""
 
 from __future__ import annotations
 

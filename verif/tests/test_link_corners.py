@@ -135,6 +135,8 @@ class MimicTest(LinkTest):
         self.figure("hits", self.hits)
         table = await self.table((0, 0))
         assert not table.problems, table.problems
+        got = await self.read("PROTOCOL_ERROR")
+        assert got["PROTOCOL_ERROR"] == 0, "data was taken for a control flit"
 
 
 class AdfLikeRetry(MimicTest):
@@ -302,7 +304,9 @@ class WrapValues(RetryAfter):
     """INIT.Param is lost at first: RETRY.Req from 0 (wrap 9). Then ESeq runs 0..21."""
 
     WRAPS: ClassVar[set[int]] = {0, 9, 10, 21}  # both wrap values and what follows them
-    ROUNDS = 400  # each asks for some retries, from random places: 40 did not always meet all of WRAPS
+    ROUNDS = (
+        400  # each asks for some retries, from random places: 40 did not always meet all of WRAPS
+    )
 
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
