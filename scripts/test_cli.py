@@ -9,11 +9,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from scripts import process, report, schedule, stages
+from scripts import process, schedule, stages
 from scripts.cli import main
 from scripts.conftest import Toy
 from scripts.paths import ROOT
@@ -45,7 +44,6 @@ RED = replace(
     cause="got <1>, want 2",
     cases=(CaseResult("one", "failed", 1.0, 5.0, "got <1>, want 2"),),
 )
-CRASHED = replace(RECORD, passed=False, kind=FailureKind.CRASH, cause="signal 11", cases=())
 
 
 @pytest.mark.parametrize(
@@ -83,24 +81,6 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for name in ("python", "libpython", "verilator", "icarus", "cocotb", "ruff"):
         assert name in out
-
-
-def test_reports(tmp_path: Path) -> None:
-    report.write_all([RECORD, RED, CRASHED], "try <it>", tmp_path)
-    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
-    assert [len(list(root.iter(tag))) for tag in ("testcase", "failure", "error")] == [3, 1, 1]
-    page = (tmp_path / "index.html").read_text()
-    assert "try &lt;it&gt;" in page
-    assert "got &lt;1&gt;" in page
-    assert "http" not in page  # opens without a network
-    assert (tmp_path / "results.json").is_file()
-
-
-def test_summary_counts_everything() -> None:
-    text = report.summary([RECORD, RED, CRASHED], 3.0, expected=4)
-    assert text.splitlines()[-1].startswith("===== 1 passed, 2 failed in 3.0 s")
-    assert "1 of 4 runs did not finish" in text
-    assert "crash: signal 11" in text
 
 
 def test_progress_is_plain_lines_without_a_terminal() -> None:

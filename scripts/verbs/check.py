@@ -10,6 +10,7 @@ from scripts import layers, mutants, testplan, toolchain
 from scripts.discover import discover
 from scripts.errors import NfError
 from scripts.paths import ROOT
+from scripts.report import functional
 from scripts.steps import Steps, command
 
 PACKAGES = ("models", "scripts", "verif")
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     steps.run("pipeline is the copy of its source", _pipeline)
     steps.run("testplan", _testplan)
     steps.run("mutants", _mutants)
+    steps.run("coverage waivers", _waivers)
     return steps.close()
 
 
@@ -58,5 +60,12 @@ def _testplan() -> list[str]:
 def _mutants() -> list[str]:
     try:
         return mutants.problems(mutants.read(), testplan.read(), discover())
+    except NfError as error:
+        return [str(error)]
+
+
+def _waivers() -> list[str]:
+    try:
+        return functional.problems(functional.read_waivers(), functional.planned())
     except NfError as error:
         return [str(error)]

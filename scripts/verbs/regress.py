@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -54,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     done.append(stages.run("smoke suite", words))
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
-        records += [RunRecord.from_json(item) for item in json.loads(smoke.read_text())]
-    report.write_all(records, "nf regress")
+        records += report.read_records(smoke)
+    report.write_all(records, "nf regress", seconds=time.monotonic() - start)
     print(report.where())
     return stages.close(done, time.monotonic() - start)
 

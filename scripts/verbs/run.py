@@ -47,7 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=seconds, help="multiply the traffic of every test")
     parser.add_argument("--timeout", type=seconds, help="wall-clock seconds for one run")
     parser.add_argument("--waves", action="store_true", help="write waves (slower build and run)")
-    parser.add_argument("--coverage", action="store_true", help="collect code coverage (Verilator)")
+    parser.add_argument(
+        "--cov",
+        "--coverage",
+        dest="coverage",
+        action="store_true",
+        help="show functional coverage with its holes; collect code coverage too (Verilator)",
+    )
     parser.add_argument(
         "--link-trace", action="store_true", help="record every flit, for `nf flits`"
     )
@@ -64,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{len(specs)} runs")
         return 0
     title = f"nf run: {args.suite or ' '.join(args.globs)}"
-    return execute(specs, args.jobs, title, args.fail_fast)
+    return execute(specs, args.jobs, title, args.fail_fast, args.coverage)
 
 
 def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
@@ -98,18 +104,23 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     return specs
 
 
-def execute(specs: list[RunSpec], jobs: int, title: str, fail_fast: bool = False) -> int:
+def execute(
+    specs: list[RunSpec], jobs: int, title: str, fail_fast: bool = False, coverage: bool = False
+) -> int:
     """Run, show, report; exit code 0 only when every run finished green."""
     start = time.monotonic()
     progress = Progress(len(specs))
     records = run_all(specs, jobs, progress.finished, fail_fast=fail_fast)
     progress.close()
-    report.write_all(records, title)
+    seconds = time.monotonic() - start
+    found = report.write_all(records, title, seconds=seconds, expected=len(specs))
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         print(line_of(record))
     for line in figures.lines(records) + fault_report.lines(records):
         print(line)
+    for line in report.coverage_lines(found) if coverage else []:
+        print(line)
     print(report.where())
-    print(report.summary(records, time.monotonic() - start, len(specs)))
+    print(report.summary(records, seconds, len(specs)))
     return 0 if len(records) == len(specs) and not red else 1

@@ -4,32 +4,36 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from models.cxl.enums import ReqOp, RwdOp
 from models.cxl.messages import M2SReq, M2SRwD
 from models.device import DeviceModel, RegionConfig
 from models.formats import Mode
-from verif.env.bins import CoverModel, merge, report
+from verif.env.bins import CoverModel
 from verif.env.core import ScoreboardCore
 from verif.env.coverage import NfCoverage
 from verif.mem.config import MemBeat
 
 
-def test_holes_and_merge(tmp_path: Path) -> None:
-    runs = []
+def _model() -> CoverModel:
+    model = CoverModel()
+    model.point("p", "because", ["a", "b", "c"])
+    return model
+
+
+def test_holes_and_merge() -> None:
+    merged = _model()
     for name in ("a", "b"):
-        model = CoverModel()
-        point = model.point("p", "because", ["a", "b", "c"])
-        point.hit(name)
-        point.hit("unplanned")
-        model.write(tmp_path / f"{name}.json")
-        runs.append(json.loads((tmp_path / f"{name}.json").read_text()))
-    merged = merge(runs)
-    assert merged["p"].holes == ["c"]
-    assert merged["p"].unexpected == {"unplanned": 2}
-    assert "hole: c" in report(merged)
-    assert "2/3" in report(merged)
+        run = _model()
+        run.points["p"].hit(name)
+        run.points["p"].hit("unplanned")
+        hits = json.loads(json.dumps(run.hits()))
+        assert hits == {"p": {name: 1, "unplanned": 1}}  # no zeros: it travels with every record
+        merged.add(hits)
+    merged.add({"gone": {"x": 3}})
+    assert merged.points["p"].holes == ["c"]
+    assert merged.points["p"].unexpected == {"unplanned": 2}
+    assert merged.points["gone"].unexpected == {"x": 3}
 
 
 def test_samples_fall_into_planned_bins() -> None:

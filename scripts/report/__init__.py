@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what the records say: terminal summary, JUnit XML, JSON, one offline HTML page.
+
+    found = report.write_all(records, "nf run: smoke", seconds=wall, expected=len(specs))
+    print(report.summary(records, wall, len(specs)))
+
+`gather` makes one typed Report of the records; each writer turns that into a text and knows nothing
+else. Files are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts import atomic, testplan
+from scripts.errors import NfError
+from scripts.paths import REPORT, shown
+from scripts.records import RunRecord
+from scripts.report import code_coverage, document, functional, junit, page, trend
+from scripts.report.document import Report, read_records
+from scripts.report.invocation import describe
+from scripts.report.outcome import Counts, buckets, counts, ordered
+from scripts.report.progress import Progress, measure
+from scripts.report.trend import HistoryPoint
+
+__all__ = [
+    "Counts",
+    "HistoryPoint",
+    "Report",
+    "counts",
+    "coverage_lines",
+    "gather",
+    "read_records",
+    "summary",
+    "where",
+    "write_all",
+]
+
+JSON, JUNIT, PAGE = "results.json", "junit.xml", "index.html"
+
+
+def gather(
+    records: Sequence[RunRecord],
+    title: str,
+    *,
+    seconds: float = 0.0,
+    expected: int | None = None,
+    history: Sequence[HistoryPoint] = (),
+) -> Report:
+    """Everything there is to tell. `seconds` of wall-clock time so far; `expected` runs wanted."""
+    return Report(
+        invocation=describe(title, records, seconds, expected),
+        counts=counts(records),
+        records=tuple(ordered(records)),
+        functional=functional.merge(records, waivers=_waivers()),
+        code=code_coverage.merge(records),
+        progress=_progress(records),
+        history=tuple(history),
+    )
+
+
+def write_all(
+    records: Sequence[RunRecord],
+    title: str,
+    folder: Path = REPORT,
+    *,
+    seconds: float = 0.0,
+    expected: int | None = None,
+    history: Sequence[HistoryPoint] | None = None,
+) -> Report:
+    """Write results.json, junit.xml and index.html into `folder`.
+
+    `history` are earlier invocations; None takes those that the report in `folder` carries.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if history is None:
+        history = trend.from_report(folder / JSON)
+    found = gather(records, title, seconds=seconds, expected=expected, history=history)
+    atomic.write_text(folder / JSON, document.text(found))
+    atomic.write_text(folder / JUNIT, junit.text(found.records, found.invocation))
+    atomic.write_text(folder / PAGE, page.text(found, folder))
+    return found
+
+
+def _waivers() -> list[functional.Waiver]:
+    # A mistake in these files is found by `nf check`; it must not cost the results of a night.
+    try:
+        return functional.read_waivers()
+    except NfError as error:
+        print(f"nf: {error} Reported without waivers.", file=sys.stderr)
+        return []
+
+
+def _progress(records: Sequence[RunRecord]) -> Progress | None:
+    try:
+        return measure(testplan.read(), records)
+    except NfError as error:
+        print(f"nf: {error} Reported without the testplan.", file=sys.stderr)
+        return None
+
+
+def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
+    """The last lines in the terminal. `expected` runs were wanted; a missing one is named."""
+    lines: list[str] = []
+    found = buckets(records)
+    if found:
+        lines.append("failures by cause (N: a number, H: a hexadecimal value):")
+        lines += [f"  {len(b.records)} x {b.kind}: {b.cause}" for b in found]
+    if len(records) < expected:
+        lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")
+    lines.append(f"===== {counts(records)} in {seconds:.1f} s ({len(records)} runs) =====")
+    return "\n".join(lines)
+
+
+def coverage_lines(found: Report) -> list[str]:
+    """Coverage for the terminal: the totals, and every hole by name."""
+    return functional.lines(found.functional) + code_coverage.lines(found.code)
+
+
+def where(folder: Path = REPORT) -> str:
+    """One line that tells where the reports lie."""
+    return f"report: {shown(folder / PAGE)} (also {JUNIT}, {JSON})"

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A headless Chromium for tests, spoken to by the DevTools protocol over its pipe.
+
+`--remote-debugging-pipe` needs neither a port nor a package: JSON messages, each ended by a zero
+byte, read by the browser from descriptor 3 and written to 4. The network is off: names do not
+resolve, and the page is told that it is offline.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = (
+    "--headless",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",  # a container's /dev/shm is small
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+_DEADLINE_S = 60.0
+
+
+def find() -> str | None:
+    """The program, or None."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class BrowserError(Exception):
+    """The browser refused a command, or did not answer in time."""
+
+
+class Page:
+    """One tab. `complaints` are console messages and exceptions; `requests` what was asked for."""
+
+    def __init__(self, to: IO[bytes], back: IO[bytes]) -> None:
+        self._to, self._back = to, back
+        self._number = 0
+        self._rest = b""
+        self._session: str | None = None
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self._loaded = False
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+        self.send(
+            "Network.emulateNetworkConditions",
+            offline=True,
+            latency=0,
+            downloadThroughput=0,
+            uploadThroughput=0,
+        )
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """One command, and its answer. Raises BrowserError."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._to.write(json.dumps(message).encode() + b"\0")
+        self._to.flush()
+        deadline = time.monotonic() + _DEADLINE_S
+        while True:
+            answer = self._next(deadline)
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise BrowserError(f"{method}: {answer['error']['message']}")
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    def _next(self, deadline: float) -> dict[str, Any]:
+        """The next message; an event is noted on its way."""
+        while b"\0" not in self._rest:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._back], [], [], left)
+            more = os.read(self._back.fileno(), 1 << 16) if ready else b""
+            if not more:
+                raise BrowserError("the browser does not answer" if not ready else "it ended")
+            self._rest += more
+        text, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        self._note(message.get("method", ""), message.get("params", {}))
+        return message
+
+    def _note(self, event: str, facts: dict[str, Any]) -> None:
+        if event == "Runtime.consoleAPICalled":
+            said = [str(one.get("value", one.get("description"))) for one in facts["args"]]
+            self.complaints.append(f"console.{facts['type']}: {' '.join(said)}")
+        elif event == "Runtime.exceptionThrown":
+            details = facts["exceptionDetails"]
+            thrown = details.get("exception", {}).get("description", details["text"])
+            self.complaints.append(f"exception: {thrown}")
+        elif event == "Log.entryAdded":
+            self.complaints.append(f"{facts['entry']['level']}: {facts['entry']['text']}")
+        elif event == "Network.requestWillBeSent":
+            self.requests.append(facts["request"]["url"])
+        elif event == "Page.loadEventFired":
+            self._loaded = True
+
+    def open(self, path: Path, width: int = 1200, height: int = 900, script: bool = True) -> None:
+        """Load a file at a window size (CSS pixels), with or without JavaScript."""
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        self.send("Emulation.setScriptExecutionDisabled", value=not script)
+        self._loaded = False
+        self.send("Page.navigate", url=path.resolve().as_uri())
+        deadline = time.monotonic() + _DEADLINE_S
+        while not self._loaded:
+            self._next(deadline)
+
+    def ask(self, expression: str) -> Any:
+        """Value of a JavaScript expression in the page. Raises BrowserError when it throws."""
+        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise BrowserError(str(answer["exceptionDetails"]))
+        return answer["result"].get("value")
+
+    def press(self, key: str, text: str = "") -> None:
+        """A key, as from a keyboard: "Tab", "Enter", or a letter with its text."""
+        code = {"Tab": 9, "Enter": 13}.get(key, 0)
+        more = {"text": "\r" if key == "Enter" else text} if key == "Enter" or text else {}
+        for kind in ("keyDown", "keyUp"):
+            self.send(
+                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more
+            )
+
+    def type(self, words: str) -> None:
+        """Text into the focused field."""
+        self.send("Input.insertText", text=words)
+
+    def screenshot(self, path: Path, whole: bool = True) -> None:
+        """A PNG of the page."""
+        data = self.send("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+
+@contextmanager
+def browser(folder: Path) -> Iterator[Page]:
+    """Start Chromium with its profile in `folder`; it is ended on the way out."""
+    program = find()
+    if program is None:
+        raise BrowserError("Chromium is not installed (apt-get install chromium).")
+    words = [program, *_FLAGS, f"--user-data-dir={folder / 'profile'}"]
+    if os.geteuid() == 0:
+        words.append("--no-sandbox")  # Chromium's sandbox refuses root
+    # The shell moves our pipe to the descriptors that Chromium wants.
+    moved = ["sh", "-c", 'exec "$@" 3<&0 4>&1 0</dev/null 1>&2', "sh", *words]
+    with (folder / "chromium.log").open("wb") as log:
+        process = subprocess.Popen(
+            moved, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=folder
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        page = Page(process.stdin, process.stdout)
+        yield page
+        page._session = None
+        page.send("Browser.close")
+        process.wait(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JUnit XML as Jenkins (its schema junit-10) and GitLab read it; our copy of the rules is
+`scripts/schema/junit.xsd`.
+
+A run is a suite, so that simulator, build and seed stay visible. A flaky test is a failure here:
+the format's own marks for it are green to most readers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from scripts.records import RunRecord
+from scripts.report.invocation import Invocation
+from scripts.report.outcome import Outcome, Result, counts, results
+
+# What XML 1.0 cannot hold, not even escaped; a log may bring it.
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def text(records: Sequence[RunRecord], invocation: Invocation) -> str:
+    """The whole document."""
+    total = counts(records)
+    root = ElementTree.Element(
+        "testsuites",
+        name=_clean(invocation.title),
+        tests=str(total.passed + total.failed + total.flaky + total.skipped),
+        failures=str(sum(_failures(record) for record in records)),
+        errors=str(sum(_errors(record) for record in records)),
+        time=f"{invocation.seconds:.3f}",
+    )
+    for record in records:
+        _suite(root, record, invocation)
+    ElementTree.indent(root)
+    body = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+
+
+def _clean(value: str) -> str:
+    return _ILLEGAL.sub("?", value)
+
+
+def _failures(record: RunRecord) -> int:
+    red = (Outcome.FAILED, Outcome.FLAKY)
+    return sum(test.outcome in red and not test.whole_run for test in results(record))
+
+
+def _errors(record: RunRecord) -> int:
+    return sum(test.whole_run for test in results(record))
+
+
+def _suite(root: ElementTree.Element, record: RunRecord, invocation: Invocation) -> None:
+    found = results(record)
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=_clean(record.id),
+        tests=str(len(found)),
+        failures=str(_failures(record)),
+        errors=str(_errors(record)),
+        skipped=str(sum(test.outcome is Outcome.SKIPPED for test in found)),
+        time=f"{record.seconds:.3f}",
+        timestamp=invocation.started,
+        hostname=_clean(invocation.host),
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    facts = {
+        "seed": str(record.seed),
+        "simulator": str(record.sim),
+        "build": record.build_name,
+        **{f"parameter {name}": str(value) for name, value in record.parameters},
+        "revision": invocation.revision,
+        "log": record.log,
+        "rerun": record.rerun,
+    }
+    for name, value in facts.items():
+        ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    for test in found:
+        _case(suite, test)
+
+
+def _case(suite: ElementTree.Element, test: Result) -> None:
+    record = test.record
+    element = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=_clean(f"{test.module}.{record.sim}.{record.build_name}.s{record.seed}"),
+        name=_clean(test.name),
+        time=f"{test.seconds:.3f}",
+    )
+    if test.outcome is Outcome.SKIPPED:
+        ElementTree.SubElement(element, "skipped")
+    elif test.outcome is not Outcome.PASSED:
+        kind = "flaky" if test.outcome is Outcome.FLAKY else str(record.kind)
+        tag = "error" if test.whole_run else "failure"
+        red = ElementTree.SubElement(element, tag, message=_clean(record.cause), type=_clean(kind))
+        red.text = _clean(f"{test.message}\nlog: {record.log}\nrerun: {record.rerun}")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every writer agrees on: the tests of a record, and what came of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scripts.records import RunRecord
+
+
+class Outcome(StrEnum):
+    """What came of a test. FLAKY (red, then green with the same seed) is never green."""
+
+    FAILED = "failed"
+    FLAKY = "flaky"
+    PASSED = "passed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test of a run. `seconds` are of the test alone, without start-up.
+
+    `whole_run` marks a run that ended red without a red test (crash, build, nothing matched): it
+    stands for the tests that the run did not get to.
+    """
+
+    record: RunRecord
+    name: str
+    outcome: Outcome
+    seconds: float
+    message: str = ""
+    whole_run: bool = False
+
+    @property
+    def module(self) -> str:
+        return self.record.name.partition("::")[0]
+
+    @property
+    def id(self) -> str:
+        """`test_module::test`, with its parameter values."""
+        return f"{self.module}::{self.name}"
+
+
+def of_record(record: RunRecord) -> Outcome:
+    """What came of a run."""
+    if getattr(record, "flaky", False):
+        return Outcome.FLAKY
+    return Outcome.PASSED if record.passed else Outcome.FAILED
+
+
+def results(record: RunRecord) -> list[Result]:
+    """The tests of a run; never empty."""
+    red = of_record(record)
+    out = []
+    for case in record.cases:
+        outcome = red if case.status == "failed" else Outcome(case.status)
+        out.append(Result(record, case.name, outcome, case.seconds, case.message))
+    if red is not Outcome.PASSED and all(case.status != "failed" for case in record.cases):
+        name = record.name.partition("::")[2]
+        out.append(Result(record, name, red, record.seconds, record.cause, whole_run=True))
+    return out or [Result(record, record.name.partition("::")[2], red, record.seconds)]
+
+
+def all_results(records: Iterable[RunRecord]) -> Iterator[Result]:
+    """The tests of all runs."""
+    for record in records:
+        yield from results(record)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Tests by outcome."""
+
+    passed: int = 0
+    failed: int = 0
+    flaky: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        rare = [(self.flaky, "flaky"), (self.skipped, "skipped")]
+        parts = [(self.passed, "passed"), (self.failed, "failed"), *(p for p in rare if p[0])]
+        return ", ".join(f"{number} {word}" for number, word in parts)
+
+
+def counts(records: Iterable[RunRecord]) -> Counts:
+    """Tests by outcome; a run that left no test counts as one."""
+    sums = dict.fromkeys(Outcome, 0)
+    for test in all_results(records):
+        sums[test.outcome] += 1
+    return Counts(**{str(outcome): number for outcome, number in sums.items()})
+
+
+# A cause names its seed, times and values; failures are the same in spite of them.
+_SEED = re.compile(r"\bseed \d+(?:, profile \w+)?: ")
+_HEX = re.compile(r"\b(?:0x[0-9a-fA-F_]+|(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,})\b")
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+
+
+def normalised(cause: str) -> str:
+    """A cause without what differs from run to run: seeds, hexadecimal values (H), numbers (N)."""
+    return _DIGITS.sub("N", _HEX.sub("H", _SEED.sub("", cause)))
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Red runs of one kind with the same normalised cause.
+
+    `cause` is as they all say it, or normalised when they differ; `records` has at least one.
+    """
+
+    kind: str
+    cause: str
+    records: tuple[RunRecord, ...]
+
+
+def buckets(records: Iterable[RunRecord]) -> list[Bucket]:
+    """Red runs by cause, the most frequent first."""
+    found: dict[tuple[str, str], list[RunRecord]] = {}
+    for record in records:
+        if of_record(record) is not Outcome.PASSED:
+            found.setdefault((str(record.kind), normalised(record.cause)), []).append(record)
+    out = []
+    for (kind, cause), group in found.items():
+        said = {_SEED.sub("", record.cause) for record in group}
+        out.append(Bucket(kind, said.pop() if len(said) == 1 else cause, tuple(group)))
+    return sorted(out, key=lambda bucket: (-len(bucket.records), bucket.kind, bucket.cause))
+
+
+def ordered(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
+    """Red first, then by name: the order of every report."""
+    place = {outcome: number for number, outcome in enumerate(Outcome)}
+    return sorted(records, key=lambda r: (place[of_record(r)], r.name, r.sim, r.build_name, r.seed))

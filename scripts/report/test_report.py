@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every report says the same of the same records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import xmlschema
+
+from scripts import atomic, report
+from scripts.errors import NfError
+from scripts.paths import SCHEMAS
+from scripts.records import CaseResult, FailureKind, RunRecord
+from scripts.report.conftest import CRASHED, NASTY, RECORD, RECORDS, RED
+from scripts.report.outcome import Outcome, buckets, normalised, of_record, results
+
+
+class FlakyRecord(RunRecord):
+    """Red, then green with the same seed."""
+
+    flaky = True
+
+
+FLAKY = FlakyRecord(**{**vars(RED), "id": "flaky", "cause": "once"})
+
+
+def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
+    found = report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
+    data = json.loads((tmp_path / "results.json").read_text())
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text()))
+    assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
+    assert (data["green"], data["missing"], found.green) == (False, 1, False)
+    assert data["invocation"]["seeds"] == [1, 7]
+    assert sorted(report.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "no report of nf"),
+        ('{"format": "neuron-fabric report", "version": 99}', "version 99"),
+        ('{"format": "neuron-fabric report", "version": 1}', "damaged"),
+        ("{", "damaged"),
+        (None, "cannot read"),
+    ],
+)
+def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "results.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(NfError, match=says):
+        report.read_records(path)
+    report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
+    assert report.read_records(path) == [RECORD]
+
+
+def test_junit_keeps_its_schema(tmp_path: Path) -> None:
+    report.write_all([*RECORDS, FLAKY], "try <it>", tmp_path)
+    schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
+    schema.validate(tmp_path / "junit.xml")
+    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [len(list(root.iter(tag))) for tag in ("testcase", "failure", "error", "skipped")] == [
+        *(6, 2, 1, 2)
+    ]
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["6", "2", "1"]
+    suites = {suite.get("name"): suite for suite in root}
+    red = suites[RED.id]
+    properties = {p.get("name"): p.get("value") for p in red.iter("property")}
+    assert properties["seed"] == "7"
+    assert properties["rerun"] == RED.rerun
+    failure = red.find(".//failure")
+    assert failure is not None
+    assert failure.get("message") == NASTY.replace("\x1b", "?")  # escape is no XML character
+    assert failure.get("type") == "mismatch"
+    flaky = suites["flaky"].find(".//failure")
+    assert flaky is not None  # never green
+    assert flaky.get("type") == "flaky"
+
+
+def test_junit_schema_can_refuse(tmp_path: Path) -> None:
+    schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
+    report.write_all(RECORDS, "x", tmp_path)
+    text = (tmp_path / "junit.xml").read_text()
+    for old, new in (('failures="1"', 'failures="one"'), ("<failure ", "<fail "), ("</fail", "<f")):
+        with pytest.raises((xmlschema.XMLSchemaException, ElementTree.ParseError)):
+            schema.validate(text.replace(old, new))
+
+
+def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    atomic.write_text(path, "old")
+
+    def full(_self: Path, text: str, **_more: object) -> int:
+        with _self.open("w") as handle:
+            handle.write(text[:2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        atomic.write_text(path, "new and longer")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_summary_counts_everything() -> None:
+    text = report.summary(RECORDS, 3.0, expected=4)
+    assert text.splitlines()[-1] == "===== 1 passed, 2 failed, 1 skipped in 3.0 s (3 runs) ====="
+    assert "1 of 4 runs did not finish" in text
+    assert "crash: signal 11" in text
+
+
+def test_flaky_is_never_green(tmp_path: Path) -> None:
+    found = report.gather([RECORD, FLAKY], "x")
+    assert found.counts == report.Counts(passed=1, flaky=1, skipped=1)
+    assert not found.green
+    assert of_record(FLAKY) is Outcome.FLAKY
+    assert "1 passed, 0 failed, 1 flaky" in report.summary([RECORD, FLAKY], 1.0, 2)
+
+
+def test_nothing_is_not_green() -> None:
+    assert not report.gather([], "x").green
+    assert not report.gather([RECORD], "x", expected=2).green
+    assert report.gather([RECORD], "x").green
+
+
+def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) -> None:
+    died = record(passed=False, kind=FailureKind.ASSERTION, cause="Never_A in top.u")
+    assert [(r.name, r.outcome, r.whole_run) for r in results(died)] == [
+        ("one", Outcome.PASSED, False),
+        ("one", Outcome.FAILED, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("seed 1, profile idle: line 0x10 got 3", "seed 22, profile slow: line 0xff got 4", True),
+        ("tag 00ff12ab9 late by 3.5 ns", "tag deadbeef01 late by 12 ns", True),
+        ("EARLY_READ wrong", "STRICT wrong", False),
+        ("CheckA_A in top.u_a", "CheckB_A in top.u_a", False),
+    ],
+)
+def test_causes_are_the_same_but_for_numbers(one: str, two: str, same: bool) -> None:
+    assert (normalised(one) == normalised(two)) is same
+
+
+def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunRecord]) -> None:
+    def red(cause: str, seed: int) -> RunRecord:
+        return record(passed=False, kind=FailureKind.MISMATCH, cause=cause, seed=seed)
+
+    runs = [red("got 1", 1), red("got 1", 2), red("lost 5", 3), red("lost 6", 4), red("lost 6", 5)]
+    assert [(len(b.records), b.cause) for b in buckets(runs)] == [(3, "lost N"), (2, "got 1")]
+
+
+def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
+    cases = (CaseResult("a", "passed", 1, 1), CaseResult("b", "failed", 1, 1, "x"))
+    both = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cases=cases)
+    assert str(report.counts([both, replace(CRASHED, passed=True)])) == "2 passed, 1 failed"
