@@ -15,6 +15,7 @@ from pathlib import Path
 
 from scripts.paths import ROOT, shown
 from scripts.records import RunRecord
+from scripts.report.outcome import many
 
 _POINT = re.compile(r"^C '(.*)' (\d+)$")
 
@@ -132,5 +133,5 @@ def lines(found: CodeCoverage | None) -> list[str]:
         return []
     return [
         f"code coverage: {found.lines_hit} of {found.lines} lines, "
-        f"{found.branches_hit} of {found.branches} branches, over {found.runs} runs"
+        f"{found.branches_hit} of {found.branches} branches, over {many(found.runs, 'run')}"
     ]

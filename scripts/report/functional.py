@@ -10,6 +10,7 @@ from pathlib import Path
 from scripts import data
 from scripts.paths import ROOT
 from scripts.records import RunRecord
+from scripts.report.outcome import many
 from verif.env.bins import FUNCTIONAL, CoverModel
 
 WAIVERS = ROOT / "verif" / "waivers.yaml"
@@ -137,16 +138,18 @@ def merge(
 
 
 def lines(found: Functional | None) -> list[str]:
-    """For the terminal: the total, each hole with its reason, waivers, and what is odd."""
+    """For the terminal: the total, holes by point with its reason, waivers, and what is odd."""
     if found is None:
         return []
     wanted, missing = len(found.wanted), found.holes
     note = f", {len(found.waived)} waived" if found.waived else ""
     out = [
         f"functional coverage: {wanted - len(missing)} of {wanted} bins ({found.share:.1f} %), "
-        f"{len(missing)} holes{note}, over {found.runs} runs"
+        f"{many(len(missing), 'hole')}{note}, over {many(found.runs, 'run')}"
     ]
-    out += [f"  hole: {b.point} / {b.name} ({b.reason})" for b in missing]
+    for point, bins in found.points().items():
+        names = ", ".join(b.name for b in bins if b.hole)
+        out += [f"  holes in {point} ({bins[0].reason}): {names}"] if names else []
     out += [f"  waived: {b.point} / {b.name} ({b.waived})" for b in found.waived]
     out += [
         f"  waived but hit {b.hits} times, drop the waiver: {b.point} / {b.name}"

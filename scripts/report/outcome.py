@@ -130,6 +130,11 @@ def buckets(records: Iterable[RunRecord]) -> list[Bucket]:
     return sorted(out, key=lambda bucket: (-len(bucket.records), bucket.kind, bucket.cause))
 
 
+def many(number: int, word: str) -> str:
+    """ "1 hole", "2 holes"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def ordered(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
     """Red first, then by name: the order of every report."""
     place = {outcome: number for number, outcome in enumerate(Outcome)}

@@ -20,7 +20,7 @@ from scripts.paths import ROOT
 from scripts.report import trend
 from scripts.report.charts import Bar, duration_bars, trend_chart
 from scripts.report.document import Report
-from scripts.report.outcome import Outcome, all_results, buckets, of_record
+from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
 _HERE = Path(__file__).parent
 # Words and signs tell the result; colour only helps.
@@ -62,6 +62,7 @@ def text(report: Report, folder: Path) -> str:
     )
     environment.filters["link"] = lambda path: link(str(path), folder)
     environment.filters["sign"] = lambda outcome: f"{_SIGNS[outcome]} {outcome}"
+    environment.filters["many"] = many
     environment.filters["span"] = span
     style, script = ((_HERE / name).read_text() for name in ("page.css", "page.js"))
     worst = list(Outcome)

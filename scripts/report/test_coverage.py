@@ -39,8 +39,8 @@ def test_hits_of_all_runs_are_summed(record: Make) -> None:
         {"red": 3, "green": 1, "blue": 0},
     )
     assert functional.lines(found) == [
-        "functional coverage: 2 of 3 bins (66.7 %), 1 holes, over 2 runs",
-        "  hole: colour / blue (every colour was seen)",
+        "functional coverage: 2 of 3 bins (66.7 %), 1 hole, over 2 runs",
+        "  holes in colour (every colour was seen): blue",
     ]
 
 
@@ -64,7 +64,7 @@ def test_a_waived_bin_is_no_hole_and_a_hit_one_is_reported(record: Make) -> None
     assert found is not None
     assert [b.name for b in found.holes] == ["green"]
     text = "\n".join(functional.lines(found))
-    assert "0 of 1 bins (0.0 %), 1 holes, 1 waived" in text
+    assert "0 of 1 bins (0.0 %), 1 hole, 1 waived" in text
     assert f"waived: colour / blue ({REASON})" in text
     assert "waived but hit 4 times, drop the waiver: colour / red" in text
 
@@ -99,9 +99,11 @@ def test_the_waivers_of_the_project_fit() -> None:
 def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> None:
     hit = record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})
     found = report.write_all([hit], "x", tmp_path)
-    lines = report.coverage_lines(found)
-    assert "  hole: memory / write full (what happens on the device-memory port)" in lines
-    assert not any("memory / read (" in line for line in lines)
+    (line,) = (one for one in report.coverage_lines(found) if "holes in memory" in one)
+    reason, _, names = line.partition("): ")
+    assert "what happens on the device-memory port" in reason
+    assert "write full" in names.split(", ")
+    assert "read" not in names.split(", ")
 
 
 def _point(kind: str, line: int, count: int, where: str, lines: str, note: str = "") -> str:
