@@ -20,7 +20,7 @@ from scripts.paths import REPORT, shown
 from scripts.records import RunRecord
 from scripts.report import code_coverage, document, functional, junit, page, trend
 from scripts.report.document import Report, read_records
-from scripts.report.invocation import describe
+from scripts.report.invocation import Invocation, describe, moment
 from scripts.report.outcome import Counts, buckets, counts, ordered
 from scripts.report.progress import Progress, measure
 from scripts.report.trend import HistoryPoint
@@ -28,10 +28,12 @@ from scripts.report.trend import HistoryPoint
 __all__ = [
     "Counts",
     "HistoryPoint",
+    "Invocation",
     "Report",
     "counts",
     "coverage_lines",
     "gather",
+    "moment",
     "read_records",
     "summary",
     "where",
@@ -42,16 +44,11 @@ JSON, JUNIT, PAGE = "results.json", "junit.xml", "index.html"
 
 
 def gather(
-    records: Sequence[RunRecord],
-    title: str,
-    *,
-    seconds: float = 0.0,
-    expected: int | None = None,
-    history: Sequence[HistoryPoint] = (),
+    records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
 ) -> Report:
-    """Everything there is to tell. `seconds` of wall-clock time so far; `expected` runs wanted."""
+    """Everything there is to tell of an invocation; `history` are the ones before it."""
     return Report(
-        invocation=describe(title, records, seconds, expected),
+        invocation=invocation,
         counts=counts(records),
         records=tuple(ordered(records)),
         functional=functional.merge(records, waivers=_waivers()),
@@ -63,7 +60,7 @@ def gather(
 
 def write_all(
     records: Sequence[RunRecord],
-    title: str,
+    what: str | Invocation,
     folder: Path = REPORT,
     *,
     seconds: float = 0.0,
@@ -72,12 +69,16 @@ def write_all(
 ) -> Report:
     """Write results.json, junit.xml and index.html into `folder`.
 
-    `history` are earlier invocations; None takes those that the report in `folder` carries.
+    `what` is the title of the command that ends now, after `seconds` of wall-clock time and of
+    `expected` runs, or an Invocation that ended earlier. `history` are the invocations before it;
+    None takes those that the report in `folder` carries.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if history is None:
         history = trend.from_report(folder / JSON)
-    found = gather(records, title, seconds=seconds, expected=expected, history=history)
+    if isinstance(what, str):
+        what = describe(what, records, seconds, expected)
+    found = gather(records, what, history)
     atomic.write_text(folder / JSON, document.text(found))
     atomic.write_text(folder / JUNIT, junit.text(found.records, found.invocation))
     atomic.write_text(folder / PAGE, page.text(found, folder))

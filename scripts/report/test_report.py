@@ -116,17 +116,36 @@ def test_summary_counts_everything() -> None:
 
 
 def test_flaky_is_never_green(tmp_path: Path) -> None:
-    found = report.gather([RECORD, FLAKY], "x")
+    found = report.write_all([RECORD, FLAKY], "x", tmp_path)
     assert found.counts == report.Counts(passed=1, flaky=1, skipped=1)
     assert not found.green
     assert of_record(FLAKY) is Outcome.FLAKY
     assert "1 passed, 0 failed, 1 flaky" in report.summary([RECORD, FLAKY], 1.0, 2)
 
 
-def test_nothing_is_not_green() -> None:
-    assert not report.gather([], "x").green
-    assert not report.gather([RECORD], "x", expected=2).green
-    assert report.gather([RECORD], "x").green
+def test_nothing_is_not_green(tmp_path: Path) -> None:
+    assert not report.write_all([], "x", tmp_path).green
+    assert not report.write_all([RECORD], "x", tmp_path, expected=2).green
+    assert report.write_all([RECORD], "x", tmp_path).green
+
+
+def test_of_an_earlier_command(tmp_path: Path) -> None:
+    then = report.Invocation(
+        title="nf run --suite smoke",
+        command="nf run --suite smoke",
+        started=report.moment(0.0),
+        seconds=7.5,
+        expected=1,
+        host="",
+        revision="abc",
+        tools=(),
+        seeds=(1,),
+    )
+    assert report.write_all([RECORD], then, tmp_path).invocation is then
+    data = json.loads((tmp_path / "results.json").read_text())
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text()))
+    assert data["invocation"]["started"].startswith(("1970-01-01T", "1969-12-31T"))
+    assert (tmp_path / "index.html").read_text().count("not recorded") == 2
 
 
 def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) -> None:

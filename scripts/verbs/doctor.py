@@ -72,6 +72,7 @@ def look() -> list[Finding]:
             "apt-get install iverilog",
         ),
         _program("ccache", "optional", "apt-get install ccache (edited designs build faster)"),
+        _program("chromium", "optional", "apt-get install chromium (tests look at the report in it)"),
         *(_package(name, module) for name, module in _PACKAGES),
         _headers(),
     ]
@@ -85,6 +86,7 @@ _PACKAGES = (
     ("numpy", "numpy"),
     ("safetensors", "safetensors"),
     ("systemrdl-compiler", "systemrdl"),
+    ("Jinja2", "jinja2"),
     ("pytest", "pytest"),
     ("hypothesis", "hypothesis"),
     ("mypy", "mypy"),
