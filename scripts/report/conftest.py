@@ -63,10 +63,17 @@ def record() -> Callable[..., RunRecord]:
     return lambda **fields: replace(RECORD, **fields)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without Chromium the tests that need it are skipped, in one line a file."""
+    if browser.find() is None:
+        why = "Chromium is not installed (apt-get install chromium): nobody looked at the page"
+        for item in items:
+            if "chromium" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip(why))
+
+
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
-    """One tab for all tests of a session; without Chromium they are skipped, and say so."""
-    if browser.find() is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium): page not looked at")
+    """One tab for all tests of a session."""
     with browser.browser(tmp_path_factory.mktemp("chromium")) as page:
         yield page

@@ -72,7 +72,7 @@ def look() -> list[Finding]:
             "apt-get install iverilog",
         ),
         _program("ccache", "optional", "apt-get install ccache (edited designs build faster)"),
-        _program("chromium", "optional", "apt-get install chromium (tests look at the report in it)"),
+        _program("chromium", "optional", "apt-get install chromium (tests open the report in it)"),
         *(_package(name, module) for name, module in _PACKAGES),
         _headers(),
     ]
