@@ -80,7 +80,7 @@ def write_all(
         what = describe(what, records, seconds, expected)
     found = gather(records, what, history)
     atomic.write_text(folder / JSON, document.text(found))
-    atomic.write_text(folder / JUNIT, junit.text(found.records, found.invocation))
+    atomic.write_text(folder / JUNIT, junit.text(found))
     atomic.write_text(folder / PAGE, page.text(found, folder))
     return found
 

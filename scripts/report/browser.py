@@ -32,6 +32,7 @@ _FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
 _DEADLINE_S = 60.0
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r")}  # code, and the text that it types
 
 
 def find() -> str | None:
@@ -136,11 +137,11 @@ class Page:
             raise BrowserError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
-    def press(self, key: str, text: str = "") -> None:
-        """A key, as from a keyboard: "Tab", "Enter", or a letter with its text."""
-        code = {"Tab": 9, "Enter": 13}.get(key, 0)
-        more = {"text": "\r" if key == "Enter" else text} if key == "Enter" or text else {}
+    def press(self, key: str) -> None:
+        """A key, as from a keyboard: Tab or Enter."""
+        code, text = _KEYS[key]
         for kind in ("keyDown", "keyUp"):
+            more = {"text": text} if text else {}
             self.send(
                 "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more
             )

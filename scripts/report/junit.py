@@ -9,33 +9,47 @@ the format's own marks for it are green to most readers.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from scripts.records import RunRecord
+from scripts.report.document import Report
 from scripts.report.invocation import Invocation
-from scripts.report.outcome import Outcome, Result, counts, results
+from scripts.report.outcome import Outcome, Result, results
 
 # What XML 1.0 cannot hold, not even escaped; a log may bring it.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def text(records: Sequence[RunRecord], invocation: Invocation) -> str:
-    """The whole document."""
-    total = counts(records)
+def text(report: Report) -> str:
+    """The whole document. Runs that are missing are an error of their own: CI must see them."""
+    invocation, total = report.invocation, report.counts
+    ended = report.missing == 0 and bool(report.records)
     root = ElementTree.Element(
         "testsuites",
         name=_clean(invocation.title),
-        tests=str(total.passed + total.failed + total.flaky + total.skipped),
-        failures=str(sum(_failures(record) for record in records)),
-        errors=str(sum(_errors(record) for record in records)),
+        tests=str(total.passed + total.failed + total.flaky + total.skipped + (not ended)),
+        failures=str(sum(_failures(record) for record in report.records)),
+        errors=str(sum(_errors(record) for record in report.records) + (not ended)),
         time=f"{invocation.seconds:.3f}",
     )
-    for record in records:
+    if not ended:
+        _not_ended(root, report)
+    for record in report.records:
         _suite(root, record, invocation)
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+
+
+def _not_ended(root: ElementTree.Element, report: Report) -> None:
+    said = f"{report.missing} of {report.invocation.expected} runs did not finish"
+    if not report.missing:
+        said = "nothing was run"
+    suite = ElementTree.SubElement(
+        root, "testsuite", name="nf", tests="1", failures="0", errors="1", time="0"
+    )
+    case = ElementTree.SubElement(suite, "testcase", classname="nf", name="every run", time="0")
+    ElementTree.SubElement(case, "error", message=said, type="interrupted")
 
 
 def _clean(value: str) -> str:

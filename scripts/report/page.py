@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from scripts import fault_report, figures
 from scripts.paths import ROOT
 from scripts.report import trend
 from scripts.report.charts import Bar, duration_bars, trend_chart
@@ -79,6 +80,7 @@ def text(report: Report, folder: Path) -> str:
         buckets=buckets(report.records),
         slow=_slow(now.durations, points[-1].durations if points else {}),
         trend=trend_chart([*points, now][-trend.KEPT :]),
+        figures=figures.lines(report.records) + fault_report.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         Outcome=Outcome,
     )

@@ -29,7 +29,9 @@ POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with something in every section, and names that are too long for a phone."""
     folder = tmp_path_factory.mktemp("page")
-    covered = replace(RECORD, metrics={FUNCTIONAL: {"memory": {"read": 2}, "new": {LONG: 1}}})
+    covered = replace(
+        RECORD, metrics={FUNCTIONAL: {"memory": {"read": 2}, "new": {LONG: 1}}, LONG: 42}
+    )
     wide = [
         replace(
             RECORD,
@@ -83,6 +85,7 @@ def test_content_in_a_browser(page: Path, chromium: Page) -> None:
         *("mismatch", "crash", "signal 11", "nf run test_x::two --seed 7", "SLOTS=4"),
         *("1 of 147 bins", "write full", "what happens on the device-memory port"),
         *("0 of 3 lines", "hdl/a.sv", "1-3", "2 invocations of", "Slowest tests"),
+        *("Measured figures", "42"),
         *("V1", "V2", "V3", "Revision", "verilator 5", "1, 2, 3"),
     ):
         assert words in text, words

@@ -83,6 +83,20 @@ def test_junit_keeps_its_schema(tmp_path: Path) -> None:
     assert flaky.get("type") == "flaky"
 
 
+@pytest.mark.parametrize(
+    ("records", "expected", "says"),
+    [([RECORD], 3, "2 of 3 runs did not finish"), ([], 0, "nothing was run")],
+)
+def test_junit_of_an_interrupted_run_is_red(
+    tmp_path: Path, records: list[RunRecord], expected: int, says: str
+) -> None:
+    report.write_all(records, "x", tmp_path, expected=expected)
+    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
+    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [error.get("message") for error in root.iter("error")] == [says]
+    assert root.get("errors") == "1"
+
+
 def test_junit_schema_can_refuse(tmp_path: Path) -> None:
     schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
     report.write_all(RECORDS, "x", tmp_path)
