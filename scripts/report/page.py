@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 
 from scripts import fault_report, figures
 from scripts.paths import ROOT
@@ -23,7 +23,10 @@ from scripts.report.charts import Bar, duration_bars, trend_chart
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
-_HERE = Path(__file__).parent
+# Read now: a long run must not end with files that were edited, or checked out, on its way.
+_TEMPLATE, _STYLE, _SCRIPT = (
+    Path(__file__).with_name(name).read_text() for name in ("page.html.j2", "page.css", "page.js")
+)
 # Words and signs tell the result; colour only helps.
 _SIGNS = {
     Outcome.PASSED: "✓",
@@ -55,7 +58,6 @@ class Slow:
 def text(report: Report, folder: Path) -> str:
     """The page, with links relative to `folder`, where it will lie."""
     environment = Environment(
-        loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -65,15 +67,14 @@ def text(report: Report, folder: Path) -> str:
     environment.filters["sign"] = lambda outcome: f"{_SIGNS[outcome]} {outcome}"
     environment.filters["many"] = many
     environment.filters["span"] = span
-    style, script = ((_HERE / name).read_text() for name in ("page.css", "page.js"))
     worst = list(Outcome)
     points = trend.comparable(report.history, report.invocation.title)
     now = trend.point(report.invocation, report.records)
-    return environment.get_template("page.html.j2").render(
+    return environment.from_string(_TEMPLATE).render(
         report=report,
-        style=style,
-        script=script,
-        policy=_policy(style, script),
+        style=_STYLE,
+        script=_SCRIPT,
+        policy=_policy(_STYLE, _SCRIPT),
         verdict=_verdict(report),
         tests=sorted(all_results(report.records), key=lambda one: worst.index(one.outcome)),
         red=[(of_record(r), r) for r in report.records if of_record(r) is not Outcome.PASSED],
