@@ -21,6 +21,9 @@ DESIGN = """
     );
       `include "toy.svh"
       logic [WIDTH-1:0] inner;
+      logic [31:0] unset, rolled;  // never reset; drawn by the design at time 0
+      always_ff @(posedge clk) unset <= unset + 1;
+      initial rolled = $urandom;
       always_ff @(posedge clk or negedge rst_n)
         if (!rst_n) q <= '0;
         else        q <= d + `STEP;
@@ -32,7 +35,7 @@ DESIGN = """
     endmodule
 """
 BENCH = """
-    import json, os, time
+    import json, os, random, time
     import cocotb
     from cocotb.clock import Clock
     from cocotb.triggers import RisingEdge, Timer
@@ -89,6 +92,18 @@ BENCH = """
         os.kill(os.getpid(), 11)
 
     @cocotb.test()
+    async def dice(dut):
+        await Timer(1, "ns")
+        cocotb.log.info("drew %s %s", random.random(), list({"a", "b", "c", "d", "e"}))
+        cocotb.log.info("drew %s %s", dut.unset.value, dut.rolled.value)
+        cocotb.log.info("drew %s %s", sorted(cocotb.plusargs), os.getcwd().rpartition("/")[2])
+
+    @cocotb.test()
+    @cocotb.parametrize(n=list(range(200)))
+    async def empty(dut, n):
+        pass
+
+    @cocotb.test()
     async def internals(dut):
         assert dut.inner.value is not None
 """
@@ -110,10 +125,10 @@ class Toy:
         return replace(base, **more)  # type: ignore[arg-type]
 
     def run(
-        self, build: BuildSpec, *tests: str, timeout_s: float = 60.0, module: str = "toy_bench"
+        self, build: BuildSpec, *tests: str, module: str = "toy_bench", **more: object
     ) -> RunRecord:
-        """Run tests of the toy bench."""
-        spec = RunSpec(build, module, tests, timeout_s=timeout_s)
+        """Run tests of the toy bench; `more` are fields of the RunSpec."""
+        spec = replace(RunSpec(build, module, tests, timeout_s=60.0), **more)  # type: ignore[arg-type]
         return simulate.run(spec, self.folder / "runs", self.folder / "sim")
 
 

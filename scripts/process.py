@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 _live: set[int] = set()
 _lock = threading.Lock()
@@ -31,10 +32,55 @@ class Finished:
     seconds: float
 
 
-def _kill_group(pid: int) -> None:
+def kill_group(pid: int) -> None:
     """End the whole group: a simulator may have started helpers of its own."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def check_stopping() -> None:
+    """Raise Interrupted once `kill_all` was called."""
+    if _stopping.is_set():
+        raise Interrupted
+
+
+def start(
+    command: Sequence[str],
+    out: IO[bytes],
+    *,
+    cwd: Path | str,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a command in a group of its own, both outputs in `out`, and keep it in mind."""
+    with _lock:  # `kill_all` either sees this process or keeps it from starting
+        check_stopping()
+        process = subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env=dict(env) if env is not None else None,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+        _live.add(process.pid)
+    return process
+
+
+def watch(pid: int) -> None:
+    """Keep in mind a group that somebody else started for us."""
+    with _lock:
+        _live.add(pid)
+        if _stopping.is_set():
+            kill_group(pid)
+
+
+def forget(pid: int) -> None:
+    """The group is gone."""
+    with _lock:
+        _live.discard(pid)
 
 
 def run_logged(
@@ -47,34 +93,20 @@ def run_logged(
     append: bool = False,
 ) -> Finished:
     """Run a command with both outputs in `log`; after `timeout_s` seconds kill its whole group."""
-    if _stopping.is_set():
-        raise Interrupted
-    start = time.monotonic()
+    begin = time.monotonic()
     with log.open("ab" if append else "wb") as out:
-        process = subprocess.Popen(
-            list(command),
-            cwd=cwd,
-            env=dict(env) if env is not None else None,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        with _lock:
-            _live.add(process.pid)
+        process = start(command, out, cwd=cwd, env=env)
         timed_out = False
         try:
             process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:
-            _kill_group(process.pid)  # also what the process left behind
+            kill_group(process.pid)  # also what the process left behind
             process.wait()
-            with _lock:
-                _live.discard(process.pid)
-    if _stopping.is_set():
-        raise Interrupted
-    return Finished(process.returncode, timed_out, time.monotonic() - start)
+            forget(process.pid)
+    check_stopping()
+    return Finished(process.returncode, timed_out, time.monotonic() - begin)
 
 
 def kill_all() -> None:
@@ -83,4 +115,4 @@ def kill_all() -> None:
     with _lock:
         pids = list(_live)
     for pid in pids:
-        _kill_group(pid)
+        kill_group(pid)

@@ -90,6 +90,7 @@ class RunSpec:
     env: tuple[tuple[str, str], ...] = ()
     build_name: str = "default"
     rerun: str = ""  # command line that runs this again; made from the rest when empty
+    direct: bool = False  # start the simulator afresh, not as a fork of one that is up
 
     @property
     def short_module(self) -> str:

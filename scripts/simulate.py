@@ -69,6 +69,8 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
         spec.build.sim, log, _environment(spec, folder), timeout_s=spec.timeout_s
     )
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
+    # Waves and code coverage name their file on the command line: nothing could share a server.
+    runner.forked = not (spec.direct or spec.build.waves or spec.build.coverage)
     with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
         runner.test(
             test_module=spec.module,
@@ -105,6 +107,7 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
         "COCOTB_TEST_FILTER": _filter(spec),
         "COCOTB_ANSI_OUTPUT": "0",
         "COCOTB_RESULTS_ATTACHMENTS": "",
+        "PYTHONHASHSEED": "0",  # the order of a set is part of the stimulus
         "NF_SIM": str(spec.build.sim),
         "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),
         "NF_METRICS": str(folder / _METRICS),

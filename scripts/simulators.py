@@ -8,6 +8,7 @@ in a process group of their own, with a log, and their exit code is kept instead
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from cocotb_tools import runner
 
-from scripts import process, toolchain
+from scripts import forkserver, process, toolchain
 from scripts.errors import BuildError
 from scripts.process import Finished
 from scripts.records import Sim
@@ -33,6 +34,7 @@ class _Grouped(runner.Runner):
     timeout_s: float | None = None
     overrides: Mapping[str, str]
     finished: Finished | None = None
+    forked = False  # ask a server for the process; see scripts.forkserver
 
     def __init__(self, log: Path, overrides: Mapping[str, str], timeout_s: float | None) -> None:
         super().__init__()
@@ -57,16 +59,16 @@ class _Grouped(runner.Runner):
         cwd: os.PathLike[str] | str,
     ) -> None:
         for number, command in enumerate(cmds):
-            self.finished = process.run_logged(
-                command,
-                self.command_log,
-                cwd=Path(cwd),
-                env=self.env,
-                timeout_s=self.timeout_s,
-                append=number > 0,
-            )
+            self.finished = self._launch(command, Path(cwd), append=number > 0)
             if self.finished.returncode != 0 or self.finished.timed_out:
                 return
+
+    def _launch(self, command: Sequence[str], cwd: Path, append: bool) -> Finished:
+        log, env, limit = self.command_log, self.env, self.timeout_s
+        if self.forked:
+            with contextlib.suppress(forkserver.ServerError):
+                return forkserver.run_forked(command, log, cwd=cwd, env=env, timeout_s=limit)
+        return process.run_logged(command, log, cwd=cwd, env=env, timeout_s=limit, append=append)
 
 
 def _paths() -> list[str]:
