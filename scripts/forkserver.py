@@ -38,7 +38,7 @@ PER_RUN = frozenset(
 )
 # Third-party packages that nearly every bench imports. The project's own code is imported by each
 # run, so that an edit is seen at once.
-PRELOAD = "cocotb.regression cocotb.clock numpy pyuvm cocotbext.axi"
+PRELOAD = "cocotb_tools._coverage cocotb._init cocotb.clock numpy pyuvm cocotbext.axi"
 # cocotb's own list of what to start, behind ours (pygpi/entry.py).
 _USERS = (
     "scripts.zygote:serve",
@@ -60,7 +60,7 @@ class ServerError(Exception):
 class _Server:
     """One waiting simulator."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         # Packets, so that a message is never read in halves.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
@@ -73,7 +73,7 @@ class _Server:
             self._process = process.start(
                 command,
                 out,
-                cwd=tempfile.gettempdir(),
+                cwd=cwd,  # pytest's settings depend on it
                 env={**env, **extra},
                 pass_fds=(theirs.fileno(),),
             )
@@ -121,7 +121,10 @@ class _Server:
     def _read(self, word: str, deadline: float | None) -> int:
         left = None if deadline is None else max(0.001, deadline - time.monotonic())
         self._connection.settimeout(left)
-        message = self._connection.recv(4096)
+        try:
+            message = self._connection.recv(4096)
+        except ConnectionError:
+            message = b""
         if not message:
             raise ServerError("the server is gone")
         return int(json.loads(message)[word])
@@ -142,7 +145,7 @@ def run_forked(
 ) -> Finished:
     """Like `process.run_logged`, in a child of a server. Raises ServerError when there is none."""
     process.check_stopping()
-    server = _take(command, env)
+    server = _take(command, cwd, env)
     request = {"cwd": str(cwd), "log": str(log), "env": dict(env)}
     try:
         finished = server.run(request, timeout_s)
@@ -153,18 +156,18 @@ def run_forked(
     except BaseException:
         server.close()
         raise
-    _give_back(server, _key(command, env))
+    _give_back(server, _key(command, cwd, env))
     process.check_stopping()
     return finished
 
 
-def _key(command: Sequence[str], env: Mapping[str, str]) -> Key:
+def _key(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Key:
     shared = ((k, v) for k, v in env.items() if k not in PER_RUN and not k.startswith("NF_"))
-    return tuple(command), tuple(sorted(shared))
+    return (str(cwd.parent), *command), tuple(sorted(shared))
 
 
-def _take(command: Sequence[str], env: Mapping[str, str]) -> _Server:
-    key = _key(command, env)
+def _take(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> _Server:
+    key = _key(command, cwd, env)
     with _lock:
         for server, has in _idle.items():
             if has == key:
@@ -173,7 +176,7 @@ def _take(command: Sequence[str], env: Mapping[str, str]) -> _Server:
         if key in _refused:
             raise ServerError("no server could be had for this command")
     try:
-        return _Server(command, env)
+        return _Server(command, cwd, env)
     except (ServerError, OSError) as error:
         with _lock:
             _refused.add(key)

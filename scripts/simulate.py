@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -65,9 +66,11 @@ def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecor
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     log = folder / "run.log"
     start = time.monotonic()
-    runner = simulators.make_runner(
-        spec.build.sim, log, _environment(spec, folder), timeout_s=spec.timeout_s
-    )
+    environment = _environment(spec, folder)
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        # Compiling the bench again in each run takes longer than a short test; not in the tree.
+        environment["PYTHONPYCACHEPREFIX"] = str(built.directory.parent / "pycache")
+    runner = simulators.make_runner(spec.build.sim, log, environment, timeout_s=spec.timeout_s)
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
     # Waves and code coverage name their file on the command line: nothing could share a server.
     runner.forked = not (spec.direct or spec.build.waves or spec.build.coverage)
@@ -107,6 +110,7 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
         "COCOTB_TEST_FILTER": _filter(spec),
         "COCOTB_ANSI_OUTPUT": "0",
         "COCOTB_RESULTS_ATTACHMENTS": "",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # cocotb wants pytest's assertions, nothing else
         "PYTHONHASHSEED": "0",  # the order of a set is part of the stimulus
         "NF_SIM": str(spec.build.sim),
         "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),

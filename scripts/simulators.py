@@ -23,7 +23,10 @@ from scripts.process import Finished
 from scripts.records import Sim
 
 # Variables of the caller's shell that would change what a run does.
-_STRAY = ("WAVES", "GUI", "VERILATOR_ROOT", "COCOTB_TEST_FILTER", "COCOTB_TESTCASE")
+_STRAY = (
+    *("WAVES", "GUI", "VERILATOR_ROOT", "COCOTB_TEST_FILTER", "COCOTB_TESTCASE"),
+    "PYTHONDONTWRITEBYTECODE",
+)
 
 
 class _Grouped(runner.Runner):
@@ -43,6 +46,7 @@ class _Grouped(runner.Runner):
         self.timeout_s = timeout_s
 
     def _set_env_common(self) -> None:
+        self.env.update(self.overrides)  # LIBPYTHON_LOC spares a search of the disk
         super()._set_env_common()
         for name in _STRAY:
             if name not in self.overrides:

@@ -9,14 +9,17 @@ group. It returns from `serve`, and cocotb starts as ever. `scripts.forkserver` 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
 import select
 import signal
 import socket
+import sys
 from typing import Any
 
 FD = "NF_ZYGOTE_FD"
@@ -32,6 +35,8 @@ def serve() -> None:
     for name in os.environ[PRELOAD].split():
         with contextlib.suppress(ImportError):  # the bench that needs it will say so
             importlib.import_module(name)
+    _rewrite_assertions()
+    gc.freeze()  # a collection in a child would copy every page
     libc = ctypes.CDLL(None)
     libc.fflush(None)  # or each child would write it again
     greeting = os.pread(1, os.fstat(1).st_size, 0)  # what a simulator says at its start
@@ -43,6 +48,7 @@ def serve() -> None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             connection.close()
             _end_at_exit(libc)
+            atexit.register(_leave_as_it_is)
             _become(request, greeting)
             return
         with contextlib.suppress(OSError):
@@ -50,6 +56,13 @@ def serve() -> None:
         _say(connection, {"pid": pid})
         _say(connection, {"status": _wait(pid, connection)})
     os._exit(0)
+
+
+def _rewrite_assertions() -> None:
+    """Set up pytest's assertions here, once: it takes longer than all the rest of a start."""
+    manager = importlib.import_module("cocotb.regression").RegressionManager
+    manager.setup_pytest_assertion_rewriting()
+    manager.setup_pytest_assertion_rewriting = staticmethod(lambda: None)
 
 
 def _become(request: dict[str, Any], greeting: bytes) -> None:
@@ -75,6 +88,13 @@ def _end_at_exit(libc: ctypes.CDLL) -> None:
     """
     for function in (libc._exit, libc.fcloseall):  # called last to first
         libc.on_exit(ctypes.cast(function, ctypes.c_void_p), None)
+
+
+def _leave_as_it_is() -> None:
+    """Spare Python from taking apart what the system frees at once (half the time of a run)."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(sys.modules.copy()))
+    sys.modules.clear()
+    gc.freeze()
 
 
 def _wait(pid: int, connection: socket.socket) -> int:
