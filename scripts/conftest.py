@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -104,6 +109,26 @@ BENCH = """
         pass
 
     @cocotb.test()
+    async def flaky(dut):
+        await start(dut)
+        tried = __file__ + ".tried"
+        if not os.path.exists(tried):
+            open(tried, "w").close()
+            assert False, "only the first time"
+
+    @cocotb.test()
+    async def late(dut):
+        await start(dut)
+        await Timer(20, "us")
+        dut.d.value = 9
+        await Timer(100, "ns")
+        assert False, f"late, with {random.random()}"
+
+    @cocotb.test()
+    async def no_clock(dut):
+        await RisingEdge(dut.clk)
+
+    @cocotb.test()
     async def internals(dut):
         assert dut.inner.value is not None
 """
@@ -142,6 +167,83 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     (folder / "toy.f").write_text("// the toy\n+incdir+inc\ntoy.sv\n")
     (folder / "toy_bench.py").write_text(textwrap.dedent(BENCH))
     return Toy(folder)
+
+
+PLAN = """
+    builds:
+      toy: {top: toy, filelist: hdl/toy.f, opt: -O0, reason: the toy as it is}
+      broken: {top: toy, filelist: hdl/broken.f, opt: -O0, reason: a source with a mistake}
+    suites:
+      smoke: {tests: ["test_toy::many", "test_toy::adds_one"], seeds: 1, reason: a few short tests}
+    features:
+      - name: toy
+        spec: no section
+        goal: it fails in every way there is
+        tests:
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A small project with this runner in it; `nf` is called as its users call it."""
+
+    folder: Path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start `nf`, as a shell does: in a process group of its own."""
+        return subprocess.Popen(
+            [str(self.folder / ".venv/bin/nf"), *words],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def nf(self, *words: str) -> tuple[int, str]:
+        """Exit code and output."""
+        process = self.start(*words)
+        text, _ = process.communicate(timeout=200)
+        return process.returncode, text
+
+    def shell(self, line: str) -> int:
+        """Exit code of a line pasted in a shell in this folder."""
+        done = subprocess.run(
+            line, shell=True, cwd=self.folder, capture_output=True, check=False, timeout=200
+        )
+        return done.returncode
+
+    def records(self) -> list[RunRecord]:
+        """What the last run reported."""
+        data = json.loads((self.folder / "build/report/results.json").read_text())
+        return [RunRecord.from_json(entry) for entry in data]
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The toy as a project of its own."""
+    folder = tmp_path_factory.mktemp("project")
+    here = Path(__file__).parent
+    shutil.copytree(here, folder / "scripts", ignore=shutil.ignore_patterns("test_*", "*.pyc"))
+    for name in ("verif", "verif/tests", "verif/testplan", "hdl", ".venv/bin"):
+        (folder / name).mkdir(parents=True)
+    for name in ("verif", "verif/tests"):
+        (folder / name / "__init__.py").write_text("")
+    (folder / "verif/tests/test_toy.py").write_text(textwrap.dedent(BENCH))
+    names = re.findall(r"async def (\w+)\(dut", BENCH.partition("@cocotb.test")[2])
+    plan = textwrap.dedent(PLAN)
+    plan += "".join(f'      - {{test: "test_toy::{n}", stage: V1, builds: [toy]}}\n' for n in names)
+    (folder / "verif/testplan/toy.yaml").write_text(plan)
+    (folder / "hdl/toy.svh").write_text("`define STEP 1\n")
+    (folder / "hdl/toy.sv").write_text(textwrap.dedent(DESIGN))
+    (folder / "hdl/toy.f").write_text("+incdir+hdl\nhdl/toy.sv\n")
+    (folder / "hdl/broken.sv").write_text(textwrap.dedent(DESIGN).replace("assign", "asign"))
+    (folder / "hdl/broken.f").write_text("+incdir+hdl\nhdl/broken.sv\n")
+    nf = folder / ".venv/bin/nf"
+    nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n')
+    nf.chmod(0o755)
+    return Project(folder)
 
 
 @pytest.fixture

@@ -91,6 +91,7 @@ class RunSpec:
     build_name: str = "default"
     rerun: str = ""  # command line that runs this again; made from the rest when empty
     direct: bool = False  # start the simulator afresh, not as a fork of one that is up
+    window_ns: tuple[float, float] | None = None  # simulated time that waves are kept of; all else
 
     @property
     def short_module(self) -> str:
@@ -125,7 +126,11 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What came of a RunSpec. Every report is written from these."""
+    """What came of a RunSpec. Every report is written from these.
+
+    A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
+    and cause are those of the failure. `note` says what the second run added, in one line.
+    """
 
     id: str
     name: str
@@ -145,6 +150,15 @@ class RunRecord:
     coverage: str | None
     rerun: str
     metrics: dict[str, Any] = field(default_factory=dict)
+    cycles: int | None = None  # clock cycles, where the bench counts them
+    flaky: bool = False
+    note: str = ""
+    rerun_log: str | None = None  # log of the automatic rerun with waves
+
+    @property
+    def status(self) -> str:
+        """`passed`, `failed`, or `flaky`, which is never green."""
+        return "passed" if self.passed else "flaky" if self.flaky else "failed"
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionary, ready for json.dump."""

@@ -59,7 +59,7 @@ class Progress:
 
 def line_of(record: RunRecord) -> str:
     """The line of a run in the terminal and in a CI log."""
-    word = "PASS" if record.passed else "FAIL"
+    word = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}[record.status]
     cases = f" ({len(record.cases)} tests)" if len(record.cases) > 1 else ""
     build = "" if record.build_name == "default" else f" {record.build_name}"
     return (
@@ -72,6 +72,8 @@ def details(record: RunRecord) -> str:
     lines = [f"  {record.kind}: {record.cause}", f"  log:   {record.log}"]
     if record.waves:
         lines.append(f"  waves: {record.waves}")
+    if record.note:
+        lines.append(f"  note:  {record.note}")
     failed = [case.name for case in record.cases if case.status == "failed"]
     if failed and len(record.cases) > 1:
         lines.insert(0, f"  in {', '.join(failed)}")

@@ -15,9 +15,10 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from scripts import failure, simulators, toolchain
+from scripts import failure, simulators, toolchain, vcd
 from scripts.build import Built, build_directory
 from scripts.build import build as build_design
 from scripts.errors import BuildError, NfError
@@ -56,11 +57,11 @@ def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecor
     except BuildError as error:
         verdict = failure.Verdict(False, FailureKind.BUILD, str(error))
         log = build_directory(spec.build, builds)[0] / "build.log"
-        return _save(_record(spec, folder, verdict, log=log), folder)
+        return save(_record(spec, folder, verdict, log=log), folder)
     except (NfError, OSError) as error:
         verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
-        return _save(_record(spec, folder, verdict), folder)
-    return _save(_simulate(spec, folder, built), folder)
+        return save(_record(spec, folder, verdict), folder)
+    return save(_simulate(spec, folder, built), folder)
 
 
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
@@ -93,7 +94,13 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     cases = failure.read_results(folder / _RESULTS)
     lines = failure.read_log(log)
     verdict = failure.judge(finished, cases, lines)
-    return _record(spec, folder, verdict, built, time.monotonic() - start, cases)
+    if spec.build.waves is Waves.VCD and spec.window_ns:
+        with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
+            vcd.trim(_waves_file(spec, folder), *spec.window_ns)
+    record = _record(spec, folder, verdict, built, time.monotonic() - start, cases)
+    if finished.timed_out and not spec.rerun:  # the limit may come from the command line
+        return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
+    return record
 
 
 def _filter(spec: RunSpec) -> str:
@@ -138,7 +145,11 @@ def _simulator_arguments(spec: RunSpec, folder: Path) -> list[str]:
 
 def _plusargs(spec: RunSpec, folder: Path) -> list[str]:
     if spec.build.sim is Sim.ICARUS and spec.build.waves is not None:
-        return [*spec.plusargs, f"+dumpfile_path={_waves_file(spec, folder)}"]
+        extra = [f"+dumpfile_path={_waves_file(spec, folder)}"]
+        if spec.window_ns:
+            first, last = (round(time_ns) for time_ns in spec.window_ns)
+            extra += [f"+dump_from_ns={first}", f"+dump_for_ns={max(1, last - first)}"]
+        return [*spec.plusargs, *extra]
     return list(spec.plusargs)
 
 
@@ -158,6 +169,7 @@ def _record(
 ) -> RunRecord:
     waves = _waves_file(spec, folder)
     coverage = folder / "coverage.dat"
+    metrics = _metrics(folder / _METRICS)
     return RunRecord(
         id=spec.id,
         name=spec.name,
@@ -176,7 +188,8 @@ def _record(
         waves=shown(waves) if spec.build.waves and waves.is_file() else None,
         coverage=shown(coverage) if coverage.is_file() else None,
         rerun=rerun_command(spec, cases),
-        metrics=_metrics(folder / _METRICS),
+        metrics=metrics,
+        cycles=_cycles(metrics),
     )
 
 
@@ -189,7 +202,14 @@ def _metrics(path: Path) -> dict[str, object]:
     return data if isinstance(data, dict) else {}
 
 
-def _save(record: RunRecord, folder: Path) -> RunRecord:
+def _cycles(metrics: Mapping[str, object]) -> int | None:
+    """Clock cycles of all tests of a run: the figures named `cycles` or `....cycles`."""
+    counts = [v for k, v in metrics.items() if k.rpartition(".")[2] == "cycles"]
+    numbers = [count for count in counts if isinstance(count, int)]
+    return sum(numbers) if numbers else None
+
+
+def save(record: RunRecord, folder: Path) -> RunRecord:
     """Write the record at once: a crash of the runner later loses no finished run."""
     temporary = folder / "record.json.new"
     try:

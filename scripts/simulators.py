@@ -111,10 +111,30 @@ class NfIcarus(_Grouped, runner.Icarus):
 
     sim = Sim.ICARUS
 
+    def _create_iverilog_dump_file(self) -> None:
+        """cocotb's module that writes waves, and one that can start late and end early."""
+        Path(self.iverilog_dump_file).write_text(_ICARUS_DUMP.format(top=self.hdl_toplevel))
+
     def _set_env_test(self) -> None:
         super()._set_env_test()
         # Icarus 11 silently gives other results with it.
         self.env.pop("COCOTB_TRUST_INERTIAL_WRITES", None)
+
+
+_ICARUS_DUMP = """\
+module cocotb_iverilog_dump();
+  reg [8*4096-1:0] path;
+  reg [63:0] from_ns, for_ns;
+  initial if ($value$plusargs("dumpfile_path=%s", path)) begin
+    $dumpfile(path);
+    if ($value$plusargs("dump_from_ns=%d", from_ns)) #(from_ns);
+    $dumpvars(0, {top});
+    if ($value$plusargs("dump_for_ns=%d", for_ns)) begin
+      #(for_ns) $dumpoff;
+    end
+  end
+endmodule
+"""
 
 
 def _pairs(items: Sequence[str]) -> list[tuple[str, str]]:

@@ -8,11 +8,12 @@ import os
 import time
 from dataclasses import replace
 
-from scripts import fault_report, figures, report, testplan, toolchain
+from scripts import fault_report, figures, report, simulate, testplan, toolchain
 from scripts.discover import TestCase, discover, select
 from scripts.errors import NfError
 from scripts.records import RunSpec, Sim
 from scripts.schedule import Progress, line_of, run_all
+from scripts.triage import Triage
 
 
 def positive(text: str) -> int:
@@ -58,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--link-trace", action="store_true", help="record every flit, for `nf flits`"
     )
     parser.add_argument("--group", action="store_true", help="one process for a module's tests")
+    parser.add_argument(
+        "--no-rerun", action="store_true", help="do not run a failure again to get its waves"
+    )
     parser.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
     parser.add_argument("--dry-run", action="store_true", help="show what would run")
 
@@ -70,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{len(specs)} runs")
         return 0
     title = f"nf run: {args.suite or ' '.join(args.globs)}"
-    return execute(specs, args.jobs, title, args.fail_fast, args.coverage)
+    return execute(
+        specs, args.jobs, title, args.fail_fast, args.coverage, rerun=not args.no_rerun
+    )
 
 
 def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
@@ -105,12 +111,18 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
 
 
 def execute(
-    specs: list[RunSpec], jobs: int, title: str, fail_fast: bool = False, coverage: bool = False
+    specs: list[RunSpec],
+    jobs: int,
+    title: str,
+    fail_fast: bool = False,
+    coverage: bool = False,
+    rerun: bool = True,
 ) -> int:
     """Run, show, report; exit code 0 only when every run finished green."""
     start = time.monotonic()
     progress = Progress(len(specs))
-    records = run_all(specs, jobs, progress.finished, fail_fast=fail_fast)
+    runner = Triage().run if rerun else simulate.run
+    records = run_all(specs, jobs, progress.finished, runner, fail_fast)
     progress.close()
     seconds = time.monotonic() - start
     found = report.write_all(records, title, seconds=seconds, expected=len(specs))

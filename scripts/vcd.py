@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts a VCD file down to a window of time, in one pass and in constant memory.
+
+The result is a VCD file of its own (IEEE 1800-2023, clause 21.7): the header as it was, all values
+as they stand at the start of the window, then the changes inside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+_UNIT_NS = {b"s": 1e9, b"ms": 1e6, b"us": 1e3, b"ns": 1.0, b"ps": 1e-3, b"fs": 1e-6}
+_TIMESCALE = re.compile(rb"\$timescale\s+(\d+)\s*(\w+)")
+_TAIL = 1 << 20
+
+
+def trim(path: Path, first_ns: float, last_ns: float) -> None:
+    """Keep what happens from `first_ns` to `last_ns` (simulated time); replaces the file.
+
+    Raises ValueError for a file without a header.
+    """
+    target = path.with_name(path.name + ".new")
+    with path.open("rb") as source, target.open("wb") as out:
+        tick_ns = _copy_header(source, out)
+        _copy_window(source, out, round(first_ns / tick_ns), round(last_ns / tick_ns))
+    target.replace(path)
+
+
+def last_time_ns(path: Path) -> float:
+    """The last time of the file; 0 when it has none. Raises ValueError without a header."""
+    with path.open("rb") as source:
+        tick_ns = _tick_ns(b"".join(_header(source)))
+        source.seek(max(0, path.stat().st_size - _TAIL))
+        times = re.findall(rb"^#(\d+)", source.read(), re.MULTILINE)
+    return int(times[-1]) * tick_ns if times else 0.0
+
+
+def _header(source: IO[bytes]) -> Iterator[bytes]:
+    for line in source:
+        yield line
+        if line.lstrip().startswith(b"$enddefinitions"):
+            return
+    raise ValueError("no $enddefinitions: this is no whole VCD file")
+
+
+def _tick_ns(header: bytes) -> float:
+    found = _TIMESCALE.search(header)
+    if found is None:
+        raise ValueError("no $timescale: this is no VCD file")
+    return int(found[1]) * _UNIT_NS[found[2]]
+
+
+def _copy_header(source: IO[bytes], out: IO[bytes]) -> float:
+    header = b"".join(_header(source))
+    out.write(header)
+    return _tick_ns(header)
+
+
+def _copy_window(source: IO[bytes], out: IO[bytes], first: int, last: int) -> None:
+    values: dict[bytes, bytes] = {}  # by identifier: the line that set it last
+    for line in source:
+        if line.startswith(b"#"):
+            if int(line[1:]) >= first:
+                break
+        elif not line.startswith(b"$"):
+            # "0!" and "b0101 !": one character of value, or the identifier behind a space.
+            _, space, name = line.rpartition(b" ")
+            values[name if space else line[1:]] = line
+    else:
+        line = b"#%d\n" % first
+    out.write(b"#%d\n$dumpvars\n" % first)
+    out.writelines(values.values())
+    out.write(b"$end\n")
+    if int(line[1:]) > last:
+        return
+    out.write(line)
+    for line in source:
+        if line.startswith(b"#") and int(line[1:]) > last:
+            return
+        out.write(line)
