@@ -24,6 +24,7 @@ VERBS = {
     "mutate": "break the RTL on purpose and see each breakage caught",
     "test": "every check: check, lint, pytest, smoke suite, mutants, a short replay",
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
+    "bench": "measure the runner against its goals",
     "clean": "remove old builds (or all that was generated)",
 }
 EPILOG = """examples:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from scripts.records import RunRecord
 
 # What every test leaves, and what has a table of its own, is no figure.
-_BOOKKEEPING = ("requests", "judged")
+_BOOKKEEPING = ("requests", "judged", "cycles")
 
 
 def lines(records: Iterable[RunRecord]) -> list[str]:

@@ -151,6 +151,7 @@ class RunRecord:
     rerun: str
     metrics: dict[str, Any] = field(default_factory=dict)
     cycles: int | None = None  # clock cycles, where the bench counts them
+    sim_seconds: float = 0.0  # of `seconds`, what the simulator's process took
     flaky: bool = False
     note: str = ""
     rerun_log: str | None = None  # log of the automatic rerun with waves

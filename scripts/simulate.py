@@ -39,6 +39,7 @@ TOP = "nf_controller"
 FILELIST = "hdl/nf_controller.f"
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
+_FULL_BYTES = 1 << 20
 
 
 def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecord:
@@ -61,7 +62,11 @@ def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecor
     except (NfError, OSError) as error:
         verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
         return save(_record(spec, folder, verdict), folder)
-    return save(_simulate(spec, folder, built), folder)
+    try:
+        return save(_simulate(spec, folder, built), folder)
+    except OSError as error:
+        verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
+        return _record(spec, folder, verdict, built)
 
 
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
@@ -94,10 +99,16 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     cases = failure.read_results(folder / _RESULTS)
     lines = failure.read_log(log)
     verdict = failure.judge(finished, cases, lines)
+    if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
+        # Half a log and half a result file say nothing about the design.
+        verdict = failure.Verdict(
+            False, FailureKind.INFRASTRUCTURE, f"no space left on the disk of {folder}"
+        )
     if spec.build.waves is Waves.VCD and spec.window_ns:
         with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
             vcd.trim(_waves_file(spec, folder), *spec.window_ns)
     record = _record(spec, folder, verdict, built, time.monotonic() - start, cases)
+    record = replace(record, sim_seconds=round(finished.seconds, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
         return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
     return record

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import First
+from cocotb.utils import get_sim_time
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from verif.env.bins import FUNCTIONAL
@@ -50,6 +51,7 @@ class NfBaseTest(uvm_test):
         self.env.dut = self.dut
         self.env.cfg = self.cfg
         self.metrics: dict[str, Any] = {}
+        self.began_ns = get_sim_time("ns")
         self.finished = False
         NfBaseTest.found = []
 
@@ -147,7 +149,11 @@ class NfBaseTest(uvm_test):
         core = self.env.core
         old.update(
             {f"{label}.{name}": value for name, value in self.metrics.items()}
-            | {f"{label}.requests": core.requests, f"{label}.judged": core.tracker.judged}
+            | {
+                f"{label}.requests": core.requests,
+                f"{label}.judged": core.tracker.judged,
+                f"{label}.cycles": round((get_sim_time("ns") - self.began_ns) / CLOCK_NS),
+            }
         )
         path.write_text(json.dumps(old, indent=1))
 

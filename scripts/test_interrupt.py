@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C, a full disk, a killed runner: what finished is kept, and no simulator stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts import process, simulate
+from scripts.conftest import QUICK, Project, Toy
+from scripts.records import FailureKind, RunRecord, Sim
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of living processes that name the folder or work in it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            where = os.readlink(entry / "cwd")
+        except OSError:
+            continue
+        if str(folder) in command + where:
+            found.append(command)
+    return found
+
+
+def nothing_left_in(folder: Path) -> bool:
+    """True once every process of the folder is gone; waits a little for the last."""
+    for _ in range(50):
+        if not processes_in(folder):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def wait_for_records(project: Project, number: int) -> None:
+    """Wait until that many runs have left their record."""
+    for _ in range(300):
+        if len(list((project.folder / "build/runs").glob("*/record.json"))) >= number:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the runs do not finish")
+
+
+@pytest.mark.parametrize("sim", list(Sim))
+@pytest.mark.parametrize("finished", [0, 3])
+def test_ctrl_c(project: Project, sim: Sim, finished: int) -> None:
+    project.nf("clean", "--all")
+    if finished:
+        project.nf("run", "test_toy::adds_one", "--sim", str(sim), "--jobs", "1")
+        project.nf("run", "test_toy::adds_one", "--sim", str(sim), "--jobs", "1")
+    words = ("test_toy::adds_one", "test_toy::hang", "--seeds", "3", "--sim", str(sim))
+    for record in (project.folder / "build/runs").glob("*/record.json"):
+        record.unlink()
+    process = project.start("run", *words, "--jobs", "2")
+    if finished:
+        wait_for_records(project, 2)
+    else:
+        time.sleep(1.5)  # while it compiles
+    assert processes_in(project.folder)  # the search can find
+    os.kill(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=30)
+    assert process.returncode == 1, text
+    assert "interrupted: " in text
+    records = project.records()
+    assert len(records) >= (2 if finished else 0)
+    assert all(record.passed for record in records)
+    assert "did not finish" in text
+    assert nothing_left_in(project.folder), processes_in(project.folder)
+
+
+def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -> None:
+    project.nf("run", "test_toy::adds_one", "--sim", str(QUICK))
+    for record in (project.folder / "build/runs").glob("*/record.json"):
+        record.unlink()
+    words = ("test_toy::adds_one", "test_toy::hang", "--sim", str(QUICK), "--jobs", "2")
+    process = project.start("run", *words, "--seeds", "2")
+    wait_for_records(project, 1)
+    process.kill()
+    process.communicate(timeout=10)
+    assert nothing_left_in(project.folder), processes_in(project.folder)
+    for path in (project.folder / "build/runs").glob("*/record.json"):
+        assert RunRecord.from_json(json.loads(path.read_text())).passed
+
+
+def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = toy.run(toy.spec(), "adds_one")
+    kept = toy.folder / "runs" / first.id / "record.json"
+    before = kept.read_text()
+
+    def full(self: Path, text: str) -> int:
+        with self.open("w") as out:
+            out.write(text[: len(text) // 2])
+        raise OSError(28, "No space left on device", str(self))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        second = toy.run(toy.spec(), "many/n=1")
+        again = simulate.save(first, kept.parent)
+    assert second.passed  # the result is known, only its file is not
+    assert not (toy.folder / "runs" / second.id / "record.json").exists()
+    assert again == first
+    assert kept.read_text() == before
+    assert RunRecord.from_json(json.loads(kept.read_text())) == first
+
+
+def test_failure_on_a_full_disk_is_not_the_design(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(toy.folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=4096))
+    record = toy.run(toy.spec(), "wrong")
+    assert record.kind is FailureKind.INFRASTRUCTURE
+    assert "no space left" in record.cause
+    assert toy.run(toy.spec(), "adds_one").passed
+
+
+def test_log_that_cannot_be_written(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(process, "run_logged", full)
+    record = toy.run(toy.spec(), "adds_one", direct=True)
+    assert record.kind is FailureKind.INFRASTRUCTURE
+    assert "No space left" in record.cause
