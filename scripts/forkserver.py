@@ -48,7 +48,7 @@ _USERS = (
     "cocotb.regression:_run_regression",
 )
 _START_S = 60.0
-_IDLE = 8  # servers kept for later runs; the one that was not needed for longest goes
+_IDLE = 16  # servers kept for later runs; the one that was not needed for longest goes
 
 Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
