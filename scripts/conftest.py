@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from scripts import simulate, toolchain
 from scripts.records import BuildSpec, Edit, RunRecord, RunSpec, Sim
+from scripts.report import document
 
 DESIGN = """
     `default_nettype none
@@ -216,8 +216,7 @@ class Project:
 
     def records(self) -> list[RunRecord]:
         """What the last run reported."""
-        data = json.loads((self.folder / "build/report/results.json").read_text())
-        return [RunRecord.from_json(entry) for entry in data]
+        return document.read_records(self.folder / "build/report/results.json")
 
 
 @pytest.fixture(scope="session")
@@ -225,11 +224,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The toy as a project of its own."""
     folder = tmp_path_factory.mktemp("project")
     here = Path(__file__).parent
-    shutil.copytree(here, folder / "scripts", ignore=shutil.ignore_patterns("test_*", "*.pyc"))
-    for name in ("verif", "verif/tests", "verif/testplan", "hdl", ".venv/bin"):
+    for name in ("scripts", "verif", "models"):
+        skip = shutil.ignore_patterns("test_*.py", "testplan", "__pycache__")
+        shutil.copytree(here.parent / name, folder / name, ignore=skip)
+    for name in ("verif/testplan", "hdl", ".venv/bin"):
         (folder / name).mkdir(parents=True)
-    for name in ("verif", "verif/tests"):
-        (folder / name / "__init__.py").write_text("")
     (folder / "verif/tests/test_toy.py").write_text(textwrap.dedent(BENCH))
     names = re.findall(r"async def (\w+)\(dut", BENCH.partition("@cocotb.test")[2])
     plan = textwrap.dedent(PLAN)

@@ -35,7 +35,6 @@ _BENCH_ERRORS = frozenset(
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _TRACE_END = re.compile(r"^\s*[A-Za-z_][\w.]*(?:Error|Exception|Interrupt): ?.*")
 _SIMULATOR_LINE = re.compile(r"^(?:%\w+:|\S*vvp\b|\S+:\d+: |[A-Z]+: )")
-_NUMBER = re.compile(r"\b(?:0x)?\d[\d_a-fA-F]*(?:\.\d+)?|\b[0-9a-f]{8,}\b")
 _MAX_CAUSE = 300
 
 
@@ -76,11 +75,6 @@ def _case(element: ElementTree.Element) -> CaseResult:
         message=message.strip(),
         error_type=error_type.rpartition(".")[2],
     )
-
-
-def bucket(cause: str) -> str:
-    """A cause without its numbers: failures that differ in a seed or a time are the same."""
-    return _NUMBER.sub("#", cause)
 
 
 def read_log(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scripts import failure, simulators, toolchain, vcd
+from scripts import atomic, failure, simulators, toolchain, vcd
 from scripts.build import Built, build_directory
 from scripts.build import build as build_design
 from scripts.errors import BuildError, NfError
@@ -222,12 +222,8 @@ def _cycles(metrics: Mapping[str, object]) -> int | None:
 
 def save(record: RunRecord, folder: Path) -> RunRecord:
     """Write the record at once: a crash of the runner later loses no finished run."""
-    temporary = folder / "record.json.new"
-    try:
-        temporary.write_text(json.dumps(record.to_json(), indent=1))
-        temporary.replace(folder / "record.json")
-    except OSError:
-        pass  # the caller still has the record; a full disk must not hide its result
+    with contextlib.suppress(OSError):  # a full disk must not hide what the caller still has
+        atomic.write_text(folder / "record.json", json.dumps(record.to_json(), indent=1))
     return record
 
 

@@ -97,7 +97,7 @@ def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.Monkey
     kept = toy.folder / "runs" / first.id / "record.json"
     before = kept.read_text()
 
-    def full(self: Path, text: str) -> int:
+    def full(self: Path, text: str, encoding: str | None = None) -> int:
         with self.open("w") as out:
             out.write(text[: len(text) // 2])
         raise OSError(28, "No space left on device", str(self))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts import failure, toolchain, vcd
+from scripts import vcd
 from scripts.conftest import QUICK, Project
 from scripts.records import FailureKind, RunRecord, Sim
-
-ICARUS = toolchain.available(Sim.ICARUS)
+from scripts.report.outcome import normalised
 
 
 def only(project: Project) -> RunRecord:
@@ -38,7 +37,7 @@ def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
     assert project.shell(record.rerun) == 1
     again = only(project)
     assert again.kind is record.kind
-    assert failure.bucket(again.cause) == failure.bucket(record.cause)
+    assert normalised(again.cause) == normalised(record.cause)
     assert (again.seed, again.sim, again.name) == (record.seed, record.sim, record.name)
 
 

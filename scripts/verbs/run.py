@@ -74,9 +74,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{len(specs)} runs")
         return 0
     title = f"nf run: {args.suite or ' '.join(args.globs)}"
-    return execute(
-        specs, args.jobs, title, args.fail_fast, args.coverage, rerun=not args.no_rerun
-    )
+    return execute(specs, args.jobs, title, args.fail_fast, args.coverage, rerun=not args.no_rerun)
 
 
 def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
