@@ -33,6 +33,8 @@ _NO_WAVES = (FailureKind.BUILD, FailureKind.NO_TEST, FailureKind.INFRASTRUCTURE)
 
 Run = Callable[[RunSpec], RunRecord]
 
+_lock = threading.Lock()  # not in the object, which may be sent to another process
+
 
 class Triage:
     """Runs specs, and failed ones once more. One object a regression: it counts the causes.
@@ -42,21 +44,21 @@ class Triage:
 
     def __init__(self, runs: Path = RUNS, first: Run | None = None, limit: int = LIMIT) -> None:
         self._runs = runs
-        self._first = first or (lambda spec: simulate.run(spec, runs))
+        self._first = first
         self._limit = limit
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()
-        self._lock = threading.Lock()
 
     def run(self, spec: RunSpec) -> RunRecord:
         """Run a spec; a failure comes back with what its second run told."""
-        return self.look(self._first(spec), spec)
+        record = self._first(spec) if self._first else simulate.run(spec, self._runs)
+        return self.look(record, spec)
 
     def look(self, record: RunRecord, spec: RunSpec) -> RunRecord:
         """The record of `spec`, completed by a rerun if it failed and its cause is rare."""
         if record.passed or record.kind in _NO_WAVES:
             return record
         key = (record.kind, normalised(record.cause))
-        with self._lock:
+        with _lock:
             self._seen[key] += 1
             many = self._seen[key] > self._limit
         if many:
