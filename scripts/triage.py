@@ -92,7 +92,8 @@ def _with_waves(spec: RunSpec, record: RunRecord, case: CaseResult | None) -> Ru
     killed = record.kind is FailureKind.TIME_OUT and case is None
     return replace(
         spec,
-        build=replace(spec.build, waves=waves, coverage=False),
+        # One run: compiling it as hard as a regression's takes longer than it saves.
+        build=replace(spec.build, waves=waves, coverage=False, opt=min(spec.build.opt, "-O1")),
         tests=(case.name,) if case else spec.tests,
         timeout_s=min(spec.timeout_s, HANG_S) if killed else spec.timeout_s * 4,
         window_ns=_window(case.sim_time_ns) if case else None,
