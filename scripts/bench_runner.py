@@ -22,7 +22,7 @@ from scripts.schedule import run_all
 
 HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"
 FOLDER = BUILD / "bench"
-QUICK = ("test_regs::*", "test_link_block::rates")
+QUICK = ("test_regs::*",)
 EMPTY = 200
 DESIGN = "module empty (input wire clk); endmodule\n"
 BENCH = "import cocotb\n\n\n@cocotb.test()\nasync def empty(dut):\n    pass\n"

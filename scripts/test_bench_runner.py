@@ -11,6 +11,7 @@ import pytest
 from scripts import bench_runner, cli
 from scripts.bench_runner import Row
 from scripts.conftest import QUICK
+from scripts.discover import discover, select
 from scripts.records import Sim
 
 
@@ -40,3 +41,7 @@ def test_empty_tests_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_red_test_is_no_measurement(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "runner", "--quick", "no_such::test", "--sim", str(QUICK)]) == 2
     assert "no test matches" in capsys.readouterr().err
+
+
+def test_quick_names_tests_that_exist() -> None:
+    assert select(discover(), bench_runner.QUICK)
