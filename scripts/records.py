@@ -111,6 +111,31 @@ class RunSpec:
         raw = f"{self.short_module}.{test}-{self.build.sim}-{self.build_name}-s{self.seed}"
         return "".join(c if c.isalnum() or c in "._-=" else "_" for c in raw)
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionary; a design of this project is written without the project's place."""
+        build = dataclasses.asdict(self.build)
+        build["root"] = "." if self.build.root == ROOT else str(self.build.root)
+        out: dict[str, Any] = json.loads(json.dumps({**dataclasses.asdict(self), "build": build}))
+        return out
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> RunSpec:
+        """Inverse of `to_json`, in the checkout that reads it."""
+        build = dict(data["build"])
+        build["sim"] = Sim(build["sim"])
+        build["root"] = ROOT / build["root"]
+        build["waves"] = Waves(build["waves"]) if build["waves"] else None
+        build["edits"] = tuple(Edit(**edit) for edit in build["edits"])
+        for name in ("parameters", "defines", "public"):
+            build[name] = _tuples(build[name])
+        values = {name: _tuples(value) for name, value in data.items()}
+        return RunSpec(**{**values, "build": BuildSpec(**build)})
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as they come from JSON, as the tuples that they were."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
 
 @dataclass(frozen=True)
 class CaseResult:

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history: what it remembers, and that a broken one costs one line and no run."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.errors import NfError
+from scripts.history import History, keys_of
+from scripts.recorder import Recorder
+from scripts.records import (
+    BuildSpec,
+    CaseResult,
+    Edit,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+    Sim,
+    Waves,
+)
+
+BUILD = BuildSpec(Sim.ICARUS, "toy", "toy.f")
+
+
+def spec(*tests: str, seed: int = 1, sim: Sim = Sim.ICARUS) -> RunSpec:
+    """A run of the module test_x."""
+    return RunSpec(replace(BUILD, sim=sim), "verif.tests.test_x", tests, seed)
+
+
+def record(of: RunSpec, *failed: str, crash: bool = False, seconds: float = 2.0) -> RunRecord:
+    """What could have come of a run: these tests failed, or it crashed before any result."""
+    cases = tuple(
+        CaseResult(name, "failed" if name in failed else "passed", seconds, 1.0)
+        for name in (() if crash else of.tests)
+    )
+    passed = not failed and not crash
+    return RunRecord(
+        id=of.id,
+        name=of.name,
+        sim=of.build.sim,
+        seed=of.seed,
+        build_name=of.build_name,
+        parameters=(),
+        passed=passed,
+        kind=None if passed else FailureKind.MISMATCH,
+        cause="" if passed else "got 1, want 2",
+        build_seconds=0.0,
+        seconds=seconds,
+        sim_time_ns=1.0,
+        cases=cases,
+        log="run.log",
+        waves=None,
+        coverage=None,
+        rerun="nf run",
+    )
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history.sqlite")
+
+
+def test_a_spec_survives_json() -> None:
+    build = replace(
+        BUILD,
+        parameters=(("WIDTH", 3),),
+        edits=(Edit("a.sv", "x", "y"),),
+        waves=Waves.FST,
+        root=Path("/elsewhere"),
+    )
+    one = replace(spec("a", "b"), build=build, env=(("NF_SCALE", "2"),), plusargs=("+x",))
+    for each in (one, spec()):
+        assert RunSpec.from_json(json.loads(json.dumps(each.to_json()))) == each
+
+
+def test_runs_and_invocations(history: History) -> None:
+    first = history.begin("a", 2, "nf run a", "abc")
+    ids = [history.add(first, s, record(s)) for s in (spec("a"), spec("a", seed=2))]
+    assert history.invocations()[0].finished is None  # as a killed command leaves it
+    history.finish(first, {"point": 1})
+    second = history.begin("nf run b", 1)
+    history.add(second, spec("b"), record(spec("b"), "b"))
+    newest, oldest = history.invocations()
+    assert (newest.failed, oldest.passed, oldest.expected) == (1, 2, 2)
+    assert oldest.finished is not None
+    assert (oldest.title, oldest.command, oldest.revision) == ("a", "nf run a", "abc")
+    assert [one.facts for one in history.invocations(title="a")] == [{"point": 1}]
+    assert history.run(ids[1]).spec == spec("a", seed=2)
+    assert history.latest(spec("a").id).id == ids[0]
+    assert [run.record.name for run in history.runs(result="failed")] == ["test_x::b"]
+    for globs, number in ((["a"], 2), (["test_x"], 3), (["test_x::b", "a"], 3), (["c"], 0)):
+        assert len(history.runs(globs=globs)) == number
+    assert not history.runs(sim="verilator")
+    assert len(history.runs(invocation=first)) == 2
+    with pytest.raises(NfError, match="holds no run 99"):
+        history.run(99)
+    with pytest.raises(NfError, match="holds no run 'no-such'"):
+        history.latest("no-such")
+
+
+def test_red_is_what_failed_last(history: History) -> None:
+    number = history.begin("nf run", 5)
+    both = spec("a", "b")
+    history.add(number, both, record(both, "b"))
+    assert [test for test, _ in history.red()] == ["test_x::b"]
+    history.add(number, spec("b", seed=2), record(spec("b", seed=2)))
+    assert [test for test, _ in history.red()] == ["test_x::b"]  # another seed says nothing
+    history.add(number, spec("b"), record(spec("b")))
+    assert history.red() == []
+    history.add(number, both, record(both, crash=True))
+    assert sorted(test for test, _ in history.red()) == ["test_x::a", "test_x::b"]
+
+
+def test_durations_seeds_and_green(history: History) -> None:
+    for seeds in ((1, 2, 3), (7, 9)):
+        number = history.begin("nf run", len(seeds))
+        for seed in seeds:
+            one = spec("a", seed=seed)
+            history.add(number, one, record(one, seconds=float(seed)), f"print{seed}")
+    (key,) = keys_of(spec("a"))
+    assert history.last_seeds() == {key: (7, 9)}
+    assert history.largest_seed() == 9
+    assert history.durations() == {key: pytest.approx((9 + 7 + 3 + 2 + 1) / 5)}
+    assert (key, "print7") in history.green()
+    assert keys_of(spec("a/n=1", "a/n=2")) == [key]
+
+
+@pytest.mark.parametrize("damage", ["text", "middle", "folder", "schema"])
+def test_a_broken_history_costs_one_line(
+    tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.sqlite"
+    monkeypatch.setattr("scripts.paths.HISTORY", path)
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "text":
+        path.write_text("this is no database, and it is long enough to be read as one" * 20)
+    else:
+        history = History(path)
+        number = history.begin("nf run", 1)
+        for seed in range(200):
+            history.add(number, spec("a", seed=seed), record(spec("a", seed=seed)))
+        history.close()
+        if damage == "schema":
+            with sqlite3.connect(path) as db:
+                db.execute("PRAGMA user_version = 99")
+            db.close()
+        else:
+            data = bytearray(path.read_bytes())
+            data[4096:] = b"\xff" * (len(data) - 4096)
+            path.write_bytes(data)
+    recorder = Recorder("nf run", [spec("a"), spec("b")])
+    for one in (spec("a"), spec("b")):
+        recorder.add(record(one))
+    recorder.close()
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "history" in said[0]
+    assert "not recorded" in said[0]
+    assert not recorder.ids
+
+
+def test_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.paths.HISTORY", tmp_path / "history.sqlite")
+    recorder = Recorder("nf run a", [spec("a"), spec("b")])
+    recorder.add(record(spec("a")))
+    reader = History(write=False)  # while it is being written: nothing waits for the end
+    assert [run.id for run in reader.runs()] == [recorder.ids[spec("a").id]]
+    recorder.close()
+    assert reader.invocations()[0].expected == 2
+    again = Recorder("nf run a", [])
+    assert again.before() == []  # nothing was told of the first
+    again.close({"point": 2})
+    assert Recorder("nf run a", []).before() == [{"point": 2}]
+    assert Recorder("nf run b", []).before() == []
+    reader.close()
+
+
+def test_no_history_yet(tmp_path: Path) -> None:
+    with pytest.raises(NfError, match="no history yet"):
+        History(tmp_path / "none.sqlite", write=False)
