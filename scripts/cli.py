@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
+from scripts import completion
 from scripts.errors import BuildError, NfError
 
 # Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
@@ -16,6 +17,9 @@ VERBS = {
     "doctor": "show every tool, its version and what is missing",
     "list": "show tests, suites and builds",
     "run": "run tests by name or suite",
+    "rerun": "one recorded run again, exactly",
+    "history": "what was run before: commands, runs, causes, durations",
+    "report": "write the report of a recorded command again",
     "replay": "drive a capture through the design and check every result",
     "flits": "print a recorded link trace slot by slot",
     "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
@@ -26,6 +30,7 @@ VERBS = {
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
     "bench": "measure the runner against its goals",
     "clean": "remove old builds (or all that was generated)",
+    "completion": "completion for bash, zsh or fish",
 }
 EPILOG = """examples:
   nf doctor                                  what is installed, what is missing
@@ -33,12 +38,17 @@ EPILOG = """examples:
   nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
   nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
   nf run test_modes::ternary --seed 7 --waves  one run again, with waves
+  nf run --failed --waves                    what was red, again, with waves
+  nf history 'test_modes*' --result failed   when and why it was red
   nf replay captures/digits-resnet-8x        captured gradients through the design
+`nf VERB --help` has more of them.
 """
 
 
 class Verb(Protocol):
     """What a module of `scripts.verbs` provides."""
+
+    EXAMPLES: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -72,16 +82,22 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     for name, text in VERBS.items():
         sub = commands.add_parser(name, help=text, description=text)
         if name == chosen:
-            load(name).add_arguments(sub)
+            verb = load(name)
+            sub.epilog, sub.formatter_class = verb.EXAMPLES, argparse.RawDescriptionHelpFormatter
+            verb.add_arguments(sub)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 something is red, 2 cannot be done."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    asked = completion.asked()
+    words = asked or list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:
-        args = make_parser(chosen).parse_args(words)
+        parser = make_parser(chosen)
+        if asked is not None:
+            completion.answer(parser)
+        args = parser.parse_args(words)
         return load(args.verb).run(args)
     except (NfError, BuildError) as error:
         print(f"nf: {error}", file=sys.stderr)

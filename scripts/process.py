@@ -23,6 +23,11 @@ class Interrupted(Exception):
     """Raised in a worker whose process was ended by `kill_all`."""
 
 
+def resume() -> None:
+    """Allow processes again, once everything that `kill_all` ended is gone."""
+    _stopping.clear()
+
+
 @dataclass(frozen=True)
 class Finished:
     """How a process ended; `returncode` is negative for a signal, as in subprocess."""

@@ -3,50 +3,87 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from types import FrameType
 from typing import TextIO
 
 from scripts import process, simulate
 from scripts.process import Interrupted
-from scripts.records import RunRecord, RunSpec, Sim
+from scripts.records import RunRecord, RunSpec
 
 Runner = Callable[[RunSpec], RunRecord]
+_TICK_S = 0.5
+_BAR = 24
 
 
 class Progress:
-    """One line a finished run in a log; on a terminal also a status line that stays at the end."""
+    """One line a finished run in a log; on a terminal also a bar with the time left at the end.
 
-    def __init__(self, total: int, out: TextIO | None = None) -> None:
+    `seconds` gives what each run took so far, by record id; a run that is not in it counts as the
+    average of the others. `jobs` run at the same time.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        out: TextIO | None = None,
+        seconds: Mapping[str, float] | None = None,
+        jobs: int = 1,
+    ) -> None:
         self.total = total
         self.done = 0
         self.failed = 0
         self.out = out or sys.stdout
         self.live = self.out.isatty()
         self.start = time.monotonic()
+        self.jobs = max(1, jobs)
+        self._seconds = dict(seconds or {})
+        known = list(self._seconds.values())
+        self._usual = sum(known) / len(known) if known else 1.0
+        self._all = sum(known) + self._usual * (total - len(known))
+        self._worked = 0.0  # expected seconds of the runs that are done
 
     def finished(self, record: RunRecord) -> None:
         """Show one record."""
         self.done += 1
         self.failed += not record.passed
+        self._worked += self._seconds.get(record.id, self._usual)
         self._clear()
         self._write(line_of(record) + "\n")
         if not record.passed:
             self._write(details(record) + "\n")
-        self._status()
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw the bar again."""
+        if self.live and self.done < self.total:
+            self._clear()
+            self._write(self.status(time.monotonic() - self.start))
+
+    def status(self, spent: float) -> str:
+        """The bar after `spent` seconds."""
+        full = int(_BAR * self._worked / self._all)
+        text = f"[{'#' * full}{'.' * (_BAR - full)}] {self.done}/{self.total} runs"
+        if self.failed:
+            text += f", {self.failed} failed"
+        left = self.left(spent)
+        return text if left is None else f"{text}, {clock(left)} left"
+
+    def left(self, spent: float) -> float | None:
+        """Seconds left: by the pace so far; before the first run is done, by the history."""
+        if self.done:
+            return max(0.0, spent / self._worked * self._all - spent)
+        return max(0.0, self._all / self.jobs - spent) if self._seconds else None
 
     def close(self) -> None:
-        """Take the status line away."""
+        """Take the bar away."""
         self._clear()
-
-    def _status(self) -> None:
-        if not self.live or self.done >= self.total:
-            return
-        spent = time.monotonic() - self.start
-        left = spent / self.done * (self.total - self.done)
-        self._write(f"[{self.done}/{self.total}] {self.failed} failed, about {left:.0f} s left")
 
     def _clear(self) -> None:
         if self.live:
@@ -55,6 +92,13 @@ class Progress:
     def _write(self, text: str) -> None:
         self.out.write(text)
         self.out.flush()
+
+
+def clock(seconds: float) -> str:
+    """Seconds as 1:05 or 2:00:13."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def line_of(record: RunRecord) -> str:
@@ -87,44 +131,81 @@ def run_all(
     on_record: Callable[[RunRecord], None],
     runner: Runner = simulate.run,
     fail_fast: bool = False,
+    *,
+    end: Callable[[], None] = process.kill_all,
+    on_tick: Callable[[], None] = lambda: None,
+    interrupted: threading.Event | None = None,
 ) -> list[RunRecord]:
-    """Run everything; records come in the order they finish. Ctrl-C ends every simulator.
+    """Run everything, in the order given; records come in the order they finish.
 
-    Returns the finished records, also after Ctrl-C (the caller sees that some are missing).
+    Ctrl-C (or SIGTERM, SIGHUP) sets `interrupted`, calls `end`, which ends every run under way, and
+    lets what finished be returned: no record is lost, the caller sees that some are missing. A
+    second Ctrl-C raises KeyboardInterrupt. `on_tick` is called about twice a second.
     """
     records: list[RunRecord] = []
+    stop = interrupted or threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(1, jobs))
-    pending: set[Future[RunRecord]] = {pool.submit(runner, spec) for spec in _ordered(specs)}
-    try:
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                try:
-                    record = future.result()
-                except Interrupted:
-                    continue
-                records.append(record)
-                on_record(record)
-                if fail_fast and not record.passed:
-                    return records
-    except KeyboardInterrupt:
-        process.kill_all()
-    finally:
-        for future in pending:
-            future.cancel()
-        if pending:
-            process.kill_all()
-        pool.shutdown(wait=True)
+    by_future = {pool.submit(_safely, runner, spec): spec for spec in specs}
+    pending: set[Future[RunRecord]] = set(by_future)
+
+    def take(done: set[Future[RunRecord]]) -> bool:
+        """Hand on what came; True when one is red."""
+        came = [record for record in map(_result, done) if record is not None]
+        for record in came:
+            records.append(record)
+            on_record(record)
+        return not all(record.passed for record in came)
+
+    with _signals(stop):
+        try:
+            while pending and not stop.is_set():
+                done, pending = wait(pending, timeout=_TICK_S, return_when=FIRST_COMPLETED)
+                if take(done) and fail_fast:
+                    break
+                on_tick()
+        finally:
+            if pending:
+                end()
+            pool.shutdown(wait=True, cancel_futures=True)
+            process.resume()  # nothing of this is left; whoever runs next may start processes
+        take(pending)  # what was finished in the same moment
     return records
 
 
-def _ordered(specs: Iterable[RunSpec]) -> list[RunSpec]:
-    """First one run of each build, so that jobs compile side by side instead of waiting on a lock;
-    then Icarus, which compiles at once, so that Verilator's compiler has its time."""
-    by_build: dict[object, list[RunSpec]] = {}
-    for spec in specs:
-        by_build.setdefault(spec.build, []).append(spec)
-    # The first run of each build first (that is what compiles), then the rest in order.
-    firsts = [group[0] for group in by_build.values()]
-    rest = [spec for group in by_build.values() for spec in group[1:]]
-    return firsts + sorted(rest, key=lambda spec: spec.build.sim is Sim.VERILATOR)
+def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
+    """A fault of the runner itself costs its own run alone."""
+    try:
+        return runner(spec)
+    except (Interrupted, CancelledError):
+        raise
+    except Exception as error:
+        return simulate.infrastructure(spec, f"{type(error).__name__}: {error}")
+
+
+def _result(future: Future[RunRecord]) -> RunRecord | None:
+    """The record, or None for a run that was ended before it was done."""
+    try:
+        return future.result()
+    except (Interrupted, CancelledError):
+        return None
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """While inside, Ctrl-C and its like set `stop` instead of raising in the middle of a record."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread alone
+        return
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: its terminal was closed
+    old = {number: signal.signal(number, note) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

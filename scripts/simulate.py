@@ -46,8 +46,7 @@ def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecor
     """Build (or find) the design, run the tests, and say what came of it."""
     folder = runs / spec.id
     try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        clear(folder)
     except OSError as error:
         verdict = failure.Verdict(
             False, FailureKind.INFRASTRUCTURE, f"cannot write to {folder}: {error.strerror}"
@@ -67,6 +66,18 @@ def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecor
     except OSError as error:
         verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
         return _record(spec, folder, verdict, built)
+
+
+def clear(folder: Path) -> None:
+    """An empty folder for a run."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def infrastructure(spec: RunSpec, cause: str, runs: Path = RUNS) -> RunRecord:
+    """The record of a run that never came to be: no disk, no worker, a fault of the runner."""
+    verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
+    return _record(spec, runs / spec.id, verdict)
 
 
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:

@@ -108,6 +108,9 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
     write("p/plan.yaml", PLAN)
     plan = testplan.read(tmp_path / "p")
     assert testplan.problems(plan, tests) == ["test_x::later has no entry in the testplan"]
+    assert testplan.problems(plan, tests[2:]) == [
+        "the testplan names test_x::one, which no file defines"
+    ]
     chosen = testplan.of_suite(plan, plan.suite("smoke"), tests)
     assert [t.name for t in chosen] == ["one", "Three"]
     options = testplan.Options((Sim.ICARUS, Sim.VERILATOR), (1, 2))

@@ -73,17 +73,17 @@ def test_assertion_by_name_with_waves(project: Project) -> None:
 
 
 def test_infrastructure(project: Project) -> None:
-    runs = project.folder / "build/runs"
-    shutil.rmtree(runs, ignore_errors=True)
-    runs.parent.mkdir(exist_ok=True)
-    runs.write_text("in the way")  # also root cannot write there
+    folder = project.folder / "build/runs" / f"test_toy.adds_one-{QUICK}-toy-s1"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("in the way")  # also root cannot write there
     try:
         record = fails(project, "test_toy::adds_one")
         assert record.kind is FailureKind.INFRASTRUCTURE
         assert "cannot write" in record.cause
         pasted_fails_the_same_way(project, record)
     finally:
-        runs.unlink()
+        folder.unlink()
 
 
 def test_flaky_is_not_green(project: Project) -> None:

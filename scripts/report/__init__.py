@@ -20,7 +20,7 @@ from scripts.paths import REPORT, shown
 from scripts.records import RunRecord
 from scripts.report import code_coverage, document, functional, junit, page, trend
 from scripts.report.document import Report, read_records
-from scripts.report.invocation import Invocation, describe, moment
+from scripts.report.invocation import Invocation, describe, moment, revision
 from scripts.report.outcome import Counts, buckets, counts, ordered
 from scripts.report.progress import Progress, measure
 from scripts.report.trend import HistoryPoint
@@ -35,6 +35,7 @@ __all__ = [
     "gather",
     "moment",
     "read_records",
+    "revision",
     "summary",
     "where",
     "write_all",

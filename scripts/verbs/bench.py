@@ -9,6 +9,10 @@ import importlib
 # Each module has add_arguments(parser) and measure(args), which gives the rows of the table.
 BENCHES = {"runner": "scripts.bench_runner"}
 
+EXAMPLES = """examples:
+  nf bench runner                            the runner against its goals
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")

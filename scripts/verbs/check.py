@@ -15,6 +15,11 @@ from scripts.steps import Steps, command
 
 PACKAGES = ("models", "scripts", "verif")
 
+EXAMPLES = """examples:
+  nf check                                   what pre-commit runs
+  nf check --fix                             format, and mend what can be mended
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="let ruff format and mend what it can")
@@ -37,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     steps.run("imports keep the layers", lambda: layers.violations(ROOT))
     steps.run("licence lines", lambda: layers.missing_licence(ROOT))
     steps.run("pipeline is the copy of its source", _pipeline)
-    steps.run("testplan", _testplan)
+    steps.run("testplan", plan_problems)
     steps.run("mutants", _mutants)
     steps.run("coverage waivers", _waivers)
     return steps.close()
@@ -50,7 +55,8 @@ def _pipeline() -> list[str]:
     return ["ci/github.yml and .github/workflows/ci.yml differ: copy the first over the second"]
 
 
-def _testplan() -> list[str]:
+def plan_problems() -> list[str]:
+    """Tests without an entry in the testplan, entries without a test, and mistakes in its files."""
     try:
         return testplan.problems(testplan.read(), discover())
     except NfError as error:

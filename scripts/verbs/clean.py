@@ -8,8 +8,14 @@ import shutil
 import time
 
 from scripts.build import STAMP
-from scripts.paths import BUILD, SIM_BUILDS
+from scripts.errors import NfError
+from scripts.paths import BUILD, ROOT, SIM_BUILDS
 from scripts.verbs.run import positive
+
+EXAMPLES = """examples:
+  nf clean --days 2                          builds that were not used for two days
+  nf clean --all                             everything below build/
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.all:
+        if BUILD != ROOT / "build":
+            raise NfError(f"NF_BUILD is set: remove {BUILD} yourself.")
         shutil.rmtree(BUILD, ignore_errors=True)
         print("removed build/")
         return 0

@@ -26,6 +26,11 @@ class Finding:
     remedy: str
 
 
+EXAMPLES = """examples:
+  nf doctor                                  what is installed, what is missing
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="fail also when an advised tool (Icarus) is missing"

@@ -9,6 +9,11 @@ from pathlib import Path
 from scripts.errors import NfError
 from verif.cxl.trace import TraceError, explain, read
 
+EXAMPLES = """examples:
+  nf run test_modes::fp32 --link-trace       records build/runs/*/link.trace
+  nf flits build/runs/RUN/link.trace         slot by slot
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a trace, as `nf run --link-trace` leaves it")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf lint`: three readers of the RTL. Each finds what the others miss."""
+"""`nf lint`: three readers of the RTL, as each finds what the others miss; and the testplan."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from scripts.slang import analyse
 from scripts.sources import FileList, read_filelist
 from scripts.steps import Steps, command
 from scripts.testplan import NamedBuild
+from scripts.verbs.check import plan_problems
 
 WAIVERS = ROOT / "hdl" / "lint"
 # Icarus says this of every indexed constant in always_comb; it simulates it right.
 _HARMLESS = ("constant selects in always_", "sorry: constant selects")
+
+EXAMPLES = """examples:
+  nf lint                                    every build by three readers
+  nf lint --build small                      one parameter set
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     plan = testplan.read()
     names = args.build or list(plan.builds)
     steps = Steps("nf lint")
+    steps.run("every test is planned", plan_problems)
     for name in names:
         build = plan.build(name)
         files = read_filelist(ROOT, build.filelist)

@@ -5,12 +5,23 @@ from __future__ import annotations
 
 import argparse
 
-from scripts import testplan
+from scripts import completion, testplan
+from scripts.completion import with_completer
 from scripts.discover import discover, select
+
+EXAMPLES = """examples:
+  nf list                                    every test with its feature and stage
+  nf list 'test_modes*'                      tests that match
+  nf list --suites                           suites, and why they have so many seeds
+  nf list --builds                           named parameter sets
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names")
+    with_completer(
+        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names"),
+        completion.tests,
+    )
     parser.add_argument("--suites", action="store_true", help="show the suites and why they are so")
     parser.add_argument("--builds", action="store_true", help="show the named parameter sets")
 

@@ -9,7 +9,8 @@ import os
 import time
 from pathlib import Path
 
-from scripts import mutants, testplan, toolchain
+from scripts import completion, mutants, testplan, toolchain
+from scripts.completion import with_completer
 from scripts.errors import NfError
 from scripts.mutants import Mutant
 from scripts.paths import BUILD
@@ -20,9 +21,17 @@ from scripts.verbs.run import positive
 
 RUNS = BUILD / "mutants"
 
+EXAMPLES = """examples:
+  nf mutate --list                           the breakages and why each matters
+  nf mutate 'link*' --jobs 2                 some of them
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names")
+    with_completer(
+        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names"),
+        completion.mutants,
+    )
     parser.add_argument("--sim", choices=("verilator", "icarus"), help="instead of the listed one")
     parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")

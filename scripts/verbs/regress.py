@@ -26,6 +26,11 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "mix": ("--route", "5.*=G_TERNARY"),
 }
 
+EXAMPLES = """examples:
+  nf regress                                 both simulators
+  nf regress --sim verilator --jobs 2        one of them
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")

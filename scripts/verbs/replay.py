@@ -17,6 +17,11 @@ from verif.replay.backend import Outcome, SimulationJob
 
 FILES = BUILD / "replay" / "runs"
 
+EXAMPLES = """examples:
+  nf replay captures/digits-resnet-8x        every step, by the default routes
+  nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     cli.add_arguments(parser)

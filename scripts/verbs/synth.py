@@ -28,6 +28,10 @@ _TARGETS: dict[str, tuple[str, ...]] = {
     "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
 }
 
+EXAMPLES = """examples:
+  nf synth                                   the default build
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build", default="default", help="named parameter set")

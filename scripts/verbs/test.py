@@ -12,6 +12,11 @@ from scripts import stages
 from scripts.errors import NfError
 from scripts.verbs.regress import CAPTURE, short_replays
 
+EXAMPLES = """examples:
+  nf test                                    everything that CI runs
+  nf test --only lint                        one stage of it
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", default=[], help="run only this stage")

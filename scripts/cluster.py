@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on many machines, through a Dask scheduler that is there, or one started on a batch system.
+
+`Farm.run` has the signature of `simulate.run`, so `schedule.run_all` does with it what it does on
+one machine. The design is built here, once; the build and the sources go to the workers as bundles
+through the scheduler; record and files of a run come back as its result. A worker needs the pinned
+requirements and no checkout. Dask gives the runs of a worker that dies to another one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scripts import bundle, process, remote, simulate
+from scripts.build import build
+from scripts.bundle import Bundle
+from scripts.errors import BuildError, NfError
+from scripts.paths import ROOT, RUNS, SIM_BUILDS, shown
+from scripts.records import BuildSpec, RunRecord, RunSpec
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# Class of dask_jobqueue, and the command that it submits with.
+BATCH = {
+    "slurm": ("SLURMCluster", "sbatch"),
+    "lsf": ("LSFCluster", "bsub"),
+    "pbs": ("PBSCluster", "qsub"),
+}
+HELP = f"address of a Dask scheduler, or a batch system: {', '.join(BATCH)}"
+_CONNECT_S = 10
+_WORKERS_S = 60
+_BATCH_JOBS = 4
+_MEMORY = "2 GiB"  # of a batch job of one core, where Dask's configuration says nothing
+
+
+class Farm:
+    """The workers of a Dask scheduler as a place to run on."""
+
+    def __init__(
+        self, client: Client, slots: int, runs: Path = RUNS, builds: Path = SIM_BUILDS
+    ) -> None:
+        import cloudpickle
+
+        from scripts import worker
+
+        cloudpickle.register_pickle_by_value(worker)  # workers have no checkout to import it from
+        self.slots = slots
+        self._client = client
+        self._executor = client.get_executor(pure=False)
+        self.runs, self.builds = runs, builds
+        self._name = f"nf-{uuid.uuid4().hex[:8]}"
+        self._plugins = [self._name]
+        self._futures: set[Future[Any]] = set()
+        self._ended = threading.Event()
+        self._once: defaultdict[object, threading.Lock] = defaultdict(threading.Lock)
+        self._bundles: dict[object, str] = {}
+        self._compilers = threading.Semaphore(os.cpu_count() or 1)
+        client.register_plugin(worker.Session(), name=self._name)
+
+    def run(self, spec: RunSpec) -> RunRecord:
+        """Build here, run on a worker, bring everything back. As `simulate.run`, never raises for
+        a failing test; raises Interrupted after `end`."""
+        try:
+            request = {
+                "spec": spec.to_json(),
+                "versions": remote.versions(),
+                "sources": self._ship(ROOT, lambda: bundle.of_sources(ROOT)),
+                "root": self._root(spec.build.root),
+                "build": self._ship(spec.build, lambda: self._build(spec.build)),
+            }
+        except BuildError:
+            return simulate.run(spec, self.runs, self.builds)  # which tells it as ever
+        try:
+            text, files = self._submit(request)
+        except CancelledError as error:
+            raise process.Interrupted from error
+        except Exception as error:
+            cause = f"no worker could run it: {type(error).__name__}: {error}"
+            return simulate.infrastructure(spec, cause, self.runs)
+        return self._bring_back(spec, text, files)
+
+    def end(self) -> None:
+        """End every run, wherever it is."""
+        self._ended.set()
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        process.kill_all()
+        for future in list(self._futures):
+            future.cancel()
+
+    def close(self) -> None:
+        """Take the servers and the bundles off the workers."""
+        for name in self._plugins:
+            with suppress(Exception):  # the scheduler may be gone
+                self._client.unregister_worker_plugin(name)
+
+    def _submit(self, request: dict[str, Any]) -> tuple[str, bytes]:
+        from scripts.worker import run
+
+        name = self._name
+        # A function made here travels by value, and takes `run` along.
+        future = self._executor.submit(lambda: run(name, request))
+        self._futures.add(future)
+        if self._ended.is_set():
+            future.cancel()
+        try:
+            result: tuple[str, bytes] = future.result()
+        finally:
+            self._futures.discard(future)
+        return result
+
+    def _ship(self, what: object, make: Callable[[], Bundle]) -> str:
+        """Digest of a bundle that every worker has or will get; made and sent once."""
+        from scripts.worker import Unpack
+
+        with self._once[what]:
+            if what not in self._bundles:
+                made = make()
+                name = f"{self._name}-{made.digest}"
+                self._client.register_plugin(Unpack(made.digest, made.data), name=name)
+                self._plugins.append(name)
+                self._bundles[what] = made.digest
+            return self._bundles[what]
+
+    def _root(self, root: Path) -> str:
+        return "" if root == ROOT else self._ship(root, lambda: bundle.of_sources(root))
+
+    def _build(self, spec: BuildSpec) -> Bundle:
+        with self._compilers:
+            return bundle.of_build(build(spec, self.builds).directory)
+
+    def _bring_back(self, spec: RunSpec, text: str, files: bytes) -> RunRecord:
+        import json
+
+        record = RunRecord.from_json(json.loads(text))
+        folder = self.runs / spec.id
+        simulate.clear(folder)
+        bundle.unpack(files, folder)
+
+        def here(path: str | None) -> str | None:
+            """A file of the run's folder, as it is called on this machine."""
+            return path and shown(folder / Path(path).name)
+
+        return replace(
+            record,
+            log=str(here(record.log)),
+            waves=here(record.waves),
+            coverage=here(record.coverage),
+        )
+
+
+@contextmanager
+def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
+    """A farm at a scheduler's address or on a batch system. `jobs` is the number of runs handed out
+    at once; on a batch system also that of the jobs asked for. Raises NfError in one line."""
+    from distributed import Client
+
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    batch = _batch(where, jobs or _BATCH_JOBS) if where in BATCH else None
+    try:
+        client = Client(batch or where, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise NfError(f"--cluster {where}: no Dask scheduler answers there ({error}).") from error
+    try:
+        try:
+            client.wait_for_workers(1, timeout=_WORKERS_S)
+        except TimeoutError as error:
+            raise NfError(f"--cluster {where}: no worker came in {_WORKERS_S} s.") from error
+        # Twice what the workers can do, so that none waits for this machine.
+        farm = Farm(client, jobs or 2 * sum(client.nthreads().values()))
+        try:
+            yield farm
+        finally:
+            farm.close()
+    finally:
+        client.close()
+        if batch is not None:
+            batch.close()
+
+
+def _batch(name: str, jobs: int) -> Any:
+    """A Dask cluster whose workers are jobs of a batch system, one core each unless Dask's own
+    configuration (`jobqueue.slurm`..) says more about them."""
+    import dask
+    import dask_jobqueue
+
+    kind, command = BATCH[name]
+    if shutil.which(command) is None:
+        raise NfError(f"--cluster {name}: this machine has no `{command}`.")
+    settings = {"cores": 1, "memory": _MEMORY, "processes": 1}
+    given = {key: dask.config.get(f"jobqueue.{name}.{key}", None) for key in settings}
+    try:
+        made = getattr(dask_jobqueue, kind)(
+            **{key: given[key] or value for key, value in settings.items()},
+            scheduler_options={"dashboard_address": ":0"},  # any port: 8787 may be in use
+        )
+        made.scale(jobs=jobs)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise NfError(f"--cluster {name}: {str(error).splitlines()[0]}") from error
+    return made
