@@ -21,13 +21,13 @@ def _lines(*records: Any) -> list[str]:
 
 def test_one_line_a_figure_one_column_a_simulator() -> None:
     out = _lines(
-        _Record("verilator", {"T-idle.cycles": 3, "T-idle.requests": 9}),
-        _Record("verilator", {"T-idle.cycles": 4}),
-        _Record("icarus", {"T-idle.cycles": 3, "T-idle.faults.x": {"rows": []}}),
+        _Record("verilator", {"T-idle.latency": 3, "T-idle.requests": 9}),
+        _Record("verilator", {"T-idle.latency": 4}),
+        _Record("icarus", {"T-idle.latency": 3, "T-idle.faults.x": {"rows": []}}),
     )
     assert [line.split() for line in out] == [
         ["figure", "verilator", "icarus"],
-        ["T-idle.cycles", "3..4", "3"],
+        ["T-idle.latency", "3..4", "3"],
     ]
 
 
