@@ -80,4 +80,6 @@ def unpack(data: bytes, folder: Path) -> None:
     """Write a bundle's files below `folder`, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
-        tar.extractall(folder, filter="data")
+        # Python 3.11.2 (Debian 12) has no filters yet; bundles hold plain files only.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
+        tar.extractall(folder)

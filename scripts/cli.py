@@ -37,7 +37,7 @@ EPILOG = """examples:
   nf list 'test_modes::*'                    tests that match
   nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
   nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
-  nf run test_modes::ternary --seed 7 --waves  one run again, with waves
+  nf run test_modes::g_ternary --seed 7 --waves  one run again, with waves
   nf run --failed --waves                    what was red, again, with waves
   nf history 'test_modes*' --result failed   when and why it was red
   nf replay captures/digits-resnet-8x        captured gradients through the design

@@ -43,7 +43,9 @@ class Unpack(WorkerPlugin):  # type: ignore[misc]
             half = folder.with_suffix(f".{os.getpid()}")
             half.mkdir(parents=True, exist_ok=True)
             with tarfile.open(fileobj=io.BytesIO(self.data), mode="r:gz") as tar:
-                tar.extractall(half, filter="data")
+                # Python 3.11.2 (Debian 12) has no filters yet; bundles hold plain files only.
+                tar.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
+                tar.extractall(half)
             half.rename(folder)
         self.data = b""
 
