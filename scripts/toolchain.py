@@ -16,6 +16,7 @@ from scripts.errors import NfError
 from scripts.records import Sim
 
 
+@functools.cache  # a run asks for it when it looks for its build
 def package_version(name: str) -> str | None:
     """Version of an installed Python distribution, or None."""
     try:
