@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first rule that was broken, in words. Whatever follows it is not worth reading.
+
+#ifndef NF_FAULT_H
+#define NF_FAULT_H
+
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+// 0: a harness without checks, for measuring what they cost.
+#ifndef NF_BULK_CHECKS
+#define NF_BULK_CHECKS 1
+#endif
+constexpr bool kChecks = NF_BULK_CHECKS != 0;
+
+class Fault {
+ public:
+  explicit operator bool() const { return !text_.empty(); }
+  const std::string& text() const { return text_; }
+
+  __attribute__((format(printf, 3, 4))) void set(uint64_t cycle, const char* format, ...) {
+    if (!text_.empty()) return;
+    char words[400];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    text_ = "cycle " + std::to_string(cycle) + ": " + words;
+  }
+
+ private:
+  std::string text_;
+};
+
+#endif

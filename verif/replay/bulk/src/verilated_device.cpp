@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controller as Verilator compiles it, and the clock loop around it: two evaluations a clock.
+#include <cstdio>
+#include <memory>
+
+#include "host.h"
+#include "verilated.h"
+#include "verilated_pins.h"
+
+namespace {
+
+// What $error has printed last: an assertion names itself there, and then stops the simulation.
+thread_local std::string last_line;
+
+struct Stopped {};
+
+}  // namespace
+
+// Verilator's run time prints through here (VL_PRINTF), and stops through the functions below.
+extern "C" int nf_print(const char* format, ...) {
+  char text[1000];
+  va_list arguments;
+  va_start(arguments, format);
+  const int count = std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  last_line = text;
+  while (!last_line.empty() && last_line.back() == '\n') last_line.pop_back();
+  return count;
+}
+
+void vl_stop(const char*, int, const char*) VL_MT_UNSAFE { throw Stopped{}; }
+void vl_finish(const char*, int, const char*) VL_MT_UNSAFE { throw Stopped{}; }
+void vl_fatal(const char* file, int line, const char*, const char* text) VL_MT_UNSAFE {
+  nf_print("%s:%d: %s", file, line, text);
+  throw Stopped{};
+}
+
+struct nf_device {
+  nf_device(uint32_t mem_lines_log2, uint32_t seed) : host(mem_lines_log2, seed) {
+    context.randReset(2);  // 2-state must not hide a flop without a reset
+    context.randSeed(static_cast<int>(seed % 0x7FFFFFFF) + 1);
+    top = std::make_unique<Vnf>(&context);
+    top->clk = 0;
+    drive(*top, to);
+    top->eval();
+  }
+  ~nf_device() {
+    if (record) std::fclose(record);
+  }
+
+  void tick() {
+    sample(*top, from);
+    host.clock(from, to);
+    top->clk = 1;
+    top->eval();
+    context.timeInc(1);
+    drive(*top, to);
+    top->clk = 0;
+    top->eval();
+    context.timeInc(1);
+    if (record) std::fwrite(&to, sizeof to, 1, record);
+  }
+
+  // Clocks until the block is done, and a little longer: an answer too many comes late.
+  int run() {
+    constexpr int kLate = 32;
+    try {
+      while (host.busy()) tick();
+      for (int i = 0; i < kLate && !host.fault(); ++i) tick();
+    } catch (const Stopped&) {
+      host.fault().set(host.now(), "%s", last_line.c_str());
+    }
+    return host.fault() ? 1 : 0;
+  }
+
+  VerilatedContext context;
+  Host host;
+  std::unique_ptr<Vnf> top;
+  FromDevice from{};
+  ToDevice to{};
+  std::FILE* record = nullptr;
+};
+
+nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed) {
+  auto* device = new nf_device(mem_lines_log2, seed);
+  device->run();
+  return device;
+}
+
+int nf_run(nf_device* device, const nf_block* block) {
+  if (device->host.fault()) return 1;
+  device->host.begin(*block);
+  return device->run();
+}
+
+const char* nf_fault(const nf_device* device) {
+  return const_cast<nf_device*>(device)->host.fault().text().c_str();
+}
+
+void nf_read_figures(const nf_device* device, nf_figures* figures) {
+  *figures = device->host.figures();
+}
+
+int nf_record(nf_device* device, const char* path) {
+  device->record = std::fopen(path, "wb");
+  return device->record ? 0 : 1;
+}
+
+void nf_close(nf_device* device) { delete device; }
