@@ -117,10 +117,16 @@ def check_finite(
             out[name] = Mode.FP32
             continue
         worker, *index = (int(i) for i in np.argwhere(~finite)[0])
-        value = values[(worker, *index)]
-        raise CaptureError(
-            f"worker {worker}, step {step}, tensor {name!r}, index {index}",
-            f"{value} has no sign vote",
-            "send the tensor by FP32 (--nonfinite fp32) or drop the step",
-        )
+        raise no_sign_vote(worker, step, name, index, float(values[(worker, *index)]))
     return out
+
+
+def no_sign_vote(
+    worker: int, step: int, name: str, index: Sequence[int], value: float
+) -> CaptureError:
+    """What is said of a NaN or an infinity in a low-bit tensor."""
+    return CaptureError(
+        f"worker {worker}, step {step}, tensor {name!r}, index {list(index)}",
+        f"{value} has no sign vote",
+        "send the tensor by FP32 (--nonfinite fp32) or drop the step",
+    )

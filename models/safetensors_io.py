@@ -60,20 +60,34 @@ class TensorFile:
 
     def read(self, name: str) -> NDArray[Any]:
         """The tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""
+        shape = self.tensors[name].shape
+        return self._stretch(name, 0, math.prod(shape)).reshape(shape)
+
+    def _stretch(self, name: str, first: int, count: int) -> NDArray[Any]:
+        """Elements [first, first + count) of a tensor as stored, flat."""
         info = self.tensors[name]
+        dtype = np.dtype(_DTYPES[info.dtype])
+        size = count * dtype.itemsize
         try:
             with self.path.open("rb") as stream:
-                stream.seek(info.start)
-                data = stream.read(info.end - info.start)
+                stream.seek(info.start + first * dtype.itemsize)
+                data = stream.read(size)
         except OSError as error:
             raise CaptureError(self.path, error.strerror or error, "check the file") from None
-        if len(data) != info.end - info.start:
+        if len(data) != size:
             raise CaptureError(self.path, f"tensor {name!r} is truncated", _AGAIN)
-        return np.frombuffer(data, dtype=_DTYPES[info.dtype]).reshape(info.shape)
+        return np.frombuffer(data, dtype=dtype)
 
     def read_f32(self, name: str) -> NDArray[np.float32]:
         """The tensor widened to float32 (from F32, F16 or BF16)."""
-        info, raw = self.tensors[name], self.read(name)
+        return self._widened(name, self.read(name))
+
+    def stretch_f32(self, name: str, first: int, count: int) -> NDArray[np.float32]:
+        """The same for elements [first, first + count) in C order, flat; nothing else is read."""
+        return self._widened(name, self._stretch(name, first, count))
+
+    def _widened(self, name: str, raw: NDArray[Any]) -> NDArray[np.float32]:
+        info = self.tensors[name]
         if info.dtype == "BF16":
             return bf16_to_f32(raw)
         if info.dtype not in ("F32", "F16"):
@@ -227,31 +241,89 @@ def write_tensors(
     With ``bf16`` every float32 tensor is rounded and stored as BF16. ValueError for a dtype that
     the format has no name for.
     """
-    header: dict[str, Any] = {}
-    if metadata:
-        header["__metadata__"] = dict(metadata)
-    chunks: list[bytes] = []
-    offset = 0
+    stored: dict[str, bytes] = {}
+    entries: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, array in tensors.items():
-        if array.dtype not in _NAMES:
-            raise ValueError(f"tensor {name!r}: dtype {array.dtype} cannot be stored")
-        dtype = _NAMES[array.dtype]
+        dtype = dtype_name(name, array.dtype)
         if bf16 and dtype == "F32":
-            dtype, stored = "BF16", f32_to_bf16(array).astype("<u2").tobytes()
+            dtype, stored[name] = "BF16", f32_to_bf16(array).astype("<u2").tobytes()
         else:
             little = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
-            stored = little.tobytes(order="C")
-        header[name] = {
-            "dtype": dtype,
-            "shape": list(array.shape),
-            "data_offsets": [offset, offset + len(stored)],
-        }
-        offset += len(stored)
-        chunks.append(stored)
-    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % 8)
+            stored[name] = little.tobytes(order="C")
+        entries[name] = dtype, array.shape
     temporary = path.with_name(path.name + ".part")
     with temporary.open("wb") as stream:
-        stream.write(len(text).to_bytes(8, "little") + text)
-        stream.writelines(chunks)
+        stream.write(_header(entries, metadata)[0])
+        stream.writelines(stored.values())
     os.replace(temporary, path)
+
+
+def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
+    """The format's name of a numpy type; ValueError when it has none."""
+    if dtype not in _NAMES:
+        raise ValueError(f"tensor {name!r}: dtype {dtype} cannot be stored")
+    return _NAMES[dtype]
+
+
+def _header(
+    entries: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str] | None
+) -> tuple[bytes, dict[str, int]]:
+    """The header, length first, and the file offset of every tensor (name: dtype, shape)."""
+    content: dict[str, Any] = {}
+    if metadata:
+        content["__metadata__"] = dict(metadata)
+    offset = 0
+    for name, (dtype, shape) in entries.items():
+        size = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
+        content[name] = {
+            "dtype": dtype,
+            "shape": list(shape),
+            "data_offsets": [offset, offset + size],
+        }
+        offset += size
+    text = json.dumps(content, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    start = 8 + len(text)
+    places = {name: start + content[name]["data_offsets"][0] for name in entries}
+    return len(text).to_bytes(8, "little") + text, places
+
+
+class StretchWriter:
+    """A file whose tensors are written stretch by stretch, in any order, in constant memory.
+
+    Use it as a context manager: the file appears when the block ends, or not at all when it raises.
+    What nobody writes is 0.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
+        metadata: Mapping[str, str],
+    ) -> None:
+        """``entries``: dtype and shape by name, in the file's order."""
+        self._path = path
+        self._part = path.with_name(path.name + ".part")
+        named = {name: (dtype_name(name, dtype), shape) for name, (dtype, shape) in entries.items()}
+        self._types = {name: dtype.newbyteorder("<") for name, (dtype, _) in entries.items()}
+        header, self._places = _header(named, metadata)
+        self._stream = self._part.open("wb")
+        self._stream.write(header)
+        sizes = (math.prod(shape) * dtype.itemsize for dtype, shape in entries.values())
+        self._stream.truncate(len(header) + sum(sizes))
+
+    def write(self, name: str, first: int, values: NDArray[Any]) -> None:
+        """Elements from ``first`` on, in C order."""
+        dtype = self._types[name]
+        self._stream.seek(self._places[name] + first * dtype.itemsize)
+        self._stream.write(np.ascontiguousarray(values, dtype=dtype).tobytes())
+
+    def __enter__(self) -> StretchWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stream.close()
+        if kind is None:
+            os.replace(self._part, self._path)
+        else:
+            self._part.unlink(missing_ok=True)

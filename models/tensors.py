@@ -30,6 +30,8 @@ from models.fp32 import ordered_sum
 from models.reducers import count_planes, planes_to_counts, reduce_binary, reduce_ternary
 
 TERNARY_RATIO = 0.7
+SUM_PIECE = 1 << 20
+"""Elements that a mean is summed over at a time: a tensor read piece by piece gives the same."""
 
 
 def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
@@ -38,18 +40,37 @@ def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
     0.0 for an empty tensor. The product is rounded to float32.
     """
     values = np.ascontiguousarray(np.asarray(x, dtype=np.float32)).reshape(-1)
-    if values.size == 0:
+    pieces = range(0, values.size, SUM_PIECE)
+    total = sum(absolute_sum(values[at : at + SUM_PIECE]) for at in pieces)
+    return threshold_of(total, values.size, ratio)
+
+
+def absolute_sum(piece: F32) -> float:
+    """Sum of |x| in float64 over one piece of SUM_PIECE elements (the last one may be shorter)."""
+    return float(np.abs(piece).astype(np.float64).sum())
+
+
+def threshold_of(total: float, count: int, ratio: float = TERNARY_RATIO) -> np.float32:
+    """Gate threshold from the sums of all pieces, added in order; 0.0 for no element."""
+    if not count:
         return np.float32(0.0)
-    mean = np.abs(values).astype(np.float64).sum() / values.size
-    return np.float32(np.float32(ratio) * np.float32(mean))
+    return np.float32(np.float32(ratio) * np.float32(total / count))
 
 
 def pack_tensor(x: ArrayLike, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
     """One worker's tensor float32[*shape] as lines uint8[n, 64]; ValueError for IDENTITY."""
+    return pack_stretch(x, mode, ternary_threshold(x, ratio) if mode == Mode.G_TERNARY else 0.0)
+
+
+def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
+    """A stretch of one worker's tensor that begins with a line, as lines uint8[n, 64].
+
+    ``threshold`` is the whole tensor's (G_TERNARY). ValueError for IDENTITY.
+    """
     if mode == Mode.G_BINARY:
         return pack_binary(x)
     if mode == Mode.G_TERNARY:
-        return pack_ternary(x, ternary_threshold(x, ratio))
+        return pack_ternary(x, threshold)
     if mode == Mode.FP32:
         return pack_fp32(x)
     raise ValueError("a tensor has no IDENTITY route")

@@ -43,15 +43,18 @@ def compare(work: StepWork, got: Mapping[str, Lines]) -> Verdict:
         differs |= (own.planes != want.planes).any(axis=(0, 2))
         if differs.any():
             wrong += int(differs.sum())
-            first = first or _describe(work.step, tensor, own, int(np.flatnonzero(differs)[0]))
+            first = first or describe(work.step, tensor, own, int(np.flatnonzero(differs)[0]))
     return Verdict(lines, wrong, first)
 
 
-def _describe(step: int, tensor: TensorWork, got: Lines, line: int) -> str:
-    """One line: tensor, line, element, what the device gave, what it should be, what was sent."""
+def describe(step: int, tensor: TensorWork, got: Lines, line: int, first_line: int = 0) -> str:
+    """One line: tensor, line, element, what the device gave, what it should be, what was sent.
+
+    ``tensor`` and ``got`` may be a stretch that begins with line ``first_line`` of the tensor.
+    """
     want = tensor.expected
-    what, element, values = _first_value(tensor.mode, got, want, line)
-    flat = line * elements_per_line(tensor.mode) + element
+    what, element, values = first_value(tensor.mode, got, want, line)
+    flat = (first_line + line) * elements_per_line(tensor.mode) + element
     spec = tensor.spec
     if flat < spec.elements:
         index = [int(i) for i in np.unravel_index(flat, spec.shape)] if spec.shape else []
@@ -61,13 +64,14 @@ def _describe(step: int, tensor: TensorWork, got: Lines, line: int) -> str:
     workers = [f"{w}: {_code(tensor, w, line, element)}" for w in range(len(tensor.sent))]
     more = ", ..." if len(workers) > SHOWN_WORKERS else ""
     return (
-        f"step {step} tensor {spec.name} {tensor.mode.name} line {line} {place}: {what} is "
+        f"step {step} tensor {spec.name} {tensor.mode.name} "
+        f"line {first_line + line} {place}: {what} is "
         f"{values[0]}, the reducers say {values[1]}; workers sent "
         f"{', '.join(workers[:SHOWN_WORKERS])}{more}"
     )
 
 
-def _first_value(mode: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
+def first_value(mode: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
     """(what, element, [device, reducers]) of the first element of a line that differs."""
     pair = (got.result[line], want.result[line])
     if (pair[0] != pair[1]).any():

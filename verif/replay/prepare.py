@@ -14,10 +14,10 @@ import numpy as np
 
 from models.capture import Capture, TensorSpec
 from models.errors import CaptureError
-from models.formats import F32, LINE_BYTES, U8, Mode, lines_needed
+from models.formats import F32, LINE_BYTES, U8, Mode, Tie, lines_needed
 from models.fp32 import ordered_sum
 from models.reducers import reduce_binary, reduce_ternary
-from models.regions import planes_kept
+from models.regions import DeviceParams, planes_kept
 from models.replay_plan import ReplayPlan, plan_replay
 from models.routing import assign_routes, check_finite, parse_routes
 from models.tensors import pack_workers
@@ -158,13 +158,16 @@ def prepare(options: ReplayOptions) -> Replay:
 
 def _tensor(spec: TensorSpec, gradients: F32, mode: Mode, options: ReplayOptions) -> TensorWork:
     sent = pack_workers(gradients, mode, options.ratio)
-    device = options.device
-    if mode == Mode.FP32:
-        expected = Lines(ordered_sum(sent), np.zeros((0, *sent.shape[1:]), dtype=np.uint8))
-    else:
-        if mode == Mode.G_BINARY:
-            low = reduce_binary(sent, None, options.tie, device.cnt_max)
-        else:
-            low = reduce_ternary(sent, None, options.threshold, device.cnt_max)
-        expected = Lines(low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])
+    expected = expected_lines(sent, mode, options.tie, options.threshold, options.device)
     return TensorWork(spec, mode, sent, expected)
+
+
+def expected_lines(sent: U8, mode: Mode, tie: Tie, threshold: int, device: DeviceParams) -> Lines:
+    """What must come back for uint8[W, n, 64]: results, and the planes that carry counts."""
+    if mode == Mode.FP32:
+        return Lines(ordered_sum(sent), np.zeros((0, *sent.shape[1:]), dtype=np.uint8))
+    if mode == Mode.G_BINARY:
+        low = reduce_binary(sent, None, tie, device.cnt_max)
+    else:
+        low = reduce_ternary(sent, None, threshold, device.cnt_max)
+    return Lines(low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])

@@ -21,6 +21,7 @@ from models.regions import PLANE_SELECTOR, CommitCode
 from models.replay_plan import Placement, RegionUse, Round
 from verif.cxl.items import CxlBatchItem, Transaction
 from verif.cxl.sequences import CxlMemSequence
+from verif.replay.counters import USED, ZERO
 from verif.replay.prepare import Lines, StepWork
 from verif.replay.result import Figures, StepResult
 
@@ -31,14 +32,6 @@ Job = tuple[RegionUse, Placement, int]
 """A line of a tensor: its region, its placement, its number within the placement."""
 
 LDIDS = 16
-# Counters that stay 0 in a replay: every request of it is legal, single and clean.
-ZERO = (
-    *("DUPLICATE", "ILLEGAL_CODE", "EARLY_READ", "POISON_RECEIVED"),
-    *("REFUSED", "UNMAPPED", "UNSUPPORTED", "MEM_READ_ERROR", "MEM_WRITE_ERROR"),
-    *("CRC_ERROR", "PID_CORRECTABLE", "PID_UNCORRECTABLE", "PID_UNEXPECTED"),
-    *("STRAY_DATA", "CACHE_MESSAGE", "PROTOCOL_ERROR"),
-)
-USED = ("CONTRIBUTION", "SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
 
 
 class ReplaySequence(CxlMemSequence):

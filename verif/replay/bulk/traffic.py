@@ -20,8 +20,10 @@ from models.formats import LINE_BYTES, U8
 from models.regions import PLANE_SELECTOR, RegionConfig
 from verif.regs.nf_reg_map import REG_MAP
 from verif.replay.bulk.block import Block, Kind, operations, register_ops
+from verif.replay.counters import USED, ZERO
 
 LDIDS = 16
+COUNTERS = (*ZERO, *USED)
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}
 
 
@@ -57,6 +59,8 @@ class RoundBlock:
     """Index of the COMPLETE_LINES read of each share, after everything."""
     done: int
     """Index of the DONE read."""
+    counters: tuple[int, ...]
+    """Index of the read of each of COUNTERS, which the block has cleared at its begin."""
 
 
 def region_address(region: int, leaf: str) -> int:
@@ -98,9 +102,10 @@ def round_block(
     shares: Sequence[Share], epoch: int, chunk: int, rng: np.random.Generator
 ) -> RoundBlock:
     """The block of a round; ``chunk`` lines are written before the ones before them are read."""
-    parts: list[NDArray[Any]] = []
+    clear = [(register_address("CTRL"), 1)]
+    parts: list[NDArray[Any]] = [register_ops(Kind.REG_WRITE, clear)]
     codes = []
-    at = 0
+    at = len(parts[0])
     for share in shares:
         commit = commit_ops(share.region, share.config, epoch)
         status = read_ops([region_address(share.region, "STATUS")])
@@ -110,8 +115,10 @@ def round_block(
     parts.append(_traffic(shares, chunk, at, rng))
     at += len(parts[-1])
     tail = [region_address(share.region, "COMPLETE_LINES") for share in shares]
-    parts.append(read_ops([*tail, register_address("DONE")]))
+    tail += [register_address(name) for name in ("DONE", *COUNTERS)]
+    parts.append(read_ops(tail))
     complete = tuple(range(at, at + len(shares)))
+    at += len(shares)
     block = Block.of(
         np.concatenate(parts),
         np.concatenate([share.sent.reshape(-1, LINE_BYTES) for share in shares]),
@@ -123,7 +130,8 @@ def round_block(
         view = block.got[first : first + size]
         got.append(view.reshape(1 + share.planes, share.lines, LINE_BYTES))
         first += size
-    return RoundBlock(tuple(shares), block, tuple(got), tuple(codes), complete, at + len(shares))
+    counters = tuple(range(at + 1, at + 1 + len(COUNTERS)))
+    return RoundBlock(tuple(shares), block, tuple(got), tuple(codes), complete, at, counters)
 
 
 def _traffic(

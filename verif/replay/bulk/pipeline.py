@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds through a device: while one is simulated, the last is judged and the next is prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from verif.replay.bulk.device import BulkDevice
+from verif.replay.bulk.rounds import Round
+
+
+def stream(
+    device: BulkDevice,
+    rounds: Iterable[Round],
+    judge: Callable[[Round, int], None],
+) -> None:
+    """Does the rounds in order; ``judge`` is called with each and the clocks that it took.
+
+    Rounds are taken from the iterable one ahead. Whatever ``judge``, the iterable or the device
+    raises ends the stream, when the round under way is over.
+    """
+    with ThreadPoolExecutor(1, "simulator") as pool:
+        started: tuple[Round, Future[int]] | None = None
+        finished: tuple[Round, int] | None = None
+        for work in rounds:
+            if started is not None:
+                finished = started[0], started[1].result()
+            started = work, pool.submit(_run, device, work)
+            if finished is not None:
+                judge(*finished)
+                finished = None
+        if started is not None:
+            judge(started[0], started[1].result())
+
+
+def _run(device: BulkDevice, work: Round) -> int:
+    before = device.figures().cycles
+    device.run(work.traffic.block)
+    return device.figures().cycles - before
