@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.capture import Capture, TensorSpec
 from models.errors import CaptureError
@@ -162,12 +163,22 @@ def _tensor(spec: TensorSpec, gradients: F32, mode: Mode, options: ReplayOptions
     return TensorWork(spec, mode, sent, expected)
 
 
-def expected_lines(sent: U8, mode: Mode, tie: Tie, threshold: int, device: DeviceParams) -> Lines:
-    """What must come back for uint8[W, n, 64]: results, and the planes that carry counts."""
+def expected_lines(
+    sent: U8,
+    mode: Mode,
+    tie: Tie,
+    threshold: int,
+    device: DeviceParams,
+    present: NDArray[np.bool_] | None = None,
+) -> Lines:
+    """What must come back for uint8[W, n, 64]: results, and the planes that carry counts.
+
+    ``present`` bool[W, n]: who has contributed (None: all).
+    """
     if mode == Mode.FP32:
-        return Lines(ordered_sum(sent), np.zeros((0, *sent.shape[1:]), dtype=np.uint8))
+        return Lines(ordered_sum(sent, present), np.zeros((0, *sent.shape[1:]), dtype=np.uint8))
     if mode == Mode.G_BINARY:
-        low = reduce_binary(sent, None, tie, device.cnt_max)
+        low = reduce_binary(sent, present, tie, device.cnt_max)
     else:
-        low = reduce_ternary(sent, None, threshold, device.cnt_max)
+        low = reduce_ternary(sent, present, threshold, device.cnt_max)
     return Lines(low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])

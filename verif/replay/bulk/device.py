@@ -74,11 +74,6 @@ class VerilatedDevice:
         self._device = self._library.nf_open(mem_lines_log2, seed & 0xFFFFFFFF)
         self._raise_fault()
 
-    def record(self, path: Path) -> None:
-        """Leaves the inputs of every clock from now on in a file (see src/pins.h)."""
-        if self._library.nf_record(self._device, str(path).encode()):
-            raise OSError(f"cannot write {path}")
-
     def run(self, block: Block) -> None:
         """See BulkDevice."""
         c_block = _CBlock(
@@ -118,7 +113,6 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("nf_run", ctypes.c_int, (pointer, pointer)),
         ("nf_fault", ctypes.c_char_p, (pointer,)),
         ("nf_read_figures", None, (pointer, pointer)),
-        ("nf_record", ctypes.c_int, (pointer, ctypes.c_char_p)),
         ("nf_close", None, (pointer,)),
     ):
         function = getattr(library, name)

@@ -59,8 +59,6 @@ nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed);
 int nf_run(nf_device* device, const nf_block* block);
 const char* nf_fault(const nf_device* device);
 void nf_read_figures(const nf_device* device, nf_figures* figures);
-// Leaves every clock's inputs of the device in a file, for a bench without this program; 0 if well.
-int nf_record(nf_device* device, const char* path);
 void nf_close(nf_device* device);
 
 #ifdef __cplusplus

@@ -44,9 +44,6 @@ struct nf_device {
     drive(*top, to);
     top->eval();
   }
-  ~nf_device() {
-    if (record) std::fclose(record);
-  }
 
   void tick() {
     sample(*top, from);
@@ -58,7 +55,6 @@ struct nf_device {
     top->clk = 0;
     top->eval();
     context.timeInc(1);
-    if (record) std::fwrite(&to, sizeof to, 1, record);
   }
 
   // Clocks until the block is done, and a little longer: an answer too many comes late.
@@ -78,7 +74,6 @@ struct nf_device {
   std::unique_ptr<Vnf> top;
   FromDevice from{};
   ToDevice to{};
-  std::FILE* record = nullptr;
 };
 
 nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed) {
@@ -99,11 +94,6 @@ const char* nf_fault(const nf_device* device) {
 
 void nf_read_figures(const nf_device* device, nf_figures* figures) {
   *figures = device->host.figures();
-}
-
-int nf_record(nf_device* device, const char* path) {
-  device->record = std::fopen(path, "wb");
-  return device->record ? 0 : 1;
 }
 
 void nf_close(nf_device* device) { delete device; }

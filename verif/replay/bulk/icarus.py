@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device in a process of Icarus: blocks through shared memory, one line of text each way."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from models.formats import LINE_BYTES
+from verif.replay.bulk.block import OP, Block
+from verif.replay.bulk.device import BulkFault, Figures
+
+_FIGURES_BYTES = 512
+"""The figures stand before the arrays (src/vpi_device.cpp)."""
+
+
+class IcarusDevice:
+    """A simulator process with the VPI module; what it prints goes to ``log``."""
+
+    def __init__(self, command: Sequence[str], log: Path, mem_lines_log2: int, seed: int) -> None:
+        """BulkFault when the link does not come up."""
+        self._log = log
+        self._memory = os.memfd_create("nf-bulk")
+        os.ftruncate(self._memory, _FIGURES_BYTES + mmap.PAGESIZE)
+        self._map = mmap.mmap(self._memory, 0)
+        commands_in, commands_out = os.pipe()
+        answers_in, answers_out = os.pipe()
+        files = (commands_in, answers_out, self._memory)
+        numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF)))
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                pass_fds=files,
+                env={**os.environ, "NF_BULK": numbers},
+            )
+        os.close(commands_in)
+        os.close(answers_out)
+        self._commands = os.fdopen(commands_out, "w", buffering=1)
+        self._answers = os.fdopen(answers_in, "r")
+        try:
+            self._await()
+        except BulkFault:
+            self.close()
+            raise
+
+    def record(self, path: Path) -> None:
+        """Leaves the inputs of every clock from now on in a file, for a bench without a host."""
+        self._commands.write(f"record {path}\n")
+        self._await()
+
+    def run(self, block: Block) -> None:
+        """See BulkDevice."""
+        sizes = (block.ops.nbytes, block.answers.nbytes, block.sent.nbytes, block.got.nbytes)
+        total = _FIGURES_BYTES + sum(sizes)
+        if total > len(self._map):
+            os.ftruncate(self._memory, total)
+            self._map.close()
+            self._map = mmap.mmap(self._memory, 0)
+        at = _FIGURES_BYTES
+        self._map[at : at + sizes[0]] = block.ops.tobytes()
+        at += sizes[0]
+        answers = at
+        at += sizes[1]
+        self._map[at : at + sizes[2]] = block.sent.tobytes()
+        at += sizes[2]
+        self._commands.write(f"run {len(block.ops)} {len(block.sent)} {len(block.got)}\n")
+        self._await()
+        block.answers[:] = np.frombuffer(self._map[answers : answers + sizes[1]], np.uint64)
+        got = np.frombuffer(self._map[at : at + sizes[3]], np.uint8)
+        block.got[:] = got.reshape(-1, LINE_BYTES)
+
+    def _await(self) -> None:
+        text = self._answers.readline().strip()
+        if not text:
+            raise BulkFault(f"the simulator ended: {_last_line(self._log)}")
+        if text != "ok":
+            raise BulkFault(text)
+
+    def figures(self) -> Figures:
+        """See BulkDevice."""
+        return Figures.from_buffer_copy(self._map[: ctypes.sizeof(Figures)])
+
+    def close(self) -> None:
+        """See BulkDevice."""
+        if self._commands.closed:
+            return
+        self._commands.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._answers.close()
+        self._map.close()
+        os.close(self._memory)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), f"see {log}")
+
+
+assert OP.itemsize == 24, "as nf_op of src/nf_bulk.h"

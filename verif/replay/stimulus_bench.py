@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench of `nf replay --stimulus`: a few transactions at signal level, every checker on."""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import cocotb
+
+from models.cxl.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.regions import CommitCode
+from verif.cxl.items import CxlBatchItem, Transaction
+from verif.cxl.sequences import CxlMemSequence
+from verif.env.base import NfBaseTest, run_uvm
+from verif.env.env import NfEnv
+from verif.replay.stimulus import STIMULUS, Commit, Operation, Read, Stimulus, Write
+
+
+class StimulusSequence(CxlMemSequence):
+    """The operations in order; what follows each other and is of one kind goes back to back."""
+
+    def __init__(self, env: NfEnv, stimulus: Stimulus) -> None:
+        super().__init__("stimulus")
+        self.env = env
+        self.stimulus = stimulus
+        self.reads = 0
+
+    async def body(self) -> None:
+        writes: list[Transaction] = []
+        for kind, group in groupby(self.stimulus.operations, type):
+            members = list(group)
+            if kind is Write:
+                writes += await self._send([_message(one) for one in members])
+                continue
+            for write in writes:
+                await write.wait()
+            writes.clear()
+            if kind is Commit:
+                for one in members:
+                    assert isinstance(one, Commit)
+                    code = await self.env.registers.commit(one.region, one.config, one.epoch)
+                    assert code == CommitCode.OK, f"the commit was refused: {code.name}"
+            else:
+                await self._read(members)
+        for write in writes:
+            await write.wait()
+
+    async def _send(self, messages: list[Any]) -> list[Transaction]:
+        item = CxlBatchItem(messages)
+        await self.start_item(item)
+        await self.finish_item(item)
+        return item.transactions
+
+    async def _read(self, members: list[Operation]) -> None:
+        transactions = await self._send([_message(one) for one in members])
+        for one, transaction in zip(members, transactions):
+            assert isinstance(one, Read)
+            answer = await transaction.wait()
+            assert isinstance(answer, S2MDRS), f"read of {one.address:#x} answered by {answer}"
+            self.reads += 1
+            assert answer.data == one.expect, (
+                f"read of {one.address:#x} gave {answer.data.hex()}, the reducers say "
+                f"{one.expect.hex()} ({self.stimulus.note})"
+            )
+
+
+def _message(one: Operation) -> M2SReq | M2SRwD:
+    if isinstance(one, Write):
+        return M2SRwD(RwdOp.MEM_WR, 0, one.address, ldid=one.ldid, data=one.data)
+    assert isinstance(one, Read)
+    return M2SReq(ReqOp.MEM_RD, 0, one.address, ldid=one.ldid)
+
+
+class StimulusTest(NfBaseTest):
+    """Red when a read differs from what the reducers say, or when any other checker complains."""
+
+    async def scenario(self) -> None:
+        sequence = StimulusSequence(self.env, self.settings["stimulus"])
+        await sequence.start(self.env.cxl.sequencer)
+        assert sequence.reads, "the stimulus reads nothing: it cannot show anything"
+        self.figure("reads", sequence.reads)
+
+
+@cocotb.test(skip=STIMULUS not in os.environ)
+async def stimulus(_dut: Any) -> None:
+    """The transactions of the stimulus file."""
+    await run_uvm(StimulusTest, stimulus=Stimulus.read(Path(os.environ[STIMULUS])))
