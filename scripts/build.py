@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,19 @@ def build_directory(spec: BuildSpec, base: Path = SIM_BUILDS) -> tuple[Path, Sou
 def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None) -> Built:
     """Compile unless it has been done. Raises BuildError (first error line) or NfError."""
     directory, sources = build_directory(spec, base)
+
+    def compile_design(target: Path) -> dict[str, str]:
+        _compile(spec, sources, target, make_jobs or os.cpu_count() or 1)
+        return {"top": spec.top, "sim": spec.sim}
+
+    return once(directory, compile_design)
+
+
+def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
+    """Fill ``directory`` by ``make`` unless it has been done; what it returns is kept as facts.
+
+    What an interrupted build has left is removed first. Raises NfError, and what ``make`` raises.
+    """
     stamp = directory / STAMP
     if stamp.is_file():
         os.utime(stamp)  # last use, for `nf clean`
@@ -57,8 +70,9 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
     with _locked(directory.with_suffix(".lock")):
         if stamp.is_file():  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
-        _compile(spec, sources, directory, make_jobs or os.cpu_count() or 1)
-        facts = {"top": spec.top, "sim": spec.sim, "seconds": round(time.monotonic() - start, 2)}
+        for old in directory.iterdir():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        facts = {**make(directory), "seconds": round(time.monotonic() - start, 2)}
         temporary = directory / (STAMP + ".new")
         temporary.write_text(json.dumps(facts))
         temporary.replace(stamp)
@@ -76,8 +90,6 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _compile(spec: BuildSpec, sources: Sources, directory: Path, make_jobs: int) -> None:
-    for old in directory.iterdir():  # remains of a build that was interrupted
-        shutil.rmtree(old) if old.is_dir() else old.unlink()
     root = spec.root
     if spec.edits:
         root = directory / "src"

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts import toolchain
+from scripts import bulk_build, toolchain
+from scripts.errors import BuildError
 from scripts.paths import BUILD
 from scripts.records import Edit
 from scripts.simulate import run_tests
 from verif.replay import cli
-from verif.replay.backend import Outcome, SimulationJob
+from verif.replay.backend import BulkError, BulkModel, Outcome, SimulationJob
 
 FILES = BUILD / "replay" / "runs"
 
@@ -73,3 +74,10 @@ class SimulatorBackend:
             seconds=record.seconds,
             build_seconds=record.build_seconds,
         )
+
+    def bulk(self, simulator: str, parameters: Mapping[str, int]) -> BulkModel:
+        """See verif.replay.backend."""
+        try:
+            return bulk_build.build(simulator, parameters, self.edits)
+        except BuildError as error:
+            raise BulkError(str(error)) from None

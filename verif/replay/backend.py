@@ -37,6 +37,26 @@ class SimulationJob:
     rerun: str
 
 
+class BulkError(Exception):
+    """The RTL does not compile for bulk replay; the first error line."""
+
+
+@dataclass(frozen=True)
+class BulkModel:
+    """The RTL compiled for bulk replay.
+
+    ``library`` is loaded (Verilator) or ``command`` is started (Icarus). ``bare`` is the command of
+    the same model without Python, for `nf bench replay`.
+    """
+
+    simulator: str
+    directory: Path
+    build_seconds: float
+    bare: tuple[str, ...]
+    library: Path | None = None
+    command: tuple[str, ...] = ()
+
+
 class Backend(Protocol):
     """The runner, as `scripts.verbs.replay` makes it and tests play it."""
 
@@ -48,3 +68,6 @@ class Backend(Protocol):
 
     def simulate(self, job: SimulationJob) -> Outcome:
         """Builds if needed, runs, never raises for a failing test."""
+
+    def bulk(self, simulator: str, parameters: Mapping[str, int]) -> BulkModel:
+        """Builds for bulk replay if needed; BulkError when it does not build."""

@@ -247,7 +247,7 @@ class _Runner:
     def _write(self, done: Sequence[_Simulated]) -> None:
         steps = self.replay.steps
         for work in steps:
-            path = out_path(Path(self.args.out), work.step, steps)
+            path = out_path(Path(self.args.out), work.step, len(steps))
             figures = {one.simulator: one.figures[work.step] for one in done}
             metadata = metadata_of(self.replay, work, figures)
             write_out(path, done[0].returned[work.step], metadata)

@@ -8,7 +8,7 @@ command line makes the tensors of the capture spec from it; nothing is computed 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from models.errors import CaptureError
-from models.formats import LINE_BYTES
+from models.formats import LINE_BYTES, Mode
 from models.safetensors_io import open_tensors, write_tensors
 from models.tensors import outputs_from_lines
+from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Lines, Replay, StepWork
 
 FORMAT = "neuron-fabric-replay"
@@ -100,21 +101,31 @@ def tensors_of(work: StepWork, got: Mapping[str, Lines]) -> dict[str, NDArray[An
 def metadata_of(replay: Replay, work: StepWork, figures: Mapping[str, Figures]) -> dict[str, str]:
     """File metadata; ``figures`` by simulator: several when all returned the same tensors."""
     one = next(iter(figures.values()))
-    options = replay.options
+    routes = {name: t.mode for name, t in work.tensors.items()}
+    cycles = {simulator: f.cycles for simulator, f in figures.items()}
     return {
         "format": FORMAT,
         "version": "1",
         "model": replay.capture.model,
         "step": str(work.step),
         "workers": str(work.plan.workers),
-        "routes": json.dumps({name: t.mode.name for name, t in work.tensors.items()}),
         "epoch": ",".join(map(str, work.epochs)),
         "bytes_to_device": str(one.bytes_to_device),
         "bytes_from_device": str(one.bytes_from_device),
         "fp32_bytes_to_device": str(work.fp32_lines * work.plan.workers * LINE_BYTES),
         "fp32_bytes_from_device": str(work.fp32_lines * LINE_BYTES),
-        "simulator": ",".join(figures),
-        "cycles": ",".join(str(f.cycles) for f in figures.values()),
+        **options_metadata(replay.options, routes, cycles),
+    }
+
+
+def options_metadata(
+    options: ReplayOptions, routes: Mapping[str, Mode], cycles: Mapping[str, int]
+) -> dict[str, str]:
+    """The part of the metadata that tells what was asked, and of which simulators."""
+    return {
+        "routes": json.dumps({name: mode.name for name, mode in routes.items()}),
+        "simulator": ",".join(cycles),
+        "cycles": ",".join(map(str, cycles.values())),
         "tie": options.tie.name,
         "threshold": str(options.threshold),
         "ternary_ratio": repr(options.ratio),
@@ -122,9 +133,9 @@ def metadata_of(replay: Replay, work: StepWork, figures: Mapping[str, Figures]) 
     }
 
 
-def out_path(out: Path, step: int, steps: Sequence[StepWork]) -> Path:
+def out_path(out: Path, step: int, steps: int) -> Path:
     """`FILE.safetensors` for one step, `FILE.step-000003.safetensors` where there are several."""
-    if len(steps) == 1:
+    if steps == 1:
         return out
     return out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}")
 

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the controller for bulk replay: a library of the verilated RTL and the C++ host, or a
+design for Icarus and the same host as a VPI module.
+
+The RTL is built with all its assertions and without a single public net. The code is made for the
+machine that it is compiled on, which is part of the build's key.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scripts import process, toolchain
+from scripts.build import TIMESCALE, Built, once
+from scripts.errors import BuildError, NfError
+from scripts.paths import ROOT, SIM_BUILDS
+from scripts.records import BuildSpec, Edit, Sim
+from scripts.simulate import FILELIST, TOP
+from scripts.simulators import first_error
+from scripts.sources import Sources, collect, write_copy
+from verif.replay.backend import BulkModel
+
+SOURCES = ROOT / "verif" / "replay" / "bulk" / "src"
+HOST = ("host.cpp", "host_send.cpp", "host_receive.cpp", "memory.cpp")
+LIBRARY = "libnf_bulk.so"
+BARE = "bare"
+VPI_MODULE = "nf_bulk"
+DESIGN = "nf_bulk.vvp"
+BENCH = "nf_bulk_bench"
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+OPTIMISE = ("-O3", "-march=native")
+# Constructors and reset code run once: compiling them hard would take longer than it saves.
+OPTIMISE_ONCE = "-O1"
+
+
+def build(
+    sim: Sim | str,
+    parameters: Mapping[str, int] | None = None,
+    edits: Sequence[Edit] = (),
+    base: Path = SIM_BUILDS,
+) -> BulkModel:
+    """Compile unless it has been done; BuildError (first error line) or NfError."""
+    kind = Sim(sim)
+    spec = BuildSpec(
+        kind,
+        TOP,
+        FILELIST,
+        parameters=tuple(sorted((parameters or {}).items())),
+        edits=tuple(edits),
+    )
+    sources = collect(spec)
+    directory = base / f"bulk-{kind}-{_key(sources)}"
+    make = _verilator if kind is Sim.VERILATOR else _icarus
+
+    def compile_all(target: Path) -> dict[str, str]:
+        make(spec, sources, target)
+        return {"top": spec.top, "sim": kind}
+
+    built: Built = once(directory, compile_all)
+    if kind is Sim.VERILATOR:
+        library, bare = directory / LIBRARY, (str(directory / BARE),)
+        return BulkModel(kind, directory, built.seconds, bare, library=library)
+    vvp = _vvp()
+    design = str(directory / DESIGN)
+    module = ("-M", str(directory), "-m", VPI_MODULE)
+    command = (vvp, "-n", *module, design)
+    return BulkModel(kind, directory, built.seconds, command, command=command)
+
+
+def _key(sources: Sources) -> str:
+    digest = hashlib.sha256(f"{sources.key} {_machine()}".encode())
+    for path in (Path(__file__), *sorted(SOURCES.iterdir())):
+        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _machine() -> str:
+    """What -march=native depends on."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    lines = re.findall(r"^(?:model name|flags)\s*:.*$", text, re.MULTILINE)
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _vvp() -> str:
+    path = shutil.which("vvp")
+    if path is None:
+        raise NfError(toolchain.MISSING_ICARUS)
+    return path
+
+
+class _Commands:
+    """Commands of one build, with their log."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.log = directory / "build.log"
+        self.env = {**os.environ, **toolchain.build_environment()}
+
+    def run(self, *command: str | Path) -> None:
+        """BuildError with the first error line of the log."""
+        done = process.run_logged(
+            [str(word) for word in command],
+            self.log,
+            cwd=self.directory,
+            env=self.env,
+            append=True,
+        )
+        if done.returncode:
+            raise BuildError(first_error(self.log))
+
+
+def _root(spec: BuildSpec, sources: Sources, directory: Path) -> Path:
+    if not spec.edits:
+        return spec.root
+    write_copy(sources, directory / "src")
+    return directory / "src"
+
+
+def _verilator(spec: BuildSpec, sources: Sources, directory: Path) -> None:
+    verilator = toolchain.find_verilator()
+    if verilator is None:
+        raise BuildError("Verilator is not installed (`make setup`).")
+    root, files, commands = _root(spec, sources, directory), sources.files, _Commands(directory)
+    commands.run(
+        *(verilator, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
+        *("-Wno-fatal", "--timescale", "/".join(TIMESCALE), "--prefix", "Vnf", "-CFLAGS", "-fPIC"),
+        *("--Mdir", directory, "--top-module", spec.top),
+        *(f"-G{name}={value}" for name, value in spec.parameters),
+        *(f"+incdir+{root / name}" for name in files.includes),
+        *(str(root / name) for name in (*files.control, *files.sources)),
+    )
+    fast = " ".join(OPTIMISE)
+    commands.run(
+        *(
+            "make",
+            "-f",
+            "Vnf.mk",
+            f"-j{os.cpu_count() or 1}",
+            "libVnf",
+            f"PYTHON3={sys.executable}",
+        ),
+        *(f"OPT_FAST={fast}", f"OPT_SLOW={OPTIMISE_ONCE}", f"OPT_GLOBAL={fast}"),
+    )
+    include = _include(verilator)
+    system = [_system(path) for path in (include, include / "vltstd", directory)]
+    run_time = []
+    for name in ("verilated", "verilated_threads"):
+        run_time.append(directory / f"nf_{name}.o")
+        commands.run(
+            *("g++", "-c", "-std=c++17", *OPTIMISE, "-fPIC", "-DVM_COVERAGE=0", "-DVM_TRACE=0"),
+            *(*system, "-include", SOURCES / "print.h"),
+            *(include / f"{name}.cpp", "-o", run_time[-1]),
+        )
+    host = [SOURCES / name for name in (*HOST, "verilated_device.cpp")]
+    common: list[str | Path] = [
+        "g++",
+        "-std=c++17",
+        *OPTIMISE,
+        *WARNINGS,
+        "-fPIC",
+        *system,
+        f"-I{SOURCES}",
+    ]
+    rest: list[str | Path] = [*run_time, directory / "Vnf__ALL.a", "-lpthread"]
+    commands.run(*common, "-shared", *host, *rest, "-o", directory / LIBRARY)
+    # The harness that the bench compares with: the same model, no Python, no checks.
+    bare = [*host, SOURCES / "bare.cpp"]
+    commands.run(*common, "-DNF_BULK_CHECKS=0", *bare, *rest, "-o", directory / BARE)
+
+
+def _system(path: Path) -> str:
+    """An include directory whose warnings are not ours."""
+    return f"-isystem{path}"
+
+
+def _include(verilator: str) -> Path:
+    root = Path(toolchain.first_line([verilator, "--getenv", "VERILATOR_ROOT"]))
+    if not (root / "include" / "verilated.h").is_file():
+        raise BuildError(f"Verilator's headers are not in {root / 'include'}.")
+    return root / "include"
+
+
+def _icarus(spec: BuildSpec, sources: Sources, directory: Path) -> None:
+    root, files, commands = _root(spec, sources, directory), sources.files, _Commands(directory)
+    flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
+    includes = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
+    host = [SOURCES / name for name in (*HOST, "vpi_device.cpp")]
+    commands.run(
+        *("g++", "-std=c++17", *OPTIMISE, *WARNINGS, "-fPIC", "-shared", *includes, f"-I{SOURCES}"),
+        *(*host, "-o", directory / f"{VPI_MODULE}.vpi"),
+    )
+    commands.run(
+        *("iverilog", "-g2012", "-s", BENCH, "-o", directory / DESIGN),
+        *(f"-P{BENCH}.{name}={value}" for name, value in spec.parameters),
+        *(f"-I{root / name}" for name in files.includes),
+        *(str(root / name) for name in files.sources),
+        SOURCES / f"{BENCH}.sv",
+    )

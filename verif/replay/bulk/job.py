@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one call of bulk replay has to do: where lines come from, how they are cut, what is left."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.capture import MANIFEST, Capture, TensorSpec
+from models.errors import CaptureError
+from models.formats import LINE_BYTES, Mode, lines_needed
+from models.regions import planes_kept
+from models.routing import assign_routes, parse_routes
+from models.stream_plan import StreamPlan, plan_stream
+from verif.replay.bulk.journal import Key, digest
+from verif.replay.bulk.source import NETWORKS, CaptureSource, LineSource, SyntheticSource
+from verif.replay.options import ReplayOptions, parse_steps
+from verif.replay.result import FORMAT, options_metadata
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One step: its routes, and how its lines are cut into rounds; epochs from ``first_epoch``."""
+
+    step: int
+    routes: Mapping[str, Mode]
+    plan: StreamPlan
+    first_epoch: int
+
+    @property
+    def writes(self) -> int:
+        """Contributions of all workers."""
+        return self.plan.lines * self.plan.workers
+
+    def reads(self) -> int:
+        """Results and count planes."""
+        planes = planes_kept(self.plan.workers, self.plan.params.cnt_w)
+        return sum(
+            row.lines * (1 + (planes if row.config.mode.low_bit else 0))
+            for group in self.plan.groups
+            for row in group.rows
+        )
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Every ``of``-th round, this being number ``number`` of 1 .. of."""
+
+    number: int = 1
+    of: int = 1
+
+    def takes(self, position: int) -> bool:
+        """Whether the round at that position of the whole replay is in this shard."""
+        return position % self.of == self.number - 1
+
+
+@dataclass(frozen=True)
+class BulkJob:
+    """All rounds of a replay in order, as (step, round), and those that are asked for."""
+
+    source: LineSource
+    model: str
+    options: ReplayOptions
+    steps: tuple[StepPlan, ...]
+    shard: Shard
+    content: str
+    """Digest of what the lines come from."""
+
+    def keys(self) -> list[Key]:
+        """The rounds of this shard."""
+        return [key for at, key in enumerate(self.all_keys()) if self.shard.takes(at)]
+
+    def all_keys(self) -> list[Key]:
+        """The rounds of the whole replay."""
+        return [(one.step, number) for one in self.steps for number in range(one.plan.rounds)]
+
+    def step(self, number: int) -> StepPlan:
+        """The plan of a step."""
+        return next(one for one in self.steps if one.step == number)
+
+    def lines(self, keys: Sequence[Key]) -> int:
+        """Contributions in some rounds."""
+        return sum(
+            share.lines * self.source.workers
+            for step, number in keys
+            for share in self.step(step).plan.round(number)
+        )
+
+    def identity(self, simulator: str) -> dict[str, Any]:
+        """What must be the same for two journals to be of one replay."""
+        options = self.options
+        return {
+            "content": self.content,
+            "simulator": simulator,
+            "steps": [one.step for one in self.steps],
+            "routes": digest(repr([sorted(one.routes.items()) for one in self.steps]).encode()),
+            "rounds": len(self.all_keys()),
+            "parameters": dict(sorted(options.parameters.items())),
+            "tie": options.tie.name,
+            "threshold": options.threshold,
+            "ratio": options.ratio,
+            "seed": options.seed,
+            "shard": f"{self.shard.number}/{self.shard.of}",
+        }
+
+
+def make_job(args: argparse.Namespace, options: ReplayOptions, shard: Shard) -> BulkJob:
+    """Read and check everything; CaptureError, one line, when anything is wrong."""
+    if args.synthetic:
+        source, model, content = _synthetic(args, options)
+    else:
+        source, model, content = _captured(options)
+    steps: list[StepPlan] = []
+    epoch = 1
+    for step in source.steps:
+        routes = source.routes(step)
+        plan = plan_stream(
+            source.tensors,
+            routes,
+            source.workers,
+            options.device,
+            tie=options.tie,
+            threshold=options.threshold,
+        )
+        steps.append(StepPlan(step, routes, plan, epoch))
+        epoch += plan.rounds
+    if epoch == 1:
+        raise CaptureError(source.name, "no tensor has an element", "there is nothing to replay")
+    return BulkJob(source, model, options, tuple(steps), shard, content)
+
+
+def _captured(options: ReplayOptions) -> tuple[LineSource, str, str]:
+    capture = Capture.open(options.capture)
+    wanted = assign_routes(capture.tensors, parse_routes(options.routes))
+    steps = parse_steps(options.steps, capture)
+    source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio)
+    content = digest((Path(options.capture) / MANIFEST).read_bytes())
+    return source, capture.model, content
+
+
+def _synthetic(args: argparse.Namespace, options: ReplayOptions) -> tuple[LineSource, str, str]:
+    if args.steps:
+        raise CaptureError("--steps", "a synthetic step has no number", "leave it out")
+    tensors = NETWORKS[args.synthetic]()
+    routes = assign_routes(tensors, parse_routes(options.routes))
+    name = f"synthetic {args.synthetic}"
+    source = SyntheticSource(name, tensors, args.workers, routes, options.ratio, options.seed)
+    return source, name, digest(f"{name} {args.workers} {options.seed}".encode())
+
+
+def metadata_of(job: BulkJob, one: StepPlan, cycles: Mapping[str, int]) -> dict[str, str]:
+    """File metadata of a step, as the signal-level replay writes it; clocks by simulator."""
+    fp32 = sum(_fp32_lines(spec) for spec in job.source.tensors)
+    last = one.first_epoch + one.plan.rounds - 1
+    epochs = str(last) if last == one.first_epoch else f"{one.first_epoch}-{last}"
+    return {
+        "format": FORMAT,
+        "version": "1",
+        "model": job.model,
+        "step": str(one.step),
+        "workers": str(one.plan.workers),
+        "epoch": epochs,
+        "bytes_to_device": str(one.writes * LINE_BYTES),
+        "bytes_from_device": str(one.reads() * LINE_BYTES),
+        "fp32_bytes_to_device": str(fp32 * one.plan.workers * LINE_BYTES),
+        "fp32_bytes_from_device": str(fp32 * LINE_BYTES),
+        **options_metadata(job.options, one.routes, cycles),
+    }
+
+
+def _fp32_lines(spec: TensorSpec) -> int:
+    return lines_needed(spec.elements, Mode.FP32)
