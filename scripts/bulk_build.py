@@ -36,9 +36,9 @@ VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
 BENCH = "nf_bulk_bench"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-OPTIMISE = ("-O3", "-march=native")
-# Constructors and reset code run once: compiling them hard would take longer than it saves.
-OPTIMISE_ONCE = "-O1"
+FAST = ("-O3", "-march=native")
+# Code that runs once, and RTL that is broken on purpose: compiling hard takes longer than it saves.
+QUICK = ("-O1",)
 
 
 def build(
@@ -59,9 +59,10 @@ def build(
     sources = collect(spec)
     directory = base / f"bulk-{kind}-{_key(sources)}"
     make = _verilator if kind is Sim.VERILATOR else _icarus
+    optimise = QUICK if edits else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
-        make(spec, sources, target)
+        make(spec, sources, target, optimise)
         return {"top": spec.top, "sim": kind}
 
     built: Built = once(directory, compile_all)
@@ -128,7 +129,9 @@ def _root(spec: BuildSpec, sources: Sources, directory: Path) -> Path:
     return directory / "src"
 
 
-def _verilator(spec: BuildSpec, sources: Sources, directory: Path) -> None:
+def _verilator(
+    spec: BuildSpec, sources: Sources, directory: Path, optimise: tuple[str, ...]
+) -> None:
     verilator = toolchain.find_verilator()
     if verilator is None:
         raise BuildError("Verilator is not installed (`make setup`).")
@@ -141,7 +144,7 @@ def _verilator(spec: BuildSpec, sources: Sources, directory: Path) -> None:
         *(f"+incdir+{root / name}" for name in files.includes),
         *(str(root / name) for name in (*files.control, *files.sources)),
     )
-    fast = " ".join(OPTIMISE)
+    fast = " ".join(optimise)
     commands.run(
         *(
             "make",
@@ -151,23 +154,23 @@ def _verilator(spec: BuildSpec, sources: Sources, directory: Path) -> None:
             "libVnf",
             f"PYTHON3={sys.executable}",
         ),
-        *(f"OPT_FAST={fast}", f"OPT_SLOW={OPTIMISE_ONCE}", f"OPT_GLOBAL={fast}"),
+        *(f"OPT_FAST={fast}", f"OPT_SLOW={QUICK[0]}", f"OPT_GLOBAL={fast}"),
     )
     include = _include(verilator)
     system = [_system(path) for path in (include, include / "vltstd", directory)]
-    run_time = []
+    run_time: list[Path] = []
     for name in ("verilated", "verilated_threads"):
         run_time.append(directory / f"nf_{name}.o")
         commands.run(
-            *("g++", "-c", "-std=c++17", *OPTIMISE, "-fPIC", "-DVM_COVERAGE=0", "-DVM_TRACE=0"),
-            *(*system, "-include", SOURCES / "print.h"),
-            *(include / f"{name}.cpp", "-o", run_time[-1]),
+            *("g++", "-c", "-std=c++17", *optimise, "-fPIC", "-DVM_COVERAGE=0", "-DVM_TRACE=0"),
+            *(*system, "-include", str(SOURCES / "print.h")),
+            *(str(include / f"{name}.cpp"), "-o", str(run_time[-1])),
         )
     host = [SOURCES / name for name in (*HOST, "verilated_device.cpp")]
     common: list[str | Path] = [
         "g++",
         "-std=c++17",
-        *OPTIMISE,
+        *optimise,
         *WARNINGS,
         "-fPIC",
         *system,
@@ -192,19 +195,20 @@ def _include(verilator: str) -> Path:
     return root / "include"
 
 
-def _icarus(spec: BuildSpec, sources: Sources, directory: Path) -> None:
+def _icarus(spec: BuildSpec, sources: Sources, directory: Path, optimise: tuple[str, ...]) -> None:
     root, files, commands = _root(spec, sources, directory), sources.files, _Commands(directory)
     flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
     includes = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
     host = [SOURCES / name for name in (*HOST, "vpi_device.cpp")]
     commands.run(
-        *("g++", "-std=c++17", *OPTIMISE, *WARNINGS, "-fPIC", "-shared", *includes, f"-I{SOURCES}"),
-        *(*host, "-o", directory / f"{VPI_MODULE}.vpi"),
+        *("g++", "-std=c++17", *optimise, *WARNINGS, "-fPIC", "-shared", *includes, f"-I{SOURCES}"),
+        *map(str, host),
+        *("-o", str(directory / f"{VPI_MODULE}.vpi")),
     )
     commands.run(
-        *("iverilog", "-g2012", "-s", BENCH, "-o", directory / DESIGN),
+        *("iverilog", "-g2012", "-s", BENCH, "-o", str(directory / DESIGN)),
         *(f"-P{BENCH}.{name}={value}" for name, value in spec.parameters),
         *(f"-I{root / name}" for name in files.includes),
         *(str(root / name) for name in files.sources),
-        SOURCES / f"{BENCH}.sv",
+        str(SOURCES / f"{BENCH}.sv"),
     )

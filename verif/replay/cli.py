@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from models.errors import CaptureError, one_line
 from models.formats import Tie
 from models.tensors import TERNARY_RATIO
-from verif.replay import summary
-from verif.replay.backend import Backend, Outcome, SimulationJob
+from verif.replay import stimulus_cli, summary
+from verif.replay.backend import Backend, BulkError, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob
+from verif.replay.bulk import cli as bulk
 from verif.replay.check import compare
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.replay.prepare import Replay, prepare
@@ -50,7 +51,8 @@ Tensors = dict[str, NDArray[Any]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `nf replay`."""
     add = parser.add_argument
-    add("capture", metavar="CAPTURE", help="folder that holds capture.json")
+    add("capture", nargs="?", metavar="CAPTURE", help="folder that holds capture.json")
+    add("--transport", choices=("signal", "bulk"), default="signal", help="beat by beat, or fast")
     add("--steps", nargs="+", action="extend", default=[], metavar="STEP", help="3,60 or 0-100")
     add(
         *("--route",),
@@ -70,18 +72,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
     add("--timeout", type=_seconds, metavar="S", help="wall-clock seconds for one simulator run")
     add("--waves", action="store_true", help="write waves (slower build and run)")
+    add("--stimulus", metavar="FILE", help="in place of CAPTURE: what a bulk replay found wrong")
+    bulk.add_arguments(parser)
 
 
 def run(args: argparse.Namespace, backend: Backend) -> int:
     """Replay; the exit code."""
     start = time.monotonic()
     try:
-        replay = prepare(options_of(args))
+        check_words(args)
+        if args.stimulus:
+            return stimulus_cli.run(args, backend)
+        options = options_of(args)
         if args.out is not None:
-            check_out(Path(args.out), replay.capture.path)
-        return _Runner(args, backend, replay, start).run()
+            check_out(Path(args.out), Path(options.capture))
+        if args.transport == "bulk":
+            return bulk.run(args, options, backend, start)
+        return _Runner(args, backend, prepare(options), start).run()
     except CaptureError as error:
         print(f"nf replay: {error}", file=sys.stderr)
+    except BulkError as error:
+        print(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
     except OSError as error:
         print(f"nf replay: {one_line(error)}", file=sys.stderr)
     except MemoryError:
@@ -89,10 +100,24 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
     return 2
 
 
+def check_words(args: argparse.Namespace) -> None:
+    """CaptureError for options that do not go together."""
+    given = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
+    if len(given) != 1:
+        what = f"{len(given)} given" if given else "nothing to replay"
+        raise CaptureError("nf replay", what, "name one of CAPTURE, --synthetic and --stimulus")
+    only_bulk = [name for name in ("synthetic", "shard", "merge", "resume") if getattr(args, name)]
+    if only_bulk and args.transport != "bulk":
+        raise CaptureError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
+    if args.waves and args.transport == "bulk":
+        todo = "replay at signal level, or a --stimulus that bulk replay has left"
+        raise CaptureError("--waves", "bulk replay writes none", todo)
+
+
 def options_of(args: argparse.Namespace) -> ReplayOptions:
     """What will be driven, steps still unchecked; CaptureError for words not understood."""
     return ReplayOptions(
-        capture=args.capture,
+        capture=args.capture or "",
         steps=tuple(args.steps),
         routes=tuple(args.route),
         nonfinite=args.nonfinite,

@@ -69,11 +69,11 @@ class BulkJob:
     content: str
     """Digest of what the lines come from."""
 
-    def keys(self) -> list[Key]:
+    def rounds(self) -> list[Key]:
         """The rounds of this shard."""
-        return [key for at, key in enumerate(self.all_keys()) if self.shard.takes(at)]
+        return [key for at, key in enumerate(self.all_rounds()) if self.shard.takes(at)]
 
-    def all_keys(self) -> list[Key]:
+    def all_rounds(self) -> list[Key]:
         """The rounds of the whole replay."""
         return [(one.step, number) for one in self.steps for number in range(one.plan.rounds)]
 
@@ -97,7 +97,7 @@ class BulkJob:
             "simulator": simulator,
             "steps": [one.step for one in self.steps],
             "routes": digest(repr([sorted(one.routes.items()) for one in self.steps]).encode()),
-            "rounds": len(self.all_keys()),
+            "rounds": len(self.all_rounds()),
             "parameters": dict(sorted(options.parameters.items())),
             "tie": options.tie.name,
             "threshold": options.threshold,

@@ -49,7 +49,7 @@ def narrow(
         text, operations = alone
     else:
         missing = _absent(found, device)
-        who = f"worker {missing}: his contribution is not in it" if missing is not None else ""
+        who = f"worker {missing}: its contribution is not in it" if missing is not None else ""
         again = _whole_round(found.round, device, open_device)
         if again is None:
             rest = "a fresh device gives the right line: it depends on what went before the round"
@@ -108,7 +108,7 @@ def _line_alone(
             continue
         what, element, values = first_value(config.mode, own, want, 0)
         text = (
-            f"worker {worker}, line {line} of region {share.region}, element {element}: after his "
+            f"worker {worker}, line {line} of region {share.region}, element {element}: after its "
             f"contribution, number {count} of the line, {what} is {values[0]}, not {values[1]}"
         )
         last = len(operations) - (len(order) - count) * (1 + len(selectors))

@@ -23,10 +23,21 @@ from models.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
 class LineSource(Protocol):
     """Gradients of several workers and steps, as lines."""
 
-    name: str
-    workers: int
-    steps: tuple[int, ...]
-    tensors: tuple[TensorSpec, ...]
+    @property
+    def name(self) -> str:
+        """What it is called in print."""
+
+    @property
+    def workers(self) -> int:
+        """Workers that contributed."""
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps to drive, in order."""
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """The same in every step."""
 
     def routes(self, step: int) -> Mapping[str, Mode]:
         """The route of every tensor; CaptureError when a step cannot be driven. Call it once for

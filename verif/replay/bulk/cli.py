@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `nf replay` does when it replays in bulk: options that belong to it, merging of shards."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from models.errors import CaptureError
+from models.regions import MAX_WORKERS
+from verif.replay.backend import Backend
+from verif.replay.bulk.job import BulkJob, Shard, make_job
+from verif.replay.bulk.journal import Journal, Key
+from verif.replay.bulk.run import BulkRunner, journal_path, write_one
+from verif.replay.bulk.source import NETWORKS
+from verif.replay.options import ReplayOptions
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options that bulk replay alone has."""
+    group = parser.add_argument_group("bulk transport")
+    add = group.add_argument
+    add("--synthetic", choices=sorted(NETWORKS), help="in place of CAPTURE: drawn from --seed")
+    add("--workers", type=_workers, default=8, metavar="W", help="of the synthetic step (8)")
+    add("--shard", type=parse_shard, metavar="I/N", help="part I (1..N) of the lines; needs --out")
+    add("--merge", type=_parts, metavar="N", help="make --out from the N shards that lie beside it")
+    add("--resume", action="store_true", help="go on where a replay with this --out was ended")
+
+
+def run(args: argparse.Namespace, options: ReplayOptions, backend: Backend, start: float) -> int:
+    """Replay or merge; the exit code. CaptureError for what cannot be done."""
+    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
+    if needs_out and args.out is None:
+        todo = "add --out FILE: what has come back is kept beside it"
+        raise CaptureError(f"--{needs_out[0]}", "nothing is kept without --out", todo)
+    if args.merge and (args.shard or args.resume):
+        raise CaptureError("--merge", "it drives nothing", "leave --shard and --resume out")
+    if args.merge:
+        return merge(args, options, backend)
+    job = make_job(args, options, args.shard or Shard())
+    return BulkRunner(args, backend, job, start).run()
+
+
+def merge(args: argparse.Namespace, options: ReplayOptions, backend: Backend) -> int:
+    """Result files from the journals of all shards; CaptureError when a line is missing."""
+    parts = [Shard(number, args.merge) for number in range(1, args.merge + 1)]
+    job = make_job(args, options, parts[0])
+    out = Path(args.out)
+    cycles: dict[str, dict[int, int]] = {}
+    owners: dict[str, dict[Key, Journal]] = {}
+    for sim in backend.simulators(args.sim)[0]:
+        owners[sim], cycles[sim] = {}, {}
+        for part in parts:
+            _read_part(out, sim, _of(job, part), owners[sim], cycles[sim])
+    first, *others = owners
+    for key, journal in owners[first].items():
+        for other in others:
+            if journal.lines(key).tobytes() != owners[other][key].lines(key).tobytes():
+                what = f"differs between {first} and {other}"
+                raise CaptureError(f"step {key[0]} round {key[1]}", what, "replay it again")
+    for one in job.steps:
+        rounds = {n: owners[first][one.step, n] for n in range(one.plan.rounds)}
+        sums = {sim: by_step[one.step] for sim, by_step in cycles.items()}
+        write_one(job, out, one, rounds, sums)
+    print(f"nf replay: {args.merge} shards merged, {len(owners[first])} rounds")
+    return 0
+
+
+def _of(job: BulkJob, shard: Shard) -> BulkJob:
+    return BulkJob(job.source, job.model, job.options, job.steps, shard, job.content)
+
+
+def _read_part(
+    out: Path, sim: str, job: BulkJob, owners: dict[Key, Journal], cycles: dict[int, int]
+) -> None:
+    path = journal_path(out, sim, job)
+    journal = Journal.open(path, job.identity(sim))
+    missing = [key for key in job.rounds() if key not in journal.records]
+    if missing:
+        step, number = missing[0]
+        what = f"{len(missing)} of its rounds are missing, first step {step} round {number}"
+        raise CaptureError(path, what, "finish the shard with --resume")
+    for key in job.rounds():
+        owners[key] = journal
+        cycles[key[0]] = cycles.get(key[0], 0) + journal.records[key].figures["cycles"]
+
+
+def parse_shard(text: str) -> Shard:
+    """`I/N` with I from 1 to N."""
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def _parts(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 9999:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of shards")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
+    return int(text)
