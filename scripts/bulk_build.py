@@ -31,6 +31,7 @@ from verif.replay.backend import BulkModel
 SOURCES = ROOT / "verif" / "replay" / "bulk" / "src"
 HOST = ("host.cpp", "host_send.cpp", "host_receive.cpp", "memory.cpp")
 LIBRARY = "libnf_bulk.so"
+HOST_LIBRARY = "libnf_host.so"
 BARE = "bare"
 VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
@@ -57,7 +58,7 @@ def build(
         edits=tuple(edits),
     )
     sources = collect(spec)
-    directory = base / f"bulk-{kind}-{_key(sources)}"
+    directory = base / f"bulk-{kind}-{_key(sources.key)}"
     make = _verilator if kind is Sim.VERILATOR else _icarus
     optimise = QUICK if edits else FAST
 
@@ -76,8 +77,22 @@ def build(
     return BulkModel(kind, directory, built.seconds, command, command=command)
 
 
-def _key(sources: Sources) -> str:
-    digest = hashlib.sha256(f"{sources.key} {_machine()}".encode())
+def build_host(base: Path = SIM_BUILDS) -> Path:
+    """A library of the host alone, for its tests; BuildError or NfError."""
+
+    def compile_host(target: Path) -> dict[str, str]:
+        host = [str(SOURCES / name) for name in (*HOST, "host_only.cpp")]
+        command = ["g++", "-std=c++17", "-O1", *WARNINGS, "-fPIC", "-shared", f"-I{SOURCES}"]
+        _Commands(target).run(*command, *host, "-o", target / HOST_LIBRARY)
+        return {"top": "host"}
+
+    directory = base / f"bulk-host-{_key(toolchain.gxx_version())}"
+    once(directory, compile_host)
+    return directory / HOST_LIBRARY
+
+
+def _key(start: str) -> str:
+    digest = hashlib.sha256(f"{start} {_machine()}".encode())
     for path in (Path(__file__), *sorted(SOURCES.iterdir())):
         digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

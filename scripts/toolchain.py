@@ -99,11 +99,12 @@ def identity(sim: Sim) -> str:
     cocotb = f"cocotb={package_version('cocotb')}"
     if sim is Sim.ICARUS:
         return f"{icarus_version()} {cocotb}"
-    return f"{verilator_identity()} {_gxx_version()} {cocotb}"
+    return f"{verilator_identity()} {gxx_version()} {cocotb}"
 
 
 @functools.cache
-def _gxx_version() -> str:
+def gxx_version() -> str:
+    """First line of `g++ --version`."""
     return first_line(["g++", "--version"])
 
 

@@ -52,7 +52,9 @@ class BulkDevice(Protocol):
         """Gives everything back; the device is of no use afterwards."""
 
 
-class _CBlock(ctypes.Structure):
+class CBlock(ctypes.Structure):
+    """nf_block: pointers into the arrays of a block."""
+
     _fields_ = (
         ("ops", ctypes.c_void_p),
         ("sent", ctypes.c_void_p),
@@ -62,6 +64,19 @@ class _CBlock(ctypes.Structure):
         ("sent_lines", ctypes.c_uint32),
         ("got_lines", ctypes.c_uint32),
         ("unused", ctypes.c_uint32),
+    )
+
+
+def c_block(block: Block) -> CBlock:
+    """The block as the core takes it; it must outlive what is done with it."""
+    return CBlock(
+        _address(block.ops),
+        _address(block.sent),
+        _address(block.got),
+        _address(block.answers),
+        len(block.ops),
+        len(block.sent),
+        len(block.got),
     )
 
 
@@ -76,16 +91,7 @@ class VerilatedDevice:
 
     def run(self, block: Block) -> None:
         """See BulkDevice."""
-        c_block = _CBlock(
-            _address(block.ops),
-            _address(block.sent),
-            _address(block.got),
-            _address(block.answers),
-            len(block.ops),
-            len(block.sent),
-            len(block.got),
-        )
-        if self._library.nf_run(self._device, ctypes.byref(c_block)):
+        if self._library.nf_run(self._device, ctypes.byref(c_block(block))):
             self._raise_fault()
 
     def _raise_fault(self) -> None:

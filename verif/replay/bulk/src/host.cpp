@@ -7,8 +7,8 @@ constexpr uint64_t kResetClocks = 8, kPhyClocks = 4;
 
 }  // namespace
 
-Host::Host(unsigned mem_lines_log2, uint32_t seed)
-    : memory_(mem_lines_log2, seed, figures_, fault_), op_of_tag_(1 << 16, kNobody) {}
+Host::Host(unsigned mem_lines_log2, uint32_t seed, uint32_t grant)
+    : memory_(mem_lines_log2, seed, figures_, fault_), grant_(grant), op_of_tag_(1 << 16, kNobody) {}
 
 void Host::begin(const nf_block& block) {
   block_ = block;

@@ -18,7 +18,8 @@
 
 class Host {
  public:
-  Host(unsigned mem_lines_log2, uint32_t seed);
+  // `grant`: credits of each kind that the device gets.
+  Host(unsigned mem_lines_log2, uint32_t seed, uint32_t grant = 64);
 
   // Starts a block; its arrays must live until busy() is false.
   void begin(const nf_block& block);
@@ -34,7 +35,6 @@ class Host {
 
  private:
   static constexpr uint32_t kDepth = 64;          // retry buffer: flits without acknowledgement
-  static constexpr uint32_t kGrant = 64;          // credits given to the device, of each kind
   static constexpr uint32_t kForceAck = 16;       // acknowledgements that force an LLCRD
   static constexpr uint32_t kFlushClocks = 32;    // clocks that force one
   static constexpr uint32_t kWindow = 1 << 15;    // operations without answer: tags stay unique
@@ -88,6 +88,7 @@ class Host {
   nf_figures figures_{};
   Fault fault_;
   Memory memory_;
+  uint32_t grant_;
   nf_block block_{};
   uint32_t cursor_ = 0;  // the next operation to start
   uint32_t prefix_ = 0;  // every operation before it has been answered

@@ -101,7 +101,7 @@ void Host::receive_control(const uint32_t* flit) {
     if (param_received_) return fault_.set(now(), "a second INIT.Param");
     if ((flit[2] & 15) != 2) return fault_.set(now(), "INIT.Param of version %u", flit[2] & 15);
     param_received_ = true;
-    plain_return_ = data_return_ = kGrant;
+    plain_return_ = data_return_ = grant_;
     initial_ = true;
   } else {
     if (!param_received_) return fault_.set(now(), "LLCRD before INIT.Param");

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ host against the link model, written apart from it; and every rule that it checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.cxl.control import InitParam, Llcrd, RetryFrame, encode_control
+from models.cxl.flits import seal
+from models.cxl.link import WireFlit
+from models.cxl.messages import S2MDRS, S2MNDR
+from models.formats import LINE_BYTES
+from scripts import bulk_build
+from verif.replay.bulk.block import OP, POISON, Block, Kind
+from verif.replay.bulk.host_harness import CHost, Liar, Wire
+
+PAYLOAD = (1 << 512) - 1
+
+
+@pytest.fixture
+def host() -> Iterator[CHost]:
+    """A host that has just been switched on."""
+    made = CHost(bulk_build.build_host())
+    yield made
+    made.close()
+
+
+def write_then_read(lines: int, seed: int) -> Block:
+    """Every line is written and read back later, in an order of its own."""
+    rng = np.random.default_rng(seed)
+    sent = rng.integers(0, 256, (lines, LINE_BYTES), dtype=np.uint8)
+    ops = np.zeros(2 * lines, OP)
+    ops["kind"] = np.where(np.arange(2 * lines) // 16 % 2, Kind.READ, Kind.WRITE)
+    for kind in (Kind.WRITE, Kind.READ):
+        mine = np.flatnonzero(ops["kind"] == kind)
+        line = (
+            np.arange(lines)
+            if kind is Kind.WRITE
+            else np.concatenate([16 * i + rng.permutation(16) for i in range(lines // 16)])
+        )
+        ops["line"][mine] = line
+        ops["address"][mine] = (line.astype(np.uint64) * 64 + (1 << 40)) & ~np.uint64(63)
+        ops["ldid"][mine] = line % 16
+    ops["after"] = np.where(ops["kind"] == Kind.READ, np.arange(2 * lines) // 16 * 16, 0)
+    return Block.of(ops, sent, lines)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("grant", [32, 2])
+def test_what_is_written_comes_back(host: CHost, dense: bool, grant: int) -> None:
+    wire = Wire(host, seed=3, dense=dense, grant=grant)
+    for number in range(2):
+        block = write_then_read(320, seed=number)
+        wire.run(block)
+        assert host.fault == ""
+        assert not host.busy
+        assert np.array_equal(block.got, block.sent)
+        assert not (block.answers & POISON).any()
+    link = wire.stub.link
+    assert link.issues == []
+    assert link.active
+    figures = host.figures()
+    assert 0 <= figures.flits_to_device - link.counters["rx_flit"] <= 1  # one on its way
+    assert figures.data_flits_to_device > 0
+    assert sum(figures.devload) == 4 * 320
+    # Every format that a memory device sends without multi-headers has been decoded.
+    if not dense:
+        assert all(
+            figures.slots_from_device[row][code]
+            for row, code in ((0, 3), (0, 4), (1, 0), (1, 4), (1, 5))
+        )
+        assert all(
+            figures.slots_to_device[row][code]
+            for row, code in ((0, 4), (0, 5), (1, 0), (1, 4), (1, 5))
+        )
+
+
+def test_writes_reach_the_packing_limit(host: CHost) -> None:
+    """4 lines in 5 flits."""
+    wire = Wire(host, seed=1, dense=True, grant=64)
+    wire.stub._latency = (1, 1)
+    block = write_then_read(1600, seed=1)
+    writes = Block.of(block.ops[block.ops["kind"] == Kind.WRITE], block.sent)
+    wire.run(writes)
+    assert host.fault == ""
+    assert 1600 / host.figures().flits_to_device > 0.79
+
+
+def test_poison_is_reported(host: CHost) -> None:
+    wire = Wire(host, seed=1, dense=True)
+    wire.stub.memory = Liar(16, lambda a: replace(a, poison=True))  # type: ignore[type-var]
+    block = write_then_read(16, seed=1)
+    wire.run(block)
+    assert host.fault == ""
+    assert int(((block.answers & POISON) != 0).sum()) == 1
+
+
+# -- negative twins: each rule, broken once ---------------------------------------------------
+
+BEFORE = 40
+"""Flits that are good before the damage: the link is up, answers are on their way."""
+
+
+def flip(bit: int) -> Callable[[WireFlit], WireFlit]:
+    """One bit turned over, the CRC made to fit."""
+    return lambda flit: (flit[0], seal((flit[1] ^ 1 << bit) & PAYLOAD))
+
+
+def other(payload: int) -> Callable[[WireFlit], WireFlit]:
+    """Another flit in its place."""
+    return lambda _flit: (0x5555, seal(payload))
+
+
+FLITS = {
+    "crc": (lambda flit: (flit[0], flit[1] ^ 1 << 200), "has the CRC"),
+    "protocol id": (lambda flit: (0xFFFF, flit[1]), "Protocol ID FFFF"),
+    "second init": (other(encode_control(InitParam(63))), "a second INIT.Param"),
+    "retry": (other(encode_control(RetryFrame())), "where nothing was damaged"),
+    "static bit": (other(encode_control(Llcrd(1)) | 1 << 300), "static bit"),
+    "acknowledged": (other(encode_control(Llcrd(200))), "fewer are outstanding"),
+    "cache credit": (other(encode_control(Llcrd(0)) | 1 << 24), "does not return"),
+}
+
+
+@pytest.mark.parametrize(("damage", "text"), FLITS.values(), ids=FLITS.keys())
+def test_a_bad_flit_is_found(host: CHost, damage: Any, text: str) -> None:
+    wire = Wire(host, seed=1, dense=True)
+    # Between answers: no data may be owed where a control flit takes their place.
+    wire.damage = lambda number, flit: damage(flit) if number == BEFORE else flit
+    writes = write_then_read(320, seed=1)
+    wire.run(Block.of(writes.ops[writes.ops["kind"] == Kind.WRITE], writes.sent))
+    assert text in host.fault
+
+
+def crafted(*slots: tuple[int, int], sz: int = 1, extra: int = 0) -> int:
+    """A protocol flit from (format, bits) of slots 0 to 3."""
+    payload = sz << 4 | extra
+    for slot, (code, bits) in enumerate(slots):
+        payload |= code << 5 + 3 * slot | bits << (32 if slot == 0 else 128 * slot)
+    return payload
+
+
+EMPTY = (5, 0)
+H_EMPTY = (4, 0)
+DRS = S2MDRS(0, 0x7777).pack()
+NDR = S2MNDR(0, 0x7777).pack()
+PROTOCOL = {
+    "unknown tag": (crafted((4, NDR & (1 << 28) - 1), EMPTY, EMPTY, EMPTY), "which no request has"),
+    "unknown read": (crafted((3, DRS), EMPTY, EMPTY, EMPTY), "which no request has"),
+    "reserved header": (crafted(H_EMPTY, EMPTY, EMPTY, EMPTY, extra=1 << 18), "flit header"),
+    "reserved bit": (crafted((4, 1 << 70), EMPTY, EMPTY, EMPTY), "reserved bit of slot 0"),
+    "format": (crafted(H_EMPTY, EMPTY, (7, 0), EMPTY), "slot 2 has format 7"),
+    "multi-header": (crafted((5, DRS | DRS << 40), EMPTY, EMPTY, EMPTY), "slot 0 has format 5"),
+    "empty form": (crafted(H_EMPTY, EMPTY, EMPTY, (4, 0)), "is empty in format 4"),
+    "stray data": (crafted(H_EMPTY, (0, 5), EMPTY, EMPTY), "none are owed"),
+    "sz": (crafted((3, DRS), EMPTY, EMPTY, EMPTY, sz=0), "Sz = 0"),
+}
+
+
+@pytest.mark.parametrize(("payload", "text"), PROTOCOL.values(), ids=PROTOCOL.keys())
+def test_a_bad_protocol_flit_is_found(host: CHost, payload: int, text: str) -> None:
+    wire = Wire(host, seed=1, dense=True)
+    wire.damage = lambda number, flit: (0x5555, seal(payload)) if number == BEFORE else flit
+    block = write_then_read(320, seed=1)
+    wire.run(Block.of(block.ops[block.ops["kind"] == Kind.WRITE], block.sent))
+    assert text in host.fault
+
+
+ANSWERS = {
+    "other LD-ID": (lambda a: S2MNDR(0, a.tag, a.ldid ^ 1), "answers a write of LD-ID 3"),
+    "DRS for a write": (lambda a: S2MDRS(0, a.tag, a.ldid), "DRS with tag 0003"),
+    "answered twice": (lambda a: S2MNDR(0, a.tag - 1, a.ldid - 1), "which no request has"),
+    "opcode": (lambda a: S2MNDR(1, a.tag, a.ldid), "NDR of opcode 1"),
+    "meta": (lambda a: S2MNDR(0, a.tag, a.ldid, meta_field=0), "MetaField"),
+    "none": (lambda _a: None, "no answer for 20000 clocks"),
+}
+
+
+@pytest.mark.parametrize(("change", "text"), ANSWERS.values(), ids=ANSWERS.keys())
+def test_a_wrong_answer_is_found(host: CHost, change: Any, text: str) -> None:
+    wire = Wire(host, seed=1, dense=True)
+    wire.stub.memory = Liar(3, change)
+    wire.run(write_then_read(64, seed=1))
+    assert text in host.fault
+
+
+def test_a_device_without_credits_is_found() -> None:
+    host = CHost(bulk_build.build_host(), grant=0)
+    wire = Wire(host, seed=1, dense=True)
+    wire.stub.link.credits.plain = 1
+    wire.run(write_then_read(16, seed=1))
+    assert "spent credits that it did not have" in host.fault
+    host.close()
+
+
+def test_a_block_that_makes_no_sense_is_refused(host: CHost) -> None:
+    block = write_then_read(16, seed=1)
+    block.ops["line"][0] = 16
+    host.begin(block)
+    assert "operation 0 of the block makes no sense" in host.fault
+
+
+BURSTS = {
+    "alignment": (({"m_awaddr": 8},), "is not aligned"),
+    "size": (({"m_awsize": 5},), "AWSIZE is 5"),
+    "burst": (({"m_awburst": 0},), "AWBURST is 0"),
+    "page": (({"m_awaddr": 63 * 64, "m_awlen": 1},), "crosses a 4 KB boundary"),
+    "memory": (({"m_awaddr": 1024 * 64},), "leaves the memory"),
+    "last": (({"m_wlast": 0},), "WLAST is 0 at beat 1 of 1"),
+}
+
+
+@pytest.mark.parametrize(("changes", "text"), BURSTS.values(), ids=BURSTS.keys())
+def test_axi_rules(host: CHost, changes: tuple[dict[str, int]], text: str) -> None:
+    wire = Wire(host, seed=1, dense=True)
+    for _ in range(40):
+        wire.clock()
+    device = host.device
+    device.m_awvalid = device.m_wvalid = device.m_wlast = device.m_bready = 1
+    device.m_awsize, device.m_awburst = 6, 1
+    device.m_wstrb[0] = device.m_wstrb[1] = 0xFFFFFFFF
+    for name, value in changes[0].items():
+        if name == "m_awaddr":
+            device.m_awaddr[0] = value
+        else:
+            setattr(device, name, value)
+    wire.clock()
+    device.m_awvalid = device.m_wvalid = 0
+    for _ in range(8):
+        wire.clock()
+    assert text in host.fault
