@@ -19,14 +19,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts import process, toolchain
-from scripts.build import TIMESCALE, Built, once
+from scripts.build import TIMESCALE, once
 from scripts.errors import BuildError, NfError
 from scripts.paths import ROOT, SIM_BUILDS
 from scripts.records import BuildSpec, Edit, Sim
 from scripts.simulate import FILELIST, TOP
 from scripts.simulators import first_error
 from scripts.sources import Sources, collect, write_copy
-from verif.replay.backend import BulkModel
+from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 
 SOURCES = ROOT / "verif" / "replay" / "bulk" / "src"
 HOST = ("host.cpp", "host_send.cpp", "host_receive.cpp", "memory.cpp")
@@ -47,7 +47,7 @@ def build(
     parameters: Mapping[str, int] | None = None,
     edits: Sequence[Edit] = (),
     base: Path = SIM_BUILDS,
-) -> BulkModel:
+) -> VerilatedModel | IcarusModel:
     """Compile unless it has been done; BuildError (first error line) or NfError."""
     kind = Sim(sim)
     spec = BuildSpec(
@@ -66,15 +66,11 @@ def build(
         make(spec, sources, target, optimise)
         return {"top": spec.top, "sim": kind}
 
-    built: Built = once(directory, compile_all)
+    seconds = once(directory, compile_all).seconds
     if kind is Sim.VERILATOR:
-        library, bare = directory / LIBRARY, (str(directory / BARE),)
-        return BulkModel(kind, directory, built.seconds, bare, library=library)
-    vvp = _vvp()
-    design = str(directory / DESIGN)
+        return VerilatedModel(directory / LIBRARY, directory / BARE, seconds)
     module = ("-M", str(directory), "-m", VPI_MODULE)
-    command = (vvp, "-n", *module, design)
-    return BulkModel(kind, directory, built.seconds, command, command=command)
+    return IcarusModel((_vvp(), "-n", *module, str(directory / DESIGN)), seconds)
 
 
 def build_host(base: Path = SIM_BUILDS) -> Path:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from verif.replay.bulk.device import BulkDevice
 
 
 @dataclass(frozen=True)
@@ -41,20 +44,15 @@ class BulkError(Exception):
     """The RTL does not compile for bulk replay; the first error line."""
 
 
-@dataclass(frozen=True)
-class BulkModel:
-    """The RTL compiled for bulk replay.
+class BulkModel(Protocol):
+    """The RTL compiled for bulk replay."""
 
-    ``library`` is loaded (Verilator) or ``command`` is started (Icarus). ``bare`` is the command of
-    the same model without Python, for `nf bench replay`.
-    """
+    @property
+    def build_seconds(self) -> float:
+        """What the build took; 0 when it was there."""
 
-    simulator: str
-    directory: Path
-    build_seconds: float
-    bare: tuple[str, ...]
-    library: Path | None = None
-    command: tuple[str, ...] = ()
+    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+        """A reset device with its link up; a simulator process leaves its log in ``folder``."""
 
 
 class Backend(Protocol):

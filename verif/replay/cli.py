@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
             return stimulus_cli.run(args, backend)
         options = options_of(args)
         if args.out is not None:
-            check_out(Path(args.out), Path(options.capture))
+            check_out(Path(args.out), Path(args.capture) if args.capture else None)
         if args.transport == "bulk":
             return bulk.run(args, options, backend, start)
         return _Runner(args, backend, prepare(options), start).run()

@@ -140,14 +140,14 @@ def out_path(out: Path, step: int, steps: int) -> Path:
     return out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}")
 
 
-def check_out(out: Path, capture: Path) -> None:
+def check_out(out: Path, capture: Path | None) -> None:
     """CaptureError when the results could not be written there; before anything is driven."""
     folder = out.parent
     if not folder.is_dir():
         raise CaptureError(out, "its folder does not exist", "make it, or choose another --out")
     if out.is_dir():
         raise CaptureError(out, "is a folder", "give --out a file name")
-    if folder.resolve().is_relative_to(capture.resolve()):
+    if capture is not None and folder.resolve().is_relative_to(capture.resolve()):
         raise CaptureError(out, "lies inside the capture", "choose another --out")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import re
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from models.errors import CaptureError
@@ -49,10 +51,26 @@ def merge(args: argparse.Namespace, options: ReplayOptions, backend: Backend) ->
     out = Path(args.out)
     cycles: dict[str, dict[int, int]] = {}
     owners: dict[str, dict[Key, Journal]] = {}
-    for sim in backend.simulators(args.sim)[0]:
-        owners[sim], cycles[sim] = {}, {}
-        for part in parts:
-            _read_part(out, sim, _of(job, part), owners[sim], cycles[sim])
+    with ExitStack() as stack:
+        for sim in backend.simulators(args.sim)[0]:
+            owners[sim], cycles[sim] = {}, {}
+            for part in parts:
+                journal = _open_part(out, sim, replace(job, shard=part))
+                stack.callback(journal.close)
+                for key, record in journal.records.items():
+                    owners[sim][key] = journal
+                    sums = cycles[sim]
+                    sums[key[0]] = sums.get(key[0], 0) + record.figures["cycles"]
+        return _write(args, job, out, owners, cycles)
+
+
+def _write(
+    args: argparse.Namespace,
+    job: BulkJob,
+    out: Path,
+    owners: dict[str, dict[Key, Journal]],
+    cycles: dict[str, dict[int, int]],
+) -> int:
     first, *others = owners
     for key, journal in owners[first].items():
         for other in others:
@@ -67,23 +85,17 @@ def merge(args: argparse.Namespace, options: ReplayOptions, backend: Backend) ->
     return 0
 
 
-def _of(job: BulkJob, shard: Shard) -> BulkJob:
-    return BulkJob(job.source, job.model, job.options, job.steps, shard, job.content)
-
-
-def _read_part(
-    out: Path, sim: str, job: BulkJob, owners: dict[Key, Journal], cycles: dict[int, int]
-) -> None:
+def _open_part(out: Path, sim: str, job: BulkJob) -> Journal:
+    """The journal of a shard; CaptureError where it lacks a round."""
     path = journal_path(out, sim, job)
     journal = Journal.open(path, job.identity(sim))
     missing = [key for key in job.rounds() if key not in journal.records]
     if missing:
+        journal.close()
         step, number = missing[0]
         what = f"{len(missing)} of its rounds are missing, first step {step} round {number}"
         raise CaptureError(path, what, "finish the shard with --resume")
-    for key in job.rounds():
-        owners[key] = journal
-        cycles[key[0]] = cycles.get(key[0], 0) + journal.records[key].figures["cycles"]
+    return journal
 
 
 def parse_shard(text: str) -> Shard:

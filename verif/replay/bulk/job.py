@@ -14,7 +14,7 @@ from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode, lines_needed
 from models.regions import planes_kept
 from models.routing import assign_routes, parse_routes
-from models.stream_plan import StreamPlan, plan_stream
+from models.stream_plan import ROUND_LINES_LOG2, StreamPlan, plan_stream
 from verif.replay.bulk.journal import Key, digest
 from verif.replay.bulk.source import NETWORKS, CaptureSource, LineSource, SyntheticSource
 from verif.replay.options import ReplayOptions, parse_steps
@@ -124,6 +124,7 @@ def make_job(args: argparse.Namespace, options: ReplayOptions, shard: Shard) -> 
             options.device,
             tie=options.tie,
             threshold=options.threshold,
+            round_lines_log2=ROUND_LINES_LOG2,
         )
         steps.append(StepPlan(step, routes, plan, epoch))
         epoch += plan.rounds

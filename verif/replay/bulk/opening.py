@@ -1,17 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a device on what the simulator offers: a library in this process, or another process."""
+"""The RTL as it was compiled, and how it is started: in this process, or in the simulator's."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from verif.replay.backend import BulkModel
 from verif.replay.bulk.device import BulkDevice, VerilatedDevice
 from verif.replay.bulk.icarus import IcarusDevice
 
 
-def open_device(model: BulkModel, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
-    """A reset device with its link up; a simulator process leaves its log in ``folder``."""
-    if model.library is not None:
-        return VerilatedDevice(model.library, mem_lines_log2, seed)
-    return IcarusDevice(model.command, folder / "simulator.log", mem_lines_log2, seed)
+@dataclass(frozen=True)
+class VerilatedModel:
+    """A library; ``bare`` is a program of the same model without Python and without checks."""
+
+    library: Path
+    bare: Path
+    build_seconds: float
+
+    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+        """See verif.replay.backend."""
+        return VerilatedDevice(self.library, mem_lines_log2, seed)
+
+
+@dataclass(frozen=True)
+class IcarusModel:
+    """A command that loads the design and the VPI module."""
+
+    command: tuple[str, ...]
+    build_seconds: float
+
+    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+        """See verif.replay.backend."""
+        return IcarusDevice(self.command, folder / "simulator.log", mem_lines_log2, seed)

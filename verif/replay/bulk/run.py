@@ -18,7 +18,6 @@ from verif.replay.bulk.device import BulkDevice, BulkFault
 from verif.replay.bulk.job import BulkJob, StepPlan, metadata_of
 from verif.replay.bulk.journal import Journal, Key
 from verif.replay.bulk.narrow import Open, narrow
-from verif.replay.bulk.opening import open_device
 from verif.replay.bulk.out import write_step
 from verif.replay.bulk.pipeline import stream
 from verif.replay.bulk.progress import Progress
@@ -173,7 +172,7 @@ class BulkRunner:
         lines_log2 = options.device.mem_lines_log2
 
         def fresh() -> BulkDevice:
-            return open_device(model, done.folder, lines_log2, options.seed)
+            return model.open(done.folder, lines_log2, options.seed)
 
         def take(work: Round, cycles: int) -> None:
             found = judge(work, options.device)
@@ -222,7 +221,8 @@ class BulkRunner:
     def _between(self, done: Sequence[_Simulated]) -> list[str]:
         """Nothing may be missing, and the simulators must have returned the same lines."""
         out = []
-        if not any(one.lines or (one.journal and one.journal.records) for one in done):
+        checked = any(one.lines or (one.journal and one.journal.records) for one in done)
+        if not checked and self.job.rounds():  # a shard of a small replay may be empty
             out.append("no line was checked")
         first, *others = done
         for other in others:

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk replay around the device: tensors, shards, kills, journals, and what is said of a fault."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.capture import write_capture
+from models.cxl.messages import M2SRwD
+from models.formats import Tie
+from verif.replay.bulk.conftest import BulkModelBackend
+from verif.replay.bulk.progress import Progress, clock
+from verif.replay.conftest import gradients, nf_replay
+from verif.replay.stimulus import Commit, Read, Stimulus, Write
+from verif.replay.test_replay_cli import MIX, check_file
+
+STEPS = (3, 60)
+BULK = ("--transport", "bulk")
+ROUTES = ("--route", *MIX)
+
+
+def files(out: Path) -> list[bytes]:
+    """The result files of both steps."""
+    return [out.with_name(f"{out.stem}.step-{step:06d}.safetensors").read_bytes() for step in STEPS]
+
+
+def test_the_tensors_are_those_of_the_reference(
+    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.safetensors"
+    words = (*ROUTES, "--sim", "both", "--tie", "minus", "--threshold", 2, "--ternary-ratio", 0.3)
+    assert nf_replay(model, capture, *BULK, *words, "--out", out) == 0
+    for step in STEPS:
+        path = tmp_path / f"out.step-{step:06d}.safetensors"
+        found = check_file(path, capture, step, tie=Tie.MINUS, threshold=2, ratio=0.3)
+        assert found["simulator"] == "verilator,icarus"
+        assert json.loads(found["routes"])["c.weight"] == "G_TERNARY"
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("out")) == [
+        "out.step-000003.safetensors",
+        "out.step-000060.safetensors",
+    ]
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "0 mismatches" in last
+    covered = json.loads(next(model.folder.rglob("functional-bulk.json")).read_text())
+    assert covered["access"]["bins"]["read plane 2 G_TERNARY"] == 4
+    assert covered["opcode"]["bins"]["RwD MEM_WR"] == 2 * 7 * 5
+    assert not any(point["unexpected"] for point in covered.values())
+
+
+def test_shards_merge_to_the_same_files(
+    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
+    assert nf_replay(model, capture, *BULK, *ROUTES, "--out", whole) == 0
+    for part in (2, 3):
+        words = ("--shard", f"{part}/3", "--out", out)
+        assert nf_replay(model, capture, *BULK, *ROUTES, *words) == 0
+    assert not list(tmp_path.glob("out.step*"))
+    merge = (capture, *BULK, *ROUTES, "--merge", 3, "--out", out)
+    assert nf_replay(model, *merge) == 2
+    assert "shard-1-of-3.journal: there is no journal" in capsys.readouterr().err
+    assert nf_replay(model, capture, *BULK, *ROUTES, "--shard", "1/3", "--out", out) == 0
+    assert nf_replay(model, *merge) == 0
+    assert files(out) == files(whole)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5000])
+def test_a_replay_that_was_killed_goes_on(
+    capture: Path, model: BulkModelBackend, tmp_path: Path, cut: int
+) -> None:
+    """`cut`: bytes of the last record that did not reach the disk."""
+    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
+    assert nf_replay(model, capture, *BULK, *ROUTES, "--out", whole) == 0
+    rounds, model.rounds, model.dies_at = model.rounds, 0, 3
+    words = (capture, *BULK, *ROUTES, "--out", out)
+    assert nf_replay(model, *words) == 1
+    journal = tmp_path / "out.safetensors.verilator.journal"
+    data = journal.read_bytes()
+    journal.write_bytes(data[: len(data) - min(cut, 500)])
+    model.rounds, model.dies_at = 0, None
+    assert nf_replay(model, *words, "--resume") == 0
+    assert model.rounds < rounds
+    assert files(out) == files(whole)
+    assert not journal.exists()
+
+
+def test_a_journal_that_is_not_whole_is_refused(
+    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.safetensors"
+    words = (capture, *BULK, *ROUTES, "--out", out)
+    assert nf_replay(model, *words, "--resume") == 2
+    assert "there is no journal; replay without --resume" in capsys.readouterr().err
+    model.dies_at = 3
+    assert nf_replay(model, *words) == 1
+    journal = tmp_path / "out.safetensors.verilator.journal"
+    data = bytearray(journal.read_bytes())
+    assert nf_replay(model, *words, "--resume", "--seed", 2) == 2
+    assert "it is of another replay (seed 1, now 2)" in capsys.readouterr().err
+    data[len(data) // 2] ^= 1
+    journal.write_bytes(data)
+    assert nf_replay(model, *words, "--resume") == 2
+    error = capsys.readouterr().err
+    assert "is damaged; delete it" in error
+    assert len(error.splitlines()) == 1
+    journal.write_bytes(b"something else")
+    assert nf_replay(model, *words, "--resume") == 2
+    assert "no journal of a replay" in capsys.readouterr().err
+
+
+# -- negative twins ---------------------------------------------------------------------------
+
+
+def test_a_wrong_lane_is_named_with_its_worker(
+    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Worker 3's bit of element 5 arrives wrong, whenever it is sent to line 1 of a.weight."""
+    line = 1
+
+    def damage(_count: int, message: M2SRwD) -> M2SRwD:
+        if message.ldid != 3 or len(set(message.data)) == 1:
+            return message
+        return replace(message, data=bytes([message.data[0] ^ 1 << 5]) + message.data[1:])
+
+    model.damage = damage
+    out = tmp_path / "out.safetensors"
+    words = ("--steps", 3, "--route", "*=G_BINARY", "--out", out)
+    assert nf_replay(model, capture, *BULK, *words) == 1
+    shown = capsys.readouterr()
+    assert not out.exists()
+    assert "step 3 tensor a.weight G_BINARY line 0 element 5 " in shown.err
+    assert "; worker 3, line 0 of region 0, element 5: after its contribution" in shown.err
+    assert "FAILED" in shown.out.splitlines()[-1]
+    path = next(model.folder.rglob("stimulus.json"))
+    assert f"nf replay --stimulus {path} --sim verilator --waves" in shown.out
+    stimulus = Stimulus.read(path)
+    assert stimulus.note.startswith("worker 3")
+    kinds = [type(one) for one in stimulus.operations]
+    assert kinds[0] is Commit
+    assert kinds[-1] is Read
+    writes = [one for one in stimulus.operations if isinstance(one, Write)]
+    assert writes[-1].ldid == 3
+    assert line
+
+
+def test_a_loss_that_the_line_alone_does_not_show(
+    capture: Path, model: BulkModelBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The seventh contribution since the reset is lost: only the whole round shows it again."""
+
+    def damage(count: int, message: M2SRwD) -> M2SRwD | None:
+        return replace(message, data=bytes(64)) if count == 6 else message
+
+    model.damage = damage
+    assert nf_replay(model, capture, *BULK, "--steps", 3, "--route", "*=FP32") == 1
+    shown = capsys.readouterr()
+    assert "tensor a.weight FP32 line 1 " in shown.err
+    path = next(model.folder.rglob("stimulus.json"))
+    writes = [one for one in Stimulus.read(path).operations if isinstance(one, Write)]
+    assert len(writes) == 10
+    assert f"worker {writes[6].ldid}: its contribution is not in it" in shown.err
+
+
+def test_registers_and_faults_are_red(
+    capture: Path, model: BulkModelBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (capture, *BULK, "--steps", 3, "--route", "*=G_BINARY")
+    model.dies_at = 1
+    assert nf_replay(model, *words) == 1
+    assert "verilator: cycle 7: the simulator is gone" in capsys.readouterr().err
+    model.dies_at = None
+
+    model.twice = True
+    assert nf_replay(model, *words) == 1
+    assert "step 3 round 0: counter DUPLICATE went up by 10" in capsys.readouterr().err
+
+
+def test_a_nan_is_refused_or_goes_by_fp32(
+    model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = gradients(2)
+    bad["c.weight"][2, 3, 1] = np.inf
+    path = tmp_path / "nan"
+    write_capture(path, "nan", {1: gradients(1), 2: bad})
+    out = tmp_path / "out.safetensors"
+    words = (path, *BULK, "--route", "c.weight=G_BINARY", "--out", out)
+    assert nf_replay(model, *words) == 2
+    error = capsys.readouterr().err
+    assert "worker 2, step 2, tensor 'c.weight', index [3, 1]: inf has no sign vote" in error
+    assert model.rounds == 0
+    assert nf_replay(model, *words, "--nonfinite", "fp32") == 0
+    for step, route in ((1, "G_BINARY"), (2, "FP32")):
+        found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", path, step)
+        assert json.loads(found["routes"])["c.weight"] == route
+
+
+WORDS = {
+    "nothing": ((), "nothing to replay; name one of CAPTURE"),
+    "two": (("--synthetic", "resnet18", "--stimulus", "x"), "2 given"),
+    "signal": (("--synthetic", "resnet18"), "--synthetic: bulk replay alone has it"),
+    "waves": (("--synthetic", "resnet18", *BULK, "--waves"), "bulk replay writes none"),
+    "kept": (("--synthetic", "resnet18", *BULK, "--resume"), "nothing is kept without --out"),
+    "merge": (
+        ("--synthetic", "resnet18", *BULK, "--merge", 2, "--resume", "--out", "x"),
+        "--merge: it drives nothing",
+    ),
+    "stimulus": (("--stimulus", "no such file"), "no such file: No such file"),
+}
+
+
+@pytest.mark.parametrize(("words", "text"), WORDS.values(), ids=WORDS.keys())
+def test_words_that_do_not_go_together(
+    model: BulkModelBackend, capsys: pytest.CaptureFixture[str], words: tuple[str], text: str
+) -> None:
+    assert nf_replay(model, *words) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_file_that_is_no_stimulus(
+    model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("", "{}", '{"format": "neuron-fabric-stimulus", "version": 2}'):
+        (tmp_path / "x.json").write_text(text)
+        assert nf_replay(model, "--stimulus", tmp_path / "x.json") == 2
+        assert "no stimulus" in capsys.readouterr().err
+
+
+def test_progress_says_speed_and_time_left() -> None:
+    progress = Progress(total=1000, done=200)
+    progress._start = 100.0
+    progress.add(400)
+    text = progress.text(now=110.0)
+    assert "600 of 1,000 lines" in text
+    assert "40 lines/s, 0:10 left" in text
+    assert clock(3725) == "1:02:05"
