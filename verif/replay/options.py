@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.capture import Capture
+from models.capture import MAX_STEP, Capture
 from models.errors import CaptureError
 from models.formats import Tie
 from models.regions import DeviceParams
@@ -92,6 +92,27 @@ def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
     All steps for no text. CaptureError for a text that is no step, and a step that is not there.
     """
     chosen: dict[int, None] = {}
+    for part, first, last in _ranges(texts):
+        hits = [step for step in capture.steps if first <= step <= last]
+        if not hits:
+            have = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
+            raise CaptureError(capture.path, f"no step {part}", f"the capture has {have}")
+        chosen |= dict.fromkeys(hits)
+    return tuple(chosen) if texts else capture.steps
+
+
+def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
+    """The same where every step exists (0 to 999,999)."""
+    chosen: dict[int, None] = {}
+    for part, first, last in _ranges(texts):
+        if last > MAX_STEP or last < first:
+            raise CaptureError(f"--steps {part!r}", "not understood", f"0 to {MAX_STEP}")
+        chosen |= dict.fromkeys(range(first, last + 1))
+    return tuple(chosen)
+
+
+def _ranges(texts: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """(text, first, last) of each part; CaptureError for one that is no step."""
     for part in [p.strip() for text in texts for p in text.split(",")]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
         if match is None:
@@ -99,10 +120,4 @@ def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
                 f"--steps {part!r}", "not understood", "write numbers or ranges: 3,60 or 0-100"
             )
         first = int(match[1])
-        last = int(match[2]) if match[2] else first
-        hits = [step for step in capture.steps if first <= step <= last]
-        if not hits:
-            have = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
-            raise CaptureError(capture.path, f"no step {part}", f"the capture has {have}")
-        chosen |= dict.fromkeys(hits)
-    return tuple(chosen) if texts else capture.steps
+        yield part, first, int(match[2]) if match[2] else first

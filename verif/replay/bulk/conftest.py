@@ -58,8 +58,9 @@ class ModelDevice:
             self.contributions, M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=data)
         )
         self.contributions += 1
-        for _ in range(0 if message is None else 1 + self.twice):
-            self.model.step(message)
+        if message is not None:
+            for _ in range(1 + self.twice):
+                self.model.step(message)
 
     def _register(self, name: str, value: int) -> None:
         self.shadow[name] = value
@@ -98,7 +99,7 @@ class ModelDevice:
 
 
 class BulkModelBackend:
-    """Plays both simulators; `damage` and `twice` (every contribution comes twice) break the device,
+    """Plays both simulators. `damage` and `twice` (contributions come twice) break the device,
     `dies_at` ends it after some rounds."""
 
     def __init__(self, folder: Path) -> None:

@@ -17,7 +17,7 @@ from models.routing import assign_routes, parse_routes
 from models.stream_plan import ROUND_LINES_LOG2, StreamPlan, plan_stream
 from verif.replay.bulk.journal import Key, digest
 from verif.replay.bulk.source import NETWORKS, CaptureSource, LineSource, SyntheticSource
-from verif.replay.options import ReplayOptions, parse_steps
+from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.result import FORMAT, options_metadata
 
 
@@ -143,12 +143,13 @@ def _captured(options: ReplayOptions) -> tuple[LineSource, str, str]:
 
 
 def _synthetic(args: argparse.Namespace, options: ReplayOptions) -> tuple[LineSource, str, str]:
-    if args.steps:
-        raise CaptureError("--steps", "a synthetic step has no number", "leave it out")
+    steps = any_steps(options.steps) if options.steps else (0,)
     tensors = NETWORKS[args.synthetic]()
     routes = assign_routes(tensors, parse_routes(options.routes))
     name = f"synthetic {args.synthetic}"
-    source = SyntheticSource(name, tensors, args.workers, routes, options.ratio, options.seed)
+    source = SyntheticSource(
+        name, tensors, args.workers, routes, options.ratio, options.seed, steps
+    )
     return source, name, digest(f"{name} {args.workers} {options.seed}".encode())
 
 

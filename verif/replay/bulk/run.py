@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import shlex
 import sys
 import time
@@ -112,7 +113,8 @@ class BulkRunner:
             f"nf replay: {'FAILED, ' if failed else ''}{lines:,} contributions, "
             f"{sum(one.wrong for one in done)} mismatches, {cycles:,} cycles, "
             f"{lines / seconds:,.0f} lines/s, {time.monotonic() - self.start:.1f} s on "
-            f"{' and '.join(one.simulator for one in done)}{building}",
+            f"{' and '.join(one.simulator for one in done)}{building}, peak memory "
+            f"{peak_mebibytes():,.0f} MiB",
             flush=True,
         )
 
@@ -269,6 +271,12 @@ def write_one(
     metadata = metadata_of(job, one, cycles)
     write_step(path, job.source.tensors, one.routes, one.plan, one.step, owners, metadata)
     print(f"wrote {path}")
+
+
+def peak_mebibytes() -> float:
+    """Largest resident memory that this process or a simulator of its own has had."""
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(one).ru_maxrss for one in who) / 1024
 
 
 def _of_step(sim: str, one: StepPlan, figures: Mapping[str, int]) -> str:

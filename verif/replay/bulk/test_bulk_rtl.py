@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk replay on the RTL: the tensors of the reference, faults found and reproduced, a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.formats import Mode
+from models.stream_plan import Extent
+from scripts import toolchain
+from scripts.paths import ROOT
+from scripts.records import Edit, Sim
+from scripts.verbs.replay import SimulatorBackend
+from verif.replay.bulk.source import SyntheticSource, resnet18
+from verif.replay.conftest import nf_replay
+from verif.replay.test_replay_cli import MIX, SHIPPED, check_file
+
+BULK = ("--transport", "bulk")
+SIMS = [str(sim) for sim in Sim if toolchain.available(sim)]
+
+
+@pytest.mark.parametrize("sim", SIMS)
+def test_a_mix_of_routes(
+    capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sim: str
+) -> None:
+    out = tmp_path / "out.safetensors"
+    backend = SimulatorBackend(files=tmp_path / "files")
+    words = (*BULK, "--sim", sim, "--route", *MIX, "--out", out)
+    code = nf_replay(backend, capture, *words)
+    assert code == 0, capsys.readouterr().err
+    for step in (3, 60):
+        check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
+
+
+@pytest.mark.parametrize("route", ["G_BINARY", "G_TERNARY", "FP32"])
+def test_the_shipped_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], route: str
+) -> None:
+    out = tmp_path / "out.safetensors"
+    backend = SimulatorBackend(files=tmp_path / "files")
+    code = nf_replay(backend, SHIPPED, *BULK, "--route", f"*={route}", "--out", out)
+    assert code == 0, capsys.readouterr().err
+    for step in (3, 60):
+        check_file(tmp_path / f"out.step-{step:06d}.safetensors", SHIPPED, step)
+
+
+ACCUMULATE = "hdl/engine/nf_accumulate.sv"
+LANE = 137
+"""G_TERNARY: the carry of this lane is lost; the minus count of element 68."""
+PATTERN = 0x0ABCD
+"""G_BINARY: a line whose lowest 17 bits are this is not counted: one in 131,072."""
+BROKEN = (
+    Edit(ACCUMULATE, "& carry;\n", f"& carry & ~(512'(ternary) << {LANE});\n"),
+    Edit(
+        ACCUMULATE,
+        "    if (en) begin\n",
+        f"    if (en && (ternary || data[16:0] != 17'h{PATTERN:05X})) begin\n",
+    ),
+    # FP32: an assertion that holds until the first sum leaves.
+    Edit(
+        "hdl/fp32/nf_fp32_gather.sv",
+        "(drs_valid && !drs_ready) |=> drs_valid && $stable(drs_data)",
+        "!drs_valid",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> SimulatorBackend:
+    """RTL with three faults, one in each mode."""
+    return SimulatorBackend(BROKEN, tmp_path_factory.mktemp("broken"))
+
+
+def reproduced(broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    """The stimulus fails at signal level on the broken RTL, and only there."""
+    stimulus = next(broken.files.rglob("stimulus.json"))
+    sim = SIMS[-1]  # Icarus builds faster
+    assert nf_replay(broken, "--stimulus", stimulus, "--sim", sim, "--waves") == 1
+    shown = capsys.readouterr()
+    assert "the reducers say" in shown.err or "expected" in shown.err
+    assert "waves in " in shown.out
+    right = SimulatorBackend(files=broken.files)
+    assert nf_replay(right, "--stimulus", stimulus, "--sim", sim) == 0
+
+
+def test_a_lost_carry_of_one_lane(
+    broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--synthetic", "resnet18", "--route", "*=G_TERNARY")
+    assert nf_replay(broken, *BULK, *words) == 1
+    error = capsys.readouterr().err
+    assert f"tensor conv1.weight G_TERNARY line 0 element {LANE // 2} " in error
+    assert f", line 0 of region 0, element {LANE // 2}: after its contribution" in error
+    reproduced(broken, capsys)
+
+
+def test_one_line_in_a_hundred_thousand_is_dropped(
+    broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--synthetic", "resnet18", "--route", "*=G_BINARY")
+    assert nf_replay(broken, *BULK, *words) == 1
+    error = capsys.readouterr().err
+    tensor, line, worker = first_dropped()
+    assert f"tensor {tensor} G_BINARY line {line} element " in error
+    assert f"; worker {worker}, line " in error
+    reproduced(broken, capsys)
+
+
+def first_dropped() -> tuple[str, int, int]:
+    """(tensor, line, worker) of the first line that the broken RTL does not count."""
+    routes = {spec.name: Mode.G_BINARY for spec in resnet18()}
+    source = SyntheticSource("resnet18", resnet18(), 8, routes, 0.7, seed=1)
+    seen = 0
+    for spec in source.tensors:
+        count = -(-spec.elements // 512)
+        lines = source.lines(0, Extent(spec, 0, count), Mode.G_BINARY)
+        lowest = lines[..., :3].astype(np.uint32) @ np.array([1, 1 << 8, 1 << 16], np.uint32)
+        hits = np.argwhere((lowest & 0x1FFFF).T == PATTERN)
+        if len(hits):
+            assert seen < 200_000
+            return spec.name, int(hits[0][0]), int(hits[0][1])
+        seen += 8 * count
+    raise AssertionError("no line has the pattern")
+
+
+def test_an_assertion_is_named(
+    broken: SimulatorBackend, capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An assertion of the RTL that fires ends the replay with its name, not the process."""
+    words = ("--sim", "verilator", "--steps", 3, "--route", "*=FP32")
+    assert nf_replay(broken, capture, *BULK, *words) == 1
+    error = capsys.readouterr().err
+    assert "OutStable_A" in error
+    assert "nf_fp32_gather.sv" in error
+
+
+def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIGKILL in the middle; --resume ends with the tensors of an uninterrupted run."""
+    words = ["--synthetic", "resnet18", "--route", "*=G_BINARY", *BULK, "--out"]
+    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
+    backend = SimulatorBackend(files=tmp_path / "files")
+    assert nf_replay(backend, *words, whole) == 0
+    command = [sys.executable, "-m", "scripts.cli", "replay", *words, str(out)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    journal = tmp_path / "out.safetensors.verilator.journal"
+    give_up = time.monotonic() + 120
+    while not (journal.is_file() and journal.stat().st_size > 3_000_000):
+        assert process.poll() is None
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+    assert nf_replay(backend, *words, out, "--resume") == 0
+    assert "to go" in capsys.readouterr().out
+    assert out.read_bytes() == whole.read_bytes()
