@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ports of nf_controller (controller spec, section 7), 32 bits or a multiple of them a port, so
-// that the same structure is a vector of words in a Verilog bench (pins.svh has the same order).
+// that the same structure is a vector of words in a Verilog bench (nf_bulk_pins.sv has the same order).
 
 #ifndef NF_PINS_H
 #define NF_PINS_H
@@ -31,6 +31,6 @@ struct ToDevice {
 
 constexpr size_t kFromWords = sizeof(FromDevice) / 4;
 constexpr size_t kToWords = sizeof(ToDevice) / 4;
-static_assert(kFromWords == 65 && kToWords == 57, "pins.svh counts the same words");
+static_assert(kFromWords == 65 && kToWords == 57, "nf_bulk_pins.sv counts the same words");
 
 #endif

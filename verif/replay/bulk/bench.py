@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf bench replay`: what the bulk transport costs, against the model alone and against pyuvm.
+
+(a) the same model in a program without Python and without checks, its traffic ready in memory
+    (Verilator: `bare`; Icarus: a Verilog bench that reads the inputs of every clock from a file)
+(b) bulk replay: lines drawn, packed and ordered, driven, and judged
+(c) the signal-level replay of a capture
+
+Medians of several runs that take turns; a line is one worker's contribution of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models.capture import TensorSpec, write_capture
+from models.formats import Mode, elements_per_line
+from models.regions import DeviceParams
+from models.stream_plan import StreamPlan, plan_stream
+from verif.replay import cli
+from verif.replay.backend import Backend
+from verif.replay.bulk.icarus import IcarusDevice
+from verif.replay.bulk.opening import IcarusModel, VerilatedModel
+from verif.replay.bulk.pipeline import stream
+from verif.replay.bulk.rounds import Round, judge, make_round, problems
+from verif.replay.bulk.run import peak_mebibytes
+from verif.replay.bulk.source import SyntheticSource
+
+WORKERS = 8
+ROUTES = (Mode.G_BINARY, Mode.FP32)
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Load:
+    """Lines of one route: ``lines`` a worker in rounds of at most 2**round_lines_log2."""
+
+    source: SyntheticSource
+    plan: StreamPlan
+    mode: Mode
+
+    @staticmethod
+    def of(mode: Mode, lines: int, round_lines_log2: int = 12) -> Load:
+        """A synthetic tensor of that many lines."""
+        tensor = TensorSpec("bench", (lines * elements_per_line(mode),))
+        routes = {tensor.name: mode}
+        source = SyntheticSource("bench", (tensor,), WORKERS, routes, 0.7, SEED)
+        plan = plan_stream(
+            source.tensors, routes, WORKERS, DeviceParams(), round_lines_log2=round_lines_log2
+        )
+        return Load(source, plan, mode)
+
+    @property
+    def contributions(self) -> int:
+        """Lines of all workers."""
+        return self.plan.lines * WORKERS
+
+    def rounds(self) -> Iterator[Round]:
+        """Every round, made when it is asked for."""
+        for number in range(self.plan.rounds):
+            yield make_round(self.source, self.plan, 0, number, 1 + number, SEED)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `nf bench replay`."""
+    add = parser.add_argument
+    add("--sim", choices=("verilator", "icarus", "both"), default="both")
+    add("--runs", type=int, default=5, metavar="N", help="medians of N runs (5)")
+    add("--lines", type=int, default=24576, metavar="N", help="lines a worker under Verilator")
+
+
+def run(args: argparse.Namespace, backend: Backend) -> int:
+    """Measure and print; the exit code is 1 when a line was wrong."""
+    sims, note = backend.simulators(args.sim)
+    if note:
+        print(note)
+    print("simulator  route      what                      lines/s  ratio   (median, least, most)")
+    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+        for sim in sims:
+            _Bench(backend, sim, Path(folder), args).run()
+    print(f"peak memory {peak_mebibytes():,.0f} MiB")
+    return 0
+
+
+@dataclass
+class _Bench:
+    backend: Backend
+    sim: str
+    folder: Path
+    args: argparse.Namespace
+
+    def run(self) -> None:
+        """Every route on one simulator."""
+        built = time.monotonic()
+        model = self.backend.bulk(self.sim, {})
+        built = time.monotonic() - built
+        start = time.monotonic()
+        model.open(self.folder, DeviceParams().mem_lines_log2, SEED).close()
+        start = time.monotonic() - start
+        for mode in ROUTES:
+            if isinstance(model, VerilatedModel):
+                self._verilator(model, mode)
+            elif isinstance(model, IcarusModel):
+                self._icarus(model, mode)
+        was = f"{built:.1f} s to build" if model.build_seconds else "built before"
+        print(f"{self.sim:10} {was}, {start:.2f} s to start")
+
+    def _verilator(self, model: VerilatedModel, mode: Mode) -> None:
+        load = Load.of(mode, self.args.lines)
+        file = self.folder / f"{mode.name}.blocks"
+        write_blocks(file, load)
+        small = Load.of(mode, 256)
+        found = self._in_turn(
+            lambda: bare_seconds(model.bare, file),
+            lambda: self._bulk_seconds(model, load),
+            lambda: self._signal_seconds(small),
+        )
+        file.unlink()
+        bare, bulk, signal = (load.contributions, load.contributions, small.contributions)
+        speeds = _speeds(found, (bare, bulk, signal))
+        self._print(mode, "(a) bare C++ harness", speeds[0], "")
+        ratio = f"{_median(speeds[1]) / _median(speeds[0]):.2f} x (a)"
+        self._print(mode, "(b) bulk, all checks", speeds[1], ratio)
+        self._print(mode, "(c) signal level", speeds[2], "")
+        print(f"{'':22}(b) is {_median(speeds[1]) / _median(speeds[2]):,.0f} x (c)")
+
+    def _icarus(self, model: IcarusModel, mode: Mode) -> None:
+        load = Load.of(mode, 96)
+        inputs = self.folder / "inputs.bin"
+        record_inputs(model, inputs, load, self.folder)
+        nothing = self.folder / "nothing.bin"
+        nothing.write_bytes(b"")
+        found = self._in_turn(
+            lambda: _bench_seconds(model, inputs) - _bench_seconds(model, nothing),
+            lambda: self._bulk_seconds(model, load),
+        )
+        speeds = _speeds(found, (load.contributions, load.contributions))
+        self._print(mode, "(a) bare Verilog bench", speeds[0], "")
+        ratio = f"{_median(speeds[1]) / _median(speeds[0]):.2f} x (a)"
+        self._print(mode, "(b) bulk, all checks", speeds[1], ratio)
+
+    def _in_turn(self, *measured: Callable[[], float]) -> list[list[float]]:
+        """Seconds of each, run after run: whatever else the machine does hurts all alike."""
+        found: list[list[float]] = [[] for _ in measured]
+        for _ in range(max(1, self.args.runs)):
+            for seconds, one in zip(found, measured):
+                seconds.append(one())
+        return found
+
+    def _print(self, mode: Mode, what: str, speeds: Sequence[float], ratio: str) -> None:
+        spread = f"({_median(speeds):,.0f}, {min(speeds):,.0f}, {max(speeds):,.0f})"
+        print(
+            f"{self.sim:10} {mode.name:10} {what:24} {_median(speeds):8,.0f}  {ratio:10} {spread}",
+            flush=True,
+        )
+
+    def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
+        device = model.open(self.folder, load.plan.params.mem_lines_log2, SEED)
+
+        def check(work: Round, _cycles: int) -> None:
+            found = judge(work, load.plan.params)
+            told = problems(work)
+            if found is not None or told:
+                raise AssertionError(found.text if found is not None else told[0])
+
+        try:
+            start = time.perf_counter()
+            stream(device, load.rounds(), check)
+            return time.perf_counter() - start
+        finally:
+            device.close()
+
+    def _signal_seconds(self, load: Load) -> float:
+        """Signal-level replay of the same lines, less that of a single line: start-up is off."""
+        return self._replay_seconds(load, load.plan.lines) - self._replay_seconds(load, 1)
+
+    def _replay_seconds(self, load: Load, lines: int) -> float:
+        elements = lines * elements_per_line(load.mode)
+        values = np.random.default_rng(SEED).standard_normal((WORKERS, elements), np.float32)
+        capture = self.folder / f"capture-{load.mode.name}-{lines}"
+        if not capture.exists():
+            write_capture(capture, "bench", {0: {"bench": values}})
+        parser = argparse.ArgumentParser()
+        cli.add_arguments(parser)
+        words = [str(capture), "--sim", self.sim, "--route", f"*={load.mode.name}"]
+        words += ["--transport", "signal"]
+        start = time.perf_counter()
+        with redirect_stdout(io.StringIO()) as said:
+            code = cli.run(parser.parse_args(words), self.backend)
+        if code:
+            raise AssertionError(said.getvalue())
+        return time.perf_counter() - start
+
+
+def write_blocks(path: Path, load: Load) -> None:
+    """The blocks of a load as src/bare.cpp reads them."""
+    with path.open("wb") as stream_out:
+        for work in load.rounds():
+            block = work.traffic.block
+            sizes = (len(block.ops), len(block.sent), len(block.got))
+            stream_out.write(struct.pack("<III", *sizes))
+            stream_out.write(block.ops.tobytes() + block.sent.tobytes())
+
+
+def bare_seconds(program: Path, blocks: Path) -> float:
+    """Seconds that the bare harness needs for the blocks; reading them is not counted."""
+    lines_log2 = str(DeviceParams().mem_lines_log2)
+    command = [str(program), str(blocks), lines_log2, str(SEED)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[1])
+
+
+def record_inputs(model: IcarusModel, path: Path, load: Load, folder: Path) -> None:
+    """The inputs of every clock of a bulk run from its reset on."""
+    device = model.open(folder, load.plan.params.mem_lines_log2, SEED)
+    assert isinstance(device, IcarusDevice)
+    try:
+        device.record(path)
+        for work in load.rounds():
+            device.run(work.traffic.block)
+    finally:
+        device.close()
+
+
+def _bench_seconds(model: IcarusModel, inputs: Path) -> float:
+    start = time.perf_counter()
+    subprocess.run([*model.command, f"+inputs={inputs}"], capture_output=True, check=True)
+    return time.perf_counter() - start
+
+
+def _speeds(found: Sequence[Sequence[float]], lines: Sequence[int]) -> list[list[float]]:
+    return [[count / max(one, 1e-9) for one in seconds] for seconds, count in zip(found, lines)]
+
+
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values)
