@@ -67,92 +67,80 @@ module nf_slot_table
     initial $fatal(1, "nf_slot_table: SLOTS must be a power of two, 4..256");
   end
 
-  logic [SLOTS-1:0]   hit, ready, dirty, waited, writing, reading, empty, evictable;
-  logic [SLOTS-1:0]   after_ptr, choice_from, choice;
-  logic [3:0]         region_q [SLOTS];
-  logic [KEY_W-1:0]   index_q [SLOTS];
-  logic [SLOT_W-1:0]  ptr_q;
+  localparam int LINE_KEY_W = 4 + KEY_W;
 
-  for (genvar s = 0; s < SLOTS; s++) begin : g_slot
-    logic              used_q, ready_q, dirty_q;
-    logic [WAIT_W-1:0] waiters_q;
-    logic [PEND_W-1:0] writes_q, gathers_q;
-    logic              me_alloc, me_wadd, me_wtake, me_wstart, me_wend, me_rstart, me_rend, me_drop;
+  logic [SLOTS-1:0]  used_q, ready_q, dirty_q, waited, writing, reading;
+  logic [SLOTS-1:0]  hit, evictable, preferred, choice_from, choice, drop, taken, done, touched;
+  logic [LINE_KEY_W-1:0]  key_q [SLOTS];
+  logic [LINE_KEY_W-1:0]  victim_key, lk_key;
+  logic [SLOT_W-1:0] ptr_q;
 
-    assign me_alloc  = alloc && (victim_slot == SLOT_W'(s));
-    assign me_wadd   = wait_add && (lk_slot == SLOT_W'(s));
-    assign me_wtake  = wait_take && (head_slot == SLOT_W'(s));
-    assign me_wstart = write_start && (touch_slot == SLOT_W'(s));
-    assign me_wend   = write_end && (write_end_slot == SLOT_W'(s));
-    assign me_rstart = read_start && (read_slot == SLOT_W'(s));
-    assign me_rend   = read_end && (read_end_slot == SLOT_W'(s));
-    assign me_drop   = used_q && invalidate[32'(region_q[s]) % REGIONS];
+  // One bit a slot in each vector: what a clock does to the few slots that it names is masked in.
+  // (Not a shift of the enable itself: 0 shifted by an unknown number would be unknown.)
+  assign taken   = alloc  ? SLOTS'(1) << victim_slot : '0;
+  assign done    = filled ? SLOTS'(1) << fill_slot   : '0;
+  assign touched = touch  ? SLOTS'(1) << touch_slot  : '0;
 
-    always_ff @(posedge clk or negedge rst_n) begin
-      if (!rst_n) begin
-        used_q    <= 1'b0;
-        ready_q   <= 1'b0;
-        dirty_q   <= 1'b0;
-        waiters_q <= '0;
-        writes_q  <= '0;
-        gathers_q <= '0;
-      end else if (me_drop) begin
-        used_q  <= 1'b0;
-        ready_q <= 1'b0;
-        dirty_q <= 1'b0;
-      end else if (me_alloc) begin
-        used_q    <= 1'b1;
-        ready_q   <= 1'b0;
-        dirty_q   <= 1'b0;
-        waiters_q <= WAIT_W'(1);
-      end else begin
-        if (filled && fill_slot == SLOT_W'(s)) ready_q <= 1'b1;
-        if (touch && touch_slot == SLOT_W'(s)) dirty_q <= 1'b1;
-        waiters_q <= waiters_q + WAIT_W'(me_wadd) - WAIT_W'(me_wtake);
-        writes_q  <= writes_q + PEND_W'(me_wstart) - PEND_W'(me_wend);
-        gathers_q <= gathers_q + PEND_W'(me_rstart) - PEND_W'(me_rend);
+  always_comb begin
+    drop = '0;
+    if (|invalidate) begin
+      for (int s = 0; s < SLOTS; s++) begin
+        drop[s] = used_q[s] && invalidate[32'(key_q[s][KEY_W +: 4]) % REGIONS];
       end
     end
-
-    assign hit[s]       = used_q && (region_q[s] == lk_region)
-                          && (index_q[s] == lk_index[KEY_W-1:0]);
-    assign ready[s]     = ready_q;
-    assign dirty[s]     = dirty_q;
-    assign waited[s]    = (waiters_q != '0);
-    assign writing[s]   = (writes_q != '0);
-    assign reading[s]   = (gathers_q != '0);
-    assign empty[s]     = !used_q;
-    assign evictable[s] = used_q && ready_q && !waited[s] && !writing[s] && !reading[s];
-    assign after_ptr[s] = (s >= 32'(ptr_q));
-
-    `NF_ASSERT_NEVER(DropBusy_A, me_drop && (waited[s] || writing[s] || reading[s]))
-    `NF_ASSERT_NEVER(WaitUnder_A, me_wtake && waiters_q == '0)
-    `NF_ASSERT_NEVER(WaitOver_A, me_wadd && waiters_q == '1)
-    `NF_ASSERT_NEVER(WriteUnder_A, me_wend && writes_q == '0)
-    `NF_ASSERT_NEVER(WriteOver_A, me_wstart && writes_q == '1)
-    `NF_ASSERT_NEVER(GatherUnder_A, me_rend && gathers_q == '0)
-    `NF_ASSERT_NEVER(GatherOver_A, me_rstart && gathers_q == '1)
   end
 
-  always_ff @(posedge clk) begin
-    if (alloc) begin
-      region_q[victim_slot] <= lk_region;
-      index_q[victim_slot]  <= lk_index[KEY_W-1:0];
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      used_q  <= '0;
+      ready_q <= '0;
+      dirty_q <= '0;
+    end else begin
+      used_q  <= (used_q | taken) & ~drop;
+      ready_q <= (ready_q | done) & ~taken & ~drop;
+      dirty_q <= (dirty_q | touched) & ~taken & ~drop;
     end
+  end
+
+  // A slot that is allocated has its first waiter: nobody waited for it before.
+  nf_slot_count #(.SLOTS(SLOTS), .WIDTH(WAIT_W)) u_waiters (
+    .clk, .rst_n,
+    .up (wait_add || alloc), .up_slot (alloc ? victim_slot : lk_slot),
+    .down (wait_take), .down_slot (head_slot), .busy (waited)
+  );
+  nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_writes (
+    .clk, .rst_n,
+    .up (write_start), .up_slot (touch_slot), .down (write_end), .down_slot (write_end_slot),
+    .busy (writing)
+  );
+  nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_gathers (
+    .clk, .rst_n,
+    .up (read_start), .up_slot (read_slot), .down (read_end), .down_slot (read_end_slot),
+    .busy (reading)
+  );
+
+  assign lk_key = {lk_region, lk_index[KEY_W-1:0]};
+
+  always_ff @(posedge clk) begin
+    if (alloc) key_q[victim_slot] <= lk_key;
+  end
+
+  for (genvar s = 0; s < SLOTS; s++) begin : g_hit
+    assign hit[s] = used_q[s] && (key_q[s] == lk_key);
   end
 
   // A free slot if there is one, else the oldest allocation that is not pinned.
-  assign choice_from = |empty ? empty : |(evictable & after_ptr) ? (evictable & after_ptr) : evictable;
+  assign evictable   = used_q & ready_q & ~waited & ~writing & ~reading;
+  assign preferred   = evictable & ({SLOTS{1'b1}} << ptr_q);
+  assign choice_from = |(~used_q) ? ~used_q : |preferred ? preferred : evictable;
   assign choice      = choice_from & (~choice_from + 1'b1);
   assign victim_ok   = |choice_from;
 
-  always_comb begin
-    lk_slot     = '0;
-    victim_slot = '0;
-    for (int s = 0; s < SLOTS; s++) begin
-      if (hit[s])    lk_slot = lk_slot | SLOT_W'(s);
-      if (choice[s]) victim_slot = victim_slot | SLOT_W'(s);
-    end
+  for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
+    // Slots whose number has bit b: 2^b without, 2^b with, and so on.
+    localparam logic [SLOTS-1:0] WITH = {(SLOTS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
+    assign lk_slot[b]     = |(hit & WITH);
+    assign victim_slot[b] = |(choice & WITH);
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -161,16 +149,18 @@ module nf_slot_table
   end
 
   assign lk_hit        = |hit;
-  assign lk_open       = |(hit & ready & ~waited);
+  assign lk_open       = |(hit & ready_q & ~waited);
   assign lk_writing    = |(hit & writing);
   assign lk_reading    = |(hit & reading);
-  assign victim_dirty  = |(choice & dirty);
-  assign victim_region = region_q[victim_slot];
-  assign victim_index  = INDEX_W'(index_q[victim_slot]);
-  assign head_ready    = ready[head_slot];
+  assign victim_dirty  = |(choice & dirty_q);
+  assign victim_key    = key_q[victim_slot];
+  assign victim_region = victim_key[KEY_W +: 4];
+  assign victim_index  = INDEX_W'(victim_key[KEY_W-1:0]);
+  assign head_ready    = ready_q[head_slot];
   assign head_writing  = writing[head_slot];
   assign head_reading  = reading[head_slot];
 
+  `NF_ASSERT_NEVER(DropBusy_A, |(drop & (waited | writing | reading)))
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
 endmodule
