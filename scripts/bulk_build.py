@@ -35,6 +35,8 @@ HOST_LIBRARY = "libnf_host.so"
 BARE = "bare"
 VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
+PINS = "nf_bulk_pins.sv"
+CLOCKED = "nf_bulk_top"
 BENCH = "nf_bulk_bench"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FAST = ("-O3", "-march=native")
@@ -150,10 +152,11 @@ def _verilator(
     commands.run(
         *(verilator, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
         *("-Wno-fatal", "--timescale", "/".join(TIMESCALE), "--prefix", "Vnf", "-CFLAGS", "-fPIC"),
-        *("--Mdir", directory, "--top-module", spec.top),
+        *("--Mdir", directory, "--top-module", CLOCKED),
         *(f"-G{name}={value}" for name, value in spec.parameters),
         *(f"+incdir+{root / name}" for name in files.includes),
         *(str(root / name) for name in (*files.control, *files.sources)),
+        *(str(SOURCES / name) for name in (PINS, f"{CLOCKED}.sv")),
     )
     fast = " ".join(optimise)
     commands.run(
@@ -221,5 +224,5 @@ def _icarus(spec: BuildSpec, sources: Sources, directory: Path, optimise: tuple[
         *(f"-P{BENCH}.{name}={value}" for name, value in spec.parameters),
         *(f"-I{root / name}" for name in files.includes),
         *(str(root / name) for name in files.sources),
-        str(SOURCES / f"{BENCH}.sv"),
+        *(str(SOURCES / name) for name in (PINS, f"{BENCH}.sv")),
     )

@@ -7,10 +7,11 @@ import argparse
 import importlib
 
 # Each module has add_arguments(parser) and measure(args), which gives the rows of the table.
-BENCHES = {"runner": "scripts.bench_runner"}
+BENCHES = {"runner": "scripts.bench_runner", "replay": "scripts.bench_replay"}
 
 EXAMPLES = """examples:
   nf bench runner                            the runner against its goals
+  nf bench replay --sim verilator            bulk replay against the bare model
 """
 
 

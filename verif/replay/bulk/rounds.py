@@ -61,7 +61,8 @@ def make_round(
         planes = planes_kept(share.config.workers, plan.params.cnt_w) if mode.low_bit else 0
         traffic.append(Share(share.region, share.config, np.concatenate(sent, axis=1), planes))
     rng = np.random.default_rng((seed, step, number))
-    chunk = max(1, plan.params.slots // 4)
+    # Few lines at a time: the sums of one chunk are then gathered while the next is written.
+    chunk = max(1, plan.params.slots // 16)
     return Round(step, number, epoch, shares, round_block(traffic, epoch, chunk, rng))
 
 

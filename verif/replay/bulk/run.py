@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import shlex
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from verif.env.bins import FUNCTIONAL
 from verif.env.coverage import NfCoverage
 from verif.replay.backend import Backend, BulkModel
 from verif.replay.bulk.device import BulkDevice, BulkFault
@@ -28,7 +30,8 @@ from verif.replay.bulk.source import route_lines
 from verif.replay.result import out_path
 
 STIMULUS_FILE = "stimulus.json"
-COVERAGE_FILE = "functional-bulk.json"
+METRICS_FILE = "metrics.json"
+"""Functional coverage, as a test of the runner leaves it."""
 USED = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
 
 
@@ -150,7 +153,8 @@ class BulkRunner:
         finally:
             progress.finish()
         done.seconds = time.monotonic() - started
-        coverage.model.write(folder / COVERAGE_FILE)
+        metrics = {FUNCTIONAL: coverage.model.hits()}
+        (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1))
         for step, figures in done.figures.items():
             print(_of_step(sim, job.step(step), figures), flush=True)
         return done
