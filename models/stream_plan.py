@@ -22,8 +22,8 @@ from models.formats import Mode, Tie, elements_per_line, lines_needed
 from models.regions import DeviceParams, RegionConfig
 from models.replay_plan import plan_replay
 
-ROUND_LINES_LOG2 = 12
-"""Lines a worker and route in a round, at most: 2 MiB of contributions with 8 workers."""
+ROUND_LINES_LOG2 = 11
+"""Lines a worker and route in a round, at most: 1 MiB of contributions with 8 workers."""
 _ORDER = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
 

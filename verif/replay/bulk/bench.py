@@ -3,7 +3,7 @@
 
 (a) the same model in a program without Python and without checks, its traffic ready in memory
     (Verilator: `bare`; Icarus: a Verilog bench that reads the inputs of every clock from a file)
-(b) bulk replay: lines drawn, packed and ordered, driven, and judged
+(b) bulk replay of the same lines, which lie packed in memory: ordered, driven, judged
 (c) the signal-level replay of a capture
 
 Medians of several runs that take turns; a line is one worker's contribution of 64 bytes.
@@ -26,9 +26,9 @@ from statistics import median
 import numpy as np
 
 from models.capture import TensorSpec, write_capture
-from models.formats import Mode, elements_per_line
+from models.formats import U8, Mode, elements_per_line
 from models.regions import DeviceParams
-from models.stream_plan import StreamPlan, plan_stream
+from models.stream_plan import Extent, StreamPlan, plan_stream
 from verif.replay import cli
 from verif.replay.backend import Backend
 from verif.replay.bulk.icarus import IcarusDevice
@@ -47,23 +47,49 @@ ICARUS_LINES = 96
 
 
 @dataclass(frozen=True)
-class Load:
-    """Lines of one route: ``lines`` a worker in rounds of at most 2**round_lines_log2."""
+class ReadyLines:
+    """Lines that lie packed in memory, uint8[W, n, 64]."""
 
-    source: SyntheticSource
+    tensor: TensorSpec
+    sent: U8
+    name: str = "bench"
+    workers: int = WORKERS
+    steps: tuple[int, ...] = (0,)
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """The only one."""
+        return (self.tensor,)
+
+    def routes(self, step: int) -> dict[str, Mode]:
+        """Nothing is asked of them here."""
+        raise NotImplementedError
+
+    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
+        """See LineSource."""
+        return self.sent[:, extent.first : extent.first + extent.lines]
+
+
+@dataclass(frozen=True)
+class Load:
+    """``lines`` a worker by one route, packed."""
+
+    source: ReadyLines
     plan: StreamPlan
     mode: Mode
 
     @staticmethod
-    def of(mode: Mode, lines: int, round_lines_log2: int = 12) -> Load:
+    def of(mode: Mode, lines: int) -> Load:
         """A synthetic tensor of that many lines."""
         tensor = TensorSpec("bench", (lines * elements_per_line(mode),))
         routes = {tensor.name: mode}
-        source = SyntheticSource("bench", (tensor,), WORKERS, routes, 0.7, SEED)
-        plan = plan_stream(
-            source.tensors, routes, WORKERS, DeviceParams(), round_lines_log2=round_lines_log2
-        )
-        return Load(source, plan, mode)
+        drawn = SyntheticSource("bench", (tensor,), WORKERS, routes, 0.7, SEED)
+        parts = [
+            drawn.lines(0, Extent(tensor, at, min(1024, lines - at)), mode)
+            for at in range(0, lines, 1024)
+        ]
+        source = ReadyLines(tensor, np.concatenate(parts, axis=1))
+        return Load(source, plan_stream((tensor,), routes, WORKERS, DeviceParams()), mode)
 
     @property
     def contributions(self) -> int:

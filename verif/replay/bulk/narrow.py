@@ -19,7 +19,7 @@ from models.formats import LINE_BYTES, U8, Tie
 from models.regions import PLANE_SELECTOR, DeviceParams
 from verif.replay.bulk.block import OP, Block, Kind
 from verif.replay.bulk.device import BulkDevice, BulkFault
-from verif.replay.bulk.rounds import Mismatch, Round, judge
+from verif.replay.bulk.rounds import Mismatch, Round, expected, judge
 from verif.replay.bulk.traffic import LDIDS, Share, commit_ops
 from verif.replay.check import first_value
 from verif.replay.prepare import Lines, expected_lines
@@ -191,7 +191,6 @@ def _expected_reads(work: Round, device: DeviceParams) -> U8:
     """uint8[m, 64]: what ``block.got`` should be."""
     parts = []
     for share in work.traffic.shares:
-        tie = Tie.MINUS if share.config.tie_minus else Tie.PLUS
-        want = expected_lines(share.sent, share.config.mode, tie, share.config.threshold, device)
+        want = expected(share, device)
         parts += [want.result, want.planes.reshape(-1, LINE_BYTES)]
     return np.concatenate(parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.bitsliced import vote_binary, vote_ternary
 from models.formats import Mode, Tie
 from models.regions import CommitCode, DeviceParams, planes_kept
 from models.stream_plan import Extent, RegionShare, StreamPlan
@@ -81,9 +82,7 @@ def judge(work: Round, params: DeviceParams) -> Mismatch | None:
     for number, (share, traffic, got) in enumerate(
         zip(work.shares, work.traffic.shares, work.traffic.got)
     ):
-        config = share.config
-        tie = Tie.MINUS if config.tie_minus else Tie.PLUS
-        want = expected_lines(traffic.sent, config.mode, tie, config.threshold, params)
+        want = expected(traffic, params)
         own = Lines(got[0], got[1:])
         differs = (own.result != want.result).any(axis=1)
         differs |= (own.planes != want.planes).any(axis=(0, 2))
@@ -91,6 +90,18 @@ def judge(work: Round, params: DeviceParams) -> Mismatch | None:
             line = int(np.flatnonzero(differs)[0])
             return Mismatch(work, number, line, _text(work, share, traffic, own, want, line))
     return None
+
+
+def expected(share: Share, params: DeviceParams) -> Lines:
+    """What must come back; by words where the counters cannot saturate, else by elements."""
+    config, workers = share.config, len(share.sent)
+    tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+    if config.mode == Mode.FP32 or workers > params.cnt_max:
+        return expected_lines(share.sent, config.mode, tie, config.threshold, params)
+    planes = planes_kept(workers, params.cnt_w)
+    if config.mode == Mode.G_BINARY:
+        return Lines(*vote_binary(share.sent, tie, planes))
+    return Lines(*vote_ternary(share.sent, config.threshold, planes))
 
 
 def _text(

@@ -129,7 +129,7 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class SyntheticSource:
-    """Gradients drawn from a seed, normal with a scale of their own in each tensor.
+    """Gradients drawn from a seed, uniform around 0 with a scale of their own in each tensor.
 
     The gate of G_TERNARY is ``ratio`` times the mean of |x| that the distribution has.
     """
@@ -150,7 +150,7 @@ class SyntheticSource:
         """See LineSource."""
         number = next(i for i, t in enumerate(self.tensors) if t.name == extent.tensor.name)
         scale = np.float32(10.0 ** -(1 + number % 4))
-        gate = np.float32(self.ratio * np.sqrt(2 / np.pi)) * scale
+        gate = np.float32(self.ratio / 4) * scale
         first, count = elements_of(extent, mode)
         return np.stack(
             [
@@ -165,7 +165,7 @@ class SyntheticSource:
         for piece in pieces:
             seed = np.random.SeedSequence((self.seed, step, number, worker, piece))
             rng = np.random.Generator(np.random.SFC64(seed))
-            drawn.append(rng.standard_normal(_PIECE, dtype=np.float32))
+            drawn.append(rng.random(_PIECE, dtype=np.float32) - np.float32(0.5))
         start = first - pieces.start * _PIECE
         return np.concatenate(drawn)[start : start + count]
 
