@@ -23,8 +23,16 @@ _FIGURES_BYTES = 512
 class IcarusDevice:
     """A simulator process with the VPI module; what it prints goes to ``log``."""
 
-    def __init__(self, command: Sequence[str], log: Path, mem_lines_log2: int, seed: int) -> None:
-        """BulkFault when the link does not come up."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        mem_lines_log2: int,
+        seed: int,
+        record: Path | None = None,
+    ) -> None:
+        """BulkFault when the link does not come up. ``record``: a file for the inputs of every
+        clock since the reset, most significant byte first."""
         self._log = log
         self._memory = os.memfd_create("nf-bulk")
         os.ftruncate(self._memory, _FIGURES_BYTES + mmap.PAGESIZE)
@@ -33,6 +41,7 @@ class IcarusDevice:
         answers_in, answers_out = os.pipe()
         files = (commands_in, answers_out, self._memory)
         numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF)))
+        recorded = {} if record is None else {"NF_BULK_RECORD": str(record)}
         with log.open("ab") as out:
             self._process = subprocess.Popen(
                 command,
@@ -40,7 +49,7 @@ class IcarusDevice:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 pass_fds=files,
-                env={**os.environ, "NF_BULK": numbers},
+                env={**os.environ, "NF_BULK": numbers, **recorded},
             )
         os.close(commands_in)
         os.close(answers_out)
@@ -51,11 +60,6 @@ class IcarusDevice:
         except BulkFault:
             self.close()
             raise
-
-    def record(self, path: Path) -> None:
-        """Leaves the inputs of every clock from now on in a file, for a bench without a host."""
-        self._commands.write(f"record {path}\n")
-        self._await()
 
     def run(self, block: Block) -> None:
         """See BulkDevice."""

@@ -45,6 +45,10 @@ class Server {
       : host_(lines_log2, seed), commands_(fdopen(commands, "r")), answers_(answers),
         memory_(memory) {
     map();
+    if (const char* path = std::getenv("NF_BULK_RECORD")) record_ = std::fopen(path, "wb");
+  }
+  ~Server() {
+    if (record_) std::fclose(record_);
   }
 
   void clock(const s_vpi_vecval* values) {
@@ -102,8 +106,7 @@ class Server {
   // Waits for the next block; the end of the pipe ends the simulation.
   void wait() {
     unsigned count, sent, got;
-    char path[1000];
-    char line[1100];
+    char line[100];
     while (std::fgets(line, sizeof line, commands_)) {
       if (std::sscanf(line, "run %u %u %u", &count, &sent, &got) == 3 && !host_.fault()) {
         map();
@@ -122,11 +125,8 @@ class Server {
         late_ = kLate;
         return;
       }
-      if (std::sscanf(line, "record %999s", path) == 1) record_ = std::fopen(path, "wb");
-      reply();
+      reply();  // the fault, again
     }
-    if (record_) std::fclose(record_);
-    record_ = nullptr;
     vpi_control(vpiFinish, 0);
   }
 
