@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +25,8 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "fp32": ("--route", "*=FP32"),
     "mix": ("--route", "5.*=G_TERNARY"),
 }
+
+TRANSPORTS = ("signal", "bulk")
 
 EXAMPLES = """examples:
   nf regress                                 both simulators
@@ -46,14 +48,13 @@ def run(args: argparse.Namespace) -> int:
     records: list[RunRecord] = []
     jobs = args.jobs or os.cpu_count() or 1
     # What takes longest first: FP32, Icarus. While it runs, Verilator compiles.
-    work = [(sim, route) for route in ROUTES for sim in reversed(sims)]
+    work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
     work.sort(key=lambda one: one[1] != "fp32")
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         for stage, record in pool.map(lambda one: _replay(*one), work):
             done.append(stage)
             records.append(record)
-    if len(sims) > 1:
-        done.append(_compare(sims))
+    done.append(_compare([_who(sim, how) for sim in sims for how in TRANSPORTS]))
     words = stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(jobs))
     done.append(stages.run("smoke suite", words))
     smoke = REPORT / "results.json"
@@ -64,19 +65,27 @@ def run(args: argparse.Namespace) -> int:
     return stages.close(done, time.monotonic() - start)
 
 
-def _replay_words(sim: Sim, options: tuple[str, ...], out: Path) -> list[str]:
-    words = ["replay", shown(CAPTURE), "--sim", str(sim), "--out", shown(out), *options]
-    return stages.nf(*words)
+def _who(sim: Sim, transport: str) -> str:
+    """Whose results: begins the names of their files."""
+    return str(sim) if transport == "signal" else f"{sim}-{transport}"
 
 
-def _replay(sim: Sim, route: str) -> tuple[stages.Stage, RunRecord]:
+def _replay_words(
+    sim: Sim, options: tuple[str, ...], out: Path, transport: str = "signal"
+) -> list[str]:
+    words = ["replay", shown(CAPTURE), "--sim", str(sim), "--transport", transport]
+    return stages.nf(*words, "--out", shown(out), *options)
+
+
+def _replay(sim: Sim, route: str, transport: str) -> tuple[stages.Stage, RunRecord]:
     OUT.mkdir(parents=True, exist_ok=True)
-    log = OUT / f"{sim}-{route}.log"
-    words = _replay_words(sim, ROUTES[route], OUT / f"{sim}-{route}.safetensors")
-    stage = stages.run(f"replay {route} {sim}", words, log, stages.Show.AT_END)
+    who = _who(sim, transport)
+    log = OUT / f"{who}-{route}.log"
+    words = _replay_words(sim, ROUTES[route], OUT / f"{who}-{route}.safetensors", transport)
+    stage = stages.run(f"replay {route} {who}", words, log, stages.Show.AT_END)
     record = RunRecord(
-        id=f"replay.{route}-{sim}",
-        name=f"replay::{route}",
+        id=f"replay.{route}-{who}",
+        name=f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}",
         sim=sim,
         seed=1,
         build_name="default",
@@ -96,10 +105,10 @@ def _replay(sim: Sim, route: str) -> tuple[stages.Stage, RunRecord]:
     return stage, record
 
 
-def _compare(sims: list[Sim]) -> stages.Stage:
-    """The tensors read back must be the same on every simulator, byte for byte."""
+def _compare(sims: list[str]) -> stages.Stage:
+    """The tensors read back must be the same on every simulator and by both transports."""
     start = time.monotonic()
-    print("--- replay results are the same on every simulator", flush=True)
+    print("--- replay results are the same on every simulator, in bulk too", flush=True)
     bad = [line for route in ROUTES for line in differences(OUT, sims, route)]
     for line in bad:
         print(line)
@@ -110,7 +119,7 @@ def _compare(sims: list[Sim]) -> stages.Stage:
     )
 
 
-def differences(folder: Path, sims: list[Sim], route: str) -> list[str]:
+def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
     """Tensors that differ between the result files of a route, one line each."""
     from safetensors.numpy import load_file
 
