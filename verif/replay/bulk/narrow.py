@@ -59,7 +59,7 @@ def narrow(
     return Finding(text, Stimulus(note, parameters, seed, tuple(operations)))
 
 
-def _arrival(found: Mismatch) -> list[int]:
+def arrival(found: Mismatch) -> list[int]:
     """The workers of a line in the order in which their contributions were sent."""
     share = found.round.traffic.shares[found.share]
     ops = found.round.traffic.block.ops
@@ -83,7 +83,7 @@ def _line_alone(
     """(what is wrong, transactions up to the first wrong answer), or None: the line is right."""
     share = found.round.traffic.shares[found.share]
     config, line = share.config, found.line
-    order = _arrival(found)
+    order = arrival(found)
     selectors = [0, *range(PLANE_SELECTOR, PLANE_SELECTOR + share.planes)]
     operations: list[Operation] = list(_commits(found.round))
     wanted: list[Lines] = []

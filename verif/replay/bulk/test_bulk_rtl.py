@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,12 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.formats import Mode
-from models.stream_plan import Extent
+from models.formats import U8, Mode, lines_to_codes
+from models.regions import DeviceParams
+from models.stream_plan import Extent, plan_stream
+from models.tensors import TERNARY_RATIO
 from scripts import toolchain
 from scripts.paths import ROOT
 from scripts.records import Edit, Sim
 from scripts.verbs.replay import SimulatorBackend
+from verif.replay.bulk.narrow import arrival
+from verif.replay.bulk.rounds import Mismatch, make_round
 from verif.replay.bulk.source import SyntheticSource, resnet18
 from verif.replay.conftest import nf_replay
 from verif.replay.test_replay_cli import MIX, SHIPPED, check_file
@@ -97,9 +102,31 @@ def test_a_lost_carry_of_one_lane(
     words = ("--synthetic", "resnet18", "--route", "*=G_TERNARY")
     assert nf_replay(broken, *BULK, *words) == 1
     error = capsys.readouterr().err
-    assert f"tensor conv1.weight G_TERNARY line 0 element {LANE // 2} " in error
-    assert f", line 0 of region 0, element {LANE // 2}: after its contribution" in error
+    line, worker = first_lost_carry()
+    assert f"tensor conv1.weight G_TERNARY line {line} element {LANE // 2} " in error
+    place = f"worker {worker}, line {line} of region 0, element {LANE // 2}: after its contribution"
+    assert f"; {place}" in error
     reproduced(broken, capsys)
+
+
+def first_lost_carry() -> tuple[int, int]:
+    """(line, worker) where a second -1 first arrives in the broken lane: 1 + 1 gives 0 there."""
+    tensors = resnet18()
+    routes = {spec.name: Mode.G_TERNARY for spec in tensors}
+    source = SyntheticSource("resnet18", tensors, 8, routes, TERNARY_RATIO, seed=1)
+    plan = plan_stream(tensors, routes, 8, DeviceParams())
+    work = make_round(source, plan, 0, 0, 1, seed=1)
+    sent = work.traffic.shares[0].sent
+    for line in range(sent.shape[1]):
+        voters = [w for w in arrival(Mismatch(work, 0, line, "")) if is_minus(sent[w, line])]
+        if len(voters) > 1:
+            return line, voters[1]
+    raise AssertionError("no line has two")
+
+
+def is_minus(line: U8) -> bool:
+    """The element of the broken lane is -1."""
+    return int(lines_to_codes(line.reshape(1, -1))[LANE // 2]) == 3
 
 
 def test_one_line_in_a_hundred_thousand_is_dropped(
@@ -117,7 +144,7 @@ def test_one_line_in_a_hundred_thousand_is_dropped(
 def first_dropped() -> tuple[str, int, int]:
     """(tensor, line, worker) of the first line that the broken RTL does not count."""
     routes = {spec.name: Mode.G_BINARY for spec in resnet18()}
-    source = SyntheticSource("resnet18", resnet18(), 8, routes, 0.7, seed=1)
+    source = SyntheticSource("resnet18", resnet18(), 8, routes, TERNARY_RATIO, seed=1)
     seen = 0
     for spec in source.tensors:
         count = -(-spec.elements // 512)
@@ -162,3 +189,17 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert nf_replay(backend, *words, out, "--resume") == 0
     assert "to go" in capsys.readouterr().out
     assert out.read_bytes() == whole.read_bytes()
+
+
+def test_memory_does_not_grow_with_the_lines() -> None:
+    """A sixth and the whole of 1,048,656 contributions of 8 workers, a process each."""
+    peaks = []
+    for steps in ("0", "0-5"):
+        words = ["--synthetic", "resnet18", "--steps", steps, "--route", "*=G_BINARY", *BULK]
+        command = [sys.executable, "-m", "scripts.cli", "replay", *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        last = done.stdout.splitlines()[-1]
+        peaks.append(int(re.findall(r"peak memory ([\d,]+) MiB", last)[0].replace(",", "")))
+    assert "1,048,656 contributions, 0 mismatches" in last
+    assert peaks[1] < 1024
+    assert peaks[1] - peaks[0] < 24, peaks

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf bench replay`: when it is red, and one small real measurement."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from scripts.verbs.replay import SimulatorBackend
+from verif.replay.bulk import bench
+
+
+def test_a_goal_that_is_missed_says_so() -> None:
+    assert bench.Goal("a", 0.84, 0.85).text().endswith("MISSED")
+    assert bench.Goal("a", 0.85, 0.85).text().endswith("ok")
+
+
+def test_one_small_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "SIGNAL_LINES", 24)
+    parser = argparse.ArgumentParser()
+    bench.add_arguments(parser)
+    args = parser.parse_args(["--sim", "verilator", "--runs", "1", "--lines", "64"])
+    bench.run(args, SimulatorBackend(files=tmp_path / "files"))  # too short to judge the ratios
+    shown = capsys.readouterr().out
+    for text in ("(a) bare C++ harness", "(b) bulk, all checks", "(c) signal level", "(b) / (c)"):
+        assert text in shown
+    assert "to start" in shown
+    assert "peak memory" in shown
