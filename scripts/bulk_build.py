@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import platform
 import re
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts import process, toolchain
-from scripts.build import TIMESCALE, once
+from scripts.build import STAMP, TIMESCALE, once
 from scripts.errors import BuildError, NfError
 from scripts.paths import ROOT, SIM_BUILDS
 from scripts.records import BuildSpec, Edit, Sim
@@ -69,10 +70,11 @@ def build(
         return {"top": spec.top, "sim": kind}
 
     seconds = once(directory, compile_all).seconds
+    took = float(json.loads((directory / STAMP).read_text())["seconds"])
     if kind is Sim.VERILATOR:
-        return VerilatedModel(directory / LIBRARY, directory / BARE, seconds)
+        return VerilatedModel(directory / LIBRARY, directory / BARE, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
-    return IcarusModel((_vvp(), "-n", *module, str(directory / DESIGN)), seconds)
+    return IcarusModel((_vvp(), "-n", *module, str(directory / DESIGN)), seconds, took)
 
 
 def build_host(base: Path = SIM_BUILDS) -> Path:

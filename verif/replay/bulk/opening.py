@@ -12,11 +12,15 @@ from verif.replay.bulk.icarus import IcarusDevice
 
 @dataclass(frozen=True)
 class VerilatedModel:
-    """A library; ``bare`` is a program of the same model without Python and without checks."""
+    """A library; ``bare`` is a program of the same model without Python and without checks.
+
+    ``build_seconds``: what this call waited; ``took_seconds``: what the build took once.
+    """
 
     library: Path
     bare: Path
     build_seconds: float
+    took_seconds: float
 
     def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
         """See verif.replay.backend."""
@@ -29,6 +33,7 @@ class IcarusModel:
 
     command: tuple[str, ...]
     build_seconds: float
+    took_seconds: float
 
     def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
         """See verif.replay.backend."""
