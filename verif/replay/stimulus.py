@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Stimulus:
     note: str
     parameters: Mapping[str, int]
     seed: int
-    operations: tuple[Operation, ...]
+    operations: Sequence[Operation]
 
     def write(self, path: Path) -> None:
         """Whole or not at all."""

@@ -141,6 +141,7 @@ class BulkModelBackend:
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModelBackend:
     """The device model behind the runner's interface; rounds of two lines: there are many."""
-    monkeypatch.setattr("verif.replay.bulk.job.ROUND_LINES_LOG2", 1)
+    for name in ("ROUND_LINES_LOG2", "SLOW_LINES_LOG2"):
+        monkeypatch.setattr(f"verif.replay.bulk.job.{name}", 1)
     (tmp_path / "work").mkdir()
     return BulkModelBackend(tmp_path / "work")

@@ -20,6 +20,9 @@ from verif.replay.bulk.source import NETWORKS, CaptureSource, LineSource, Synthe
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.result import FORMAT, options_metadata
 
+SLOW_LINES_LOG2 = min(8, ROUND_LINES_LOG2)
+"""Lines of a round where Icarus takes part, to which a large round is a minute."""
+
 
 @dataclass(frozen=True)
 class StepPlan:
@@ -124,7 +127,7 @@ def make_job(args: argparse.Namespace, options: ReplayOptions, shard: Shard) -> 
             options.device,
             tie=options.tie,
             threshold=options.threshold,
-            round_lines_log2=ROUND_LINES_LOG2,
+            round_lines_log2=ROUND_LINES_LOG2 if args.sim == "verilator" else SLOW_LINES_LOG2,
         )
         steps.append(StepPlan(step, routes, plan, epoch))
         epoch += plan.rounds

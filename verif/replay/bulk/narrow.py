@@ -176,7 +176,12 @@ def _whole_round(work: Round, device: DeviceParams, open_device: Open) -> list[O
             return None
     finally:
         fresh.close()
-    expect = _expected_reads(work, device)
+    return round_operations(work, device)
+
+
+def round_operations(work: Round, device: DeviceParams) -> list[Operation]:
+    """All transactions of a round in their order, with what the reads must give."""
+    block, expect = work.traffic.block, _expected_reads(work, device)
     out: list[Operation] = list(_commits(work))
     for op in block.ops:
         address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])

@@ -6,8 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from verif.replay.bulk.device import BulkDevice
+from verif.replay.bulk.device import BulkDevice, BulkFault
 from verif.replay.bulk.rounds import Round
+
+
+class RoundFault(BulkFault):
+    """A fault, and the round in which it came."""
+
+    def __init__(self, work: Round, fault: BulkFault) -> None:
+        super().__init__(f"step {work.step} round {work.number}: {fault}")
+        self.round = work
 
 
 def stream(
@@ -36,5 +44,8 @@ def stream(
 
 def _run(device: BulkDevice, work: Round) -> int:
     before = device.figures().cycles
-    device.run(work.traffic.block)
+    try:
+        device.run(work.traffic.block)
+    except BulkFault as fault:
+        raise RoundFault(work, fault) from None
     return device.figures().cycles - before

@@ -20,14 +20,15 @@ from verif.replay.backend import Backend, BulkModel
 from verif.replay.bulk.device import BulkDevice, BulkFault
 from verif.replay.bulk.job import BulkJob, StepPlan, metadata_of
 from verif.replay.bulk.journal import Journal, Key
-from verif.replay.bulk.narrow import Open, narrow
+from verif.replay.bulk.narrow import Open, narrow, round_operations
 from verif.replay.bulk.out import write_step
-from verif.replay.bulk.pipeline import stream
+from verif.replay.bulk.pipeline import RoundFault, stream
 from verif.replay.bulk.progress import Progress
 from verif.replay.bulk.rounds import Mismatch, Round, judge, make_round, problems
 from verif.replay.bulk.sample import sample, sample_memory
 from verif.replay.bulk.source import route_lines
 from verif.replay.result import out_path
+from verif.replay.stimulus import Stimulus
 
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"
@@ -148,7 +149,12 @@ class BulkRunner:
                 self._session(model, list(group), done, progress, coverage)
         except _Stop as stop:
             done.faults.append(str(stop))
-        except BulkFault as fault:
+        except RoundFault as fault:
+            note = " ".join(str(fault).split())[:600]
+            operations = round_operations(fault.round, job.options.device)
+            self._leave(Stimulus(note, job.options.parameters, job.options.seed, operations), done)
+            done.faults.append(note)
+        except BulkFault as fault:  # before the first round
             done.faults.append(" ".join(str(fault).split())[:600])
         finally:
             progress.finish()
@@ -217,11 +223,15 @@ class BulkRunner:
         options = self.job.options
         finding = narrow(found, options.device, fresh, options.parameters, options.seed)
         if finding.stimulus is not None:
-            path = done.folder / STIMULUS_FILE
-            finding.stimulus.write(path)
-            words = [".venv/bin/nf", "replay", "--stimulus", str(path), "--sim", done.simulator]
-            done.hints.append(f"at signal level: {shlex.join(words)} --waves")
+            self._leave(finding.stimulus, done)
         raise _Stop(f"{found.text}; {finding.text}")
+
+    def _leave(self, stimulus: Stimulus, done: _Simulated) -> None:
+        """Write a stimulus, and remember the command that drives it."""
+        path = done.folder / STIMULUS_FILE
+        stimulus.write(path)
+        words = [".venv/bin/nf", "replay", "--stimulus", str(path), "--sim", done.simulator]
+        done.hints.append(f"at signal level: {shlex.join(words)} --waves")
 
     # -- the end ------------------------------------------------------------------------------
     def _between(self, done: Sequence[_Simulated]) -> list[str]:

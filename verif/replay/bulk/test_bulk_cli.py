@@ -176,7 +176,9 @@ def test_registers_and_faults_are_red(
     words = (capture, *BULK, "--steps", 3, "--route", "*=G_BINARY")
     model.dies_at = 1
     assert nf_replay(model, *words) == 1
-    assert "verilator: cycle 7: the simulator is gone" in capsys.readouterr().err
+    assert "verilator: step 3 round 1: cycle 7: the simulator is gone" in capsys.readouterr().err
+    whole = Stimulus.read(next(model.folder.rglob("stimulus.json")))
+    assert [type(one) for one in whole.operations].count(Write) == 10
     model.dies_at = None
 
     model.twice = True
