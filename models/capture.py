@@ -7,10 +7,7 @@ reading a capture. The writer makes synthetic captures and is the inverse of the
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,36 +20,29 @@ from models.formats import F32
 from models.regions import MAX_WORKERS
 from models.safetensors_io import (
     TensorFile,
+    f32_to_bf16,
     is_int,
     open_tensors,
     parse_json,
     parse_shape,
-    write_tensors,
 )
+from nf_capture.layout import (
+    DTYPES,
+    FORMAT,
+    MANIFEST,
+    MAX_STEP,
+    VERSION,
+    TensorSpec,
+    check_name,
+    step_folder,
+    steps_on_disk,
+    worker_file,
+)
+from nf_capture.writer import CaptureFolder, WorkerWriter
 
-__all__ = ["Capture", "CaptureError", "TensorSpec", "write_capture"]
-
-FORMAT = "neuron-fabric-capture"
-VERSION = 1
-MAX_STEP = 999_999
-DTYPES = ("F32", "F16", "BF16")
-MANIFEST = "capture.json"
+__all__ = ["MANIFEST", "MAX_STEP", "Capture", "CaptureError", "TensorSpec", "write_capture"]
 
 _FIX = "correct the manifest or capture again"
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """A tensor as the manifest names it."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str = "F32"
-
-    @property
-    def elements(self) -> int:
-        """Number of elements (1 for a scalar)."""
-        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -95,13 +85,20 @@ class Capture:
                 return spec
         raise CaptureError(self.path, f"no tensor {name!r}", "see the manifest for the names")
 
+    def unfinished(self) -> list[int]:
+        """Steps that lie on disk and are not listed: their capture was cut off."""
+        return [step for step in steps_on_disk(self.path) if step not in self.steps]
+
     def worker_path(self, step: int, worker: int) -> Path:
         """Where the gradients of (step, worker) lie."""
-        return self.path / f"step-{step:06d}" / f"worker-{worker:03d}.safetensors"
+        return worker_file(self.path, step, worker)
 
     def open_step(self, step: int) -> list[TensorFile]:
         """The checked headers of every worker's file of ``step``, worker 0 first."""
         if step not in self.steps:
+            if step_folder(self.path, step).is_dir():
+                what = f"step {step} is not whole: its capture was cut off"
+                raise CaptureError(self.path, what, "take another step")
             have = ", ".join(map(str, self.steps[:8])) + (", ..." if len(self.steps) > 8 else "")
             raise CaptureError(self.path, f"no step {step}", f"the capture has {have}")
         return [self._open_worker(step, worker) for worker in range(self.world_size)]
@@ -152,9 +149,19 @@ class Capture:
         }
 
     def verify(self) -> None:
-        """Check every file of every step, data included; CaptureError at the first fault."""
+        """Check every file of every step, data included; CaptureError at the first fault.
+
+        One tensor of one worker is in memory at a time.
+        """
+        for _ in self.values():
+            pass
+
+    def values(self) -> Iterator[tuple[int, int, TensorSpec, F32]]:
+        """(step, worker, tensor, float32[*shape]) of all there is, one at a time."""
         for step in self.steps:
-            self.load(step)
+            for worker, file in enumerate(self.open_step(step)):
+                for spec in self.tensors:
+                    yield step, worker, spec, file.read_f32(spec.name)
 
 
 def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: int) -> Capture:
@@ -172,11 +179,9 @@ def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: i
     if world > max_workers:
         raise fail(f"{world} workers, the device takes {max_workers}", "capture with fewer workers")
     steps = content.get("steps")
-    if (
-        not isinstance(steps, list)
-        or not steps
-        or not all(is_int(s) and 0 <= s <= MAX_STEP for s in steps)
-    ):
+    if steps == []:
+        raise fail("no step is whole: the capture was cut off or is under way", "capture again")
+    if not isinstance(steps, list) or not all(is_int(s) and 0 <= s <= MAX_STEP for s in steps):
         raise fail(f"steps is no list of step numbers 0..{MAX_STEP}")
     if len(set(steps)) != len(steps):
         raise fail("a step stands twice in steps")
@@ -202,7 +207,7 @@ def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: i
 def _spec(where: Path, entry: object) -> TensorSpec:
     if not isinstance(entry, dict):
         raise CaptureError(where, f"tensor entry {entry!r} is no object", _FIX)
-    name = check_name(where, entry.get("name"))
+    name = check_name(where, entry.get("name"), _FIX)
     shape = parse_shape(where, name, entry.get("shape"), _FIX)
     dtype = entry.get("dtype")
     if dtype not in DTYPES:
@@ -210,25 +215,6 @@ def _spec(where: Path, entry: object) -> TensorSpec:
             where, f"tensor {name!r} has dtype {dtype!r}", "gradients are F32, F16 or BF16"
         )
     return TensorSpec(name, shape, str(dtype))
-
-
-def check_name(where: object, name: object) -> str:
-    """A tensor name that is safe in files, tables and logs; CaptureError when it is not."""
-    if not isinstance(name, str) or not name:
-        raise CaptureError(where, f"tensor name {name!r} is no text", _FIX)
-    if (
-        len(name) > 256
-        or not name.isprintable()
-        or name == "__metadata__"
-        or name.startswith(("/", "\\"))
-        or ".." in re.split(r"[/\\]", name)
-    ):
-        raise CaptureError(
-            where,
-            f"unsafe tensor name {name!r}",
-            "no control characters, paths upwards, reserved names or more than 256 characters",
-        )
-    return name
 
 
 def write_capture(
@@ -239,7 +225,7 @@ def write_capture(
     note: str = "",
     created: str = "",
 ) -> Capture:
-    """Write a capture folder and open it.
+    """Write a synthetic capture and open it; one that ``path`` holds already is replaced.
 
     ``steps`` maps a step to name -> float32[W, *shape]; names, shapes and W must agree between
     steps (ValueError). ``dtype`` is what is stored: F16 and BF16 round.
@@ -256,29 +242,22 @@ def write_capture(
     if any(s != shapes[0] for s in shapes) or len(workers) != 1 or workers == {()}:
         raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
     world = next(iter(workers))[0]
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "model": model,
-        "world_size": world,
-        "steps": list(arrays),
-        "tensors": [
-            {"name": name, "shape": list(shape[1:]), "dtype": dtype}
-            for name, shape in shapes[0].items()
-        ],
-        "note": note,
-        "created": created,
-    }
+    specs = [TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
+    lead = CaptureFolder(folder, model, world, specs, note, created)
+    lead.create(replace=True)
     for step, tensors in arrays.items():
         for worker in range(world):
-            target = folder / f"step-{step:06d}" / f"worker-{worker:03d}.safetensors"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            half = dtype == "F16"
-            with np.errstate(over="ignore"):
-                one: dict[str, NDArray[Any]] = {
-                    name: a[worker].astype(np.float16) if half else a[worker]
-                    for name, a in tensors.items()
-                }
-            write_tensors(target, one, bf16=dtype == "BF16")
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+            writer = WorkerWriter(folder, worker, specs)
+            writer.begin(step)
+            for name, values in tensors.items():
+                writer.write(name, _stored(values[worker], dtype))
+            writer.end()
+        lead.finished(step)
     return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
+
+
+def _stored(values: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    if dtype == "BF16":
+        return f32_to_bf16(values).astype("<u2")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(values, dtype="<f2" if dtype == "F16" else "<f4")

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """safetensors files, read with every header field checked, and written.
 
-The format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes without
-holes. Parsed here, because the numpy binding has no BF16 and reports a bad file as a traceback.
+The format is that of `nf_capture.tensor_file`, which writes it. Parsed here, because the numpy
+binding has no BF16 and reports a bad file as a traceback.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.errors import CaptureError
+from nf_capture.layout import TensorSpec
+from nf_capture.tensor_file import TensorFileWriter
 
 MAX_HEADER = 100_000_000
 MAX_ELEMENTS = 1 << 40
@@ -241,21 +242,16 @@ def write_tensors(
     With ``bf16`` every float32 tensor is rounded and stored as BF16. ValueError for a dtype that
     the format has no name for.
     """
-    stored: dict[str, bytes] = {}
-    entries: dict[str, tuple[str, tuple[int, ...]]] = {}
+    specs = []
     for name, array in tensors.items():
         dtype = dtype_name(name, array.dtype)
-        if bf16 and dtype == "F32":
-            dtype, stored[name] = "BF16", f32_to_bf16(array).astype("<u2").tobytes()
-        else:
-            little = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
-            stored[name] = little.tobytes(order="C")
-        entries[name] = dtype, array.shape
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as stream:
-        stream.write(_header(entries, metadata)[0])
-        stream.writelines(stored.values())
-    os.replace(temporary, path)
+        rounded = bf16 and dtype == "F32"
+        specs.append(TensorSpec(name, array.shape, "BF16" if rounded else dtype))
+    with TensorFileWriter(path, specs, metadata) as file:
+        for spec, array in zip(specs, tensors.values(), strict=True):
+            stored = f32_to_bf16(array) if spec.dtype == "BF16" else array
+            little = stored.dtype.newbyteorder("<")
+            file.write(spec.name, np.ascontiguousarray(stored, dtype=little))
 
 
 def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
@@ -263,29 +259,6 @@ def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
     if dtype not in _NAMES:
         raise ValueError(f"tensor {name!r}: dtype {dtype} cannot be stored")
     return _NAMES[dtype]
-
-
-def _header(
-    entries: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str] | None
-) -> tuple[bytes, dict[str, int]]:
-    """The header, length first, and the file offset of every tensor (name: dtype, shape)."""
-    content: dict[str, Any] = {}
-    if metadata:
-        content["__metadata__"] = dict(metadata)
-    offset = 0
-    for name, (dtype, shape) in entries.items():
-        size = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
-        content[name] = {
-            "dtype": dtype,
-            "shape": list(shape),
-            "data_offsets": [offset, offset + size],
-        }
-        offset += size
-    text = json.dumps(content, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % 8)
-    start = 8 + len(text)
-    places = {name: start + content[name]["data_offsets"][0] for name in entries}
-    return len(text).to_bytes(8, "little") + text, places
 
 
 class StretchWriter:
@@ -302,28 +275,23 @@ class StretchWriter:
         metadata: Mapping[str, str],
     ) -> None:
         """``entries``: dtype and shape by name, in the file's order."""
-        self._path = path
-        self._part = path.with_name(path.name + ".part")
-        named = {name: (dtype_name(name, dtype), shape) for name, (dtype, shape) in entries.items()}
         self._types = {name: dtype.newbyteorder("<") for name, (dtype, _) in entries.items()}
-        header, self._places = _header(named, metadata)
-        self._stream = self._part.open("wb")
-        self._stream.write(header)
-        sizes = (math.prod(shape) * dtype.itemsize for dtype, shape in entries.values())
-        self._stream.truncate(len(header) + sum(sizes))
+        specs = [
+            TensorSpec(n, shape, dtype_name(n, dtype)) for n, (dtype, shape) in entries.items()
+        ]
+        self._file = TensorFileWriter(path, specs, metadata, zeros=True)
 
     def write(self, name: str, first: int, values: NDArray[Any]) -> None:
         """Elements from ``first`` on, in C order."""
         dtype = self._types[name]
-        self._stream.seek(self._places[name] + first * dtype.itemsize)
-        self._stream.write(np.ascontiguousarray(values, dtype=dtype).tobytes())
+        data = np.ascontiguousarray(values, dtype=dtype)
+        self._file.write(name, data, first * dtype.itemsize)
 
     def __enter__(self) -> StretchWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stream.close()
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None:
-            os.replace(self._part, self._path)
+            self._file.close()
         else:
-            self._part.unlink(missing_ok=True)
+            self._file.abort()

@@ -152,7 +152,7 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "no workers": ({"world_size": 0}, "world_size is 0"),
     "workers bool": ({"world_size": True}, "world_size is True"),
     "65 workers": ({"world_size": 65}, "65 workers, the device takes 64"),
-    "no steps": ({"steps": []}, "no list of step numbers"),
+    "no steps": ({"steps": []}, "no step is whole"),
     "step range": ({"steps": [1_000_000]}, "no list of step numbers"),
     "step sign": ({"steps": [-1]}, "no list of step numbers"),
     "step kind": ({"steps": ["3"]}, "no list of step numbers"),

@@ -21,6 +21,7 @@ VERBS = {
     "history": "what was run before: commands, runs, causes, durations",
     "report": "write the report of a recorded command again",
     "replay": "drive a capture through the design and check every result",
+    "capture": "run a training script with gradient capture on; check a capture",
     "flits": "print a recorded link trace slot by slot",
     "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
     "check": "format, types, generated files, layers, testplan",
@@ -41,6 +42,7 @@ EPILOG = """examples:
   nf run --failed --waves                    what was red, again, with waves
   nf history 'test_modes*' --result failed   when and why it was red
   nf replay captures/digits-resnet-8x        captured gradients through the design
+  nf capture --steps 3,60 -- train.py --lr 1 gradients of your own training
 `nf VERB --help` has more of them.
 """
 

@@ -13,7 +13,7 @@ from scripts.paths import ROOT
 from scripts.report import functional
 from scripts.steps import Steps, command
 
-PACKAGES = ("models", "scripts", "verif")
+PACKAGES = ("nf_capture", "models", "verif", "scripts", "examples")
 
 EXAMPLES = """examples:
   nf check                                   what pre-commit runs

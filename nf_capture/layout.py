@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a capture lies on disk: names of files, and what the manifest says of a tensor.
+
+spec: capture spec. The reader (`models.capture`) and the writer both stand on this.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from nf_capture.errors import CaptureError
+
+FORMAT = "neuron-fabric-capture"
+VERSION = 1
+MAX_STEP = 999_999
+DTYPES = ("F32", "F16", "BF16")
+MANIFEST = "capture.json"
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as the manifest names it; ``dtype`` is that of the file format."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "F32"
+
+    @property
+    def elements(self) -> int:
+        """Number of elements (1 for a scalar)."""
+        return math.prod(self.shape)
+
+
+def step_folder(capture: Path, step: int) -> Path:
+    """Where the workers' files of ``step`` lie."""
+    return capture / f"step-{step:06d}"
+
+
+def worker_file(capture: Path, step: int, worker: int) -> Path:
+    """The gradients of one worker in one step."""
+    return step_folder(capture, step) / f"worker-{worker:03d}.safetensors"
+
+
+def steps_on_disk(capture: Path) -> list[int]:
+    """Steps that have a folder, whole or not, in order."""
+    found = [re.fullmatch(r"step-(\d{6})", path.name) for path in capture.glob("step-*")]
+    return sorted(int(match[1]) for match in found if match)
+
+
+def check_name(where: object, name: object, todo: str = "rename the parameter") -> str:
+    """A tensor name that is safe in files, tables and logs; CaptureError when it is not."""
+    if not isinstance(name, str) or not name:
+        raise CaptureError(where, f"tensor name {name!r} is no text", todo)
+    if (
+        len(name) > 256
+        or not name.isprintable()
+        or name == "__metadata__"
+        or name.startswith(("/", "\\"))
+        or ".." in re.split(r"[/\\]", name)
+    ):
+        raise CaptureError(
+            where,
+            f"unsafe tensor name {name!r}",
+            "no control characters, paths upwards, reserved names or more than 256 characters",
+        )
+    return name

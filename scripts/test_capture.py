@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf capture`: bad words, workers that fail, and (with torch) captures of real trainings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.capture import Capture, write_capture
+from models.errors import CaptureError
+from scripts import launch
+from scripts.cli import main
+from scripts.toolchain import package_version
+
+needs_torch = pytest.mark.skipif(
+    package_version("torch") is None, reason="torch is not installed: see requirements-torch.txt"
+)
+
+TRAIN = """
+import os, sys, signal
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from nf_capture.ddp import attach
+from nf_capture.writer import WorkerWriter
+
+def train():
+    torch.manual_seed(1)
+    rank = dist.get_rank()
+    net = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.Linear(6, 2))
+    model = DistributedDataParallel(net)
+    attach(model)
+    for step in range(6):
+        if sys.argv[1:] == ["die"] and step == 3 and rank == 1:
+            whole = WorkerWriter.write
+            def die(self, name, data):
+                whole(self, name, data)
+                os.kill(os.getpid(), signal.SIGKILL)
+            WorkerWriter.write = die
+        model.zero_grad()
+        model(torch.full((2, 8), float(rank + step))).square().sum().backward()
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+train()
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN)
+    # A folder of the script's own that has the name of one of the project's.
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").touch()
+    return path
+
+
+def capture(*words: object) -> int:
+    return main(["capture", *map(str, words)])
+
+
+@needs_torch
+def test_chosen_steps_ranks_and_layers(
+    script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "c"
+    words = ("--steps", "1,3-9:2", "--ranks", "1", "--layers", "1.*", "--workers", 2)
+    assert capture(*words, "--out", out, "--", script) == 0
+    found = Capture.open(out)
+    assert (found.steps, found.world_size) == ((1, 3, 5), 1)
+    assert [spec.name for spec in found.tensors] == ["1.weight", "1.bias"]
+    assert "ranks 1 of 2" in found.note
+    text = capfd.readouterr().out
+    assert "Sequential, 1 workers, 3 steps (1, 3, 5)" in text
+    assert f"nf replay {out}" in text
+    assert capture("--out", out, "--workers", 1, script) == 1
+    error = capfd.readouterr().err.splitlines()
+    assert error[0].endswith(
+        "holds a capture already (3 steps); remove it or choose another folder"
+    )
+    assert len(error) == 2
+
+
+@needs_torch
+def test_kill_9_of_a_worker(
+    script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Killed between two tensors of step 3: the steps before are whole, step 3 is refused."""
+    out = tmp_path / "c"
+    assert capture("--out", out, "--workers", 2, script, "die") == 1
+    shown = capfd.readouterr()
+    assert "worker 1 was ended by signal 9" in shown.err
+    assert "not whole, left out: step 3" in shown.out
+    assert [path.suffix for path in (out / "step-000003").glob("worker-001.*")] == [".part"]
+    found = Capture.open(out)
+    assert found.steps == (0, 1, 2)
+    weight = found.load(2)["1.weight"]
+    assert (weight[0] != weight[1]).any()  # each worker's own, not the mean
+    with pytest.raises(CaptureError, match="step 3 is not whole"):
+        found.load(3)
+    assert capture("check", out) == 0
+    text = capfd.readouterr().out
+    assert "not whole, left out: step 3" in text
+    assert "nf capture: whole: 408 values read, 0 of them NaN or infinite" in text
+
+
+@needs_torch
+def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plain = tmp_path / "plain.py"
+    plain.write_text("print('trained')")
+    assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 2
+    assert "has captured nothing: it calls attach(model)" in capfd.readouterr().err
+    plain.write_text("raise SystemExit(3)")
+    assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 1
+    assert "worker 0 ended with code 3" in capfd.readouterr().err
+
+
+BAD = {
+    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train_"),
+    "check alone": (["check"], "nf capture check DIR"),
+    "check nothing": (["check", "none"], "no such folder"),
+    "steps": (["--steps", "9-1", "train_digits"], "steps '9-1': no such range"),
+    "ranks": (["--ranks", "4", "train_digits"], "rank 4: there are 4 ranks"),
+    "workers": (["--workers", "65", "train_digits"], "'65' is not a number from 1 to 64"),
+}
+
+
+@pytest.mark.parametrize(("words", "text"), BAD.values(), ids=BAD.keys())
+def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = capture(*words)
+    except SystemExit as ended:  # argparse
+        code = int(ended.code or 0)
+    error = capfd.readouterr().err
+    assert code == 2
+    assert len(error.splitlines()) == 1
+    assert text in error
+
+
+def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    assert capture("train_digits") == 2
+    assert "torch is not installed: pip install -r requirements-torch.txt" in capfd.readouterr().err
+
+
+def test_check_counts_what_is_not_finite(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_capture(tmp_path / "c", "m", {1: {"a": np.array([[1.0, np.nan], [np.inf, 2.0]])}})
+    assert capture("check", tmp_path / "c") == 0
+    assert "whole: 4 values read, 2 of them NaN or infinite" in capfd.readouterr().out
+    file = Capture.open(tmp_path / "c").worker_path(1, 1)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert capture("check", tmp_path / "c") == 2
+    assert "truncated" in capfd.readouterr().err
+
+
+def python(code: str) -> Sequence[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_workers_know_their_rank(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys; e = os.environ;"
+        f"pathlib.Path({str(tmp_path)!r}, e['RANK']).write_text("
+        "e['LOCAL_RANK'] + e['WORLD_SIZE'] + e['MASTER_ADDR'])"
+    )
+    assert launch.run_workers(python(code), 2) is None
+    assert [(tmp_path / name).read_text() for name in "01"] == ["02127.0.0.1", "12127.0.0.1"]
+
+
+def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also one that does not listen, and what it has started."""
+    monkeypatch.setattr(launch, "GRACE_SECONDS", 0.5)
+    pids = tmp_path / "pids"
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    child = subprocess.Popen(['sleep', '60'])\n"
+        f"    open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+        "    time.sleep(60)\n"
+        f"while not os.path.exists({str(pids)!r}) or not open({str(pids)!r}).read():\n"
+        "    time.sleep(0.01)\n"
+        "sys.exit(7)"
+    )
+    failed = launch.run_workers(python(code), 2)
+    assert str(failed) == "worker 1 ended with code 7"
+    until = time.monotonic() + 5
+    while any(alive(pid) for pid in pids.read_text().split()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf capture`: runs a training script with capture on, and tells what a capture holds."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from models.capture import Capture
+from models.errors import CaptureError
+from models.regions import MAX_WORKERS
+from nf_capture.layout import DTYPES, MANIFEST
+from nf_capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
+from nf_capture.tensor_file import DTYPE_BYTES
+from scripts.errors import NfError
+from scripts.launch import run_workers
+from scripts.paths import BUILD, ROOT, shown
+
+EXAMPLES = ROOT / "examples"
+CAPTURES = BUILD / "captures"
+CHECK = "check"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    parser.usage = (
+        "nf capture [--out DIR] [--workers N] [--steps S] [--ranks R] [--layers GLOBS] "
+        "[--] SCRIPT [ARGS]\n       nf capture check DIR"
+    )
+    add("--out", type=Path, metavar="DIR", help="folder to make (build/captures/SCRIPT by default)")
+    add("--workers", type=_workers, default=4, metavar="N", help="gloo workers to start (4)")
+    add("--steps", default="", metavar="S", help="3,60 or 0-100 or 0-1000:50 (all)")
+    add("--ranks", default="", metavar="R", help="0,2 or 0-3 (all)")
+    add("--layers", default="", metavar="GLOBS", help="parameter names: 'layer1.*,fc.*' (all)")
+    add(
+        "script", metavar="SCRIPT", help="a script that calls attach(), an example's name, or check"
+    )
+    add("args", nargs=argparse.REMAINDER, metavar="ARGS", help="its own arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        if args.script == CHECK:
+            if len(args.args) != 1:
+                raise NfError("write `nf capture check DIR` with one folder.")
+            return _check(Path(args.args[0]))
+        return _capture(args)
+    except CaptureError as error:
+        raise NfError(f"{error}.") from error
+
+
+def _capture(args: argparse.Namespace) -> int:
+    script = _script(args.script)
+    Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
+    if importlib.util.find_spec("torch") is None:
+        raise NfError("torch is not installed: pip install -r requirements-torch.txt.")
+    folder = args.out or _free_folder(script.stem)
+    env = {
+        **os.environ,
+        FOLDER: str(Path(folder).resolve()),
+        STEPS: args.steps,
+        RANKS: args.ranks,
+        LAYERS: args.layers,
+        # Behind the script's own folder: so that nf_capture is found where nothing is installed.
+        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)])),
+    }
+    failed = run_workers([sys.executable, str(script), *args.args], args.workers, env)
+    if failed is not None:
+        print(f"nf capture: {args.script}: {failed}", file=sys.stderr)
+    if not (folder / MANIFEST).is_file():
+        if failed is None:
+            raise NfError(
+                f"{args.script} has captured nothing: it calls attach(model) of nf_capture.ddp "
+                "after it has made its DistributedDataParallel model."
+            )
+        return 1
+    capture = Capture.open(folder)
+    for line in _summary(capture):
+        print(line)
+    print(f"nf capture: replay it with `nf replay {shown(capture.path)}`")
+    return 0 if failed is None else 1
+
+
+def _check(folder: Path) -> int:
+    """Reads every byte: a capture that passes can be replayed, but for the device's own limits."""
+    capture = Capture.open(folder)
+    for line in _summary(capture):
+        print(line)
+    values = special = 0
+    for _, _, _, array in capture.values():
+        values += array.size
+        special += array.size - int(np.isfinite(array).sum())
+    print(f"nf capture: whole: {values:,} values read, {special:,} of them NaN or infinite")
+    return 0
+
+
+def _summary(capture: Capture) -> list[str]:
+    steps = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
+    elements = sum(spec.elements for spec in capture.tensors)
+    size = sum(spec.elements * DTYPE_BYTES[spec.dtype] for spec in capture.tensors)
+    dtypes = [d for d in DTYPES if any(spec.dtype == d for spec in capture.tensors)]
+    lines = [
+        f"{shown(capture.path)}: {capture.model}, {capture.world_size} workers, "
+        f"{len(capture.steps)} steps ({steps})",
+        f"  a worker and step: {len(capture.tensors)} tensors, {elements:,} elements "
+        f"({', '.join(dtypes)}), {size:,} bytes",
+    ]
+    if capture.note:
+        lines.append(f"  {capture.note}")
+    cut = capture.unfinished()
+    if cut:
+        lines.append(f"  not whole, left out: step {', '.join(map(str, cut[:8]))}")
+    return lines
+
+
+def _script(name: str) -> Path:
+    """A path, or the name of an example."""
+    example = EXAMPLES / f"{name}.py"
+    path = example if example.is_file() and not Path(name).exists() else Path(name)
+    if not path.is_file():
+        known = ", ".join(_examples())
+        raise NfError(f"no script {name}; give a path, or one of the examples: {known}.")
+    return path
+
+
+def _examples() -> list[str]:
+    """Scripts that capture: what only uses them does not count."""
+    files = sorted(EXAMPLES.glob("train_*.py"))
+    return [path.stem for path in files]
+
+
+def _free_folder(stem: str) -> Path:
+    """`build/captures/STEM`, or with a number behind it when that is taken."""
+    number = 1
+    while (path := CAPTURES / (stem if number == 1 else f"{stem}-{number}")).exists():
+        number += 1
+    return path
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
+    return int(text)
