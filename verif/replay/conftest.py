@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from models.cxl.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import CommitCode, DeviceModel
 from models.regions import PLANE_SELECTOR
 from verif.replay import cli
-from verif.replay.backend import Outcome, SimulationJob
+from verif.replay.backend import BulkError, BulkModel, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob
 from verif.replay.prepare import StepWork, prepare
 from verif.replay.result import Figures, StepResult, write_raw
@@ -42,6 +42,9 @@ class ModelBackend:
         folder = self.folder / name
         folder.mkdir()
         return folder
+
+    def bulk(self, simulator: str, parameters: Mapping[str, int]) -> BulkModel:
+        raise BulkError("the device model has no bulk transport")
 
     def simulate(self, job: SimulationJob) -> Outcome:
         self.jobs.append(job)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reducers of a training: the RTL's against the models, and each way in which it may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from models.capture import TensorSpec
+from models.formats import Mode
+from models.tensors import expected_outputs, outputs_from_lines, pack_workers
+from scripts import mutants
+from scripts.verbs.replay import SimulatorBackend
+from verif.replay import live
+from verif.replay.bulk.block import POISON, Block, Kind
+from verif.replay.bulk.device import BulkDevice, BulkFault
+from verif.replay.conftest import ModelBackend, gradients
+from verif.replay.live import Contribution, ModelReducer, Reducer, ReducerError, RtlReducer
+from verif.replay.options import ReplayOptions
+
+MODES = {
+    "a.weight": Mode.G_BINARY,
+    "a.bias": Mode.FP32,
+    "b": Mode.G_TERNARY,
+    "s": Mode.G_BINARY,
+    "c.weight": Mode.G_TERNARY,
+}
+
+
+def contributions(seed: int, workers: int = 4) -> list[Contribution]:
+    return [
+        Contribution(
+            TensorSpec(name, values.shape[1:]), MODES[name], pack_workers(values, MODES[name])
+        )
+        for name, values in gradients(seed, workers).items()
+    ]
+
+
+def check(reducer: Reducer, seed: int) -> None:
+    """A step through the reducer gives what the models expect of the gradients."""
+    returned = reducer.reduce(contributions(seed))
+    for name, values in gradients(seed, workers=4).items():
+        lines = returned[name]
+        planes = lines.planes if MODES[name].low_bit else None
+        got = outputs_from_lines(MODES[name], values.shape[1:], lines.result, planes)
+        for suffix, array in expected_outputs(values, MODES[name]).items():
+            assert got[suffix].tobytes() == array.tobytes(), (name, suffix)
+
+
+def test_the_models() -> None:
+    reducer = ModelReducer()
+    for seed in (1, 2):
+        check(reducer, seed)
+    assert (reducer.totals.steps, reducer.totals.lines) == (2, 2 * 7)
+
+
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+def test_the_rtl(tmp_path: Path, simulator: str) -> None:
+    """Three steps of one device, bit for bit as the models."""
+    with RtlReducer(SimulatorBackend(files=tmp_path), simulator) as reducer:
+        for seed in (1, 2, 3):
+            check(reducer, seed)
+    totals = reducer.totals
+    assert (totals.steps, totals.lines, totals.mismatches) == (3, 3 * 7, 0)
+    assert totals.cycles > 0
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_broken_rtl_stops_the_training(tmp_path: Path, simulator: str) -> None:
+    edits = next(mutant.edits for mutant in mutants.read() if mutant.id == "element-order")
+    with RtlReducer(SimulatorBackend(edits, tmp_path), simulator) as reducer:
+        with pytest.raises(ReducerError, match=r"tensor a\.weight G_BINARY line 0 element"):
+            reducer.reduce(contributions(1))
+        assert reducer.totals.mismatches == 1
+
+
+def wrong_bit(block: Block) -> None:
+    block.got[0, 5] ^= 1
+
+
+def poison(block: Block) -> None:
+    block.answers[block.ops["kind"] == Kind.READ] |= POISON
+
+
+def fault(_: Block) -> None:
+    raise BulkFault("assertion\nin the RTL")
+
+
+FAULTS: dict[str, tuple[Callable[[Block], None], str]] = {
+    "bit": (wrong_bit, "icarus: step 0 tensor a.weight G_BINARY line 0 element 40"),
+    "poison": (poison, "reads came back poisoned"),
+    "fault": (fault, "icarus: assertion in the RTL"),
+}
+
+
+class Opened:
+    """A model that is open already."""
+
+    def __init__(self, device: BulkDevice) -> None:
+        self.device = device
+
+    def open(self, *_: object) -> BulkDevice:
+        return self.device
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+@pytest.mark.parametrize(("spoil", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_what_is_wrong_is_never_used(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    simulator: str,
+    spoil: Callable[[Block], None],
+    text: str,
+) -> None:
+    backend = SimulatorBackend(files=tmp_path)
+    device = backend.bulk(simulator, {}).open(tmp_path, ReplayOptions("").device.mem_lines_log2, 1)
+    run = device.run
+
+    def spoiled(block: Block) -> None:
+        run(block)
+        spoil(block)
+
+    monkeypatch.setattr(device, "run", spoiled)
+    monkeypatch.setattr(backend, "bulk", lambda *_: Opened(device))
+    with (
+        RtlReducer(backend, simulator) as reducer,
+        pytest.raises(ReducerError, match=text),
+    ):
+        reducer.reduce(contributions(1))
+
+
+def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
+    with pytest.raises(ReducerError, match="verilator: "), RtlReducer(ModelBackend(tmp_path)):
+        pass
+
+
+def test_more_than_the_device_takes() -> None:
+    many = contributions(1, workers=65)
+    source = live._StepSource({one.spec.name: one for one in many})
+    with pytest.raises(ReducerError, match="65 workers, the device takes 64"):
+        source.plan(ReplayOptions(capture=""))
