@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -219,6 +220,18 @@ def refused(folder: Path, text: str) -> None:
     with pytest.raises(CaptureError, match=text) as caught:
         Capture.open(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_the_folder_works_alone(tmp_path: Path) -> None:
+    """Copied to where nothing of the project is, beside a `models` of somebody else."""
+    shutil.copytree(ROOT / "nf_capture", tmp_path / "nf_capture")
+    (tmp_path / "models.py").write_text("raise ImportError('not the project')")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import nf_capture.writer as w, "
+    code += "nf_capture.selection; print(w.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith(str(tmp_path)), done.stderr
 
 
 _VICTIM = """
