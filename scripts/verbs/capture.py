@@ -21,9 +21,15 @@ from scripts.errors import NfError
 from scripts.launch import run_workers
 from scripts.paths import BUILD, ROOT, shown
 
-EXAMPLES = ROOT / "examples"
+EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"
 CHECK = "check"
+
+EXAMPLES = """examples:
+  nf capture --steps 3,60 train_digits       an example of the project, captured
+  nf capture --workers 8 --layers 'fc.*' -- train.py --lr 1  your own script
+  nf capture check build/captures/train      is it whole, what is in it
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +126,7 @@ def _summary(capture: Capture) -> list[str]:
 
 def _script(name: str) -> Path:
     """A path, or the name of an example."""
-    example = EXAMPLES / f"{name}.py"
+    example = EXAMPLE_SCRIPTS / f"{name}.py"
     path = example if example.is_file() and not Path(name).exists() else Path(name)
     if not path.is_file():
         known = ", ".join(_examples())
@@ -130,7 +136,7 @@ def _script(name: str) -> Path:
 
 def _examples() -> list[str]:
     """Scripts that capture: what only uses them does not count."""
-    files = sorted(EXAMPLES.glob("train_*.py"))
+    files = sorted(EXAMPLE_SCRIPTS.glob("train_*.py"))
     return [path.stem for path in files]
 
 
