@@ -140,7 +140,14 @@ class CaptureState:
 
     def _collect(self) -> None:
         if self._lead is not None and self._lead.pending:
-            self._try(self._lead.collect)
+            try:
+                self._lead.collect()
+            except OSError as error:
+                print(
+                    f"nf capture: steps {self._lead.pending} are not listed yet: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     def _at_exit(self) -> None:
         """A step that is still to be listed; and a moment for gloo, whose threads abort the process

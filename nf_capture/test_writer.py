@@ -206,6 +206,11 @@ def test_a_step_is_listed_when_every_worker_has_closed_its_file(tmp_path: Path) 
     lead.collect()
     refused(folder, "no step is whole")
     late.end()
+    blocked = folder / "capture.json.part"
+    blocked.mkdir()  # as a full disk, the manifest cannot be written
+    with pytest.raises(OSError, match="Is a directory"):
+        lead.collect()
+    blocked.rmdir()
     lead.collect()
     assert Capture.open(folder).steps == (5,)
     write(folder, SPECS, 6, 0, 1)  # worker 1 is killed in step 6

@@ -76,12 +76,13 @@ class CaptureFolder:
         self.collect()
 
     def collect(self) -> None:
-        """List every pending step whose files have all come. OSError when the disk refuses."""
+        """List every pending step whose files have all come. OSError when the disk refuses: they
+        stay pending, and the next call tries again."""
         whole = [step for step in self.pending if self._whole(step)]
         if whole:
-            self.pending = [step for step in self.pending if step not in whole]
             self.steps = sorted({*self.steps, *whole})
             self._write_manifest()
+            self.pending = [step for step in self.pending if step not in whole]
 
     def _whole(self, step: int) -> bool:
         files = [worker_file(self.path, step, worker) for worker in range(self.world_size)]
