@@ -127,6 +127,8 @@ class History:
             ) from error
         except OSError as error:
             raise NfError(f"the history {name} cannot be used: {error.strerror}.") from error
+        except OverflowError as error:  # SQLite's integers have 64 bits
+            raise NfError(f"the history {name} holds no number as large as that.") from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from scripts.records import RunRecord, RunSpec
 Runner = Callable[[RunSpec], RunRecord]
 _TICK_S = 0.5
 _BAR = 24
+_LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
 
 
 class Progress:
@@ -43,7 +44,7 @@ class Progress:
         self.live = self.out.isatty()
         self.start = time.monotonic()
         self.jobs = max(1, jobs)
-        self._seconds = dict(seconds or {})
+        self._seconds = {id: max(took, _LEAST_S) for id, took in (seconds or {}).items()}
         known = list(self._seconds.values())
         self._usual = sum(known) / len(known) if known else 1.0
         self._all = sum(known) + self._usual * (total - len(known))

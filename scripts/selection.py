@@ -146,6 +146,7 @@ def _changed(specs: Sequence[RunSpec], reference: str) -> list[RunSpec]:
 
 
 def rounds(specs: Sequence[RunSpec], number: int, largest: int) -> Iterable[list[RunSpec]]:
-    """`number` rounds of the same runs, each with a seed that was never used before."""
+    """`number` rounds of the same runs, each with a seed that was never used before. Runs that
+    differed in their seed alone (those of a suite) become one: they would share a folder."""
     for seed in range(largest + 1, largest + 1 + number):
-        yield [replace(spec, seed=seed) for spec in specs]
+        yield list(dict.fromkeys(replace(spec, seed=seed) for spec in specs))

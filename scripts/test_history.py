@@ -99,6 +99,8 @@ def test_runs_and_invocations(history: History) -> None:
     assert len(history.runs(invocation=first)) == 2
     with pytest.raises(NfError, match="holds no run 99"):
         history.run(99)
+    with pytest.raises(NfError, match="no number as large"):
+        history.run(10**20)
     with pytest.raises(NfError, match="holds no run 'no-such'"):
         history.latest("no-such")
 
