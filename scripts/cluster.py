@@ -99,6 +99,16 @@ class Farm:
         for future in list(self._futures):
             future.cancel()
 
+    def resume(self) -> None:
+        """Take runs again after `end`: --fail-fast ends a round of --watch, and the next follows.
+        The servers go first: a run that was cancelled goes on in them, in its run's folder."""
+        from scripts import worker
+
+        if self._ended.is_set():
+            self._client.unregister_worker_plugin(self._name)
+            self._client.register_plugin(worker.Session(), name=self._name)
+            self._ended.clear()
+
     def close(self) -> None:
         """Take the servers and the bundles off the workers."""
         for name in self._plugins:

@@ -148,7 +148,10 @@ def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
             end=farm.end,
             interrupted=stop,
         )
-    assert [record.name for record in records] == ["toy_bench::adds_one"]
+        assert [record.name for record in records] == ["toy_bench::adds_one"]
+        farm.resume()  # as the next round of --watch does
+        _all_gone(loopback.folder)
+        assert farm.run(specs[0]).passed
     _all_gone(loopback.folder)
 
 

@@ -22,8 +22,6 @@ from scripts.records import RunSpec, Sim
 from scripts.test_cli import RECORD
 from scripts.test_history import record, spec
 
-SPEC = spec("a", sim=Sim.ICARUS)
-
 
 def test_failed_then_changed_then_new_then_longest() -> None:
     slow, quick, new, edited, red = (spec(name) for name in ("slow", "quick", "new", "ed", "red"))
@@ -125,6 +123,8 @@ def test_seeds(empty: Path) -> None:
         selection.plan_runs(words("test_regs::unmapped", "--failed"))
     some = list(selection.rounds([one], 2, history.largest_seed()))
     assert [[each.seed for each in round_] for round_ in some] == [[6], [7]]
+    suite = [replace(one, seed=seed) for seed in (1, 2, 3)]  # its own seeds make no copies
+    assert [len(round_) for round_ in selection.rounds(suite, 2, 0)] == [1, 1]
 
 
 def test_changed(empty: Path) -> None:
@@ -178,6 +178,44 @@ def test_watch(toy: Toy) -> None:
     assert seen == [[one, other], [other], [one, other]]
 
 
+def test_watch_waits_for_a_file_that_is_gone(toy: Toy) -> None:
+    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    path = toy.folder / "gone.py"
+    path.write_text("")
+    before = {path: watch._stamped([path])[path]}
+    path.unlink()
+    assert watch.changed(before) >= {path}
+    before |= watch._stamped([path])
+    assert path not in watch.changed(before)  # told once, not again and again
+    path.write_text("")
+    assert path in watch.changed(before)
+    path.unlink()
+    assert watch.affected(lambda: [one], [one], frozenset({path})) == []
+
+
+def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
+    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    source = toy.folder / "toy.sv"
+    seen: list[int] = []
+
+    def save() -> None:
+        source.write_text(source.read_text() + "\n")
+
+    def plan() -> list[RunSpec]:
+        if len(seen) == 1:
+            save()
+        return [one]
+
+    def run(specs: list[RunSpec]) -> int:
+        seen.append(len(specs))
+        if len(seen) == 1:
+            save()
+        return 0
+
+    assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
+    assert seen == [1, 1, 1]
+
+
 def test_an_interrupted_run_ends_the_watch(toy: Toy) -> None:
     one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
     assert watch.watch(lambda: [one], lambda specs: 130) == 130
@@ -205,6 +243,10 @@ def test_the_bar_knows_the_time_left() -> None:
     unknown.finished(RECORD)
     assert unknown.status(5.0).endswith("1/4 runs, 0:15 left")
     assert schedule.clock(3723) == "1:02:03"
+    after_broken_builds = schedule.Progress(2, out, {RECORD.id: 0.0, "other": 0.0})
+    assert after_broken_builds.status(0.0).endswith("0/2 runs, 0:00 left")
+    after_broken_builds.finished(RECORD)
+    assert after_broken_builds.status(5.0).endswith("1/2 runs, 0:05 left")
 
 
 def test_every_suite_says_why() -> None:

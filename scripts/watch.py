@@ -14,6 +14,7 @@ from scripts.paths import TESTPLAN, TESTS
 from scripts.records import RunSpec
 
 POLL_S = 0.3
+_GONE = (0, 0)
 Stamps = dict[Path, tuple[int, int]]
 Plan = Callable[[], list[RunSpec]]
 
@@ -31,9 +32,10 @@ def _stamped(files: Iterable[Path]) -> Stamps:
     for path in files:
         try:
             facts = path.stat()
-        except OSError:
-            continue  # taken away, or just being replaced by an editor
-        out[path] = (facts.st_mtime_ns, facts.st_size)
+        except OSError:  # taken away, or just being replaced by an editor
+            out[path] = _GONE
+        else:
+            out[path] = (facts.st_mtime_ns, facts.st_size)
     return out
 
 
@@ -66,14 +68,15 @@ def watch(
     while code != 130 and rounds != 1:
         print("nf: watching; a saved file starts what it affects, Ctrl-C ends", flush=True)
         files = _wait(before, poll_s) | missed
+        now = _stamped(before)  # also what is saved while the plan is made
         try:
             todo = affected(plan, specs, files)
             specs = plan()
         except NfError as error:
             print(f"nf: {error}", flush=True)
-            before, missed = {**before, **_stamped(files)}, files
+            before, missed = {**_stamped(files), **now}, files
             continue
-        before, missed = stamps(specs), frozenset()
+        before, missed = {**stamps(specs), **now}, frozenset()
         if todo:
             code = run(todo)
         rounds -= 1

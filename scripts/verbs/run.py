@@ -50,9 +50,9 @@ EXAMPLES = """examples:
 
 
 def positive(text: str) -> int:
-    """argparse type: an integer above 0."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    """argparse type: an integer above 0; 31 bits, as simulators and the history take no more."""
+    if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {(1 << 31) - 1}")
     return int(text)
 
 
@@ -209,6 +209,8 @@ def execute(
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
     command = shlex.join(["nf", *sys.argv[1:]])
     runner = farm.run if farm else simulate.run
+    if farm:
+        farm.resume()
     recorder = Recorder(title, specs, command, report.revision(), prints)
     progress = Progress(len(specs), seconds=expected, jobs=at_once)
     interrupted = threading.Event()
