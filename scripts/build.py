@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts import simulators
+from scripts import atomic, simulators
 from scripts.errors import BuildError, NfError
 from scripts.paths import SIM_BUILDS
 from scripts.ports import public_control_file
@@ -73,9 +73,7 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
         for old in directory.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         facts = {**make(directory), "seconds": round(time.monotonic() - start, 2)}
-        temporary = directory / (STAMP + ".new")
-        temporary.write_text(json.dumps(facts))
-        temporary.replace(stamp)
+        atomic.write_text(stamp, json.dumps(facts))
     return Built(directory, time.monotonic() - start, cached=False)
 
 

@@ -184,7 +184,7 @@ class RunRecord:
     @property
     def status(self) -> str:
         """`passed`, `failed`, or `flaky`, which is never green."""
-        return "passed" if self.passed else "flaky" if self.flaky else "failed"
+        return "flaky" if self.flaky else "passed" if self.passed else "failed"
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionary, ready for json.dump."""

@@ -8,7 +8,6 @@ resolve, and the page is told that it is offline.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -149,11 +148,6 @@ class Page:
     def type(self, words: str) -> None:
         """Text into the focused field."""
         self.send("Input.insertText", text=words)
-
-    def screenshot(self, path: Path, whole: bool = True) -> None:
-        """A PNG of the page."""
-        data = self.send("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        path.write_bytes(base64.b64decode(data))
 
 
 @contextmanager

@@ -47,9 +47,7 @@ class Result:
 
 def of_record(record: RunRecord) -> Outcome:
     """What came of a run."""
-    if getattr(record, "flaky", False):
-        return Outcome.FLAKY
-    return Outcome.PASSED if record.passed else Outcome.FAILED
+    return Outcome(record.status)
 
 
 def results(record: RunRecord) -> list[Result]:
