@@ -87,7 +87,11 @@ class VerilatedDevice:
         """BulkFault when the link does not come up."""
         self._library = _declared(ctypes.CDLL(str(library)))
         self._device = self._library.nf_open(mem_lines_log2, seed & 0xFFFFFFFF)
-        self._raise_fault()
+        try:
+            self._raise_fault()
+        except BulkFault:
+            self.close()
+            raise
 
     def run(self, block: Block) -> None:
         """See BulkDevice."""

@@ -252,10 +252,10 @@ class BulkRunner:
         return out
 
 
-def journal_path(out: Path, sim: str, job: BulkJob, number: int | None = None) -> Path:
+def journal_path(out: Path, sim: str, job: BulkJob) -> Path:
     """Where a simulator's journal lies, beside the results; a shard has its own."""
     shard = job.shard
-    part = f".shard-{number or shard.number}-of-{shard.of}" if shard.of > 1 else ""
+    part = f".shard-{shard.number}-of-{shard.of}" if shard.of > 1 else ""
     return out.with_name(f"{out.name}.{sim}{part}.journal")
 
 
