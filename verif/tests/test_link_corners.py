@@ -304,9 +304,8 @@ class WrapValues(RetryAfter):
     """INIT.Param is lost at first: RETRY.Req from 0 (wrap 9). Then ESeq runs 0..21."""
 
     WRAPS: ClassVar[set[int]] = {0, 9, 10, 21}  # both wrap values and what follows them
-    ROUNDS = (
-        400  # each asks for some retries, from random places: 40 did not always meet all of WRAPS
-    )
+    # Each asks for some retries, from random places: 40 did not always meet all of WRAPS.
+    ROUNDS = 400
 
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
