@@ -132,6 +132,21 @@ class RegionConfig:
                 raise ValueError(f"{name} does not fit its {bits} bits: {value}")
         Mode(self.mode)
 
+    def register_values(self) -> dict[str, int]:
+        """What software writes to REGION[r].NAME, by NAME; EPOCH, which commits it, apart."""
+        flags = self.tie_minus << 4 | self.strict << 5 | self.bind << 6
+        return {
+            "BASE_LO": self.base & 0xFFFF_FFFF,
+            "BASE_HI": self.base >> 32,
+            "STATE_BASE_LO": self.state_base & 0xFFFF_FFFF,
+            "STATE_BASE_HI": self.state_base >> 32,
+            "LINES_LOG2": self.lines_log2,
+            "WORKERS": self.workers,
+            "CONFIG": int(self.mode) | flags,
+            "THRESHOLD": self.threshold,
+            "LD_MASK": self.ld_mask,
+        }
+
     @property
     def lines(self) -> int:
         """Lines a worker (n)."""

@@ -45,19 +45,7 @@ class Registers:
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
         """Writes the descriptor registers that differ from what they hold."""
-        flags = config.tie_minus << 4 | config.strict << 5 | config.bind << 6
-        values = {
-            "BASE_LO": config.base & 0xFFFF_FFFF,
-            "BASE_HI": config.base >> 32,
-            "STATE_BASE_LO": config.state_base & 0xFFFF_FFFF,
-            "STATE_BASE_HI": config.state_base >> 32,
-            "LINES_LOG2": config.lines_log2,
-            "WORKERS": config.workers,
-            "CONFIG": int(config.mode) | flags,
-            "THRESHOLD": config.threshold,
-            "LD_MASK": config.ld_mask,
-        }
-        for leaf, value in values.items():
+        for leaf, value in config.register_values().items():
             name = f"REGION[{region}].{leaf}"
             if self.mirror.values[name] != value:
                 await self.write(name, value)

@@ -75,19 +75,7 @@ def register_address(name: str) -> int:
 
 def commit_ops(region: int, config: RegionConfig, epoch: int) -> NDArray[Any]:
     """Writes of a descriptor and its EPOCH."""
-    flags = config.tie_minus << 4 | config.strict << 5 | config.bind << 6
-    values = {
-        "BASE_LO": config.base & 0xFFFF_FFFF,
-        "BASE_HI": config.base >> 32,
-        "STATE_BASE_LO": config.state_base & 0xFFFF_FFFF,
-        "STATE_BASE_HI": config.state_base >> 32,
-        "LINES_LOG2": config.lines_log2,
-        "WORKERS": config.workers,
-        "CONFIG": int(config.mode) | flags,
-        "THRESHOLD": config.threshold,
-        "LD_MASK": config.ld_mask,
-        "EPOCH": epoch & 0xFFFF_FFFF,
-    }
+    values = {**config.register_values(), "EPOCH": epoch & 0xFFFF_FFFF}
     return register_ops(
         Kind.REG_WRITE, [(region_address(region, leaf), value) for leaf, value in values.items()]
     )
