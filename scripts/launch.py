@@ -16,6 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scripts import process
+
 GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 
@@ -46,24 +48,31 @@ def run_workers(
         "LOCAL_WORLD_SIZE": str(workers),
     }
     running: list[subprocess.Popen[bytes]] = []
-    try:
-        for rank in range(workers):
-            running.append(
-                subprocess.Popen(
-                    list(command),
-                    env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,
+    with process.handling(_leave, signal.SIGTERM, signal.SIGHUP):
+        try:
+            for rank in range(workers):
+                running.append(
+                    subprocess.Popen(
+                        list(command),
+                        env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                        stdin=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
                 )
-            )
-        return _first_failure(running)
-    finally:
-        _end(running)
+            return _first_failure(running)
+        finally:
+            _end(running)
+
+
+def _leave(number: int) -> None:
+    """For a signal that would end this process at once: the workers, in sessions of their own,
+    would stay."""
+    raise SystemExit(128 + number)
 
 
 def _first_failure(running: Sequence[subprocess.Popen[bytes]]) -> Failed | None:
     while True:
-        codes = [process.poll() for process in running]
+        codes = [worker.poll() for worker in running]
         for rank, code in enumerate(codes):
             if code:
                 return Failed(rank, code)
@@ -74,20 +83,20 @@ def _first_failure(running: Sequence[subprocess.Popen[bytes]]) -> Failed | None:
 
 def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
     """End what still runs, with all that it has started: first kindly."""
-    _signal([process for process in running if process.poll() is None], signal.SIGTERM)
+    _signal([worker for worker in running if worker.poll() is None], signal.SIGTERM)
     until = time.monotonic() + GRACE_SECONDS
-    for process in running:
+    for worker in running:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, until - time.monotonic()))
+            worker.wait(max(0.0, until - time.monotonic()))
     _signal(running, signal.SIGKILL)
-    for process in running:
-        process.wait()
+    for worker in running:
+        worker.wait()
 
 
-def _signal(processes: Sequence[subprocess.Popen[bytes]], number: signal.Signals) -> None:
-    for process in processes:
+def _signal(workers: Sequence[subprocess.Popen[bytes]], number: signal.Signals) -> None:
+    for worker in workers:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
+            os.killpg(worker.pid, number)
 
 
 def _free_port() -> int:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -112,6 +112,23 @@ def run_logged(
             forget(process.pid)
     check_stopping()
     return Finished(process.returncode, timed_out, time.monotonic() - begin)
+
+
+@contextlib.contextmanager
+def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
+    """While inside, these signals call `handle`, in the main thread, which alone they reach; in
+    another nothing changes. Under `nohup` a closed terminal (SIGHUP) goes on to end nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = [number for number in numbers if not (nohup and number is signal.SIGHUP)]
+    old = {number: signal.signal(number, lambda one, _frame: handle(one)) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def kill_all() -> None:

@@ -7,10 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from types import FrameType
 from typing import TextIO
 
 from scripts import process, simulate
@@ -157,7 +155,13 @@ def run_all(
             on_record(record)
         return not all(record.passed for record in came)
 
-    with _signals(stop):
+    def note(_number: int) -> None:
+        """Instead of raising in the middle of a record."""
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    with process.handling(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         try:
             while pending and not stop.is_set():
                 done, pending = wait(pending, timeout=_TICK_S, return_when=FIRST_COMPLETED)
@@ -189,24 +193,3 @@ def _result(future: Future[RunRecord]) -> RunRecord | None:
         return future.result()
     except (Interrupted, CancelledError):
         return None
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """While inside, Ctrl-C and its like set `stop` instead of raising in the middle of a record."""
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread alone
-        return
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the last: its terminal was closed
-    old = {number: signal.signal(number, note) for number in caught}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

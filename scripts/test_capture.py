@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from models.capture import Capture, write_capture
 from models.errors import CaptureError
 from scripts import launch
 from scripts.cli import main
+from scripts.paths import ROOT
 from scripts.toolchain import package_version
 
 needs_torch = pytest.mark.skipif(
@@ -194,6 +197,24 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     while any(alive(pid) for pid in pids.read_text().split()):
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> None:
+    work = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(60)"
+    code = (
+        "import signal; from scripts import launch\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # also where the tests run under nohup
+        f"launch.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
+    )
+    lead = subprocess.Popen(python(code), cwd=ROOT)
+    until = time.monotonic() + 20
+    while len(list(tmp_path.iterdir())) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    lead.send_signal(number)
+    assert lead.wait(20) == 128 + number
+    assert not [path.name for path in tmp_path.iterdir() if alive(path.name)]
 
 
 def alive(pid: str) -> bool:

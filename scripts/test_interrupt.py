@@ -51,6 +51,21 @@ def wait_for_records(project: Project, number: int) -> None:
     raise AssertionError("the runs do not finish")
 
 
+def test_nohup_is_heeded() -> None:
+    seen: list[int] = []
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        for _ in range(2):
+            with process.handling(seen.append, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), signal.SIGHUP)
+                os.kill(os.getpid(), signal.SIGTERM)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    # Ignored in the first round alone.
+    assert seen == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
+
+
 @pytest.mark.parametrize("sim", list(Sim))
 @pytest.mark.parametrize("finished", [0, 3])
 def test_ctrl_c(project: Project, sim: Sim, finished: int) -> None:
