@@ -322,11 +322,14 @@ def _invocation(row: tuple[Any, ...]) -> Invocation:
 def _run(row: tuple[Any, ...]) -> Run:
     *facts, spec, record = row
     id, invocation, finished, result, fingerprint = facts
-    return Run(
-        *(id, invocation, finished, result, fingerprint),
-        RunSpec.from_json(json.loads(spec)),
-        RunRecord.from_json(json.loads(record)),
-    )
+    try:
+        of, came = RunSpec.from_json(json.loads(spec)), RunRecord.from_json(json.loads(record))
+    except (KeyError, TypeError, ValueError) as error:
+        raise NfError(
+            f"run {id} of the history was written by another nf ({error}): "
+            f"move {shown(paths.HISTORY)} away to start a new one."
+        ) from error
+    return Run(id, invocation, finished, result, fingerprint, of, came)
 
 
 def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:

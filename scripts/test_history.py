@@ -12,6 +12,7 @@ import pytest
 
 from scripts.errors import NfError
 from scripts.history import History, keys_of
+from scripts.order import Memory
 from scripts.recorder import Recorder
 from scripts.records import (
     BuildSpec,
@@ -165,6 +166,21 @@ def test_a_broken_history_costs_one_line(
     assert "history" in said[0]
     assert "not recorded" in said[0]
     assert not recorder.ids
+
+
+def test_runs_of_another_version_cost_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.paths.HISTORY", tmp_path / "history.sqlite")
+    history = History()
+    history.add(history.begin("nf run", 1), spec("a"), record(spec("a"), "a"))
+    assert Memory.read().red
+    data = {**spec("a").to_json(), "of_tomorrow": 1}
+    history._db.execute("UPDATE run SET spec = ?", (json.dumps(data),))
+    with pytest.raises(NfError, match=r"written by another nf .*of_tomorrow.*: move"):
+        history.runs()
+    assert not Memory.read_if_any().red  # a run goes on without
+    history.close()
 
 
 def test_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

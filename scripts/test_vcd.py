@@ -65,3 +65,5 @@ def test_no_vcd_file(wave: Path, text: str) -> None:
     wave.write_text(text)
     with pytest.raises(ValueError, match="VCD file"):
         vcd.trim(wave, 0, 1)
+    assert list(wave.parent.iterdir()) == [wave]  # nothing half written
+    assert wave.read_text() == text

@@ -23,10 +23,14 @@ def trim(path: Path, first_ns: float, last_ns: float) -> None:
     Raises ValueError for a file without a header.
     """
     target = path.with_name(path.name + ".new")
-    with path.open("rb") as source, target.open("wb") as out:
-        tick_ns = _copy_header(source, out)
-        _copy_window(source, out, round(first_ns / tick_ns), round(last_ns / tick_ns))
-    target.replace(path)
+    try:
+        with path.open("rb") as source, target.open("wb") as out:
+            tick_ns = _copy_header(source, out)
+            _copy_window(source, out, round(first_ns / tick_ns), round(last_ns / tick_ns))
+        target.replace(path)
+    except (OSError, ValueError):  # a full disk above all: what is half written goes
+        target.unlink(missing_ok=True)
+        raise
 
 
 def last_time_ns(path: Path) -> float:
