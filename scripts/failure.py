@@ -8,6 +8,7 @@ name it, and a filter that matches nothing leaves an empty file and exit code 0.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -85,8 +86,16 @@ def read_log(path: Path) -> list[str]:
         return []
 
 
-def judge(finished: Finished, cases: tuple[CaseResult, ...], lines: list[str]) -> Verdict:
-    """Decide on a simulation that ended, from its exit, its cases and its log."""
+def judge(
+    finished: Finished,
+    cases: tuple[CaseResult, ...],
+    lines: list[str],
+    expected: Sequence[str] = (),
+) -> Verdict:
+    """Decide on a simulation that ended, from its exit, its cases and its log.
+
+    `expected` names tests, without parameters, each of which must have left a case.
+    """
     assertion = _assertion(lines)
     if assertion is not None:
         return Verdict(False, FailureKind.ASSERTION, _short(assertion))
@@ -104,7 +113,16 @@ def judge(finished: Finished, cases: tuple[CaseResult, ...], lines: list[str]) -
             return Verdict(False, FailureKind.CRASH, _short(died))
         text = "every test was skipped" if cases else "no test matched: nothing was run"
         return Verdict(False, FailureKind.NO_TEST, text)
+    missing = [test for test in expected if not any(_is_case_of(case, test) for case in cases)]
+    if missing:
+        text = f"no result of {', '.join(missing)}: nothing of that name was run"
+        return Verdict(False, FailureKind.NO_TEST, _short(text))
     return Verdict(True)
+
+
+def _is_case_of(case: CaseResult, test: str) -> bool:
+    """A test with parameters leaves a case for each of their values."""
+    return case.name == test or case.name.startswith(f"{test}/")
 
 
 def _assertion(lines: list[str]) -> str | None:

@@ -109,7 +109,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     finished = runner.finished or Finished(1, False, 0.0)
     cases = failure.read_results(folder / _RESULTS)
     lines = failure.read_log(log)
-    verdict = failure.judge(finished, cases, lines)
+    verdict = failure.judge(finished, cases, lines, spec.tests)
     if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
         # Half a log and half a result file say nothing about the design.
         verdict = failure.Verdict(

@@ -44,6 +44,12 @@ def test_failure_kinds(toy: Toy, sim: Sim, test: str, kind: FailureKind, cause: 
     assert f"toy_bench::{test}" in record.rerun
 
 
+def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
+    record = toy.run(toy.spec(Sim.ICARUS), "adds_one", "no_such_test")
+    assert record.kind is FailureKind.NO_TEST
+    assert "no result of no_such_test" in record.cause
+
+
 @SIMS
 def test_hang_is_killed(toy: Toy, sim: Sim) -> None:
     record = toy.run(toy.spec(sim), "hang", timeout_s=1.5)

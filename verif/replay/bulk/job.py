@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from models.capture import MANIFEST, Capture, TensorSpec
@@ -22,6 +21,10 @@ from verif.replay.result import FORMAT, options_metadata
 
 SLOW_LINES_LOG2 = min(8, ROUND_LINES_LOG2)
 """Lines of a round where Icarus takes part, to which a large round is a minute."""
+
+
+_SAMPLE = 1 << 16
+"""Bytes at either end of a worker's file that tell captures apart."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,24 @@ def _captured(options: ReplayOptions) -> tuple[LineSource, str, str]:
     wanted = assign_routes(capture.tensors, parse_routes(options.routes))
     steps = parse_steps(options.steps, capture)
     source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio)
-    content = digest((Path(options.capture) / MANIFEST).read_bytes())
-    return source, capture.model, content
+    return source, capture.model, _content(capture, steps)
+
+
+def _content(capture: Capture, steps: Sequence[int]) -> str:
+    """Digest of the manifest and of every worker's file by its size, begin and end.
+
+    To read all of a capture that may be larger than memory would take as long as to replay it.
+    """
+    parts = [digest((capture.path / MANIFEST).read_bytes())]
+    for step in steps:
+        for worker in range(capture.world_size):
+            path = capture.worker_path(step, worker)
+            size = path.stat().st_size
+            with path.open("rb") as stream:
+                begin = stream.read(_SAMPLE)
+                stream.seek(max(0, size - _SAMPLE))
+                parts.append(f"{size} {digest(begin)} {digest(stream.read(_SAMPLE))}")
+    return digest("\n".join(parts).encode())
 
 
 def _synthetic(args: argparse.Namespace, options: ReplayOptions) -> tuple[LineSource, str, str]:

@@ -106,6 +106,12 @@ def test_a_journal_that_is_not_whole_is_refused(
     data = bytearray(journal.read_bytes())
     assert nf_replay(model, *words, "--resume", "--seed", 2) == 2
     assert "it is of another replay (seed 1, now 2)" in capsys.readouterr().err
+    gradient = next(iter(sorted(capture.rglob("*.safetensors"))))
+    there = gradient.read_bytes()
+    gradient.write_bytes(there[:-1] + bytes([there[-1] ^ 1]))
+    assert nf_replay(model, *words, "--resume") == 2
+    assert "it is of another replay (content" in capsys.readouterr().err
+    gradient.write_bytes(there)
     data[len(data) // 2] ^= 1
     journal.write_bytes(data)
     assert nf_replay(model, *words, "--resume") == 2
