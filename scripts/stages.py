@@ -90,7 +90,7 @@ def close(stages: Sequence[Stage], seconds: float) -> int:
     print("---")
     for stage in stages:
         word = "ok" if stage.returncode == 0 else "FAIL"
-        print(f"{word:4} {stage.name:28} {stage.seconds:7.1f} s  {stage.last[:110]}")
+        print(f"{word:4} {stage.name:34} {stage.seconds:7.1f} s  {stage.last[:110]}")
     passed = sum(stage.passed for stage in stages)
     failed = sum(stage.failed for stage in stages)
     print(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)

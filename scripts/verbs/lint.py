@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from scripts import testplan, toolchain
 from scripts.errors import NfError
@@ -82,9 +81,3 @@ def _icarus(build: NamedBuild, files: FileList) -> list[str]:
         + list(files.sources)
     )
     return [line for line in lines if not any(text in line for text in _HARMLESS)]
-
-
-def sources_of(filelist: str) -> list[Path]:
-    """All SystemVerilog files of a file list, headers too."""
-    files = read_filelist(ROOT, filelist)
-    return [ROOT / name for name in (*files.sources, *files.headers(ROOT))]
