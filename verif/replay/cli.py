@@ -44,6 +44,7 @@ BENCH = "verif.replay.bench"
 TEST = "replay"
 # Wall-clock limit of a simulator process: a start, and Icarus on a slow machine for every line.
 BASE_SECONDS, LINE_SECONDS = 300.0, 0.05
+_OF_STIMULUS = {"stimulus", "sim", "timeout", "waves"}
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -94,7 +95,8 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
     except BulkError as error:
         print(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"nf replay: {one_line(error)}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"nf replay: {one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
     except MemoryError:
         print(f"nf replay: {args.capture}: not enough memory; take fewer steps", file=sys.stderr)
     return 2
@@ -105,13 +107,35 @@ def check_words(args: argparse.Namespace) -> None:
     given = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
     if len(given) != 1:
         what = f"{len(given)} given" if given else "nothing to replay"
-        raise CaptureError("nf replay", what, "name one of CAPTURE, --synthetic and --stimulus")
+        raise CaptureError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
     only_bulk = [name for name in ("synthetic", "shard", "merge", "resume") if getattr(args, name)]
     if only_bulk and args.transport != "bulk":
         raise CaptureError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
     if args.waves and args.transport == "bulk":
         todo = "replay at signal level, or a --stimulus that bulk replay has left"
         raise CaptureError("--waves", "bulk replay writes none", todo)
+    if args.timeout and args.transport == "bulk":
+        raise CaptureError(
+            "--timeout", "bulk replay has none", "end it with Ctrl-C, go on with --resume"
+        )
+    if args.capture and "workers" in _given(args):
+        raise CaptureError("--workers", "the capture says how many there are", "leave it out")
+    unused = _given(args) - _OF_STIMULUS
+    if args.stimulus and unused:
+        what, todo = (
+            "the stimulus says all of that",
+            "leave it out; --sim, --timeout, --waves go with it",
+        )
+        raise CaptureError(f"--{min(unused).replace('_', '-')}", what, todo)
+
+
+def _given(args: argparse.Namespace) -> set[str]:
+    """Names of the options that are not as they are by default."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return {
+        name for name, value in vars(parser.parse_args([])).items() if getattr(args, name) != value
+    }
 
 
 def options_of(args: argparse.Namespace) -> ReplayOptions:

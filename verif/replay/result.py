@@ -8,6 +8,7 @@ command line makes the tensors of the capture spec from it; nothing is computed 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -149,6 +150,12 @@ def check_out(out: Path, capture: Path | None) -> None:
         raise CaptureError(out, "is a folder", "give --out a file name")
     if capture is not None and folder.resolve().is_relative_to(capture.resolve()):
         raise CaptureError(out, "lies inside the capture", "choose another --out")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        what = f"its folder cannot be written ({error.strerror})"
+        raise CaptureError(out, what, "choose another --out") from None
 
 
 def write_out(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:

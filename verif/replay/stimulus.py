@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from models.cxl.messages import ADDR_BITS
 from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode
 from models.regions import RegionConfig
+from verif.replay.options import parse_parameters
 
 FORMAT = "neuron-fabric-stimulus"
 STIMULUS = "NF_REPLAY_STIMULUS"
@@ -85,11 +87,15 @@ class Stimulus:
             content = json.loads(path.read_text())
             if content["format"] != FORMAT or content["version"] != 1:
                 raise ValueError(f"format {content['format']!r}")
+            operations = tuple(_from_json(one) for one in content["operations"])
+            if not any(isinstance(one, Read) for one in operations):
+                raise ValueError("it reads nothing")
+            values = [f"{name}={value}" for name, value in content["parameters"].items()]
             return Stimulus(
                 str(content["note"]),
-                {str(name): int(value) for name, value in content["parameters"].items()},
+                parse_parameters(values),
                 int(content["seed"]),
-                tuple(_from_json(one) for one in content["operations"]),
+                operations,
             )
         except OSError as error:
             raise CaptureError(path, error.strerror or error, "check the file") from None
@@ -112,9 +118,18 @@ def _from_json(values: dict[str, Any]) -> Operation:
         config["mode"] = Mode[config["mode"]]
         return Commit(int(values["commit"]), RegionConfig(**config), int(values["epoch"]))
     ldid = int(values["ldid"])
+    if ldid >> 4:
+        raise ValueError(f"LD-ID {ldid}")
     if "write" in values:
-        return Write(int(values["write"], 16), ldid, _line(values["data"]))
-    return Read(int(values["read"], 16), ldid, _line(values["expect"]))
+        return Write(_address(values["write"]), ldid, _line(values["data"]))
+    return Read(_address(values["read"]), ldid, _line(values["expect"]))
+
+
+def _address(text: str) -> int:
+    address = int(text, 16)
+    if address % LINE_BYTES or address >> ADDR_BITS:
+        raise ValueError(f"{text} is no address of a line")
+    return address
 
 
 def _line(text: str) -> bytes:

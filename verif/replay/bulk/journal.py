@@ -28,6 +28,8 @@ _HEAD = struct.Struct("<IIII")  # step, round, bytes of figures, bytes of lines
 _CHECK = struct.Struct("<I")  # CRC-32 of head, figures and lines
 _AGAIN = "delete it and replay again without --resume"
 
+_NONE = "replay that part first, without --resume"
+
 Key = tuple[int, int]
 """(step, round)"""
 
@@ -67,7 +69,7 @@ class Journal:
         try:
             stream = path.open("r+b")
         except FileNotFoundError:
-            raise CaptureError(path, "there is no journal", "replay without --resume") from None
+            raise CaptureError(path, "there is no journal", _NONE) from None
         except OSError as error:
             raise CaptureError(path, error.strerror or error, "check the file") from None
         try:

@@ -99,7 +99,7 @@ def test_a_journal_that_is_not_whole_is_refused(
     out = tmp_path / "out.safetensors"
     words = (capture, *BULK, *ROUTES, "--out", out)
     assert nf_replay(model, *words, "--resume") == 2
-    assert "there is no journal; replay without --resume" in capsys.readouterr().err
+    assert "there is no journal; replay that part first" in capsys.readouterr().err
     model.dies_at = 3
     assert nf_replay(model, *words) == 1
     journal = tmp_path / "out.safetensors.verilator.journal"
@@ -221,6 +221,13 @@ WORDS = {
         ("--synthetic", "resnet18", *BULK, "--merge", 2, "--resume", "--out", "x"),
         "--merge: it drives nothing",
     ),
+    "timeout": (("--synthetic", "resnet18", *BULK, "--timeout", 9), "bulk replay has none"),
+    "workers": (("captures/x", "--workers", 4), "the capture says how many there are"),
+    "out": (("--stimulus", "x", "--out", "y"), "--out: the stimulus says all of that"),
+    "parts": (
+        ("captures/digits-resnet-8x", *BULK, "--merge", 2, "--out", "no-such.safetensors"),
+        "there is no journal; replay that part first",
+    ),
     "stimulus": (("--stimulus", "no such file"), "no such file: No such file"),
 }
 
@@ -242,6 +249,36 @@ def test_a_file_that_is_no_stimulus(
         (tmp_path / "x.json").write_text(text)
         assert nf_replay(model, "--stimulus", tmp_path / "x.json") == 2
         assert "no stimulus" in capsys.readouterr().err
+
+
+LINE = "00" * 64
+READ = {"read": "0x40", "ldid": 0, "expect": LINE}
+STIMULI: dict[str, tuple[dict[str, object], str]] = {
+    "empty": ({"operations": []}, "it reads nothing"),
+    "write": ({"operations": [{"write": "0x0", "ldid": 0, "data": LINE}]}, "it reads nothing"),
+    "odd": ({"operations": [READ | {"read": "0x3"}]}, "0x3 is no address of a line"),
+    "far": ({"operations": [READ | {"read": hex(1 << 52)}]}, "is no address of a line"),
+    "ldid": ({"operations": [READ | {"ldid": 16}]}, "LD-ID 16"),
+    "parameter": ({"operations": [READ], "parameters": {"X": 1}}, "parameter 'X=1'"),
+}
+
+
+@pytest.mark.parametrize(("change", "text"), STIMULI.values(), ids=STIMULI.keys())
+def test_a_stimulus_that_cannot_be_driven(
+    model: BulkModelBackend,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: dict[str, object],
+    text: str,
+) -> None:
+    path = tmp_path / "x.json"
+    Stimulus("wrong", {}, 1, (Read(0x40, 0, bytes(64)),)).write(path)
+    assert Stimulus.read(path).operations  # the twin: nothing but the change is wrong
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert nf_replay(model, "--stimulus", path) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert len(error.splitlines()) == 1
 
 
 def test_progress_says_speed_and_time_left() -> None:
