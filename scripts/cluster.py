@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import threading
 import uuid
@@ -39,6 +40,7 @@ BATCH = {
     "pbs": ("PBSCluster", "qsub"),
 }
 HELP = f"address of a Dask scheduler, or a batch system: {', '.join(BATCH)}"
+_ADDRESS = re.compile(r"((tcp|tls|wss?)://)?[^\s/]+:\d{1,5}(/\S*)?")
 _CONNECT_S = 10
 _WORKERS_S = 60
 _BATCH_JOBS = 4
@@ -174,8 +176,17 @@ class Farm:
 def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     """A farm at a scheduler's address or on a batch system. `jobs` is the number of runs handed out
     at once; on a batch system also that of the jobs asked for. Raises NfError in one line."""
-    from distributed import Client
+    from distributed import Client, Security
 
+    # What Client does not understand it closes with a traceback, 20 s later.
+    if where not in BATCH and not _ADDRESS.fullmatch(where):
+        raise NfError(f"--cluster {where!r}: write tcp://HOST:PORT, or one of {', '.join(BATCH)}.")
+    if where.startswith(("tls", "wss")) and not Security().get_connection_args("client").get(
+        "ssl_context"
+    ):
+        raise NfError(
+            f"--cluster {where}: Dask's configuration names no key (distributed.comm.tls)."
+        )
     logging.getLogger("distributed").setLevel(logging.ERROR)
     batch = _batch(where, jobs or _BATCH_JOBS) if where in BATCH else None
     try:

@@ -199,6 +199,27 @@ def test_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader.close()
 
 
+@pytest.mark.parametrize("column", ["spec", "record"])
+@pytest.mark.parametrize("text", ["{", "{}", "[1]", "null"])
+def test_a_damaged_run_is_one_line(tmp_path: Path, column: str, text: str) -> None:
+    history = History(tmp_path / "history.sqlite")
+    run = history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
+    with sqlite3.connect(history.path) as db:
+        db.execute(f"UPDATE run SET {column} = ?", (text,))
+    for ask in (history.runs, lambda: history.run(run), lambda: history.latest(spec("a").id)):
+        with pytest.raises(NfError, match=r"is damaged .*move it away"):
+            ask()
+
+
+def test_damaged_facts_are_one_line(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.begin("nf run", 1)
+    with sqlite3.connect(history.path) as db:
+        db.execute("UPDATE invocation SET facts = '[1'")
+    with pytest.raises(NfError, match=r"is damaged .*move it away"):
+        history.invocations()
+
+
 def test_no_history_yet(tmp_path: Path) -> None:
     with pytest.raises(NfError, match="no history yet"):
         History(tmp_path / "none.sqlite", write=False)
