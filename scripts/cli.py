@@ -111,7 +111,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        print(f"nf: {error.strerror}: {error.filename or ''}", file=sys.stderr)
+        where = f": {error.filename}" if error.filename else ""
+        print(f"nf: {error.strerror}{where}", file=sys.stderr)
         return 2
 
 

@@ -152,6 +152,13 @@ def test_what_cannot_be_written_is_one_line(user: User, tmp_path: Path) -> None:
     _one_line(user.nf("run", "test_regs::unmapped"), "cannot write to")
 
 
+def test_synth_and_mutate_say_where_they_cannot_write(user: User, tmp_path: Path) -> None:
+    user.env["NF_BUILD"] = str(tmp_path)
+    _one_line(user.nf("synth", "--top", "nf_vote"), "unset NF_BUILD")
+    (tmp_path / "mutants").write_text("")
+    _one_line(user.nf("mutate", "never-aborts"), "cannot write to")
+
+
 def test_a_missing_simulator_is_one_line(user: User) -> None:
     user.env["PATH"] = str(user.home)
     _one_line(user.nf("run", "test_regs::unmapped", "--sim", "icarus"), "icarus is not installed")

@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.trend and (args.result or args.of):
+        raise NfError("--trend is of every green run: leave --result and --of out.")
     history = History(write=False)
     try:
         if args.trend:

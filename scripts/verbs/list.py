@@ -22,8 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names"),
         completion.tests,
     )
-    parser.add_argument("--suites", action="store_true", help="show the suites and why they are so")
-    parser.add_argument("--builds", action="store_true", help="show the named parameter sets")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--suites", action="store_true", help="show the suites and why they are so")
+    what.add_argument("--builds", action="store_true", help="show the named parameter sets")
 
 
 def run(args: argparse.Namespace) -> int:

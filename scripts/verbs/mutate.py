@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from scripts import completion, mutants, testplan, toolchain
+from scripts import completion, mutants, paths, testplan, toolchain
 from scripts.completion import with_completer
 from scripts.errors import NfError
 from scripts.mutants import Mutant
@@ -65,6 +65,7 @@ def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
 
 def _run(chosen: list[Mutant], jobs: int) -> int:
     start = time.monotonic()
+    paths.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
     specs: list[RunSpec] = []

@@ -54,7 +54,8 @@ def _of_history(
     try:
         found = next((one for one in history.invocations(-1) if number in (None, one.id)), None)
         if found is None:
-            raise NfError(f"the history holds no command {number or ''} (`nf history`).")
+            what = f"command {number}" if number else "command yet"
+            raise NfError(f"the history holds no {what} (`nf history`).")
         same = history.invocations(-1, found.title)
         before = [one.facts for one in reversed(same) if one.id < found.id and one.facts]
         runs = history.runs(invocation=found.id)

@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     history = History(write=False)
     try:
-        found = history.run(int(args.id)) if args.id.isdecimal() else history.latest(args.id)
+        number = args.id.isdecimal() and len(args.id) <= 18  # more than SQLite can count
+        found = history.run(int(args.id)) if number else history.latest(args.id)
     finally:
         history.close()
     spec = found.spec

@@ -145,7 +145,9 @@ def run(args: argparse.Namespace) -> int:
     title = " ".join(["nf run:", *(words or ["what failed" if args.failed else "what changed"])])
     with ExitStack() as stack:
         farm = (
-            stack.enter_context(cluster.connect(args.cluster, args.jobs)) if args.cluster else None
+            None
+            if args.cluster is None
+            else stack.enter_context(cluster.connect(args.cluster, args.jobs))
         )
 
         def go(some: list[RunSpec]) -> int:

