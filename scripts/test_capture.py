@@ -222,3 +222,18 @@ def alive(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except OSError:
         return False
+
+
+def test_an_out_that_cannot_be_written_starts_no_worker(
+    script: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.setattr("scripts.verbs.capture.run_workers", lambda *_: pytest.fail("started"))
+    (tmp_path / "file").touch()
+    assert capture("--out", tmp_path / "file", "--", script) == 2
+    error = capfd.readouterr().err
+    assert "cannot write to" in error
+    assert len(error.splitlines()) == 1

@@ -7,6 +7,7 @@ import argparse
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from nf_capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from nf_capture.tensor_file import DTYPE_BYTES
 from scripts.errors import NfError
 from scripts.launch import run_workers
-from scripts.paths import BUILD, ROOT, shown
+from scripts.paths import BUILD, ROOT, shown, writable
 
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"
@@ -66,6 +67,9 @@ def _capture(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("torch") is None:
         raise NfError("torch is not installed: pip install -r requirements-torch.txt.")
     folder = args.out or _free_folder(script.stem)
+    writable(folder)
+    with suppress(OSError):  # what is not empty stays
+        folder.rmdir()
     env = {
         **os.environ,
         FOLDER: str(Path(folder).resolve()),
