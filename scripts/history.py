@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from scripts import paths
 from scripts.errors import NfError
@@ -44,7 +44,6 @@ CREATE INDEX result_by_test ON result(test, sim, build, seed, run);
 """
 # A test on a simulator and a build: what durations and seeds are remembered for.
 Key = tuple[str, str, str]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -123,16 +122,13 @@ class History:
         except sqlite3.OperationalError as error:
             raise NfError(f"the history {name} cannot be used: {error}.") from error
         except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
+            raise NfError(
+                f"the history {name} is damaged ({error}): move it away to start a new one."
+            ) from error
         except OSError as error:
             raise NfError(f"the history {name} cannot be used: {error.strerror}.") from error
         except OverflowError as error:  # SQLite's integers have 64 bits
             raise NfError(f"the history {name} holds no number as large as that.") from error
-
-    def _damaged(self, error: Exception) -> NfError:
-        return NfError(
-            f"the history {shown(self.path)} is damaged ({error}): move it away to start a new one."
-        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -151,13 +147,6 @@ class History:
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._clear():
             return self._db.execute(query, values).fetchall()
-
-    def _made(self, make: Callable[[tuple[Any, ...]], T], rows: list[tuple[Any, ...]]) -> list[T]:
-        """Rows as objects; NfError where what they hold is not what was written."""
-        try:
-            return [make(row) for row in rows]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(error) from error
 
     # ---- writing
 
@@ -222,7 +211,7 @@ class History:
             " GROUP BY i.id ORDER BY i.id DESC LIMIT ?",
             (title, title, limit),
         )
-        return self._made(_invocation, rows)
+        return [_invocation(row) for row in rows]
 
     def runs(
         self,
@@ -244,14 +233,14 @@ class History:
             where.append(f"EXISTS (SELECT 1 FROM result t WHERE t.run = r.id AND {hit})")
             values += patterns
         query = f"SELECT {_RUN} FROM run r WHERE {' AND '.join(where)} ORDER BY r.id DESC LIMIT ?"
-        return self._made(_run, self._rows(query, [*values, limit]))
+        return [_run(row) for row in self._rows(query, [*values, limit])]
 
     def run(self, id: int) -> Run:
         """The run of that number."""
         rows = self._rows(f"SELECT {_RUN} FROM run r WHERE r.id = ?", (id,))
         if not rows:
             raise NfError(f"the history holds no run {id} (`nf history '*'` shows their numbers).")
-        return self._made(_run, rows)[0]
+        return _run(rows[0])
 
     def latest(self, record_id: str) -> Run:
         """The last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
@@ -261,7 +250,7 @@ class History:
         )
         if not rows:
             raise NfError(f"the history holds no run {record_id!r} (`nf history '*'`).")
-        return self._made(_run, rows)[0]
+        return _run(rows[0])
 
     def red(self) -> list[tuple[str, Run]]:
         """(test, its last run) of every test, simulator, build and seed whose last run was red."""
@@ -327,7 +316,14 @@ _RUN = "r.id, r.invocation, r.finished, r.result, r.fingerprint, r.spec, r.recor
 
 def _invocation(row: tuple[Any, ...]) -> Invocation:
     *head, facts, passed, failed, flaky = row
-    return Invocation(*[*head, json.loads(facts or "null"), passed, failed, flaky])
+    try:
+        known = json.loads(facts or "null")
+    except ValueError as error:
+        raise NfError(
+            f"command {head[0]} of the history is damaged ({error}): "
+            f"move {shown(paths.HISTORY)} away to start a new one."
+        ) from error
+    return Invocation(*[*head, known, passed, failed, flaky])
 
 
 def _run(row: tuple[Any, ...]) -> Run:
@@ -335,7 +331,7 @@ def _run(row: tuple[Any, ...]) -> Run:
     id, invocation, finished, result, fingerprint = facts
     try:
         of, came = RunSpec.from_json(json.loads(spec)), RunRecord.from_json(json.loads(record))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise NfError(
             f"run {id} of the history was written by another nf ({error}): "
             f"move {shown(paths.HISTORY)} away to start a new one."

@@ -207,7 +207,7 @@ def test_a_damaged_run_is_one_line(tmp_path: Path, column: str, text: str) -> No
     with sqlite3.connect(history.path) as db:
         db.execute(f"UPDATE run SET {column} = ?", (text,))
     for ask in (history.runs, lambda: history.run(run), lambda: history.latest(spec("a").id)):
-        with pytest.raises(NfError, match=r"is damaged .*move it away"):
+        with pytest.raises(NfError, match=r"run 1 of the history .*: move"):
             ask()
 
 
@@ -216,7 +216,7 @@ def test_damaged_facts_are_one_line(tmp_path: Path) -> None:
     history.begin("nf run", 1)
     with sqlite3.connect(history.path) as db:
         db.execute("UPDATE invocation SET facts = '[1'")
-    with pytest.raises(NfError, match=r"is damaged .*move it away"):
+    with pytest.raises(NfError, match=r"command 1 of the history is damaged .*: move"):
         history.invocations()
 
 
