@@ -16,27 +16,9 @@ from scripts import process, schedule, stages
 from scripts.cli import main
 from scripts.conftest import Toy
 from scripts.paths import ROOT
-from scripts.records import CaseResult, FailureKind, RunRecord, RunSpec, Sim
+from scripts.records import CaseResult, FailureKind, RunSpec
+from scripts.report.conftest import RECORD
 
-RECORD = RunRecord(
-    id="test_x.one-icarus-default-s1",
-    name="test_x::one",
-    sim=Sim.ICARUS,
-    seed=1,
-    build_name="default",
-    parameters=(),
-    passed=True,
-    kind=None,
-    cause="",
-    build_seconds=0.0,
-    seconds=1.0,
-    sim_time_ns=5.0,
-    cases=(CaseResult("one", "passed", 1.0, 5.0),),
-    log="build/runs/x/run.log",
-    waves=None,
-    coverage=None,
-    rerun="nf run test_x::one",
-)
 RED = replace(
     RECORD,
     passed=False,

@@ -19,7 +19,7 @@ from scripts.history import History, keys_of
 from scripts.order import Memory, Reason
 from scripts.paths import ROOT
 from scripts.records import RunSpec, Sim
-from scripts.test_cli import RECORD
+from scripts.report.conftest import RECORD
 from scripts.test_history import record, spec
 
 
