@@ -170,6 +170,6 @@ def test_unknown_types_are_not_written(tmp_path: Path) -> None:
 
 
 def test_error_texts_are_one_short_line() -> None:
-    assert one_line("a\nb\x1b[1m") == "a?b?[1m"
+    assert one_line("a\nb\x1b[1m") == "a\\nb\\x1b[1m"
     assert len(one_line("x" * 1000)) == 200
     assert str(CaptureError("where", "what", "todo")) == "where: what; todo"

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
+from nf_capture.text import LineError, one_line
 
-def one_line(text: object) -> str:
-    """``text`` without control characters or line breaks, cut at 200 characters."""
-    flat = "".join(c if c.isprintable() else "?" for c in str(text))
-    return flat if len(flat) <= 200 else flat[:197] + "..."
+__all__ = ["CaptureError", "one_line"]
 
 
-class CaptureError(Exception):
+class CaptureError(LineError):
     """A bad capture, in one line: where it is wrong, what is wrong, what to do."""
 
     def __init__(self, where: object, what: object, todo: object) -> None:
-        """Three texts; line breaks and control characters in them are replaced."""
+        """Three texts; line breaks and control characters in them are escaped, each is cut."""
         self.where = one_line(where)
         self.what = one_line(what)
         self.todo = one_line(todo)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text from outside (files, names, environment, command line) as it may be shown on a terminal.
+
+A name in a file can hold escape sequences that move the cursor, line breaks that forge a line of
+output, or a megabyte of anything. Whatever the project prints therefore goes through `say`, which
+prints one line a text, and every error that a user sees is a `LineError`. ruff refuses `print`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+MAX_WORD = 200
+"""Characters of one foreign text inside a line: a name, a note, a cause."""
+MAX_LINE = 4000
+"""Characters of a line: commands to paste are long, and anything longer is no message."""
+
+
+def one_line(value: object, limit: int = MAX_WORD) -> str:
+    """``value`` as text without a line break, at most ``limit`` characters long. What a terminal
+    would not print as it is becomes an escape: ``\\n``, ``\\x1b``, ``\\u202e``.
+    """
+    try:
+        text = value if isinstance(value, str) else str(value)
+    except (ValueError, RecursionError):  # a number of 5,000 digits, nested too deeply
+        text = f"({type(value).__name__} that cannot be shown)"
+    if len(text) <= limit and text.isprintable():
+        return text
+    shown = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
+    if len(text) <= limit and len(shown) <= limit:
+        return shown
+    return shown[: max(limit - 3, 0)] + "..."
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def say(*lines: object, file: TextIO | None = None, flush: bool = False) -> None:
+    """Print each of ``lines`` as one line, made printable and cut at `MAX_LINE` characters;
+    ``file`` is standard output when it is None.
+    """
+    for line in lines:
+        text = one_line(line, MAX_LINE)
+        print(text, file=file or sys.stdout, flush=flush)
+
+
+class LineError(Exception):
+    """An error that a user can act on; `str()` is the one line to show, always printable."""
+
+    def __init__(self, message: object) -> None:
+        """``message``: line breaks and control characters in it are escaped, and it is cut."""
+        super().__init__(one_line(message, MAX_LINE))
