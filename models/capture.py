@@ -7,6 +7,7 @@ reading a capture. The writer makes synthetic captures and is the inverse of the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,9 @@ from models.safetensors_io import (
     f32_to_bf16,
     is_int,
     open_tensors,
-    parse_json,
     parse_shape,
 )
+from nf_capture.data import DataError, read_object
 from nf_capture.layout import (
     DTYPES,
     FORMAT,
@@ -68,14 +69,13 @@ class Capture:
         if not folder.is_dir():
             raise CaptureError(folder, "no such folder", "give the folder that holds capture.json")
         try:
-            data = where.read_bytes()
+            content = read_object(where)
         except FileNotFoundError:
             raise CaptureError(where, "file is missing", "this is no capture folder") from None
+        except DataError as error:
+            raise CaptureError(where, error, _FIX) from None
         except OSError as error:
             raise CaptureError(where, error.strerror or error, "check the file") from None
-        content = parse_json(where, data, _FIX)
-        if not isinstance(content, dict):
-            raise CaptureError(where, "no JSON object", _FIX)
         return _manifest(folder, where, content, max_workers)
 
     def tensor(self, name: str) -> TensorSpec:
@@ -105,7 +105,7 @@ class Capture:
 
     def _open_worker(self, step: int, worker: int) -> TensorFile:
         path = self.worker_path(step, worker)
-        if not path.is_file():
+        if not path.exists():
             raise CaptureError(
                 path,
                 f"worker {worker} of {self.world_size} is missing in step {step}",
@@ -141,7 +141,9 @@ class Capture:
         wrong.
         """
         files = self.open_step(step)
-        wanted = None if names is None else {self.tensor(name).name for name in names}
+        wanted = None if names is None else set(names)
+        for name in (wanted or set()) - {spec.name for spec in self.tensors}:
+            self.tensor(name)  # raises
         return {
             spec.name: np.stack([file.read_f32(spec.name) for file in files])
             for spec in self.tensors
@@ -195,10 +197,9 @@ def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: i
     if not isinstance(entries, list) or not entries:
         raise fail("tensors is no list of tensors")
     specs = tuple(_spec(where, entry) for entry in entries)
-    names = [spec.name for spec in specs]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise fail(f"tensor {twice!r} stands twice")
+    [(name, times)] = Counter(spec.name for spec in specs).most_common(1)
+    if times > 1:
+        raise fail(f"tensor {name!r} stands twice")
     return Capture(
         folder, texts["model"], world, tuple(steps), specs, texts["note"], texts["created"]
     )

@@ -7,8 +7,8 @@ binding has no BF16 and reports a bad file as a traceback.
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.errors import CaptureError
+from nf_capture.data import DataError, Limits, as_object, open_file, parse_json
 from nf_capture.layout import TensorSpec
 from nf_capture.tensor_file import TensorFileWriter
 
 MAX_HEADER = 100_000_000
 MAX_ELEMENTS = 1 << 40
+_HEADER = Limits(size=MAX_HEADER)
 
 # BF16 has no numpy type: it travels as its bit pattern.
 _DTYPES: dict[str, str] = {
@@ -70,7 +72,7 @@ class TensorFile:
         dtype = np.dtype(_DTYPES[info.dtype])
         size = count * dtype.itemsize
         try:
-            with self.path.open("rb") as stream:
+            with open_file(self.path) as stream:
                 stream.seek(info.start + first * dtype.itemsize)
                 data = stream.read(size)
         except OSError as error:
@@ -115,31 +117,6 @@ def f32_to_bf16(values: ArrayLike) -> NDArray[np.uint16]:
     return np.where(np.isnan(array), quiet, rounded).astype(np.uint16)
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in out:
-            raise ValueError(f"key {key!r} stands twice")
-        out[key] = value
-    return out
-
-
-def _no_constants(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
-
-
-def parse_json(where: object, data: bytes, todo: str) -> Any:
-    """Strict JSON (UTF-8, no duplicate keys, no NaN); CaptureError when it is not."""
-    try:
-        return json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_no_duplicates,
-            parse_constant=_no_constants,
-        )
-    except (ValueError, RecursionError) as error:
-        raise CaptureError(where, f"malformed JSON ({error})", todo) from None
-
-
 def is_int(value: object) -> bool:
     """True for a JSON integer (bool is not one)."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -160,20 +137,19 @@ def parse_shape(where: object, name: str, value: object, todo: str) -> tuple[int
 def open_tensors(path: Path) -> TensorFile:
     """Read and check the header of ``path``; CaptureError in one line when anything is wrong."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
             prefix = stream.read(8)
             length = int.from_bytes(prefix, "little")
             if len(prefix) < 8 or length > min(size - 8, MAX_HEADER):
                 raise CaptureError(path, f"truncated: {size} bytes, header cut off", _AGAIN)
-            header = stream.read(length)
+            content = as_object(parse_json(stream.read(length), _HEADER))
+    except DataError as error:
+        raise CaptureError(path, error, _AGAIN) from None
     except FileNotFoundError:
         raise CaptureError(path, "file is missing", "capture it again") from None
     except OSError as error:
         raise CaptureError(path, error.strerror or error, "check the file") from None
-    content = parse_json(path, header, _AGAIN)
-    if not isinstance(content, dict):
-        raise CaptureError(path, "the header is no JSON object", _AGAIN)
     metadata = content.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise CaptureError(path, "__metadata__ is no map of texts", _AGAIN)

@@ -9,6 +9,7 @@ is checked by `nf_capture.typed`.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -49,13 +50,14 @@ LIMITS = Limits()
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """A regular file, open for reading. OSError when it cannot be opened; DataError when it is
-    something else than a file: its kind is looked at without waiting for anybody to write."""
+    """A regular file, open for reading. OSError when it cannot be opened, and when it is something
+    else than a file: its kind is looked at without waiting for anybody to write to it."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise DataError(f"is {_kind(mode)}, not a file")
+            what = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            raise OSError(what, f"is {_kind(mode)}, not a file", str(path))
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -107,7 +109,10 @@ def as_object(value: object) -> dict[str, Any]:
 
 def parse_json(data: bytes | str, limits: Limits = LIMITS) -> Any:
     """The value of a JSON text; DataError when it is not strict JSON within ``limits``."""
-    text = decode(data) if isinstance(data, bytes) else data
+    try:
+        text = decode(data) if isinstance(data, bytes) else data
+    except DataError as error:
+        raise DataError(f"malformed JSON ({error})") from None
     if len(text) > limits.size:
         raise DataError(f"has more than {limits.size:,} characters")
     if sum(text.count(mark) for mark in ",[{") > limits.values:

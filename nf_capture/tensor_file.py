@@ -98,7 +98,8 @@ class TensorFileWriter:
     def close(self) -> None:
         """The file appears. ValueError, and no file, when a tensor is missing."""
         if self._missing and not self._zeros:
-            name, count = min(self._missing, key=list(self._places).index), len(self._missing)
+            name = next(name for name in self._places if name in self._missing)
+            count = len(self._missing)
             self.abort()
             raise ValueError(f"tensor {name!r} was not written ({count} missing)")
         try:

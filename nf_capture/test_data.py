@@ -64,7 +64,7 @@ def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     os.mkfifo("fifo")
     for path, kind in (("fifo", "a FIFO"), ("/dev/zero", "a device"), (".", "a folder")):
-        with pytest.raises(DataError, match=kind):
+        with pytest.raises(OSError, match=kind):
             open_file(path)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nf_capture.data import DataError, read_json
 from nf_capture.errors import CaptureError
 from nf_capture.layout import (
     DTYPES,
@@ -169,8 +170,8 @@ def _listed_steps(path: Path) -> int:
     manifest = path / MANIFEST
     if manifest.is_file():
         try:
-            content = json.loads(manifest.read_bytes())
-        except ValueError:
+            content = read_json(manifest)
+        except DataError:
             content = None
         if isinstance(content, dict) and content.get("format") == FORMAT:
             steps = content.get("steps")
