@@ -191,3 +191,15 @@ def _encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def encodable(value: Any) -> Any:
+    """``value``, plain data, with every text such that it can be written and read again: bytes of
+    a file name or an argument that are not UTF-8 become escapes (``\\udcff``)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [encodable(one) for one in value]
+    return value

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
+from nf_capture.text import LineError, one_line, say
 from scripts import completion
-from scripts.errors import BuildError, NfError
 
 # Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
 VERBS = {
@@ -61,7 +61,7 @@ class _Parser(argparse.ArgumentParser):
     """Errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see `{self.prog} --help`)\n")
+        self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
 
 
 def load(name: str) -> Verb:
@@ -101,8 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             completion.answer(parser)
         args = parser.parse_args(words)
         return load(args.verb).run(args)
-    except (NfError, BuildError) as error:
-        print(f"nf: {error}", file=sys.stderr)
+    except LineError as error:
+        say(f"nf: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RecursionError):
+        say("nf: not enough memory for that.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("nf: interrupted", file=sys.stderr)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from nf_capture.text import LineError
 
-class NfError(Exception):
+
+class NfError(LineError):
     """A mistake or a lack on the user's side; `str()` is the line to show (exit code 2)."""
 
 
-class BuildError(Exception):
+class BuildError(LineError):
     """The simulator refused the design. `str()` is the first error line of its log."""

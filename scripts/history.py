@@ -14,11 +14,15 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
-from scripts import paths
+from nf_capture.data import DataError, encodable
+from nf_capture.text import one_line
+from nf_capture.typed import typed
+from scripts import data, paths
 from scripts.errors import NfError
 from scripts.paths import shown
 from scripts.records import RunRecord, RunSpec
@@ -144,9 +148,21 @@ class History:
         """Close the file."""
         self._db.close()
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(
+        self, query: str, values: Sequence[Any] = (), types: Sequence[type | UnionType] = ()
+    ) -> list[tuple[Any, ...]]:
+        """What a query finds; NfError when a value is not of its column's type (SQLite takes any
+        value in any column)."""
         with self._clear():
-            return self._db.execute(query, values).fetchall()
+            rows: list[tuple[Any, ...]] = self._db.execute(query, values).fetchall()
+        for row in rows:
+            for value, kind in zip(row, types, strict=bool(types)):
+                if not isinstance(value, kind):
+                    raise NfError(
+                        f"the history {shown(self.path)} is damaged ({one_line(value, 60)} where "
+                        "another type belongs): move it away to start a new one."
+                    )
+        return rows
 
     # ---- writing
 
@@ -156,7 +172,7 @@ class History:
             done = self._db.execute(
                 "INSERT INTO invocation(started, title, command, revision, expected)"
                 " VALUES(?, ?, ?, ?, ?)",
-                (time.time(), title, command, revision, expected),
+                (time.time(), *map(encodable, (title, command, revision)), expected),
             )
         return int(done.lastrowid or 0)
 
@@ -168,13 +184,14 @@ class History:
                 (
                     *(
                         invocation,
-                        record.id,
+                        encodable(record.id),
                         time.time(),
-                        record.name,
+                        encodable(record.name),
                         str(record.sim),
                         record.build_name,
                     ),
-                    *(record.seed, record.status, str(record.kind or ""), record.cause),
+                    *(record.seed, record.status, str(record.kind or "")),
+                    encodable(record.cause),
                     *(record.seconds, record.build_seconds, fingerprint),
                     *(json.dumps(spec.to_json()), json.dumps(record.to_json())),
                 ),
@@ -184,7 +201,7 @@ class History:
             self._db.executemany(
                 "INSERT INTO result VALUES(?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (run, test, *place, result, seconds)
+                    (run, encodable(test), *place, result, seconds)
                     for test, result, seconds in _results(spec, record)
                 ],
             )
@@ -195,7 +212,7 @@ class History:
         with self._clear():
             self._db.execute(
                 "UPDATE invocation SET finished = ?, facts = ? WHERE id = ?",
-                (time.time(), json.dumps(facts), invocation),
+                (time.time(), json.dumps(encodable(facts)), invocation),
             )
 
     # ---- reading
@@ -257,7 +274,8 @@ class History:
         rows = self._rows(
             "SELECT test, run FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build, seed ORDER BY run DESC) AS age FROM result)"
-            " WHERE age = 1 AND result != 'passed' ORDER BY run DESC"
+            " WHERE age = 1 AND result != 'passed' ORDER BY run DESC",
+            types=(str, int),
         )
         return [(test, self.run(run)) for test, run in rows]
 
@@ -266,7 +284,8 @@ class History:
         rows = self._rows(
             "SELECT test, sim, build, AVG(seconds) FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build ORDER BY run DESC) AS age FROM result)"
-            " WHERE age <= 5 GROUP BY test, sim, build"
+            " WHERE age <= 5 GROUP BY test, sim, build",
+            types=(str, str, str, float | int),
         )
         return {(test, sim, build): seconds for test, sim, build, seconds in rows}
 
@@ -279,6 +298,7 @@ class History:
             f"SELECT test, sim, build, seconds FROM result WHERE result = 'passed' AND {where}"
             f"{' AND sim = ?' if sim else ''} ORDER BY run",
             [*values, *([sim] if sim else [])],
+            types=(str, str, str, float | int),
         )
         out: dict[Key, list[float]] = {}
         for test, on, build, seconds in rows:
@@ -290,7 +310,8 @@ class History:
         rows = self._rows(
             "SELECT DISTINCT test, sim, build, seed FROM (SELECT t.*, RANK() OVER"
             " (PARTITION BY t.test, t.sim, t.build ORDER BY r.invocation DESC) AS age"
-            " FROM result t JOIN run r ON r.id = t.run) WHERE age = 1 ORDER BY seed"
+            " FROM result t JOIN run r ON r.id = t.run) WHERE age = 1 ORDER BY seed",
+            types=(str, str, str, int),
         )
         out: dict[Key, tuple[int, ...]] = {}
         for test, sim, build, seed in rows:
@@ -299,14 +320,15 @@ class History:
 
     def largest_seed(self) -> int:
         """The largest seed that was ever used; 0 when there is none."""
-        return int(self._rows("SELECT COALESCE(MAX(seed), 0) FROM run")[0][0])
+        return int(self._rows("SELECT COALESCE(MAX(seed), 0) FROM run", types=(int,))[0][0])
 
     def green(self) -> set[tuple[Key, str]]:
         """Tests that passed, each with the fingerprint of the files that it passed with."""
         rows = self._rows(
             "SELECT DISTINCT t.test, t.sim, t.build, r.fingerprint"
             " FROM result t JOIN run r ON r.id = t.run"
-            " WHERE t.result = 'passed' AND r.fingerprint != ''"
+            " WHERE t.result = 'passed' AND r.fingerprint != ''",
+            types=(str, str, str, str),
         )
         return {((test, sim, build), text) for test, sim, build, text in rows}
 
@@ -315,28 +337,29 @@ _RUN = "r.id, r.invocation, r.finished, r.result, r.fingerprint, r.spec, r.recor
 
 
 def _invocation(row: tuple[Any, ...]) -> Invocation:
-    *head, facts, passed, failed, flaky = row
+    values = dict(zip((field.name for field in fields(Invocation)), row, strict=True))
     try:
-        known = json.loads(facts or "null")
-    except ValueError as error:
+        values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
+        return typed(Invocation, values)
+    except DataError as error:
         raise NfError(
-            f"command {head[0]} of the history is damaged ({error}): "
+            f"command {row[0]} of the history is damaged ({error}): "
             f"move {shown(paths.HISTORY)} away to start a new one."
         ) from error
-    return Invocation(*[*head, known, passed, failed, flaky])
 
 
 def _run(row: tuple[Any, ...]) -> Run:
     *facts, spec, record = row
-    id, invocation, finished, result, fingerprint = facts
     try:
-        of, came = RunSpec.from_json(json.loads(spec)), RunRecord.from_json(json.loads(record))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
+        came = RunRecord.from_json(data.from_text(record, dict[str, Any]))
+        plain = typed(tuple[int, int, float, str, str], facts)
+    except DataError as error:
         raise NfError(
-            f"run {id} of the history was written by another nf ({error}): "
+            f"run {row[0]} of the history was written by another nf ({error}): "
             f"move {shown(paths.HISTORY)} away to start a new one."
         ) from error
-    return Run(id, invocation, finished, result, fingerprint, of, came)
+    return Run(*plain, of, came)
 
 
 def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:

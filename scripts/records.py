@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from nf_capture.data import DataError, encodable
+from nf_capture.typed import typed
 from scripts.paths import ROOT
 
 
@@ -115,26 +117,22 @@ class RunSpec:
         """Plain dictionary; a design of this project is written without the project's place."""
         build = dataclasses.asdict(self.build)
         build["root"] = "." if self.build.root == ROOT else str(self.build.root)
-        out: dict[str, Any] = json.loads(json.dumps({**dataclasses.asdict(self), "build": build}))
-        return out
+        return _plain({**dataclasses.asdict(self), "build": build})
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> RunSpec:
-        """Inverse of `to_json`, in the checkout that reads it."""
-        build = dict(data["build"])
-        build["sim"] = Sim(build["sim"])
-        build["root"] = ROOT / build["root"]
-        build["waves"] = Waves(build["waves"]) if build["waves"] else None
-        build["edits"] = tuple(Edit(**edit) for edit in build["edits"])
-        for name in ("parameters", "defines", "public"):
-            build[name] = _tuples(build[name])
-        values = {name: _tuples(value) for name, value in data.items()}
-        return RunSpec(**{**values, "build": BuildSpec(**build)})
+        """Inverse of `to_json`, in the checkout that reads it; DataError names what is wrong."""
+        spec = typed(RunSpec, data)
+        return replace(spec, build=replace(spec.build, root=ROOT / spec.build.root))
 
 
-def _tuples(value: Any) -> Any:
-    """Lists as they come from JSON, as the tuples that they were."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back; DataError for what JSON has no form for (NaN)."""
+    try:
+        out: dict[str, Any] = json.loads(json.dumps(encodable(fields), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"a record that JSON cannot hold ({error})") from None
+    return out
 
 
 @dataclass(frozen=True)
@@ -188,15 +186,9 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionary, ready for json.dump."""
-        out: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
-        return out
+        return _plain(dataclasses.asdict(self))
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> RunRecord:
-        """Inverse of `to_json`."""
-        values = dict(data)
-        values["sim"] = Sim(values["sim"])
-        values["kind"] = FailureKind(values["kind"]) if values["kind"] else None
-        values["parameters"] = tuple((str(k), int(v)) for k, v in values["parameters"])
-        values["cases"] = tuple(CaseResult(**case) for case in values["cases"])
-        return RunRecord(**values)
+        """Inverse of `to_json`; DataError names what is wrong."""
+        return typed(RunRecord, data)
