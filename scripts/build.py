@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nf_capture.data import DataError, read_json
+from nf_capture.text import say
+from nf_capture.typed import typed
 from scripts import atomic, simulators
 from scripts.errors import BuildError, NfError
-from scripts.paths import SIM_BUILDS
+from scripts.paths import SIM_BUILDS, shown
 from scripts.ports import public_control_file
 from scripts.records import BuildSpec, Sim, Waves
 from scripts.sources import Sources, collect, write_copy
@@ -53,13 +56,42 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
     return once(directory, compile_design)
 
 
+@dataclass(frozen=True)
+class Stamp:
+    """What a finished build leaves: ``seconds`` is what it took."""
+
+    seconds: float
+    top: str = ""
+    sim: str = ""
+
+
+def read_stamp(directory: Path) -> Stamp:
+    """The stamp of a build. OSError when there is none; DataError when it is damaged."""
+    return typed(Stamp, read_json(directory / STAMP))
+
+
+def _done(directory: Path) -> bool:
+    """Whether a build is there. A damaged one is told, and counts as none: it is made again."""
+    try:
+        read_stamp(directory)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        say(f"nf: the build {shown(directory)} is made again: {STAMP} {error.strerror}.")
+        return False
+    except DataError as error:
+        say(f"nf: the build {shown(directory)} is made again: {STAMP} is damaged ({error}).")
+        return False
+    return True
+
+
 def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
     """Fill ``directory`` by ``make`` unless it has been done; what it returns is kept as facts.
 
     What an interrupted build has left is removed first. Raises NfError, and what ``make`` raises.
     """
     stamp = directory / STAMP
-    if stamp.is_file():
+    if _done(directory):
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)
     start = time.monotonic()
@@ -68,7 +100,7 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
     except OSError as error:
         raise NfError(f"cannot write to {directory}: {error.strerror}.") from error
     with _locked(directory.with_suffix(".lock")):
-        if stamp.is_file():  # somebody else built it while we waited
+        if stamp.is_file() and _done(directory):  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
         for old in directory.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()

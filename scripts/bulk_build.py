@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import platform
 import re
@@ -20,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts import process, toolchain
-from scripts.build import STAMP, TIMESCALE, once
+from scripts.build import TIMESCALE, once, read_stamp
 from scripts.errors import BuildError, NfError
 from scripts.paths import ROOT, SIM_BUILDS
 from scripts.records import BuildSpec, Edit, Sim
@@ -70,7 +69,7 @@ def build(
         return {"top": spec.top, "sim": kind}
 
     seconds = once(directory, compile_all).seconds
-    took = float(json.loads((directory / STAMP).read_text())["seconds"])
+    took = read_stamp(directory).seconds
     if kind is Sim.VERILATOR:
         return VerilatedModel(directory / LIBRARY, directory / BARE, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nf_capture.data import read_text
 from scripts.errors import NfError
 from scripts.paths import TESTS, shown
 
@@ -38,9 +39,13 @@ def discover(folder: Path = TESTS, package: str = PACKAGE) -> list[TestCase]:
     found: list[TestCase] = []
     for path in sorted(folder.glob("test_*.py")):
         try:
-            tree = ast.parse(path.read_text(), filename=str(path))
+            tree = ast.parse(read_text(path), filename=str(path))
         except SyntaxError as error:
             raise NfError(f"{shown(path)}:{error.lineno}: {error.msg}.") from error
+        except OSError as error:
+            raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
+        except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
+            raise NfError(f"{shown(path)}: not Python ({error}).") from error
         module = f"{package}.{path.stem}" if package else path.stem
         found += _tests_of(module, tree)
     return found

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from nf_capture.data import DataError
+from nf_capture.typed import typed
 from scripts import history, paths, report
+from scripts.errors import NfError
 from scripts.recorder import Recorder
 from scripts.records import RunRecord
 from scripts.report import HistoryPoint, Report, trend
@@ -21,16 +24,21 @@ def facts(found: Report) -> dict[str, Any]:
 
 
 def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
-    """The input of the charts over time, from the facts of earlier commands."""
-    return [HistoryPoint(**one["point"]) for one in before]
+    """The input of the charts over time, from the facts of earlier commands. NfError names what is
+    damaged."""
+    try:
+        return [typed(HistoryPoint, one.get("point"), "point") for one in before]
+    except DataError as error:
+        raise NfError(f"the facts of an earlier command are damaged ({error}).") from error
 
 
 def invocation(of: history.Invocation, records: Sequence[RunRecord]) -> report.Invocation:
     """A recorded command as the report names it; of one that was killed less is known."""
     if of.facts:
-        known = of.facts["invocation"]
-        tools = tuple((name, version) for name, version in known["tools"])
-        return report.Invocation(**{**known, "tools": tools, "seeds": tuple(known["seeds"])})
+        try:
+            return typed(report.Invocation, of.facts.get("invocation"), "invocation")
+        except DataError as error:
+            raise NfError(f"the facts of command {of.id} are damaged ({error}).") from error
     return report.Invocation(
         title=of.title,
         command=of.command,
@@ -44,6 +52,18 @@ def invocation(of: history.Invocation, records: Sequence[RunRecord]) -> report.I
     )
 
 
+def _points_if_good(
+    before: Sequence[Mapping[str, Any]] | None,
+) -> tuple[list[HistoryPoint] | None, list[str]]:
+    """The points, and lines to show: damage done earlier must not cost the report of now."""
+    if before is None:
+        return None, []
+    try:
+        return points(before), []
+    except NfError as error:
+        return [], [f"charts over time begin anew: {error}"]
+
+
 def write_report(
     recorder: Recorder,
     records: Sequence[RunRecord],
@@ -53,7 +73,7 @@ def write_report(
     coverage: bool = False,
 ) -> list[str]:
     """Write the report of the command that ends now and close its history; lines to show."""
-    before = recorder.before()
+    before, said = _points_if_good(recorder.before())
     try:
         found = report.write_all(
             records,
@@ -61,10 +81,10 @@ def write_report(
             paths.REPORT,
             seconds=seconds,
             expected=expected,
-            history=None if before is None else points(before),
+            history=before,
         )
     except OSError as error:  # a full disk must not hide what came
         recorder.close()
-        return [f"no report could be written: {error.strerror}: {error.filename or ''}"]
+        return [*said, f"no report could be written: {error.strerror}: {error.filename or ''}"]
     recorder.close(facts(found))
-    return [*(report.coverage_lines(found) if coverage else []), report.where(paths.REPORT)]
+    return [*said, *(report.coverage_lines(found) if coverage else []), report.where(paths.REPORT)]

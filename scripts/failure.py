@@ -7,12 +7,14 @@ name it, and a filter that matches nothing leaves an empty file and exit code 0.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from nf_capture.data import read_bytes
 from scripts.process import Finished
 from scripts.records import CaseResult, FailureKind
 
@@ -51,10 +53,10 @@ class Verdict:
 def read_results(path: Path) -> tuple[CaseResult, ...]:
     """Test cases of a cocotb result file; empty when it is missing or broken."""
     try:
-        root = ElementTree.parse(path).getroot()
-    except (OSError, ElementTree.ParseError):
-        return ()
-    return tuple(_case(element) for element in root.iter("testcase"))
+        root = ElementTree.fromstring(read_bytes(path))
+        return tuple(_case(element) for element in root.iter("testcase"))
+    except (OSError, ElementTree.ParseError, ValueError, LookupError, RecursionError):
+        return ()  # no XML, a coding that Python does not know, a time that is no number
 
 
 def _case(element: ElementTree.Element) -> CaseResult:
@@ -71,11 +73,18 @@ def _case(element: ElementTree.Element) -> CaseResult:
     return CaseResult(
         name=element.get("name", "?"),
         status=status,
-        seconds=float(element.get("time") or 0),
-        sim_time_ns=float(sim_time),
+        seconds=_number(element.get("time") or "0"),
+        sim_time_ns=_number(sim_time),
         message=message.strip(),
         error_type=error_type.rpartition(".")[2],
     )
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no time")
+    return value
 
 
 def read_log(path: Path) -> list[str]:

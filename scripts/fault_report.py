@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nf_capture.data import DataError
+from nf_capture.typed import typed
+from scripts.errors import NfError
 from scripts.records import RunRecord
 
 _MARK = ".faults."
@@ -18,7 +21,10 @@ def lines(records: Iterable[RunRecord]) -> list[str]:
     for record in records:
         for name, value in record.metrics.items():
             if _MARK in name and isinstance(value, dict):
-                _add(str(record.sim), value, sums, flits)
+                try:
+                    _add(str(record.sim), value, sums, flits)
+                except DataError as error:
+                    raise NfError(f"figures of {record.name} are damaged ({error}).") from error
     if not sums:
         return []
     out = [f"{'fault':26} {'simulator':10} {'injected':>9} {'detected':>9} {'recovered':>9}"]
@@ -36,10 +42,11 @@ def _add(
     sums: dict[tuple[str, str], list[int]],
     flits: dict[str, list[int]],
 ) -> None:
-    for kind, _way, *numbers in value["rows"]:
+    rows = typed(list[tuple[str, str, int, int, int]], value.get("rows"), "rows")
+    for kind, _way, *numbers in rows:
         total = sums.setdefault((kind, sim), [0, 0, 0])
         for place, number in enumerate(numbers):
             total[place] += number
     both = flits.setdefault(sim, [0, 0])
-    for place, number in enumerate(value["flits"]):
+    for place, number in enumerate(typed(tuple[int, int], value.get("flits"), "flits")):
         both[place] += number

@@ -13,11 +13,15 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from nf_capture.data import DataError, read_object
+from nf_capture.text import say
 from scripts import atomic, failure, simulators, toolchain, vcd
 from scripts.build import Built, build_directory
 from scripts.build import build as build_design
@@ -215,13 +219,18 @@ def _record(
     )
 
 
-def _metrics(path: Path) -> dict[str, object]:
-    """Figures that the bench chose to leave (cycles, traffic): free names, JSON values."""
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError):
+def _metrics(path: Path) -> dict[str, Any]:
+    """Figures that the bench chose to leave (cycles, traffic): free names, JSON values. A file that
+    is no strict JSON is told: without it the run has no coverage."""
+    if not path.exists():
         return {}
-    return data if isinstance(data, dict) else {}
+    try:
+        return read_object(path)
+    except OSError as error:
+        say(f"nf: {shown(path)}: {error.strerror}.", file=sys.stderr)
+    except DataError as error:
+        say(f"nf: {shown(path)}: {error}. The run counts without figures.", file=sys.stderr)
+    return {}
 
 
 def _cycles(metrics: Mapping[str, object]) -> int | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nf_capture.data import DataError, read_text
 from scripts import toolchain
 from scripts.errors import NfError
 from scripts.records import BuildSpec, Edit
@@ -43,7 +44,7 @@ def read_filelist(root: Path, filelist: str) -> FileList:
     sources: list[str] = []
     includes: list[str] = []
     control: list[str] = []
-    for raw in path.read_text().splitlines():
+    for raw in _text(path, filelist).splitlines():
         line = raw.split("//")[0].split("#")[0].strip()
         if not line:
             continue
@@ -64,6 +65,15 @@ def read_filelist(root: Path, filelist: str) -> FileList:
     return FileList(
         tuple(dict.fromkeys(sources)), tuple(dict.fromkeys(includes)), tuple(dict.fromkeys(control))
     )
+
+
+def _text(path: Path, name: str) -> str:
+    try:
+        return read_text(path)
+    except OSError as error:
+        raise NfError(f"cannot read {name}: {error.strerror}.") from error
+    except DataError as error:
+        raise NfError(f"{name}: {error}.") from error
 
 
 def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
@@ -95,7 +105,7 @@ def collect(spec: BuildSpec) -> Sources:
     """Read all sources of a spec, apply its edits, and compute the key of the build."""
     files = read_filelist(spec.root, spec.filelist)
     names = [*files.sources, *files.headers(spec.root), *files.control]
-    texts = {name: (spec.root / name).read_text() for name in names}
+    texts = {name: _text(spec.root / name, name) for name in names}
     texts = apply_edits(texts, spec.edits)
     facts = {
         "tool": toolchain.identity(spec.sim),

@@ -13,11 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nf_capture.data import DataError, read_bytes
 from scripts.paths import ROOT, shown
 from scripts.records import RunRecord
 from scripts.report.outcome import many
 
-_POINT = re.compile(r"^C '(.*)' (\d+)$")
+_POINT = re.compile(r"^C '(.*)' (\d{1,20})$", re.ASCII)
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
+_MAX_FILE = 1 << 30  # bytes; those of the whole design have some 10 MB
+_MAX_LINES = 100_000  # of a source file: a range beyond is damage
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,8 @@ def merge(records: Iterable[RunRecord]) -> CodeCoverage | None:
 
 def _add(path: Path, counts: dict[str, int]) -> bool:
     try:
-        text = path.read_text(errors="replace")
-    except OSError:
+        text = read_bytes(path, _MAX_FILE).decode(errors="replace")
+    except (OSError, DataError):
         return False  # `nf clean`, or a run on another machine
     for line in text.splitlines():
         found = _POINT.match(line)
@@ -110,9 +114,10 @@ def _files(counts: dict[str, int]) -> Iterable[FileCoverage]:
 def _numbers(text: str) -> Iterable[int]:
     """ "70-74,80" as 70, 71, 72, 73, 74, 80."""
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            yield from range(int(first), int(last or first) + 1)
+        found = _RANGE.fullmatch(part)
+        if found:
+            first, last = int(found[1]), int(found[2] or found[1])
+            yield from range(first, min(last, _MAX_LINES) + 1)
 
 
 def _ranges(numbers: list[int]) -> Iterable[str]:

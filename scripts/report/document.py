@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nf_capture.data import DataError, read_json
+from nf_capture.typed import typed
 from scripts.errors import NfError
 from scripts.paths import shown
 from scripts.records import RunRecord
@@ -73,15 +75,16 @@ def text(report: Report) -> str:
 def read_records(path: Path) -> list[RunRecord]:
     """The records of a JSON report; NfError when it is none, or of another version."""
     try:
-        data = json.loads(path.read_text())
-        if not isinstance(data, dict) or data.get("format") != NAME:
+        found = read_json(path)
+        if not isinstance(found, dict) or found.get("format") != NAME:
             raise NfError(f"{shown(path)} is no report of nf.")
-        if data["version"] != VERSION:
+        version = found.get("version")
+        if version != VERSION:
             raise NfError(
-                f"{shown(path)} is of version {data['version']}, this nf reads {VERSION}: rerun."
+                f"{shown(path)} is of version {version!r}, this nf reads {VERSION}: rerun."
             )
-        return [RunRecord.from_json(item) for item in data["records"]]
+        return typed(list[RunRecord], found.get("records"), "records")
     except OSError as error:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except DataError as error:
         raise NfError(f"{shown(path)} is damaged: {error}.") from error

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nf_capture.data import DataError
+from nf_capture.typed import typed
 from scripts import data
+from scripts.errors import NfError
 from scripts.paths import ROOT
 from scripts.records import RunRecord
 from scripts.report.outcome import many
@@ -86,6 +89,15 @@ def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
     return [Waiver(**value) for value in data.load(path, "waivers")["waivers"]]
 
 
+def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
+    """Hits by point and bin that a run has measured; none where it has not, NfError when what it
+    left is damaged."""
+    try:
+        return typed(dict[str, dict[str, int]], record.metrics.get(FUNCTIONAL, {}), FUNCTIONAL)
+    except DataError as error:
+        raise NfError(f"the coverage of {record.name} is damaged ({error}).") from error
+
+
 def planned() -> CoverModel:
     """The cover points of the controller, nothing hit."""
     from verif.env.coverage import NfCoverage  # brings the models in: only when needed
@@ -115,7 +127,7 @@ def merge(
 
     A red run is left out: what it hit was seen of a design, or a bench, that does not work.
     """
-    found = [r.metrics[FUNCTIONAL] for r in records if r.passed and FUNCTIONAL in r.metrics]
+    found = [hits_of(r) for r in records if r.passed and FUNCTIONAL in r.metrics]
     if not found:
         return None
     model = model or planned()

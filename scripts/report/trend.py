@@ -7,13 +7,14 @@ points travel in the JSON report itself: each report takes over those of the rep
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nf_capture.data import DataError, read_object
+from nf_capture.typed import typed
 from scripts.records import RunRecord
 from scripts.report.invocation import Invocation
 from scripts.report.outcome import all_results, counts
@@ -76,8 +77,8 @@ def to_json(points: Iterable[HistoryPoint]) -> list[dict[str, Any]]:
 def from_report(path: Path) -> list[HistoryPoint]:
     """The history that a JSON report carries, its own invocation last; empty without a report."""
     try:
-        return [HistoryPoint(**value) for value in json.loads(path.read_text())["history"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        return typed(list[HistoryPoint], read_object(path).get("history"))
+    except (OSError, DataError):
         return []  # none, of an older version, or damaged: charts then start anew
 
 

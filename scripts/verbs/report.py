@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from scripts import earlier, paths, report
+from scripts import data, earlier, paths, report
 from scripts.errors import NfError
 from scripts.history import History, Invocation
 from scripts.paths import shown
@@ -67,10 +66,7 @@ def _of_history(
 def _of_folder(folder: Path) -> list[RunRecord]:
     records: list[RunRecord] = []
     for path in sorted(folder.glob("*/record.json")):
-        try:
-            records.append(RunRecord.from_json(json.loads(path.read_text())))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NfError(f"{shown(path)}: not a record ({error}).") from error
+        records.append(data.load_json(path, RunRecord))
     if not records:
         raise NfError(f"{shown(folder)} holds no run (FOLDER/*/record.json).")
     return records

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
+from typing import Any
 
-from scripts import process, testplan, toolchain
+from scripts import data, process, testplan, toolchain
 from scripts.errors import NfError
 from scripts.paths import BUILD, ROOT, shown
 from scripts.sources import read_filelist
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         why = "timed out" if done.timed_out else _first_error(log.read_text(errors="replace"))
         print(f"nf synth: {top} failed: {why} (log {shown(log)})")
         return 1
-    design = json.loads((ROOT / out).read_text())["design"]
+    design = data.load_json(ROOT / out, dict[str, Any])["design"]
     cells = design["num_cells_by_type"]
     flops = sum(n for kind, n in cells.items() if "DFF" in kind.upper() or "TRELLIS_FF" in kind)
     memories = cells.get("$mem_v2", 0)
