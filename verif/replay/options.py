@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,6 +18,8 @@ from models.regions import DeviceParams
 from models.tensors import TERNARY_RATIO
 from verif.regs.regmap import HwParams
 
+MAX_STEPS = 10_000
+"""Steps of one replay that are drawn, not captured: a typing error must not ask for 10^6."""
 NonFinite = Literal["refuse", "fp32"]
 
 
@@ -76,7 +79,7 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
     out: dict[str, int] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name.upper() not in known() or not value.isdecimal():
+        if name.upper() not in known() or not re.fullmatch(r"[0-9]{1,9}", value):
             raise CaptureError(
                 f"parameter {text!r}",
                 "not understood",
@@ -92,8 +95,10 @@ def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
     All steps for no text. CaptureError for a text that is no step, and a step that is not there.
     """
     chosen: dict[int, None] = {}
+    ordered, place = sorted(capture.steps), {step: at for at, step in enumerate(capture.steps)}
     for part, first, last in _ranges(texts):
-        hits = [step for step in capture.steps if first <= step <= last]
+        hits = ordered[bisect_left(ordered, first) : bisect_right(ordered, last)]
+        hits.sort(key=place.__getitem__)
         if not hits:
             have = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
             raise CaptureError(capture.path, f"no step {part}", f"the capture has {have}")
@@ -108,6 +113,9 @@ def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
         if last > MAX_STEP or last < first:
             raise CaptureError(f"--steps {part!r}", "not understood", f"0 to {MAX_STEP}")
         chosen |= dict.fromkeys(range(first, last + 1))
+        if len(chosen) > MAX_STEPS:
+            what = f"names more than {MAX_STEPS:,} steps"
+            raise CaptureError(f"--steps {part!r}", what, "replay them in several commands")
     return tuple(chosen)
 
 

@@ -20,6 +20,8 @@ from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode
 from models.safetensors_io import open_tensors, write_tensors
 from models.tensors import outputs_from_lines
+from nf_capture.data import DataError, parse_json
+from nf_capture.typed import typed
 from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Lines, Replay, StepWork
 
@@ -84,8 +86,12 @@ def read_raw(folder: Path, step: int) -> StepResult | None:
         return None
     file = open_tensors(path)
     names = [n.removesuffix(".result") for n in file.tensors if n.endswith(".result")]
-    got = {n: Lines(file.read(f"{n}.result"), file.read(f"{n}.planes")) for n in names}
-    return StepResult(got, Figures(**json.loads(file.metadata["figures"])))
+    try:
+        figures = typed(Figures, parse_json(file.metadata["figures"]), "figures")
+        got = {n: Lines(file.read(f"{n}.result"), file.read(f"{n}.planes")) for n in names}
+    except (DataError, KeyError) as error:
+        raise CaptureError(path, f"is damaged ({error})", "replay again") from None
+    return StepResult(got, figures)
 
 
 def tensors_of(work: StepWork, got: Mapping[str, Lines]) -> dict[str, NDArray[Any]]:

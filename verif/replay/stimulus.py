@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,15 @@ from models.cxl.messages import ADDR_BITS
 from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode
 from models.regions import RegionConfig
+from nf_capture.data import DataError, read_object
+from nf_capture.typed import typed
 from verif.replay.options import parse_parameters
 
 FORMAT = "neuron-fabric-stimulus"
+VERSION = 1
+_MODES = {mode.name: mode.value for mode in Mode}
+REGIONS = 256
+LDIDS = 16
 STIMULUS = "NF_REPLAY_STIMULUS"
 """The environment variable that names the file to the bench."""
 _FIX = "write it again with `nf replay`"
@@ -70,7 +77,7 @@ class Stimulus:
         """Whole or not at all."""
         content = {
             "format": FORMAT,
-            "version": 1,
+            "version": VERSION,
             "note": self.note,
             "parameters": dict(self.parameters),
             "seed": self.seed,
@@ -84,22 +91,24 @@ class Stimulus:
     def read(path: Path) -> Stimulus:
         """Inverse of write(); CaptureError when it is no stimulus."""
         try:
-            content = json.loads(path.read_text())
-            if content["format"] != FORMAT or content["version"] != 1:
-                raise ValueError(f"format {content['format']!r}")
-            operations = tuple(_from_json(one) for one in content["operations"])
-            if not any(isinstance(one, Read) for one in operations):
-                raise ValueError("it reads nothing")
-            values = [f"{name}={value}" for name, value in content["parameters"].items()]
-            return Stimulus(
-                str(content["note"]),
-                parse_parameters(values),
-                int(content["seed"]),
-                operations,
+            content = read_object(path)
+            if content.get("format") != FORMAT:
+                raise DataError(f"format {content.get('format')!r}")
+            if content.get("version") != VERSION:
+                raise DataError(f"version {content.get('version')!r}, not {VERSION}")
+            file = typed(_File, content)
+            operations = tuple(
+                _from_json(one, f"operations[{at}]") for at, one in enumerate(file.operations)
             )
+            if not any(isinstance(one, Read) for one in operations):
+                raise DataError("it reads nothing")
+            if not 1 <= file.seed < 1 << 31:
+                raise DataError(f"seed {file.seed}")
+            values = [f"{name}={value}" for name, value in file.parameters.items()]
+            return Stimulus(file.note, parse_parameters(values), file.seed, operations)
         except OSError as error:
             raise CaptureError(path, error.strerror or error, "check the file") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (DataError, CaptureError) as error:
             raise CaptureError(path, f"no stimulus ({error})", _FIX) from None
 
 
@@ -112,28 +121,71 @@ def _to_json(one: Operation) -> dict[str, Any]:
     return {"read": hex(one.address), "ldid": one.ldid, "expect": one.expect.hex()}
 
 
-def _from_json(values: dict[str, Any]) -> Operation:
-    if "commit" in values:
-        config = dict(values["config"])
-        config["mode"] = Mode[config["mode"]]
-        return Commit(int(values["commit"]), RegionConfig(**config), int(values["epoch"]))
-    ldid = int(values["ldid"])
-    if ldid >> 4:
-        raise ValueError(f"LD-ID {ldid}")
-    if "write" in values:
-        return Write(_address(values["write"]), ldid, _line(values["data"]))
-    return Read(_address(values["read"]), ldid, _line(values["expect"]))
+@dataclass(frozen=True)
+class _File:
+    """The file as JSON has it; operations are of three kinds, told by their fields."""
+
+    format: str
+    version: int
+    note: str
+    parameters: dict[str, int]
+    seed: int
+    operations: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Commit:
+    commit: int
+    epoch: int
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Write:
+    write: str
+    ldid: int
+    data: str
+
+
+@dataclass(frozen=True)
+class _Read:
+    read: str
+    ldid: int
+    expect: str
+
+
+def _from_json(values: dict[str, Any], place: str) -> Operation:
+    """DataError, with ``place`` in front."""
+    try:
+        if "commit" in values:
+            commit = typed(_Commit, values)
+            mode = _MODES.get(typed(str, commit.config.get("mode"), "config.mode"))
+            config = typed(RegionConfig, commit.config | {"mode": mode}, "config")
+            region, epoch = _below(commit.commit, REGIONS), _below(commit.epoch, 1 << 32)
+            return Commit(region, config, epoch)
+        if "write" in values:
+            write = typed(_Write, values)
+            return Write(_address(write.write), _below(write.ldid, LDIDS), _line(write.data))
+        read = typed(_Read, values)
+        return Read(_address(read.read), _below(read.ldid, LDIDS), _line(read.expect))
+    except ValueError as error:  # DataError among them
+        raise DataError(f"{place}: {error}") from None
+
+
+def _below(value: int, limit: int) -> int:
+    if not 0 <= value < limit:
+        raise DataError(f"{value} is not from 0 to {limit - 1}")
+    return value
 
 
 def _address(text: str) -> int:
-    address = int(text, 16)
+    address = int(text, 16) if re.fullmatch("0x[0-9a-fA-F]{1,16}", text) else 1
     if address % LINE_BYTES or address >> ADDR_BITS:
-        raise ValueError(f"{text} is no address of a line")
+        raise DataError(f"{text[:40]!r} is no address of a line")
     return address
 
 
 def _line(text: str) -> bytes:
-    data = bytes.fromhex(text)
-    if len(data) != LINE_BYTES:
-        raise ValueError(f"a line of {len(data)} bytes")
-    return data
+    if not re.fullmatch(f"[0-9a-fA-F]{{{2 * LINE_BYTES}}}", text):
+        raise DataError(f"{text[:40]!r} is no line of {LINE_BYTES} bytes in hex")
+    return bytes.fromhex(text)

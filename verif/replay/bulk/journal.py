@@ -22,6 +22,8 @@ import numpy as np
 
 from models.errors import CaptureError
 from models.formats import LINE_BYTES, U8
+from nf_capture.data import DataError, as_object, parse_json
+from nf_capture.typed import typed
 
 MAGIC = b"nf-replay-journal 1\n"
 _HEAD = struct.Struct("<IIII")  # step, round, bytes of figures, bytes of lines
@@ -139,7 +141,11 @@ def _read(path: Path, stream: IO[bytes], identity: Mapping[str, Any]) -> dict[Ke
             raise CaptureError(path, f"the record at byte {whole} is damaged", _AGAIN)
         if (step, number) in records:
             raise CaptureError(path, f"step {step} round {number} stands twice", _AGAIN)
-        records[step, number] = Record(json.loads(body), offset, data_size)
+        try:
+            figures = typed(dict[str, int], parse_json(body), "figures")
+        except DataError as error:
+            raise CaptureError(path, f"the record at byte {whole}: {error}", _AGAIN) from None
+        records[step, number] = Record(figures, offset, data_size)
         whole = stream.tell()
     stream.truncate(whole)
     return records
@@ -148,8 +154,8 @@ def _read(path: Path, stream: IO[bytes], identity: Mapping[str, Any]) -> dict[Ke
 def _difference(text: bytes, identity: Mapping[str, Any]) -> str:
     """The first setting that differs, as far as the header can be read."""
     try:
-        old = json.loads(text)
+        old = as_object(parse_json(text))
         names = [name for name in identity if old.get(name) != identity[name]]
-    except (ValueError, AttributeError):
+    except DataError:
         return ""
     return f" ({names[0]} {old.get(names[0])!r}, now {identity[names[0]]!r})" if names else ""

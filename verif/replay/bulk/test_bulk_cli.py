@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -245,10 +246,20 @@ def test_words_that_do_not_go_together(
 def test_a_file_that_is_no_stimulus(
     model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for text in ("", "{}", '{"format": "neuron-fabric-stimulus", "version": 2}'):
-        (tmp_path / "x.json").write_text(text)
+    deep, digits = "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"
+    for text in ("", "{}", "[]", "\xff", "[NaN]", '{"a": 1, "a": 2}', deep, digits):
+        (tmp_path / "x.json").write_text(text, encoding="latin-1")
         assert nf_replay(model, "--stimulus", tmp_path / "x.json") == 2
         assert "no stimulus" in capsys.readouterr().err
+
+
+def test_what_is_no_file_is_refused_at_once(
+    model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "fifo")  # who reads it waits for ever
+    for path, kind in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
+        assert nf_replay(model, "--stimulus", path) == 2
+        assert f"is {kind}, not a file" in capsys.readouterr().err
 
 
 LINE = "00" * 64
@@ -256,9 +267,19 @@ READ = {"read": "0x40", "ldid": 0, "expect": LINE}
 STIMULI: dict[str, tuple[dict[str, object], str]] = {
     "empty": ({"operations": []}, "it reads nothing"),
     "write": ({"operations": [{"write": "0x0", "ldid": 0, "data": LINE}]}, "it reads nothing"),
-    "odd": ({"operations": [READ | {"read": "0x3"}]}, "0x3 is no address of a line"),
+    "odd": ({"operations": [READ | {"read": "0x3"}]}, "'0x3' is no address of a line"),
+    "digits": ({"operations": [READ | {"read": "0x" + "4" * 5000}]}, "is no address of a line"),
+    "number": ({"operations": [READ | {"read": 64}]}, "operations[0]: read: 64 is not a text"),
+    "short": ({"operations": [READ | {"expect": "00"}]}, "is no line of 64 bytes"),
+    "list": ({"operations": [[READ]]}, "operations[0]: a list is not an object"),
+    "mode": ({"operations": [{"commit": 0, "epoch": 1, "config": {"mode": []}}]}, "config.mode"),
+    "config": ({"operations": [{"commit": 0, "epoch": 1, "config": {"mode": "FP32"}}]}, "'base'"),
+    "later": ({"version": 2}, "version 2, not 1"),
+    "seed": ({"operations": [READ], "seed": "1"}, "seed: '1' is not an integer"),
+    "note": ({"operations": [READ], "note": None}, "note: None is not a text"),
+    "parameters": ({"operations": [READ], "parameters": []}, "parameters: a list is not"),
     "far": ({"operations": [READ | {"read": hex(1 << 52)}]}, "is no address of a line"),
-    "ldid": ({"operations": [READ | {"ldid": 16}]}, "LD-ID 16"),
+    "ldid": ({"operations": [READ | {"ldid": 16}]}, "operations[0]: 16 is not from 0 to 15"),
     "parameter": ({"operations": [READ], "parameters": {"X": 1}}, "parameter 'X=1'"),
 }
 
