@@ -37,6 +37,7 @@ from torch.nn.parallel import DistributedDataParallel
 from nf_capture.errors import CaptureError
 from nf_capture.layout import MAX_STEP, TensorSpec
 from nf_capture.selection import FOLDER, Selection
+from nf_capture.text import say
 from nf_capture.writer import CaptureFolder, WorkerWriter, check_tensors
 
 Hook = Callable[[Any, dist.GradBucket], torch.futures.Future[torch.Tensor]]
@@ -143,7 +144,7 @@ class CaptureState:
             try:
                 self._lead.collect()
             except OSError as error:
-                print(
+                say(
                     f"nf capture: steps {self._lead.pending} are not listed yet: {error}",
                     file=sys.stderr,
                     flush=True,
@@ -163,7 +164,7 @@ class CaptureState:
             if self._writer is not None:
                 worker = f"worker {self._writer.worker}"
                 self._writer.abort()
-                print(
+                say(
                     f"nf capture: step {self.step} of {worker} is not captured: {error}",
                     file=sys.stderr,
                     flush=True,
@@ -218,7 +219,7 @@ def attach(
         )
     except CaptureError as error:
         if dist.get_rank(model.process_group) == 0:
-            print(f"nf capture: {error}", file=sys.stderr, flush=True)
+            say(f"nf capture: {error}", file=sys.stderr, flush=True)
         raise SystemExit(2) from None
     model.register_comm_hook(state, capture_hook)
     return state

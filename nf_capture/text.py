@@ -42,7 +42,7 @@ def say(*lines: object, file: TextIO | None = None, flush: bool = False) -> None
     ``file`` is standard output when it is None.
     """
     for line in lines:
-        text = one_line(line, MAX_LINE)
+        text = one_line(line.expandtabs() if isinstance(line, str) else line, MAX_LINE)
         print(text, file=file or sys.stdout, flush=flush)
 
 

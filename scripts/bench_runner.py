@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts import build, forkserver, report, simulate, testplan, toolchain
 from scripts.discover import discover, select
 from scripts.errors import NfError
@@ -59,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print the table; 1 when a goal is missed."""
     sims, missing = toolchain.choose(args.sim)
     if missing:
-        print(missing)
+        say(missing)
     rows = [*_jobs(_specs(args, sims)), *(_rebuild(sim) for sim in sims)]
     rows += [_empty(sim) for sim in sims]
     for line in table(rows):
-        print(line)
+        say(line)
     return 0 if all(row.good for row in rows) else 1
 
 
@@ -96,7 +97,7 @@ def _specs(args: argparse.Namespace, sims: list[Sim]) -> list[RunSpec]:
 
 def _jobs(specs: list[RunSpec]) -> list[Row]:
     """Two jobs against one, and one job against the bare simulator processes."""
-    print(f"building for {len(specs)} runs")
+    say(f"building for {len(specs)} runs")
     for spec in {spec.build: spec for spec in specs}.values():
         build.build(spec.build)
     _wall(specs[:2], 1)  # what is only done once: byte code, the file cache
@@ -105,8 +106,8 @@ def _jobs(specs: list[RunSpec]) -> list[Row]:
     _, direct = _wall([replace(spec, direct=True) for spec in specs], 1)
     bare = sum(record.sim_seconds for record in direct)
     inside = sum(record.sim_seconds for record in records)
-    print(f"{len(specs)} runs: {one:.1f} s with --jobs 1, {two:.1f} s with --jobs 2")
-    print(f"their simulators: {bare:.1f} s started one by one, {inside:.1f} s forked")
+    say(f"{len(specs)} runs: {one:.1f} s with --jobs 1, {two:.1f} s with --jobs 2")
+    say(f"their simulators: {bare:.1f} s started one by one, {inside:.1f} s forked")
     return [
         Row("--jobs 2 / --jobs 1", two / one, 0.60),
         Row("--jobs 1 above bare simulations", 100 * (one / bare - 1), 10.0, " %"),
@@ -157,7 +158,7 @@ def _empty(sim: Sim) -> Row:
     many = [replace(spec, build_name=f"copy{number}") for number in range(EMPTY)]
     one = statistics.median([_wall([spec], 2)[0] for _ in range(4)][1:])
     all_of_them = _wall(many, 2)[0]
-    print(f"empty tests, {sim}: one {one:.2f} s, {EMPTY} {all_of_them:.2f} s")
+    say(f"empty tests, {sim}: one {one:.2f} s, {EMPTY} {all_of_them:.2f} s")
     return Row(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
 
 

@@ -108,14 +108,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("nf: not enough memory for that.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("nf: interrupted", file=sys.stderr)
+        say("nf: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `nf list | head`
         sys.stderr.close()
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        print(f"nf: {error.strerror}{where}", file=sys.stderr)
+        say(f"nf: {error.strerror}{where}", file=sys.stderr)
         return 2
 
 

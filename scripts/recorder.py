@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nf_capture.text import say
 from scripts.errors import NfError
 from scripts.history import History
 from scripts.records import RunRecord, RunSpec
@@ -74,5 +75,5 @@ class Recorder:
             self._history.close()
 
     def _give_up(self, error: NfError) -> None:
-        print(f"nf: {error} This run is not recorded there.", file=sys.stderr, flush=True)
+        say(f"nf: {error} This run is not recorded there.", file=sys.stderr, flush=True)
         self._history = None

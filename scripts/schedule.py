@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from typing import TextIO
 
+from nf_capture.text import say
 from scripts import process, simulate
 from scripts.process import Interrupted
 from scripts.records import RunRecord, RunSpec
@@ -54,9 +55,9 @@ class Progress:
         self.failed += not record.passed
         self._worked += self._seconds.get(record.id, self._usual)
         self._clear()
-        self._write(line_of(record) + "\n")
+        say(line_of(record), file=self.out, flush=True)
         if not record.passed:
-            self._write(details(record) + "\n")
+            say(*details(record), file=self.out, flush=True)
         self.tick()
 
     def tick(self) -> None:
@@ -110,7 +111,7 @@ def line_of(record: RunRecord) -> str:
     )
 
 
-def details(record: RunRecord) -> str:
+def details(record: RunRecord) -> list[str]:
     """What a developer needs of a failure: cause, log, and the line to paste."""
     lines = [f"  {record.kind}: {record.cause}", f"  log:   {record.log}"]
     if record.waves:
@@ -121,7 +122,7 @@ def details(record: RunRecord) -> str:
     if failed and len(record.cases) > 1:
         lines.insert(0, f"  in {', '.join(failed)}")
     lines.append(f"  rerun: {record.rerun}")
-    return "\n".join(lines)
+    return lines
 
 
 def run_all(

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from nf_capture.text import say
 from scripts import depends, testplan, toolchain
 from scripts.discover import TestCase, discover, select
 from scripts.errors import NfError
@@ -57,7 +58,7 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     if isinstance(args.seed, int):
         options = replace(options, seeds=(args.seed,))
     elif args.seed is None:
-        options = replace(options, seeds=tuple(range(1, (args.seeds or number) + 1)))
+        options = replace(options, seeds=range(1, (args.seeds or number) + 1))
     if args.failed:
         specs = _failed(plan, tests, options)
     else:
@@ -78,7 +79,7 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
 def _simulators(wanted: str) -> tuple[Sim, ...]:
     sims, missing = toolchain.choose(wanted)
     if missing:
-        print(missing)
+        say(missing)
     return tuple(sims)
 
 

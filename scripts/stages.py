@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
@@ -48,7 +49,7 @@ def run(name: str, command: Sequence[str], log: Path | None = None, show: Show =
     """Run one stage from the root; the output goes to `log` too."""
     start = time.monotonic()
     if show is not Show.AT_END:
-        print(f"--- {name}", flush=True)
+        say(f"--- {name}", flush=True)
     lines: list[str] = []
     with subprocess.Popen(
         list(command),
@@ -64,11 +65,11 @@ def run(name: str, command: Sequence[str], log: Path | None = None, show: Show =
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if show is Show.NOW:
-                print(line, end="", flush=True)
+                say(lines[-1], flush=True)
     if show is Show.AT_END:
-        print("\n".join([f"--- {name}", *lines]), flush=True)
+        say(f"--- {name}", *lines, flush=True)
     elif show is Show.IF_RED and process.returncode != 0:
-        print("\n".join(lines[-60:]), flush=True)
+        say(*lines[-60:], flush=True)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("\n".join(lines) + "\n")
@@ -87,11 +88,11 @@ def _score(name: str, returncode: int, lines: list[str], seconds: float) -> Stag
 
 def close(stages: Sequence[Stage], seconds: float) -> int:
     """Print the table of stages and the closing line; the exit code of the whole."""
-    print("---")
+    say("---")
     for stage in stages:
         word = "ok" if stage.returncode == 0 else "FAIL"
-        print(f"{word:4} {stage.name:34} {stage.seconds:7.1f} s  {stage.last[:110]}")
+        say(f"{word:4} {stage.name:34} {stage.seconds:7.1f} s  {stage.last[:110]}")
     passed = sum(stage.passed for stage in stages)
     failed = sum(stage.failed for stage in stages)
-    print(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)
+    say(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)
     return 1 if any(stage.returncode for stage in stages) or not stages else 0

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from nf_capture.text import say
 from scripts.paths import ROOT
 
 # A step returns the lines to show; an empty list is a pass.
@@ -29,16 +30,16 @@ class Steps:
         lines = action()
         self.count += 1
         word = "FAIL" if lines else "ok"
-        print(f"{word:4} {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        say(f"{word:4} {name} ({time.monotonic() - start:.1f} s)", flush=True)
         for line in lines:
-            print(f"     {line}", flush=True)
+            say(f"     {line}", flush=True)
         if lines:
             self.failed.append(name)
 
     def close(self) -> int:
         """Print the result; the exit code of the verb."""
         result = f"failed: {', '.join(self.failed)}" if self.failed else "clean"
-        print(f"{self.title}: {self.count} checks, {result}")
+        say(f"{self.title}: {self.count} checks, {result}")
         return 1 if self.failed else 0
 
 

@@ -15,6 +15,7 @@ from scripts.records import BuildSpec, RunSpec, Sim
 from scripts.simulate import FILELIST, TOP, wave_format
 
 DEFAULT_TIMEOUT_S = 300.0
+MAX_RUNS = 100_000  # of one command: some days
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class Options:
     """What the command line adds to the plan."""
 
     sims: tuple[Sim, ...]
-    seeds: tuple[int, ...]
+    seeds: Sequence[int]
     builds: tuple[str, ...] = ()  # empty: those of the plan entry
     timeout_s: float | None = None
     waves: bool = False
@@ -168,7 +169,11 @@ class Options:
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Every run that the tests stand for: builds x simulators x seeds, grouped if asked."""
+    """Every run that the tests stand for: builds x simulators x seeds, grouped if asked. NfError
+    for more runs than a command can make: `--seeds 1000000000` is a typing error."""
+    most = len(tests) * len(options.sims) * len(options.seeds)
+    if most > MAX_RUNS:
+        raise NfError(f"that is {most:,} runs, more than {MAX_RUNS:,}: take fewer seeds or tests.")
     specs: dict[tuple[object, ...], RunSpec] = {}
     for test in tests:
         entry = plan.entries.get(test.id.partition("/")[0])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts.depends import Dependencies
 from scripts.errors import NfError
 from scripts.paths import TESTPLAN, TESTS
@@ -66,14 +67,14 @@ def watch(
     code = run(specs)
     missed: frozenset[Path] = frozenset()  # saved while the plan could not be read
     while code != 130 and rounds != 1:
-        print("nf: watching; a saved file starts what it affects, Ctrl-C ends", flush=True)
+        say("nf: watching; a saved file starts what it affects, Ctrl-C ends", flush=True)
         files = _wait(before, poll_s) | missed
         now = _stamped(before)  # also what is saved while the plan is made
         try:
             todo = affected(plan, specs, files)
             specs = plan()
         except NfError as error:
-            print(f"nf: {error}", flush=True)
+            say(f"nf: {error}", flush=True)
             before, missed = {**_stamped(files), **now}, files
             continue
         before, missed = {**stamps(specs), **now}, frozenset()

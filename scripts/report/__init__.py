@@ -2,7 +2,7 @@
 """Writes what the records say: terminal summary, JUnit XML, JSON, one offline HTML page.
 
     found = report.write_all(records, "nf run: smoke", seconds=wall, expected=len(specs))
-    print(report.summary(records, wall, len(specs)))
+    say(*report.summary(records, wall, len(specs)).splitlines())
 
 `gather` makes one typed Report of the records; each writer turns that into a text and knows nothing
 else. Files are written whole or not at all.
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts import atomic, testplan
 from scripts.errors import NfError
 from scripts.paths import REPORT, shown
@@ -91,7 +92,7 @@ def _waivers() -> list[functional.Waiver]:
     try:
         return functional.read_waivers()
     except NfError as error:
-        print(f"nf: {error} Reported without waivers.", file=sys.stderr)
+        say(f"nf: {error} Reported without waivers.", file=sys.stderr)
         return []
 
 
@@ -99,7 +100,7 @@ def _progress(records: Sequence[RunRecord]) -> Progress | None:
     try:
         return measure(testplan.read(), records)
     except NfError as error:
-        print(f"nf: {error} Reported without the testplan.", file=sys.stderr)
+        say(f"nf: {error} Reported without the testplan.", file=sys.stderr)
         return None
 
 

@@ -18,6 +18,7 @@ from models.regions import MAX_WORKERS
 from nf_capture.layout import DTYPES, MANIFEST
 from nf_capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from nf_capture.tensor_file import DTYPE_BYTES
+from nf_capture.text import say
 from scripts.errors import NfError
 from scripts.launch import run_workers
 from scripts.paths import BUILD, ROOT, shown, writable
@@ -81,7 +82,7 @@ def _capture(args: argparse.Namespace) -> int:
     }
     failed = run_workers([sys.executable, str(script), *args.args], args.workers, env)
     if failed is not None:
-        print(f"nf capture: {args.script}: {failed}", file=sys.stderr)
+        say(f"nf capture: {args.script}: {failed}", file=sys.stderr)
     if not (folder / MANIFEST).is_file():
         if failed is None:
             raise NfError(
@@ -91,8 +92,8 @@ def _capture(args: argparse.Namespace) -> int:
         return 1
     capture = Capture.open(folder)
     for line in _summary(capture):
-        print(line)
-    print(f"nf capture: replay it with `nf replay {shown(capture.path)}`")
+        say(line)
+    say(f"nf capture: replay it with `nf replay {shown(capture.path)}`")
     return 0 if failed is None else 1
 
 
@@ -100,12 +101,12 @@ def _check(folder: Path) -> int:
     """Reads every byte: a capture that passes can be replayed, but for the device's own limits."""
     capture = Capture.open(folder)
     for line in _summary(capture):
-        print(line)
+        say(line)
     values = special = 0
     for _, _, _, array in capture.values():
         values += array.size
         special += array.size - int(np.isfinite(array).sum())
-    print(f"nf capture: whole: {values:,} values read, {special:,} of them NaN or infinite")
+    say(f"nf capture: whole: {values:,} values read, {special:,} of them NaN or infinite")
     return 0
 
 

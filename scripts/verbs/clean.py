@@ -7,6 +7,7 @@ import argparse
 import shutil
 import time
 
+from nf_capture.text import say
 from scripts.build import STAMP
 from scripts.errors import NfError
 from scripts.paths import BUILD, ROOT, SIM_BUILDS
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         if BUILD != ROOT / "build":
             raise NfError(f"NF_BUILD is set: remove {BUILD} yourself.")
         shutil.rmtree(BUILD, ignore_errors=True)
-        print("removed build/")
+        say("removed build/")
         return 0
     limit = time.time() - args.days * 86400
     removed = 0
@@ -37,5 +38,5 @@ def run(args: argparse.Namespace) -> int:
         if folder.is_dir() and (not stamp.is_file() or stamp.stat().st_mtime < limit):
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
-    print(f"removed {removed} builds")
+    say(f"removed {removed} builds")
     return 0

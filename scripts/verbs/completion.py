@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 EXAMPLES = """examples:
   eval "$(nf completion bash)"               in ~/.bashrc
@@ -19,5 +20,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    print(shellcode(["nf"], shell=args.shell))
+    sys.stdout.write(shellcode(["nf"], shell=args.shell) + "\n")
     return 0

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts import toolchain
 from scripts.paths import ROOT
 
@@ -41,14 +42,14 @@ def run(args: argparse.Namespace) -> int:
     findings = look()
     for finding in findings:
         state = finding.found or f"MISSING ({finding.need}): {finding.remedy}"
-        print(f"{finding.name:18} {finding.version:28} {state}")
+        say(f"{finding.name:18} {finding.version:28} {state}")
     bad = [f.name for f in findings if f.found is None and f.need == "required"]
     advised = [f.name for f in findings if f.found is None and f.need == "advised"]
     if bad or (args.strict and advised):
-        print(f"nf doctor: missing: {', '.join(bad + (advised if args.strict else []))}")
+        say(f"nf doctor: missing: {', '.join(bad + (advised if args.strict else []))}")
         return 1
     note = f" (without {', '.join(advised)})" if advised else ""
-    print(f"nf doctor: all that is required is here{note}")
+    say(f"nf doctor: all that is required is here{note}")
     return 0
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts.errors import NfError
 from verif.cxl.trace import TraceError, explain, read
 
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             wanted = args.direction in (None, item.direction.value) or item.flit is None
             late = args.last is not None and item.clock > args.last
             if wanted and item.clock >= args.first and not late:
-                print(text)
+                say(*text.splitlines())
     except TraceError as error:
         raise NfError(f"{error}.") from error
     return 0

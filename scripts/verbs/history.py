@@ -7,6 +7,7 @@ import argparse
 import statistics
 import time
 
+from nf_capture.text import say
 from scripts.completion import tests, with_completer
 from scripts.errors import NfError
 from scripts.history import History, Run
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         history.close()
     if not lines:
         raise NfError("the history holds nothing like that.")
-    print("\n".join(lines))
+    say(*lines)
     return 0
 
 

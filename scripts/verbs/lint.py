@@ -7,6 +7,7 @@ import argparse
 import shutil
 from collections.abc import Callable
 
+from nf_capture.text import say
 from scripts import testplan, toolchain
 from scripts.errors import NfError
 from scripts.paths import ROOT, shown
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         if toolchain.icarus_version():
             steps.run(f"icarus accepts, build {name}", _bind(_icarus, build, files))
     if toolchain.icarus_version() is None:
-        print(toolchain.MISSING_ICARUS)
+        say(toolchain.MISSING_ICARUS)
     return steps.close()
 
 

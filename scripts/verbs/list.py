@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 
+from nf_capture.text import say
 from scripts import completion, testplan
 from scripts.completion import with_completer
 from scripts.discover import discover, select
@@ -31,17 +32,17 @@ def run(args: argparse.Namespace) -> int:
     plan = testplan.read()
     if args.suites:
         for suite in plan.suites.values():
-            print(f"{suite.name:12} {suite.seeds} seed(s)  {suite.reason}")
+            say(f"{suite.name:12} {suite.seeds} seed(s)  {suite.reason}")
         return 0
     if args.builds:
         for name, build in plan.builds.items():
             values = " ".join(f"{k}={v}" for k, v in build.parameters) or "as in the source"
-            print(f"{name:12} {build.top}: {values}")
+            say(f"{name:12} {build.top}: {values}")
         return 0
     tests = select(discover(), args.globs)
     for test in tests:
         entry = plan.entries.get(test.id)
         where = f"{entry.stage} {entry.feature}" if entry else "not in the testplan"
-        print(f"{test.id:58} {where:28} {test.summary}")
-    print(f"{len(tests)} tests")
+        say(f"{test.id:58} {where:28} {test.summary}")
+    say(f"{len(tests)} tests")
     return 0

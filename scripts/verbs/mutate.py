@@ -9,6 +9,7 @@ import os
 import time
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts import completion, mutants, paths, testplan, toolchain
 from scripts.completion import with_completer
 from scripts.errors import NfError
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")
     if args.list:
         for mutant in chosen:
-            print(f"{mutant.id:32} {mutant.edits[0].file:32} {mutant.why}")
+            say(f"{mutant.id:32} {mutant.edits[0].file:32} {mutant.why}")
         return 0
     return _run(_available(chosen, args.sim), args.jobs)
 
@@ -58,7 +59,7 @@ def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
         toolchain.choose(wanted)
         return [replace(mutant, sim=Sim(wanted)) for mutant in chosen]
     if not toolchain.available(Sim.ICARUS):
-        print(toolchain.MISSING_ICARUS)
+        say(toolchain.MISSING_ICARUS)
         return [replace(mutant, sim=Sim.VERILATOR) for mutant in chosen]
     return chosen
 
@@ -82,15 +83,15 @@ def _run(chosen: list[Mutant], jobs: int) -> int:
             missed.append((mutant, record))
         word = "caught" if good else "MISSED"
         how = f"{record.kind}: {record.cause}" if record.kind else "passed"
-        print(f"{word} {mutant.id:30} {record.name:44} {how[:110]}", flush=True)
+        say(f"{word} {mutant.id:30} {record.name:44} {how[:110]}", flush=True)
 
     records = run_all(specs, jobs, show, runner=_runner)
     for mutant, record in missed:
-        print(f"missed {mutant.id}: {mutant.why}")
-        print(f"  {record.name} {record.sim}: {record.kind or 'passed'} {record.cause}")
-        print(f"  log: {record.log}")
+        say(f"missed {mutant.id}: {mutant.why}")
+        say(f"  {record.name} {record.sim}: {record.kind or 'passed'} {record.cause}")
+        say(f"  log: {record.log}")
     done = len(records) - len(missed)
-    print(
+    say(
         f"nf mutate: {done} of {len(specs)} runs caught their mutant "
         f"({len(chosen)} mutants, {time.monotonic() - start:.1f} s)"
     )

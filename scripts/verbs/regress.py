@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from nf_capture.text import say
 from scripts import report, stages, toolchain
 from scripts.paths import BUILD, REPORT, ROOT, shown
 from scripts.records import FailureKind, RunRecord, Sim
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     sims, missing = toolchain.choose(args.sim)
     if missing:
-        print(missing)
+        say(missing)
     done: list[stages.Stage] = []
     records: list[RunRecord] = []
     jobs = args.jobs or os.cpu_count() or 1
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
         records += report.read_records(smoke)
     report.write_all(records, "nf regress", seconds=time.monotonic() - start)
-    print(report.where())
+    say(report.where())
     return stages.close(done, time.monotonic() - start)
 
 
@@ -108,10 +109,10 @@ def _replay(sim: Sim, route: str, transport: str) -> tuple[stages.Stage, RunReco
 def _compare(sims: list[str]) -> stages.Stage:
     """The tensors read back must be the same on every simulator and by both transports."""
     start = time.monotonic()
-    print("--- replay results are the same on every simulator, in bulk too", flush=True)
+    say("--- replay results are the same on every simulator, in bulk too", flush=True)
     bad = [line for route in ROUTES for line in differences(OUT, sims, route)]
     for line in bad:
-        print(line)
+        say(line)
     last = bad[0] if bad else f"{len(ROUTES)} routes compared"
     seconds = time.monotonic() - start
     return stages.Stage(

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from nf_capture.text import say
 from scripts import data, earlier, paths, report
 from scripts.errors import NfError
 from scripts.history import History, Invocation
@@ -34,14 +35,14 @@ def run(args: argparse.Namespace) -> int:
         seconds = sum(record.seconds for record in records)
         title = f"runs in {shown(args.runs)}"
         report.write_all(records, title, paths.REPORT, seconds=seconds)
-        print(report.where(paths.REPORT))
-        print(report.summary(records, seconds, len(records)))
+        say(report.where(paths.REPORT))
+        say(*report.summary(records, seconds, len(records)).splitlines())
         return 0
     found, records, before = _of_history(args.number)
     what = earlier.invocation(found, records)
     report.write_all(records, what, paths.REPORT, history=earlier.points(before))
-    print(report.where(paths.REPORT))
-    print(report.summary(records, what.seconds, what.expected))
+    say(report.where(paths.REPORT))
+    say(*report.summary(records, what.seconds, what.expected).splitlines())
     return 0
 
 

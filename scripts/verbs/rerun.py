@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from nf_capture.text import say
 from scripts import depends, toolchain
 from scripts.history import History, Run
 from scripts.records import RunSpec
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     spec = found.spec
     toolchain.choose(spec.build.sim)  # one line when that simulator is gone
     if _changed(found, spec):
-        print(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
+        say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
     if args.waves:
         spec = replace(spec, build=replace(spec.build, waves=wave_format(spec.build.sim)))
     if args.timeout:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from nf_capture.text import say
 from scripts import (
     cluster,
     earlier,
@@ -136,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
         specs = selection.plan_runs(args)
     except selection.NothingToDo as nothing:
         if not args.watch:
-            print(f"nf run: nothing to do: {nothing}")
+            say(f"nf run: nothing to do: {nothing}")
             return 0
         specs = []
     if args.dry_run:
@@ -176,8 +177,8 @@ def _dry_run(specs: list[RunSpec]) -> int:
         notes = [] if why is Reason.KNOWN else [why.name.lower()]
         notes += [] if took is None else [f"about {took:.1f} s"]
         line = f"{spec.name} {spec.build.sim} {spec.build_name} seed {spec.seed}"
-        print(f"{line}  ({', '.join(notes)})")
-    print(f"{len(specs)} runs")
+        say(f"{line}  ({', '.join(notes)})")
+    say(f"{len(specs)} runs")
     return 0
 
 
@@ -186,7 +187,7 @@ def _until_fail(specs: list[RunSpec], limit: int, go: Callable[[list[RunSpec]], 
     code = 0
     largest = Memory.read_if_any().largest_seed
     for number, some in enumerate(selection.rounds(specs, limit, largest), 1):
-        print(f"nf run: round {number} of at most {limit}, seed {some[0].seed}", flush=True)
+        say(f"nf run: round {number} of at most {limit}, seed {some[0].seed}", flush=True)
         code = go(some)
         if code:
             break
@@ -235,12 +236,12 @@ def execute(
     seconds = time.monotonic() - start
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
-        print(line_of(record))
+        say(line_of(record))
     for line in figures.lines(records) + fault_report.lines(records):
-        print(line)
+        say(line)
     for line in earlier.write_report(recorder, records, title, seconds, len(specs), coverage):
-        print(line)
-    print(report.summary(records, seconds, len(specs)))
+        say(line)
+    say(*report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():
         return 130
     return 0 if len(records) == len(specs) and not red else 1

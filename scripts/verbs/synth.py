@@ -7,6 +7,7 @@ import argparse
 import time
 from typing import Any
 
+from nf_capture.text import say
 from scripts import data, process, testplan, toolchain
 from scripts.errors import NfError
 from scripts.paths import BUILD, ROOT, shown
@@ -70,13 +71,13 @@ def run(args: argparse.Namespace) -> int:
     )
     if done.timed_out or done.returncode != 0:
         why = "timed out" if done.timed_out else _first_error(log.read_text(errors="replace"))
-        print(f"nf synth: {top} failed: {why} (log {shown(log)})")
+        say(f"nf synth: {top} failed: {why} (log {shown(log)})")
         return 1
     design = data.load_json(ROOT / out, dict[str, Any])["design"]
     cells = design["num_cells_by_type"]
     flops = sum(n for kind, n in cells.items() if "DFF" in kind.upper() or "TRELLIS_FF" in kind)
     memories = cells.get("$mem_v2", 0)
-    print(
+    say(
         f"nf synth: {top} elaborates and maps: {design['num_cells']} cells, {flops} flip-flops, "
         f"{memories} memories in {time.monotonic() - start:.0f} s ({args.target})"
     )

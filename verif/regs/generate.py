@@ -21,6 +21,7 @@ from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import OnWriteType
 
+from nf_capture.text import LineError, say
 from verif.regs.emit import markdown, python_map, sv_package
 from verif.regs.regmap import Access, Field, HwParams, Register, RegMap
 
@@ -31,7 +32,7 @@ PYTHON_MAP = "verif/regs/nf_reg_map.py"
 MARKDOWN = "docs/registers.md"
 
 
-class RdlError(Exception):
+class RdlError(LineError):
     """The RDL is wrong, or uses something that the generator does not support."""
 
 
@@ -175,19 +176,19 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         files = outputs(load(root / RDL))
     except RdlError as error:
-        print(error, file=sys.stderr)
+        say(error, file=sys.stderr)
         return 1
     old = stale(files, root)
     if args.check:
         if old:
             names = ", ".join(old)
-            print(f"stale: {names}; run `python -m verif.regs.generate`", file=sys.stderr)
+            say(f"stale: {names}; run `python -m verif.regs.generate`", file=sys.stderr)
         return 1 if old else 0
     for path in old:
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(files[path], encoding="utf-8")
-        print(f"wrote {path}")
+        say(f"wrote {path}")
     return 0
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from nf_capture.text import LineError
+
 if TYPE_CHECKING:
     from verif.replay.bulk.device import BulkDevice
 
@@ -40,7 +42,7 @@ class SimulationJob:
     rerun: str
 
 
-class BulkError(Exception):
+class BulkError(LineError):
     """The RTL does not compile for bulk replay; the first error line."""
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from models.errors import CaptureError, one_line
 from models.formats import Tie
 from models.tensors import TERNARY_RATIO
+from nf_capture.text import say
 from verif.replay import stimulus_cli, summary
 from verif.replay.backend import Backend, BulkError, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob
@@ -91,14 +92,14 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
             return bulk.run(args, options, backend, start)
         return _Runner(args, backend, prepare(options), start).run()
     except CaptureError as error:
-        print(f"nf replay: {error}", file=sys.stderr)
+        say(f"nf replay: {error}", file=sys.stderr)
     except BulkError as error:
-        print(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
+        say(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"nf replay: {one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
+        say(f"nf replay: {one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
     except MemoryError:
-        print(f"nf replay: {args.capture}: not enough memory; take fewer steps", file=sys.stderr)
+        say(f"nf replay: {args.capture}: not enough memory; take fewer steps", file=sys.stderr)
     return 2
 
 
@@ -179,9 +180,9 @@ class _Runner:
         replay = self.replay
         sims, note = self.backend.simulators(self.args.sim)
         if note:
-            print(note)
+            say(note)
         for line in summary.opening(replay):
-            print(line, flush=True)
+            say(line, flush=True)
         done = [_Simulated(sim) for sim in sims]
         for one in done:
             self._simulate(one)
@@ -191,17 +192,17 @@ class _Runner:
             faults.append("no line was checked")
         if lines == len(done) * sum(work.lines for work in replay.steps):
             for line in summary.traffic(replay.steps):
-                print(line)
+                say(line)
         if not faults and self.args.out is not None:
             self._write(done)
         for fault in faults:
-            print(f"nf replay: {fault}", file=sys.stderr)
+            say(f"nf replay: {fault}", file=sys.stderr)
         if faults:
-            print(f"rerun: {self._command(self.args.sim)} --waves")
+            say(f"rerun: {self._command(self.args.sim)} --waves")
         cycles = sum(figures.cycles for one in done for figures in one.figures.values())
         built = sum(one.build_seconds for one in done)
         building = f" ({built:.1f} s of it to build)" if built >= 1 else ""
-        print(
+        say(
             f"nf replay: {'FAILED, ' if faults else ''}{lines:,} lines, "
             f"{sum(one.wrong for one in done)} mismatches, {cycles:,} cycles, "
             f"{time.monotonic() - self.start:.1f} s on {' and '.join(sims)}{building}",
@@ -228,13 +229,13 @@ class _Runner:
                 done.lines += verdict.lines
                 done.wrong += verdict.wrong
                 done.figures[work.step] = result.figures
-                print(summary.of_step(sim, work, verdict.wrong, result.figures), flush=True)
+                say(summary.of_step(sim, work, verdict.wrong, result.figures), flush=True)
                 faults += [verdict.first] if verdict.wrong else []
                 faults += result.figures.problems
                 if not verdict.wrong:
                     done.returned[work.step] = tensors_of(work, result.got)
             if outcome.waves:
-                print(f"{sim}: waves in {outcome.waves}")
+                say(f"{sim}: waves in {outcome.waves}")
             if not outcome.passed:
                 faults.append(f"{outcome.cause} (log: {outcome.log})")
             faults += missing
@@ -300,7 +301,7 @@ class _Runner:
             figures = {one.simulator: one.figures[work.step] for one in done}
             metadata = metadata_of(self.replay, work, figures)
             write_out(path, done[0].returned[work.step], metadata)
-            print(f"wrote {path}")
+            say(f"wrote {path}")
 
 
 def _natural(text: str) -> int:

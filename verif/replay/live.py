@@ -17,6 +17,7 @@ from models.errors import CaptureError
 from models.formats import U8, Mode
 from models.regions import planes_kept
 from models.stream_plan import Extent, StreamPlan, plan_stream
+from nf_capture.text import LineError
 from verif.replay.backend import Backend, BulkError
 from verif.replay.bulk.device import BulkDevice, BulkFault
 from verif.replay.bulk.rounds import Round, judge, lines_of, make_round, problems
@@ -24,7 +25,7 @@ from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Lines, expected_lines
 
 
-class ReducerError(Exception):
+class ReducerError(LineError):
     """The device did not do as the models say, or is gone; one line."""
 
 

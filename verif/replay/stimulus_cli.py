@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from nf_capture.text import say
 from verif.replay.backend import Backend, SimulationJob
 from verif.replay.stimulus import STIMULUS, Stimulus
 
@@ -23,8 +24,8 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
     stimulus = Stimulus.read(path)
     sims, note = backend.simulators(args.sim)
     if note:
-        print(note)
-    print(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
+        say(note)
+    say(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
     failed = False
     for sim in sims:
         folder = backend.workspace(f"stimulus-{path.stem}-{sim}")
@@ -45,10 +46,10 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
             )
         )
         if outcome.waves:
-            print(f"{sim}: waves in {outcome.waves}")
+            say(f"{sim}: waves in {outcome.waves}")
         if outcome.passed:
-            print(f"{sim}: every answer is right")
+            say(f"{sim}: every answer is right")
         else:
             failed = True
-            print(f"nf replay: {sim}: {outcome.cause} (log: {outcome.log})", file=sys.stderr)
+            say(f"nf replay: {sim}: {outcome.cause} (log: {outcome.log})", file=sys.stderr)
     return int(failed)

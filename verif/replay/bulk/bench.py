@@ -29,6 +29,7 @@ from models.capture import TensorSpec, write_capture
 from models.formats import U8, Mode, elements_per_line
 from models.regions import DeviceParams
 from models.stream_plan import Extent, StreamPlan, plan_stream
+from nf_capture.text import say
 from verif.replay import cli
 from verif.replay.backend import Backend
 from verif.replay.bulk.icarus import IcarusDevice
@@ -114,15 +115,15 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
     """Measure and print; the exit code is 1 when a line was wrong."""
     sims, note = backend.simulators(args.sim)
     if note:
-        print(note)
-    print(f"simulator  route      {'lines/s, median of ' + str(args.runs):36} least     most")
+        say(note)
+    say(f"simulator  route      {'lines/s, median of ' + str(args.runs):36} least     most")
     goals: list[Goal] = []
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for sim in sims:
             goals += _Bench(backend, sim, Path(folder), args).run()
     for goal in goals:
-        print(goal.text())
-    print(f"peak memory {peak_mebibytes():,.0f} MiB")
+        say(goal.text())
+    say(f"peak memory {peak_mebibytes():,.0f} MiB")
     return 0 if all(goal.good for goal in goals) else 1
 
 
@@ -166,7 +167,7 @@ class _Bench:
                 goals += self._icarus(model, mode)
         assert isinstance(model, VerilatedModel | IcarusModel)
         took = f"{model.took_seconds:.1f} s to build, {1000 * start:.0f} ms to start"
-        print(f"{self.sim:10} {took}", flush=True)
+        say(f"{self.sim:10} {took}", flush=True)
         return goals
 
     def _verilator(self, model: VerilatedModel, mode: Mode) -> list[Goal]:
@@ -217,7 +218,7 @@ class _Bench:
 
     def _print(self, mode: Mode, what: str, speeds: Sequence[float]) -> None:
         numbers = f"{median(speeds):9,.0f} {min(speeds):8,.0f} {max(speeds):8,.0f}"
-        print(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
+        say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
 
     def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
         device = model.open(self.folder, load.plan.params.mem_lines_log2, SEED)

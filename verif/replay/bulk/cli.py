@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.errors import CaptureError
 from models.regions import MAX_WORKERS
+from nf_capture.text import say
 from verif.replay.backend import Backend
 from verif.replay.bulk.job import BulkJob, Shard, make_job
 from verif.replay.bulk.journal import Journal, Key
@@ -81,7 +82,7 @@ def _write(
         rounds = {n: owners[first][one.step, n] for n in range(one.plan.rounds)}
         sums = {sim: by_step[one.step] for sim, by_step in cycles.items()}
         write_one(job, out, one, rounds, sums)
-    print(f"nf replay: {args.merge} shards merged, {len(owners[first])} rounds")
+    say(f"nf replay: {args.merge} shards merged, {len(owners[first])} rounds")
     return 0
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from nf_capture.text import say
 from verif.env.bins import FUNCTIONAL
 from verif.env.coverage import NfCoverage
 from verif.replay.backend import Backend, BulkModel
@@ -75,9 +76,9 @@ class BulkRunner:
         """Replay, or merge; the exit code."""
         sims, note = self.backend.simulators(self.args.sim)
         if note:
-            print(note)
+            say(note)
         for line in self._opening():
-            print(line, flush=True)
+            say(line, flush=True)
         done = [self._simulate(sim) for sim in sims]
         faults = [f"{one.simulator}: {text}" for one in done for text in one.faults]
         if not faults:
@@ -88,9 +89,9 @@ class BulkRunner:
             if one.journal is not None:
                 one.journal.close(delete=not faults and self.job.shard.of == 1)
         for text in faults:
-            print(f"nf replay: {text}", file=sys.stderr)
+            say(f"nf replay: {text}", file=sys.stderr)
         for text in (hint for one in done for hint in one.hints):
-            print(text)
+            say(text)
         self._closing(done, bool(faults))
         return 1 if faults else 0
 
@@ -113,7 +114,7 @@ class BulkRunner:
         built = sum(one.build_seconds for one in done)
         building = f" ({built:.1f} s of it to build)" if built >= 1 else ""
         seconds = max(sum(one.seconds for one in done), 1e-9)
-        print(
+        say(
             f"nf replay: {'FAILED, ' if failed else ''}{lines:,} contributions, "
             f"{sum(one.wrong for one in done)} mismatches, {cycles:,} cycles, "
             f"{lines / seconds:,.0f} lines/s, {time.monotonic() - self.start:.1f} s on "
@@ -138,7 +139,7 @@ class BulkRunner:
                 done.add(step, record.figures)
             keys = [key for key in keys if key not in journal.records]
             if len(keys) < len(job.rounds()):
-                print(f"{sim}: {len(job.rounds()) - len(keys)} rounds are there, {len(keys)} to go")
+                say(f"{sim}: {len(job.rounds()) - len(keys)} rounds are there, {len(keys)} to go")
         whole = job.lines(job.rounds())
         progress = Progress(whole, whole - job.lines(keys))
         coverage = NfCoverage()
@@ -162,7 +163,7 @@ class BulkRunner:
         metrics = {FUNCTIONAL: coverage.model.hits()}
         (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1))
         for step, figures in done.figures.items():
-            print(_of_step(sim, job.step(step), figures), flush=True)
+            say(_of_step(sim, job.step(step), figures), flush=True)
         return done
 
     def _journal(self, sim: str) -> Journal | None:
@@ -284,7 +285,7 @@ def write_one(
     path = out_path(out, one.step, len(job.steps))
     metadata = metadata_of(job, one, cycles)
     write_step(path, job.source.tensors, one.routes, one.plan, one.step, owners, metadata)
-    print(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 def peak_mebibytes() -> float:
