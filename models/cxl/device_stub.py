@@ -88,11 +88,15 @@ class DeviceStub:
     def receive(self, protocol_id: int, flit: int) -> None:
         """A flit arrives."""
         for message in self.link.receive(protocol_id, flit):
-            response = self.memory.respond(message)
+            response = self.answer(message)
             if response is not None:
                 self._order += 1
                 due = self.link.now + self._rng.randint(*self._latency)
                 heapq.heappush(self._due, (due, self._order, response))
+
+    def answer(self, message: M2SMessage) -> S2MMessage | None:
+        """What the memory answers."""
+        return self.memory.respond(message)
 
     def next_flit(self, ready: bool = True) -> WireFlit | None:
         """One clock; ``ready`` = False: the wire takes nothing."""

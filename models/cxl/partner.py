@@ -104,6 +104,11 @@ class LinkPartner(Generic[TxT, RxT]):
         return self._param_sent and self._param_received
 
     @property
+    def initialised(self) -> bool:
+        """INIT.Param of the peer has come."""
+        return self._param_received
+
+    @property
     def failed(self) -> bool:
         """The link is in ABORT."""
         return self.retry.lrsm is Lrsm.ABORT
@@ -111,8 +116,12 @@ class LinkPartner(Generic[TxT, RxT]):
     @property
     def tx_idle(self) -> bool:
         """No message waits or is half sent."""
-        packer = self.packer
-        return not (packer.waiting or packer.owed or self.buffer.replaying or self._raw)
+        return not (any(self.unsent) or self.buffer.replaying)
+
+    @property
+    def unsent(self) -> tuple[int, int, int]:
+        """What has not left yet: messages, data slots, raw flits."""
+        return self.packer.waiting, self.packer.owed, len(self._raw)
 
     @property
     def unacknowledged(self) -> int:

@@ -8,6 +8,7 @@ from pyuvm import uvm_agent, uvm_sequencer
 from models.cxl.messages import M2SMessage, S2MMessage
 from verif.cxl.config import CxlConfig
 from verif.cxl.driver import CxlMemDriver
+from verif.cxl.errors import ErrorLog
 from verif.cxl.items import Transaction
 from verif.cxl.monitor import CxlMemMonitor
 from verif.cxl.pins import CxlPins
@@ -17,6 +18,7 @@ class CxlMemAgent(uvm_agent):
     """Set ``pins``, and ``cfg`` if the defaults will not do, before the build phase.
 
     ``active`` = False leaves out sequencer and driver: the monitor alone works on any link.
+    An error is logged when it is found, and every call that waits raises it as CxlError.
     """
 
     pins: CxlPins
@@ -26,13 +28,16 @@ class CxlMemAgent(uvm_agent):
     def build_phase(self) -> None:
         if not hasattr(self, "cfg"):
             self.cfg = CxlConfig()
+        error_log = ErrorLog(self.logger.error)
         self.monitor = CxlMemMonitor("monitor", self)
         self.monitor.pins, self.monitor.cfg = self.pins, self.cfg
+        self.monitor.error_log = error_log
         self.monitor.records = self.active
         if self.active:
             self.sequencer = uvm_sequencer("sequencer", self)
             self.driver = CxlMemDriver("driver", self)
             self.driver.pins, self.driver.cfg = self.pins, self.cfg
+            self.driver.error_log = error_log
 
     def connect_phase(self) -> None:
         if self.active:
@@ -57,7 +62,7 @@ class CxlMemAgent(uvm_agent):
 
     async def wait_up(self) -> None:
         """Waits until the link is up and the device has granted credits of both kinds."""
-        await self.driver.up.wait()
+        await self.driver.wait_up()
 
     async def drain(self) -> None:
         """Waits until every request has its response."""

@@ -55,7 +55,12 @@ class CxlConfig:
     ``phy_up_delay``: clocks from the end of reset to phy_up. ``retrain_clocks``: length of a
     retrain. ``damage_to_device`` / ``damage_to_host``: hooks that change flits on the wire, before
     the device's pins / behind them (the monitor sees the pins).
-    ``waive(rule, direction)``: True for broken rules that a test provokes on purpose.
+    ``response_timeout``: clocks that the oldest request may wait for its response (from when it
+    became the oldest, or from a link-level retry), and that a queue may stand still.
+    ``link_up_timeout``: clocks from the end of reset to the first credits of both kinds. 0: no
+    limit. A call that waits raises CxlTimeout.
+    ``waive(rule, direction)``: True for broken rules that a test provokes on purpose; ("timeout",
+    "S2M") is what the device does not answer.
     ``device_wrap``: LLR wrap value that the device must announce (None: any).
     ``check_stable``: tx pins must hold their value while tx_ready is low.
     """
@@ -69,6 +74,8 @@ class CxlConfig:
     sequential_tags: bool = False
     phy_up_delay: int = 4
     retrain_clocks: int = 8
+    response_timeout: int = 20_000
+    link_up_timeout: int = 20_000
     damage_to_device: Damage | None = None
     damage_to_host: Damage | None = None
     waive: Callable[[str, str], bool] | None = None

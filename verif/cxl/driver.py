@@ -4,27 +4,33 @@
 Timing contract: once a clock, right after RisingEdge(clk), the driver samples tx_* (what the
 device drove before that edge) and then drives rx_*, tx_ready and phy_up, which the device samples
 at the next edge. One flit a clock leaves when there is enough to send; rx_valid is 0 otherwise.
-``clk`` must be the clock that cocotb drives itself. All link behaviour is in models.cxl.link; here
-are pins, tags and the pairing of responses, by (tag, LD-ID) in order within a channel.
+``clk`` must be the clock that cocotb drives itself. All link behaviour is in models.cxl.link, tags
+and the pairing of responses are in ``requests``, time-outs in ``watchdog``; here are the pins.
+
+Every call that waits raises CxlError at the first error of the agent, CxlTimeout where something
+that is owed does not come.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 import cocotb
+from cocotb.task import Task
 from cocotb.triggers import Event, FallingEdge, RisingEdge
 from pyuvm import uvm_driver
 
 from models.cxl.describe import describe_message
-from models.cxl.flits import ProtocolCode
+from models.cxl.flits import Direction, ProtocolCode
 from models.cxl.link import HostLink
-from models.cxl.messages import S2MDRS, Completion, M2SMessage, S2MMessage, completion_of
+from models.cxl.messages import M2SMessage, S2MMessage
 from verif.cxl.config import CxlConfig
+from verif.cxl.errors import CxlError, CxlTimeout, ErrorLog
 from verif.cxl.items import Transaction
 from verif.cxl.pins import CxlPins, bits_reader
+from verif.cxl.requests import Outstanding
+from verif.cxl.watchdog import Watchdog
 
 
 class CxlMemDriver(uvm_driver):
@@ -32,44 +38,57 @@ class CxlMemDriver(uvm_driver):
 
     pins: CxlPins
     cfg: CxlConfig
+    error_log: ErrorLog
 
     def start_of_simulation_phase(self) -> None:
-        self.link = HostLink(self.cfg.link)
+        cfg, log = self.cfg, self.error_log
+        self.link = HostLink(cfg.link)
         self.errors: list[str] = []
         self.clock = 0
-        self.completed = 0
         self.up = Event()
         """Set once the link is up and credits have come."""
-        self._waiting: dict[tuple[bool, int, int], deque[Transaction]] = {}
-        self._tags: set[int] = set()
-        self._last_tag = -1
-        self.outstanding = 0
-        """Requests without their response."""
+        self.requests = Outstanding(log, cfg.rng, cfg.sequential_tags)
+        self.watchdog = Watchdog(cfg, self.link, self.requests)
+        self._look_at = 0
+        self._awaits_up = 0
+        self._woken = Event()
         self._room = Event()
         self._drained = Event()
         self._in_reset = True
         self._retrain = False
+        self._issues = self._lost = 0  # that were told since the last reset
+        self._aborted = False
+        self._tasks: list[Task[None]] = []
+        log.owed = lambda: self.requests.owed(self.clock)
+        log.wake += [self.requests.wake, self._woken.set, self._room.set, self._drained.set]
 
     # -------------------------------------------------------------------------- requests
 
     def submit(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
         """Queue a request without waiting; it gets a tag that is unique among those in flight."""
         if not keep_tag:
-            message = message.with_tag(self._new_tag())
-        transaction = self._expect(message)
+            message = message.with_tag(self.requests.new_tag())
+        transaction = self.requests.expect(message, self.clock)
         self.link.send(message)
         return transaction
 
     async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
         """submit() after waiting until the driver has room for it."""
+        self.error_log.check()
         while not self.has_room:
             self._room.clear()
             await self._room.wait()
+            self.error_log.check()
         return self.submit(message, keep_tag)
 
     async def call(self, message: M2SMessage) -> S2MMessage | None:
         """Send a request and wait for its response (None where none is owed)."""
         return await (await self.issue(message)).wait()
+
+    @property
+    def outstanding(self) -> int:
+        """Requests without their response."""
+        return self.requests.count
 
     @property
     def has_room(self) -> bool:
@@ -82,11 +101,25 @@ class CxlMemDriver(uvm_driver):
         """No request waits, none is without its response."""
         return not self.outstanding and self.link.tx_idle
 
+    async def wait_up(self) -> None:
+        """Waits until the link is up and the device has granted credits of both kinds."""
+        self._awaits_up += 1
+        try:
+            self.error_log.check()
+            while not self.up.is_set():
+                self._woken.clear()
+                await self._woken.wait()
+                self.error_log.check()
+        finally:
+            self._awaits_up -= 1
+
     async def drain(self) -> None:
         """Waits until idle."""
+        self.error_log.check()
         while not self.idle:
             self._drained.clear()
             await self._drained.wait()
+            self.error_log.check()
 
     def inject(
         self,
@@ -104,7 +137,7 @@ class CxlMemDriver(uvm_driver):
         it costs. ``expect``: requests in it whose responses will come (under their own tags).
         """
         self.link.inject(protocol_id, flit, retryable, plain, data)
-        return [self._expect(message) for message in expect]
+        return [self.requests.expect(message, self.clock) for message in expect]
 
     def retrain(self) -> bool:
         """Take the physical layer down at the next clock, for CxlConfig.retrain_clocks.
@@ -116,54 +149,49 @@ class CxlMemDriver(uvm_driver):
         self._retrain = True
         return True
 
-    def _expect(self, message: M2SMessage) -> Transaction:
-        kind = completion_of(message)
-        transaction = Transaction(message, kind, self.clock)
-        if kind is Completion.NONE:
-            transaction.finish(None, self.clock)
-        else:
-            key = (kind is Completion.DRS, message.tag, message.ldid)
-            self._waiting.setdefault(key, deque()).append(transaction)
-            self._tags.add(message.tag)
-            self.outstanding += 1
-        return transaction
+    # -------------------------------------------------------------------------- errors
 
-    def _new_tag(self) -> int:
-        tag = self._last_tag
-        while True:
-            if self.cfg.sequential_tags:
-                tag = (tag + 1) & 0xFFFF
-            else:
-                tag = self.cfg.rng.getrandbits(16)
-            if tag not in self._tags:
-                self._last_tag = tag
-                return tag
+    def _error(self, text: str, kind: type[CxlError] = CxlError) -> None:
+        """An error that ends every wait; a time-out that is waived is no error of the test."""
+        quiet = kind is CxlTimeout and self._timeouts_waived
+        if not quiet:
+            self.errors.append(f"clock {self.clock}: {text}")
+        self.error_log.report(self.clock, text, kind=kind, quiet=quiet)
 
-    def _respond(self, message: S2MMessage) -> None:
-        key = (isinstance(message, S2MDRS), message.tag, message.ldid)
-        queue = self._waiting.get(key)
-        if not queue:
-            self.errors.append(f"clock {self.clock}: nobody waits for {describe_message(message)}")
-            return
-        transaction = queue.popleft()
-        if not queue:
-            del self._waiting[key]
-            self._tags.discard(message.tag)
-        self.outstanding -= 1
-        self.completed += 1
-        transaction.finish(message, self.clock)
+    @property
+    def _timeouts_waived(self) -> bool:
+        waive = self.cfg.waive
+        return waive is not None and waive("timeout", Direction.S2M.value)
+
+    def _look(self) -> None:
+        """Looks for what will never come."""
+        self._look_at = self.clock + self.watchdog.interval
+        awaited = self._awaits_up > 0
+        text = self.watchdog.check(self.clock, self.up.is_set(), self._in_reset, awaited)
+        if text:
+            self._error(text, CxlTimeout)
+        if self.link.failed and not self._aborted:
+            self._aborted = True
+            self._error("the link is in ABORT: the device has not acknowledged any retry")
 
     # -------------------------------------------------------------------------- pins
 
     async def run_phase(self) -> None:
+        loops = self._drive(), self._follow_reset(), self._take_items()
+        self._tasks = [cocotb.start_soon(loop) for loop in loops]
+
+    def extract_phase(self) -> None:
+        # What runs on would drive the pins of the next run of this cocotb test.
+        for task in self._tasks:
+            task.cancel()
+
+    async def _drive(self) -> None:
         pins, cfg, link = self.pins, self.cfg, self.link
         pins.rx_valid.value = 0
         pins.rx_protocol_id.value = 0
         pins.rx_flit.value = 0
         pins.tx_ready.value = 0
         pins.phy_up.value = 0
-        cocotb.start_soon(self._follow_reset())
-        cocotb.start_soon(self._take_items())
         edge = RisingEdge(pins.clk)
         tx_valid, tx_id, tx_flit, retrain = (
             bits_reader(pin)
@@ -177,6 +205,8 @@ class CxlMemDriver(uvm_driver):
         while True:
             await edge
             self.clock += 1
+            if self.clock >= self._look_at:
+                self._look()
             if self._in_reset:
                 if driving or ready:
                     rx_valid.value = pins.tx_ready.value = 0
@@ -230,14 +260,27 @@ class CxlMemDriver(uvm_driver):
         try:
             out = int(tx_id, 2), int(tx_flit, 2)
         except ValueError:
-            self.errors.append(f"clock {self.clock}: X or Z in a valid tx flit")
+            self._error("X or Z in a valid tx flit")
             return
         if self.cfg.damage_to_host is not None:
             out = self.cfg.damage_to_host(out)
-        for message in self.link.receive(*out):
-            self._respond(message)
-        if not self.up.is_set() and self.link.credits.plain and self.link.credits.data:
+        link = self.link
+        for message in link.receive(*out):
+            wrong = self.requests.respond(message, self.clock)
+            if wrong:
+                self._error(wrong)
+        if len(link.issues) > self._issues:
+            for text in link.issues[self._issues :]:
+                self._error(f"host link: {text}")
+            self._issues = len(link.issues)
+        if not link.config.retry:
+            lost = link.counters["crc_error"] + link.counters["pid_uncorrectable"]
+            if lost > self._lost:
+                self._lost = lost
+                self._error("a flit of the device is bad and lost, as link-level retry is off")
+        if not self.up.is_set() and link.credits.plain and link.credits.data:
             self.up.set()
+            self._woken.set()
 
     async def _follow_reset(self) -> None:
         rst_n: Any = self.pins.rst_n
@@ -249,28 +292,30 @@ class CxlMemDriver(uvm_driver):
             self._in_reset = True
             self.up.clear()
             self.link.reset()
-            for queue in self._waiting.values():
-                for transaction in queue:
-                    transaction.abort()
-            self._waiting.clear()
-            self._tags.clear()
-            self.outstanding = 0
+            self._issues = self._lost = 0
+            self._aborted = False
+            self.error_log.clear()
+            self.requests.abort()
 
     async def _take_items(self) -> None:
         while True:
             item = await self.seq_item_port.get_next_item()
-            for message in item.messages:
-                item.transactions.append(await self.issue(message, item.keep_tag))
+            try:
+                for message in item.messages:
+                    item.taken.append(await self.issue(message, item.keep_tag))
+            except CxlError as error:
+                item.error = error  # for the sequence, which looks at its transactions
             self.seq_item_port.item_done()
 
     # -------------------------------------------------------------------------- the end
 
     def finish(self) -> list[str]:
-        """End of test: all errors, with what the link says and what never got its response."""
-        errors = [*self.errors, *(f"host link: {text}" for text in self.link.issues)]
-        for queue in self._waiting.values():
-            errors += [f"no response for {describe_message(t.message)}" for t in queue]
-        if self.link.failed:
+        """End of test: all errors, with what never got its response."""
+        errors = list(self.errors)
+        if not self._timeouts_waived:
+            texts = (describe_message(one.message) for one in self.requests.open())
+            errors += [f"no response for {text}" for text in texts]
+        if self.link.failed and not self._aborted:
             errors.append("the link is in ABORT")
         return errors
 

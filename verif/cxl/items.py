@@ -10,14 +10,17 @@ from cocotb.triggers import Event
 from pyuvm import uvm_sequence_item
 
 from models.cxl.messages import Completion, M2SMessage, S2MMessage
+from verif.cxl.errors import CxlError, ErrorLog
 
 
 class Transaction:
     """A request that was given to the driver; ``message`` has the tag that it travels under."""
 
-    __slots__ = ("_event", "aborted", "end", "expects", "message", "response", "start")
+    __slots__ = ("_errors", "_event", "aborted", "end", "expects", "message", "response", "start")
 
-    def __init__(self, message: M2SMessage, expects: Completion, start: int) -> None:
+    def __init__(
+        self, message: M2SMessage, expects: Completion, start: int, errors: ErrorLog
+    ) -> None:
         self.message = message
         self.expects = expects
         self.start = start
@@ -27,6 +30,7 @@ class Transaction:
         self.response: S2MMessage | None = None
         self.aborted = False
         """A reset came first."""
+        self._errors = errors
         self._event: Event | None = None
 
     @property
@@ -38,53 +42,75 @@ class Transaction:
         """Called by the driver."""
         self.response = response
         self.end = clock
-        if self._event is not None:
-            self._event.set()
+        self.wake()
 
     def abort(self) -> None:
         """Called by the driver on a reset."""
         self.aborted = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
         if self._event is not None:
             self._event.set()
+            self._event = None
 
     async def wait(self) -> S2MMessage | None:
-        """Waits for the end; the response, or None where none is owed or a reset came first."""
-        if not self.done:
+        """Waits for the end; the response, or None where none is owed or a reset came first.
+
+        CxlError: the link broke first. CxlTimeout: something has not come in time.
+        """
+        while not self.done:
+            self._errors.check()
             if self._event is None:
                 self._event = Event()
             await self._event.wait()
         return self.response
 
 
-class CxlMemItem(uvm_sequence_item):
+class _Requests(uvm_sequence_item):
+    """Requests that the driver makes into transactions."""
+
+    def __init__(self, messages: Iterable[M2SMessage], keep_tag: bool, name: str) -> None:
+        super().__init__(name)
+        self.messages = list(messages)
+        self.keep_tag = keep_tag
+        self.error: CxlError | None = None
+        """Why the driver has not taken all of them."""
+        self.taken: list[Transaction] = []
+        """For the driver."""
+
+    @property
+    def transactions(self) -> list[Transaction]:
+        """One a message, once the driver has taken them. CxlError: the link broke first."""
+        if self.error is not None:
+            raise self.error
+        return self.taken
+
+
+class CxlMemItem(_Requests):
     """One request. finish_item() returns when the driver has taken it, ``wait()`` at the end."""
 
     def __init__(self, message: M2SMessage, keep_tag: bool = False, name: str = "cxl") -> None:
-        super().__init__(name)
-        self.messages: list[M2SMessage] = [message]
-        self.keep_tag = keep_tag
-        self.transactions: list[Transaction] = []
+        super().__init__([message], keep_tag, name)
 
     @property
     def response(self) -> S2MMessage | None:
         """The response, once there is one."""
-        return self.transactions[0].response if self.transactions else None
+        return self.taken[0].response if self.taken else None
 
     async def wait(self) -> S2MMessage | None:
         """Waits for the response."""
         return await self.transactions[0].wait()
 
 
-class CxlBatchItem(uvm_sequence_item):
+class CxlBatchItem(_Requests):
     """Many requests in one item: far cheaper than one item each."""
 
     def __init__(
         self, messages: Iterable[M2SMessage], keep_tag: bool = False, name: str = "cxl_batch"
     ) -> None:
-        super().__init__(name)
-        self.messages = list(messages)
-        self.keep_tag = keep_tag
-        self.transactions: list[Transaction] = []
+        super().__init__(messages, keep_tag, name)
 
     async def wait(self) -> list[S2MMessage | None]:
         """Waits for all responses, in the order of the requests."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
+from cocotb.task import Task
 from cocotb.triggers import FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
 from pyuvm import uvm_analysis_port, uvm_component
@@ -19,6 +20,7 @@ from pyuvm import uvm_analysis_port, uvm_component
 from models.cxl.flits import Direction
 from verif.cxl import trace
 from verif.cxl.config import CxlConfig
+from verif.cxl.errors import ErrorLog
 from verif.cxl.items import ObservedRequest, ObservedResponse
 from verif.cxl.pins import CxlPins, bits_reader
 from verif.cxl.tracker import FlitEvent, LinkTracker
@@ -28,11 +30,13 @@ class CxlMemMonitor(uvm_component):
     """Analysis ports: ``request_port`` gives ObservedRequest, ``response_port`` ObservedResponse,
     ``link_port`` a FlitEvent for every flit.
 
-    ``errors`` holds every broken rule; check_phase fails if there is one.
+    ``errors`` holds every broken rule; each is logged when it is found, and check_phase fails if
+    there is one.
     """
 
     pins: CxlPins
     cfg: CxlConfig
+    error_log: ErrorLog
     records: bool = False
     """It writes the link trace that NF_LINK_TRACE asks for."""
 
@@ -45,10 +49,12 @@ class CxlMemMonitor(uvm_component):
         self.requests = self.responses = 0
         self._in_reset = True
         self._stalled: tuple[int, int] | None = None
+        self._tasks: list[Task[None]] = []
 
     def start_of_simulation_phase(self) -> None:
         cfg = self.cfg
-        self.tracker = LinkTracker(cfg.link.retry, cfg.waive, cfg.device_wrap)
+        report = self.error_log.report
+        self.tracker = LinkTracker(cfg.link.retry, cfg.waive, cfg.device_wrap, report)
         self.trace = trace.from_environment() if self.records else None
 
     @property
@@ -57,8 +63,17 @@ class CxlMemMonitor(uvm_component):
         return self.tracker.errors
 
     async def run_phase(self) -> None:
+        self._tasks = [cocotb.start_soon(loop) for loop in (self._watch(), self._follow_reset())]
+
+    def extract_phase(self) -> None:
+        # What runs on would see the next run of this cocotb test, and write to a closed trace.
+        for task in self._tasks:
+            task.cancel()
+        if self.trace is not None:
+            self.trace.close()
+
+    async def _watch(self) -> None:
         pins = self.pins
-        cocotb.start_soon(self._follow_reset())
         edge = RisingEdge(pins.clk)
         rx_valid, rx_id, rx_flit, tx_valid, tx_id, tx_flit, tx_ready, phy_up = (
             bits_reader(pin)
@@ -85,30 +100,39 @@ class CxlMemMonitor(uvm_component):
                 tracker.phy_down()
                 if self.trace is not None:
                     self.trace.note("phy_down")
-            try:
-                if rx_valid() == "1":
-                    words = int(rx_id(), 2), int(rx_flit(), 2)
+            if rx_valid() == "1":
+                words = self._words(rx_id(), rx_flit())
+                if words is not None:
                     self._publish(tracker.observe(Direction.M2S, *words, self.cycle))
-                valid = tx_valid()
-                if valid == "1":
-                    words = int(tx_id(), 2), int(tx_flit(), 2)
-                    if self._stalled not in (None, words):
-                        self._pin_error("tx flit changed while tx_ready was low")
-                    if tx_ready() == "1":
-                        self._stalled = None
-                        self._publish(tracker.observe(Direction.S2M, *words, self.cycle))
-                    else:
-                        self._stalled = words if self.cfg.check_stable else None
-                elif valid != "0":
-                    self._pin_error("tx_valid is X or Z")
-                elif self._stalled is not None:
-                    self._pin_error("tx_valid fell while tx_ready was low")
+            valid = tx_valid()
+            if valid == "1":
+                words = self._words(tx_id(), tx_flit())
+                if words is None:
+                    continue
+                if self._stalled not in (None, words):
+                    self._pin_error("tx flit changed while tx_ready was low")
+                if tx_ready() == "1":
                     self._stalled = None
-            except ValueError as reason:
-                self._pin_error(f"X or Z on the pins of a valid flit ({reason})")
+                    self._publish(tracker.observe(Direction.S2M, *words, self.cycle))
+                else:
+                    self._stalled = words if self.cfg.check_stable else None
+            elif valid != "0":
+                self._pin_error("tx_valid is X or Z")
+            elif self._stalled is not None:
+                self._pin_error("tx_valid fell while tx_ready was low")
+                self._stalled = None
+
+    def _words(self, protocol_id: str, flit: str) -> tuple[int, int] | None:
+        """Both as numbers."""
+        try:
+            return int(protocol_id, 2), int(flit, 2)
+        except ValueError:
+            self._pin_error("X or Z on the pins of a valid flit")
+            return None
 
     def _pin_error(self, text: str) -> None:
         self.errors.append(f"clock {self.cycle}: pins: {text}")
+        self.error_log.report(self.cycle, f"pins: {text}")
 
     def _publish(self, event: FlitEvent) -> None:
         if self.trace is not None:
@@ -150,7 +174,5 @@ class CxlMemMonitor(uvm_component):
     _finished = False
 
     def check_phase(self) -> None:
-        if self.trace is not None:
-            self.trace.close()
         errors = self.finish()
         assert not errors, f"{len(errors)} link errors, first: {errors[0]}"

@@ -19,3 +19,17 @@ def test_agent(sim: str) -> None:
     )
     assert record.passed, f"{record.cause} (see {record.log})"
     assert len(record.cases) == 8
+
+
+@pytest.mark.parametrize("sim", ["icarus", "verilator"])
+def test_broken_devices(sim: str) -> None:
+    """No call hangs, and each says what is owed."""
+    record = run_tests(
+        sim,
+        "verif.cxl.broken_bench",
+        top="bench_wire",
+        filelist="verif/cxl/bench_wire.f",
+        build_name="cxl-agent",
+    )
+    assert record.passed, f"{record.cause} (see {record.log})"
+    assert len(record.cases) == 11

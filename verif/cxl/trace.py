@@ -9,7 +9,10 @@ write one: a file name, or 1 for ``link.trace`` beside the run's metrics.
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,10 @@ from verif.cxl.tracker import LinkTracker
 VARIABLE = "NF_LINK_TRACE"
 HEADER = "# link trace 1: clock direction protocol_id flit"
 _FLIT_DIGITS = 132
+_LINE = re.compile(
+    r"(?P<clock>[0-9]{1,18}) (?P<way>M2S|S2M) (?P<pid>[0-9A-Fa-f]{4}) "
+    rf"(?P<flit>[0-9A-Fa-f]{{{_FLIT_DIGITS}}})"
+)
 
 
 class TraceError(ValueError):
@@ -42,31 +49,52 @@ class TraceFlit:
 
 
 class TraceWriter:
-    """Writes as the flits come; a simulator that is killed leaves all but the last few."""
+    """Writes as the flits come; a simulator that is killed leaves all but the last few.
+
+    Nothing is written after ``close``. A disk that is full ends the trace with a warning and not
+    the test. TraceError: the file cannot be written at all.
+    """
 
     def __init__(self, path: Path, more: bool = False) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._out: TextIO = path.open("a" if more else "w", buffering=1 << 16)
-        self._out.write("reset\n" if more else HEADER + "\n")
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._out: TextIO | None = path.open("a" if more else "w", buffering=1 << 16)
+        except OSError as error:
+            raise TraceError(f"cannot write the link trace {path}: {error.strerror}") from error
+        self._write("reset\n" if more else HEADER + "\n")
 
     def flit(self, clock: int, direction: Direction, protocol_id: int, flit: int) -> None:
         """A flit that was transferred."""
-        self._out.write(f"{clock} {direction.value} {protocol_id:04X} {flit:0{_FLIT_DIGITS}X}\n")
+        self._write(f"{clock} {direction.value} {protocol_id:04X} {flit:0{_FLIT_DIGITS}X}\n")
 
     def note(self, what: str) -> None:
         """``reset`` or ``phy_down``."""
-        self._out.write(f"{what}\n")
+        self._write(f"{what}\n")
 
-    def flush(self) -> None:
-        """Everything is in the file."""
-        self._out.flush()
+    def _write(self, line: str) -> None:
+        if self._out is not None:
+            try:
+                self._out.write(line)
+            except OSError as error:
+                self._give_up(error)
 
     def close(self) -> None:
-        """The end."""
-        self._out.close()
+        """Everything is in the file, and no more will be."""
+        out, self._out = self._out, None
+        if out is not None:
+            try:
+                out.close()
+            except OSError as error:
+                self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self._out = None
+        _LOG.warning("the link trace %s ends early: %s", self._path, error.strerror)
 
 
-_written: set[Path] = set()
+_LOG = logging.getLogger("cxl.trace")
+_writers: dict[Path, TraceWriter] = {}
 
 
 def from_environment() -> TraceWriter | None:
@@ -77,9 +105,18 @@ def from_environment() -> TraceWriter | None:
     path = Path(wanted)
     if wanted == "1":
         path = Path(os.environ.get("NF_METRICS", "metrics.json")).with_name("link.trace")
-    more = path in _written
-    _written.add(path)
-    return TraceWriter(path, more)
+    before = _writers.get(path)
+    if before is not None:
+        before.close()  # a test that failed has not
+    _writers[path] = writer = TraceWriter(path, before is not None)
+    return writer
+
+
+@atexit.register
+def _close_all() -> None:
+    """A test that failed leaves its last flits, which are the ones that matter, in a buffer."""
+    for writer in _writers.values():
+        writer.close()
 
 
 def read(path: Path) -> Iterator[TraceFlit]:
@@ -90,26 +127,26 @@ def read(path: Path) -> Iterator[TraceFlit]:
         raise TraceError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}: no link trace, not even text") from error
-    clock = found = 0
+    clock = flits = 0
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
-        found += 1
+        flits += 1
         if words in (["reset"], ["phy_down"]):
             yield TraceFlit(clock, note=words[0])
             continue
-        try:
-            clock, way, pid, flit = int(words[0]), Direction(words[1]), words[2], words[3]
-            if len(words) != 4 or len(pid) != 4 or len(flit) != _FLIT_DIGITS or clock < 0:
-                raise ValueError
-            yield TraceFlit(clock, way, int(pid, 16), int(flit, 16))
-        except (ValueError, IndexError) as error:
+        # int() would also take signs, underscores, 0x and the digits of other scripts.
+        fields = _LINE.fullmatch(" ".join(words))
+        if fields is None:
             raise TraceError(
                 f"{path}:{number}: not 'clock M2S|S2M protocol_id flit' with {_FLIT_DIGITS} hex "
                 "digits of flit"
-            ) from error
-    if not found:
+            )
+        clock = int(fields["clock"])
+        way = Direction(fields["way"])
+        yield TraceFlit(clock, way, int(fields["pid"], 16), int(fields["flit"], 16))
+    if not flits:
         raise TraceError(f"{path}: no flit in it")
 
 

@@ -28,6 +28,7 @@ from models.cxl.describe import describe_message
 from models.cxl.flits import (
     PAYLOAD_MASK,
     Direction,
+    crc16,
     crc_ok,
     decode_control,
     decode_credit,
@@ -37,7 +38,6 @@ from models.cxl.flits import (
     is_retryable,
 )
 from models.cxl.messages import (
-    S2MDRS,
     Completion,
     M2SReq,
     M2SRwD,
@@ -48,6 +48,7 @@ from models.cxl.messages import (
 from models.cxl.retry import FRAMES
 from models.cxl.unpack import IssueKind, M2SUnpacker, S2MUnpacker
 from verif.cxl.flit_event import FlitEvent, FlitKind, Way
+from verif.cxl.pairing import Key, channel, key_of, stray
 
 __all__ = ["FlitEvent", "FlitKind", "LinkTracker"]
 
@@ -64,10 +65,12 @@ class LinkTracker:
         retry: bool = False,
         waive: Callable[[str, str], bool] | None = None,
         device_wrap: int | None = None,
+        on_error: Callable[[int, str, str], None] | None = None,
     ) -> None:
         self.retry = retry
         self.device_wrap = device_wrap
         self._waive = waive
+        self._on_error = on_error  # (clock, explanation, data), when it is found
         self.errors: list[str] = []
         self.waived: list[str] = []
         self.cycle = 0
@@ -78,17 +81,20 @@ class LinkTracker:
         m2s = Way(Direction.M2S, M2SUnpacker())
         s2m = Way(Direction.S2M, S2MUnpacker())
         self.m2s, self.s2m = m2s, s2m
-        self.outstanding: Counter[tuple[bool, int, int]] = Counter()
+        self.outstanding: Counter[Key] = Counter()
         """Responses owed, by (DRS and not NDR, tag, LD-ID)."""
         self.counters: Counter[str] = Counter()
         """What the device's link counters should read, by register name (flits, not slots)."""
 
-    def _error(self, way: Way, rule: str, text: str) -> None:
-        line = f"clock {self.cycle}: {way.direction.value} {rule}: {text}"
+    def _error(self, way: Way, rule: str, text: str, data: str = "") -> None:
+        text = f"{way.direction.value} {rule}: {text}"
+        line = f"clock {self.cycle}: {text}" + (f": {data}" if data else "")
         if self._waive is not None and self._waive(rule, way.direction.value):
             self.waived.append(line)
-        else:
-            self.errors.append(line)
+            return
+        self.errors.append(line)
+        if self._on_error is not None:
+            self._on_error(self.cycle, text, data)
 
     def phy_down(self) -> None:
         """phy_up has fallen: the device takes nothing before a RETRY.Ack."""
@@ -124,7 +130,8 @@ class LinkTracker:
                 self._count(way, "PID_UNEXPECTED")
             return event
         if not crc_ok(flit):
-            self._error(way, "crc", f"flit {flit:0132x}")
+            text = f"the flit has CRC {flit >> 512:04X}, not {crc16(flit & PAYLOAD_MASK):04X}"
+            self._error(way, "crc", text, f"{flit:0132x}")
             self._count(way, "CRC_ERROR")
             return self._lost(way, event, FlitKind.BAD_CRC)
         way.clean_seen = True
@@ -160,8 +167,10 @@ class LinkTracker:
     def _accept(self, way: Way, other: Way, flit: int, control: ControlFlit | None) -> bool:
         """A good retryable flit: count it, unless it breaks the replay."""
         if way.cursor < way.accepted:
-            text = f"flit {way.cursor} was {way.log.get(way.cursor, 0):0132x}, now {flit:0132x}"
-            self._error(way, "replay", text)
+            text = f"flit {way.cursor} is another one than when it was sent first"
+            self._error(
+                way, "replay", text, f"{way.log.get(way.cursor, 0):0132x}, now {flit:0132x}"
+            )
             way.cursor = way.accepted
             return False
         if isinstance(control, InitParam):
@@ -220,11 +229,11 @@ class LinkTracker:
             self._error(way, "message", f"{text}: {describe_message(message)}")
         if message.meta_field != MetaField.NO_OP:
             self._error(way, "message", f"MetaField is not No-Op: {describe_message(message)}")
-        key = (isinstance(message, S2MDRS), message.tag, message.ldid)
-        if self.outstanding[key]:
-            self.outstanding[key] -= 1
-        else:
-            self._error(way, "response", f"nobody asked for {describe_message(message)}")
+        key = key_of(message)
+        if not self.outstanding[key]:
+            self._error(way, "response", stray(message, self.outstanding.keys()))
+            return
+        self.outstanding[key] -= 1
         if not self.outstanding[key]:
             del self.outstanding[key]
 
@@ -346,7 +355,7 @@ class LinkTracker:
         """End of test: what is still owed is an error."""
         self.cycle = cycle
         for (is_drs, tag, ldid), count in self.outstanding.items():
-            text = f"{count} {'DRS' if is_drs else 'NDR'} owed for tag {tag:04X} LD-ID {ldid}"
+            text = f"{count} {channel(is_drs)} owed for tag {tag:04X} LD-ID {ldid}"
             self._error(self.s2m, "end", text)
         for way, other in ((self.m2s, self.s2m), (self.s2m, self.m2s)):
             if way.unpacker.owed:

@@ -18,6 +18,7 @@ from cocotb.triggers import First
 from cocotb.utils import get_sim_time
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
+from verif.cxl.errors import CxlError
 from verif.env.bins import FUNCTIONAL
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv
@@ -84,7 +85,12 @@ class NfBaseTest(uvm_test):
             if self.expects_failure:
                 return
             raise AssertionError(f"{self._label()}: {self.env.core.errors[0]}")
-        body.result()
+        try:
+            body.result()
+        except CxlError as error:
+            if not self.expects_failure:
+                raise
+            NfBaseTest.found = [str(error)]
 
     async def _whole(self) -> None:
         await self.start()
@@ -168,7 +174,9 @@ async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "st
     # A stop at the first finding leaves requests open: other checkers then complain as well.
     text = "\n".join([*test.found, text])
     assert text.strip(), f"nobody noticed the fault ({test.__doc__})"
-    assert expected in text, f"caught, but not by the checker of this fault: {text[:600]}"
+    other = f"caught, but not by the checker of this fault: {text[:600]}"
+    assert expected in text, other
+    assert "time-out: no " not in text, other
 
 
 async def run_uvm(

@@ -65,6 +65,8 @@ class NfEnv(uvm_env):
         self.cxl = CxlMemAgent("cxl", self)
         self.cxl.pins = CxlPins.from_dut(self.dut)
         self.cxl.cfg = self.link = cxl_config(cfg)
+        # The watchdog of the test is the checker of what the device does not answer in time.
+        self.link.response_timeout = max(self.link.response_timeout, 3 * cfg.stuck_clocks)
         cfg.shape_link(self.link)
         model = DeviceModel(cfg.device, self._background)
         self.core = ScoreboardCore(model, cfg.hw.regions, cfg.judge_budget)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import cocotb
@@ -21,6 +22,7 @@ from models.cxl.messages import M2SMessage, S2MMessage
 from models.cxl.packer import PackOptions
 from verif.cxl.agent import CxlMemAgent
 from verif.cxl.config import CxlConfig, ReadyPattern
+from verif.cxl.errors import CxlError
 from verif.cxl.items import CxlMemItem, Transaction
 from verif.env.config import EnvConfig, Profile
 
@@ -114,7 +116,8 @@ class Host:
         return pending
 
     async def _follow(self, pending: Pending) -> None:
-        await pending.wait()
+        with suppress(CxlError):  # the calls that wait raise it
+            await pending.wait()
         self.flight.discard(pending)
         if pending.key is not None:
             self.busy[pending.key] -= 1

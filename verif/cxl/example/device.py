@@ -3,21 +3,29 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from models.cxl.broken_device import BrokenDevice, DeviceFault
 from models.cxl.device_stub import DeviceStub
 from models.cxl.link import DeviceLink
 from models.cxl.link_config import LinkConfig
+
+FAULT = "CXL_EXAMPLE_FAULT"
+"""Environment variable: the device has this fault (see models.cxl.broken_device)."""
 
 
 def start_device(dut: Any) -> DeviceStub:
     """Starts it; the stub's memory can be looked at."""
     dut.break_hold.value = 0
-    stub = DeviceStub(DeviceLink(LinkConfig()), (2, 10), random.Random(1))
+    link, latency, rng = DeviceLink(LinkConfig()), (2, 10), random.Random(1)
+    stub = DeviceStub(link, latency, rng)
+    if os.environ.get(FAULT):
+        stub = BrokenDevice(link, DeviceFault(os.environ[FAULT]), latency, rng)
     cocotb.start_soon(play_device(dut, stub))
     return stub
 
