@@ -174,8 +174,19 @@ class WaivedAndReset(Broken):
         await agent.drain()
 
 
+class NeverOutOfReset(Broken):
+    """The test forgets to release rst_n, and does not wait for the link either."""
+
+    text = "rst_n is not 1"
+
+    async def _up_and_wait(self) -> None:
+        self.dut.rst_n.value = 0
+        await ClockCycles(self.dut.clk, 2)
+        await self.wait()
+
+
 BROKEN = [WrongTag, Broken, BadCrc, NdrForDrs, NoCredits]
-BROKEN += [Silent, LostInDrain, LostInSequence, NoRoom, NoRoomInSequence]
+BROKEN += [Silent, NeverOutOfReset, LostInDrain, LostInSequence, NoRoom, NoRoomInSequence]
 
 
 async def _run(dut: Any, test: type[uvm_test]) -> None:

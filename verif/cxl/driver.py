@@ -166,7 +166,7 @@ class CxlMemDriver(uvm_driver):
     def _look(self) -> None:
         """Looks for what will never come."""
         self._look_at = self.clock + self.watchdog.interval
-        awaited = self._awaits_up > 0
+        awaited = self._awaits_up > 0 or not self.idle
         text = self.watchdog.check(self.clock, self.up.is_set(), self._in_reset, awaited)
         if text:
             self._error(text, CxlTimeout)

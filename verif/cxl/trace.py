@@ -10,6 +10,7 @@ write one: a file name, or 1 for ``link.trace`` beside the run's metrics.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import re
@@ -86,10 +87,16 @@ class TraceWriter:
             try:
                 out.close()
             except OSError as error:
-                self._give_up(error)
+                self._warn(error)
 
     def _give_up(self, error: OSError) -> None:
-        self._out = None
+        out, self._out = self._out, None
+        self._warn(error)
+        with contextlib.suppress(OSError):  # it tries to write the rest again
+            if out is not None:
+                out.close()
+
+    def _warn(self, error: OSError) -> None:
         _LOG.warning("the link trace %s ends early: %s", self._path, error.strerror)
 
 

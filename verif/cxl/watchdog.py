@@ -35,7 +35,7 @@ class Watchdog:
     def check(self, clock: int, up: bool, in_reset: bool = False, awaited: bool = True) -> str:
         """The text of a time-out that is over in this clock, or nothing.
 
-        ``up``: credits have come; ``awaited``: somebody waits for the link.
+        ``up``: credits have come; ``awaited``: somebody waits, in reset too.
         """
         state, limit, what = self._look(up, in_reset, awaited)
         retries = sum(self._link.counters[name] for name in _RETRIES)
@@ -69,7 +69,7 @@ class Watchdog:
         """Everything that may be the reason, credits first."""
         link = self._link
         if in_reset:
-            return "rst_n is low"
+            return "rst_n is not 1"
         credits = {"Req": link.credits.plain, "RwD": link.credits.data}
         missing = [name for name, count in credits.items() if count <= 0]
         parts = [
