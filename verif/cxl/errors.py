@@ -42,13 +42,15 @@ class ErrorLog:
         quiet: bool = False,
     ) -> None:
         """An error was found in ``clock``; ``quiet``: it is raised and not logged."""
+        self._logged += not quiet
+        logged = not quiet and self._logged <= self.LOGGED
+        if not logged and self._first is not None:
+            return
         whole = "; ".join(filter(None, (f"{text}, at clock {clock}", self.owed())))
         if data:
             whole = f"{whole}: {data}"
-        if not quiet:
-            self._logged += 1
-            if self._logged <= self.LOGGED:
-                self._log(whole)
+        if logged:
+            self._log(whole)
             if self._logged == self.LOGGED:
                 self._log("further errors are not logged; finish() of the agent lists all of them")
         if self._first is None:

@@ -8,10 +8,11 @@ from collections import deque
 
 from models.cxl.describe import describe_message
 from models.cxl.messages import Completion, M2SMessage, S2MMessage, completion_of
-from verif.cxl.errors import ErrorLog
+from verif.cxl.errors import CxlError, ErrorLog
 from verif.cxl.items import Transaction
 from verif.cxl.pairing import Key, channel, key_of, stray
 
+_TAGS = 1 << 16
 _NAMED = 3  # requests that a text names
 
 
@@ -31,7 +32,11 @@ class Outstanding:
         self.completed = 0
 
     def new_tag(self) -> int:
-        """A tag that no request in flight has."""
+        """A tag that no request in flight has. CxlError: there is none."""
+        if len(self._tags) == _TAGS:
+            raise CxlError(
+                f"all {_TAGS:,} tags are in flight: wait for responses, or send with keep_tag"
+            )
         tag = self._last_tag
         while True:
             tag = (tag + 1) & 0xFFFF if self._sequential else self._rng.getrandbits(16)

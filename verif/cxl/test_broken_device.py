@@ -255,6 +255,16 @@ def test_a_reset_that_is_never_released() -> None:
     assert "rst_n is not 1" in "".join(texts)
 
 
+def test_a_request_more_than_there_are_tags() -> None:
+    """The search for a free tag would take no simulation time, and never end."""
+    log = ErrorLog(lambda _text: None)
+    requests = Outstanding(log, random.Random(1), sequential=True)
+    for _ in range(1 << 16):
+        requests.expect(M2SReq(ReqOp.MEM_RD, requests.new_tag(), 0), 0)
+    with pytest.raises(CxlError, match="all 65,536 tags are in flight"):
+        requests.new_tag()
+
+
 def test_a_flood_of_errors_is_logged_in_part() -> None:
     logged: list[str] = []
     log = ErrorLog(logged.append)
