@@ -225,6 +225,17 @@ def test_a_device_that_retrains_for_ever() -> None:
     assert "retrains: " in text
 
 
+def test_the_retries_of_the_protocol_are_waited_for() -> None:
+    """A link that the device cannot hear takes 110 tries until the device is in ABORT."""
+    agent = read_by(DeviceFault.LOST_RESPONSE, True)
+    for _ in range(110):
+        agent.host.counters["retry_remote"] += 1
+        for _ in range(LIMIT - 2 * agent.watchdog.interval):
+            agent.step()
+        agent.log.check()
+    assert isinstance(agent.raised(LIMIT), CxlTimeout)
+
+
 def test_a_slow_device_is_waited_for() -> None:
     """A request that waits behind many others has all the time that these need."""
     link = DeviceLink(LinkConfig(return_delay=(100, 130), grant_plain=1))
