@@ -73,8 +73,18 @@ def test_filters(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "M2S" not in text
     assert "RetryReq" in text
     assert "InitParam" not in text
-    assert main(["flits", str(recorded), "--last", "-1"]) == 0
+    assert main(["flits", str(recorded), "--first", "1000000"]) == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("clock", ["-1", "+5", "1_0", " 7", "\u0661", "9" * 5000])
+@pytest.mark.parametrize("option", ["--first", "--last"])
+def test_clocks_are_plain_numbers(
+    recorded: Path, capsys: pytest.CaptureFixture[str], option: str, clock: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["flits", str(recorded), f"{option}={clock}"])
+    assert "a clock is a whole number" in capsys.readouterr().err
 
 
 def test_reset_and_comments(tmp_path: Path) -> None:

@@ -16,11 +16,19 @@ EXAMPLES = """examples:
 """
 
 
+def _clock(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"a clock is a whole number from 0 on, not {text!r}")
+    return int(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a trace, as `nf run --link-trace` leaves it")
     parser.add_argument("--direction", choices=("M2S", "S2M"), help="of this direction alone")
-    parser.add_argument("--first", type=int, default=0, metavar="CLOCK", help="from this clock on")
-    parser.add_argument("--last", type=int, metavar="CLOCK", help="up to this clock")
+    parser.add_argument(
+        "--first", type=_clock, default=0, metavar="CLOCK", help="from this clock on"
+    )
+    parser.add_argument("--last", type=_clock, metavar="CLOCK", help="up to this clock")
 
 
 def run(args: argparse.Namespace) -> int:

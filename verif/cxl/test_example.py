@@ -37,7 +37,7 @@ def copy_agent(target: Path) -> None:
     (target / "sitecustomize.py").write_text(ISOLATION)
 
 
-def run_example(folder: Path) -> subprocess.CompletedProcess[str]:
+def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs it there with the same Python, which must not see the project."""
     environment = {
         name: value
@@ -45,7 +45,7 @@ def run_example(folder: Path) -> subprocess.CompletedProcess[str]:
         if not name.startswith(("COCOTB", "NF_", "PYTHON", "PYTEST", "PYGPI"))
     }
     return subprocess.run(
-        [sys.executable, "-m", "verif.cxl.example.run"],
+        [sys.executable, "-m", "verif.cxl.example.run", *arguments],
         cwd=folder,
         env=environment | {"PYTHONPATH": str(folder)},
         stdin=subprocess.DEVNULL,
@@ -63,6 +63,10 @@ def test_example_outside_the_project(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "1 tests, 0 failed" in done.stdout
     assert str(ROOT) not in done.stdout.replace(sys.prefix, ""), "it has used the project's files"
+    broken = run_example(tmp_path, "--fault", "ndr-for-drs")
+    assert broken.returncode == 1
+    assert "NDR in place of the DRS that is owed: S2MNDR CMP tag=" in broken.stdout
+    assert "1 tests, 1 failed" in broken.stdout
 
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not there")
