@@ -166,7 +166,7 @@ module nf_core
   logic [3:0]          fill_region, evict_region, evict_failed_region, lookup_region;
   logic [INDEX_W-1:0]  fill_index, evict_index;
   logic                fill_fresh, evict_fresh, evict_idle, evict_failed;
-  logic                slot_hit, slot_miss, lookup_contribution, eviction, fill, fill_error;
+  logic                slot_hit, slot_miss, lookup_contribution, eviction, fill;
   logic                duplicate, early_read, poison_received;
 
   logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall;
@@ -180,7 +180,7 @@ module nf_core
   logic [LADDR_W-1:0]  fill_addr, plain_raddr, gather_raddr;
   logic [7:0]          fill_len;
   logic [LINE_W-1:0]   r_data;
-  logic                r_err, r_poison, r_last;
+  logic                r_err, r_poison, r_last, read_error, read_poison;
 
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
@@ -198,9 +198,9 @@ module nf_core
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
     .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
     .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]), .ar_addr (fill_addr), .ar_len (fill_len),
-    .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_data, .r_err, .r_last,
+    .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_data, .r_err, .r_poison, .r_last,
     .evict_failed, .evict_failed_region,
-    .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill, .fill_error,
+    .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill,
     .duplicate, .illegal_code, .early_read, .poison_received, .contribution, .line_complete,
     .saturated, .event_region
   );
@@ -244,7 +244,7 @@ module nf_core
 
   // ---- FP32 path --------------------------------------------------------------------------------
   resp_meta_t        gather_drs_meta;
-  logic              gather_drs_valid, gather_drs_ready, gather_drs_poison, gather_error;
+  logic              gather_drs_valid, gather_drs_ready, gather_drs_poison;
   logic [LINE_W-1:0] gather_drs_data;
 
   nf_fp32_store #(.TRACK(NDR_DEPTH)) u_store (
@@ -258,16 +258,15 @@ module nf_core
     .clk, .rst_n, .desc,
     .op_valid (gather_valid), .op_ready (gather_ready), .op (gather),
     .ar_valid (rd_valid[2]), .ar_ready (rd_ready[2]), .ar_addr (gather_raddr),
-    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_data, .r_err,
+    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_data, .r_err, .r_poison,
     .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs_meta (gather_drs_meta),
     .drs_poison (gather_drs_poison), .drs_data (gather_drs_data),
-    .read_error (gather_error),
     .done (gather_done), .done_slot (gather_done_slot)
   );
 
   // ---- plain memory -----------------------------------------------------------------------------
   resp_meta_t        plain_ndr_meta, plain_drs_meta;
-  logic              plain_drs_valid, plain_drs_ready, plain_drs_poison, plain_error;
+  logic              plain_drs_valid, plain_drs_ready, plain_drs_poison;
   logic [LINE_W-1:0] plain_drs_data;
 
   nf_plain #(.TRACK(NDR_DEPTH)) u_plain (
@@ -280,8 +279,7 @@ module nf_core
     .r_valid (rd_r_valid[1]), .r_ready (rd_r_ready[1]), .r_data, .r_err, .r_poison,
     .ndr_meta (plain_ndr_meta),
     .drs_valid (plain_drs_valid), .drs_ready (plain_drs_ready), .drs_meta (plain_drs_meta),
-    .drs_poison (plain_drs_poison), .drs_data (plain_drs_data),
-    .read_error (plain_error)
+    .drs_poison (plain_drs_poison), .drs_data (plain_drs_data)
   );
 
   // ---- device memory ----------------------------------------------------------------------------
@@ -313,6 +311,7 @@ module nf_core
     .c_addr  ({gather_raddr, plain_raddr, fill_addr}),
     .c_len   ({8'd0, 8'd0, fill_len}),
     .r_valid (rd_r_valid), .r_ready (rd_r_ready), .r_data, .r_err, .r_poison, .r_last,
+    .error (read_error), .poisoned (read_poison),
     .m_axi_arid, .m_axi_araddr, .m_axi_arlen, .m_axi_arsize, .m_axi_arburst, .m_axi_arvalid,
     .m_axi_arready, .m_axi_rid, .m_axi_rdata, .m_axi_rresp, .m_axi_rlast, .m_axi_ruser,
     .m_axi_rvalid, .m_axi_rready
@@ -345,10 +344,16 @@ module nf_core
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
   `NF_ASSERT_NEVER(DrsAnsweredTwice_A, drs_waiting > drs_reserved)
 
+  // A poisoned write of plain memory beside a poisoned contribution in the engine: two in one clock.
+  logic       plain_taken;
+  logic [1:0] poison_taken;
+  assign plain_taken  = plain_valid && plain_ready && plain_op.write && plain_op.poison;
+  assign poison_taken = 2'(poison_received) + 2'(plain_taken);
+
   // Order of the fields: core_events_t.
   assign events = {slot_hit, slot_miss, eviction, fill, duplicate, illegal_code, early_read,
-                   poison_received, contribution, refused, unmapped, unsupported,
-                   fill_error || plain_error || gather_error, wr_b_err && |wr_b};
+                   poison_taken, contribution, refused, unmapped, unsupported,
+                   read_error, wr_b_err && |wr_b, read_poison};
 endmodule
 
 `default_nettype wire

@@ -146,6 +146,8 @@ class DeviceModel(DeviceState):
         assert where is not None
         key = (_MEMORY_KEY, where)
         if isinstance(msg, M2SRwD):
+            if msg.poison:
+                self._count("POISON_RECEIVED", key)
             if where in self._write_errors:
                 self._count("MEM_WRITE_ERROR", key)
                 self.memory.store(where, UNKNOWN_LINE)
@@ -156,6 +158,8 @@ class DeviceModel(DeviceState):
             self._count("MEM_READ_ERROR", key)
             return self._data(msg, access, ONES_LINE, True)
         entry = self.memory.load(where)
+        if entry.poison:
+            self._count("MEM_POISON", key)
         return self._data(msg, access, entry.data, entry.poison, entry.known, entry.poison_known)
 
     def _contribute(self, msg: M2SRwD, access: Access) -> None:
@@ -209,13 +213,15 @@ class DeviceModel(DeviceState):
             self._count("EARLY_READ", key)
         poison = line.poisoned or (early and config.strict)
         if config.mode == Mode.FP32:
-            touched = (w for w in line.data if not raw or w == worker)
+            touched = {w for w in line.data if not raw or w == worker}
             base = config.state_line + i
-            if self._read_errors and any(
-                base + w * config.lines in self._read_errors for w in touched
-            ):
-                self._count("MEM_READ_ERROR", key)
+            bad = {w for w in touched if base + w * config.lines in self._read_errors}
+            marked = touched & line.marked
+            self._count("MEM_READ_ERROR", key, len(bad))
+            self._count("MEM_POISON", key, len(marked - bad))
+            if bad:
                 return self._data(msg, access, ONES_LINE, True)
+            poison = poison or bool(marked)
             data = line.data.get(worker, ZERO_LINE) if raw else line.summed()
         else:
             result = line.reduced(config, self.params.cnt_max)

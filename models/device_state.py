@@ -7,7 +7,7 @@ spec: controller §2, §5 and §6. ``models.device`` puts the messages on top of
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.formats import Mode
 from models.lines import AggregatedLine
@@ -32,6 +32,7 @@ COUNTERS = (
     "UNSUPPORTED",
     "MEM_READ_ERROR",
     "MEM_WRITE_ERROR",
+    "MEM_POISON",
 )
 
 
@@ -106,7 +107,8 @@ class DeviceState:
     def _flush(self, config: RegionConfig, i: int, line: AggregatedLine) -> None:
         """An FP32 line's contributions lie in the state area: put them there."""
         for worker, data in line.data.items():
-            self.memory.store(config.state_line + worker * config.lines + i, MemoryLine(data))
+            entry = MemoryLine(data, poison=worker in line.marked)
+            self.memory.store(config.state_line + worker * config.lines + i, entry)
 
     def clear_counters(self) -> None:
         """CTRL.CLEAR_COUNTERS: counters to zero; regions and error capture are untouched."""
@@ -148,8 +150,25 @@ class DeviceState:
         """Writes of device memory line ``memory_line`` meet an AXI error while ``active``."""
         (self._write_errors.add if active else self._write_errors.discard)(memory_line)
 
+    def poison_line(self, memory_line: int) -> None:
+        """Memory marks ``memory_line`` as poisoned: what it holds can no longer be trusted.
+
+        The mark stays until the whole line is written again. The records of low-bit and FP32 lines
+        are not the model's affair: see ``lose_line``.
+        """
+        entry = self.memory.load(memory_line)
+        self.memory.store(memory_line, replace(entry, poison=True, poison_known=True))
+        for state in self._regions:
+            config = state.config
+            if config is None or config.mode != Mode.FP32:
+                continue
+            worker, i = divmod(memory_line - config.state_line, config.lines)
+            line = (state.lines or {}).get(i)
+            if line is not None and line.seen(worker):
+                line.marked.add(worker)
+
     def lose_line(self, region: int, line: int) -> None:
-        """The state record of ``line`` met an AXI error when it was fetched.
+        """The state record of ``line`` was lost: an AXI error, or poison, on its way in or out.
 
         Micro-architecture decides when that happens, so the bench reports it: the line is empty,
         and poisoned for the rest of the epoch.
@@ -159,6 +178,10 @@ class DeviceState:
         if config is not None and config.mode == Mode.FP32:
             self._flush(config, line, state)
         state.lose()
+
+    def line_state(self, region: int, line: int) -> AggregatedLine | None:
+        """What is known of a line in this epoch; None: nothing has touched it."""
+        return (self._region(region).lines or {}).get(line)
 
     # -- helpers ----------------------------------------------------------------------------------
 

@@ -84,6 +84,9 @@ def _effect(
         reasons.append("early with STRICT")
     if line is not None and line.poisoned:
         reasons.append("line poisoned")
+    marked = sorted(line.marked) if line is not None else []
+    if marked and (access.kind != Kind.RAW or worker in marked):
+        reasons.append(f"memory marks the line of worker {_workers(marked)}")
     poison = f"Poison=1 ({', '.join(reasons)})" if reasons else "Poison=0"
     return f"reads {what}; {'early read, ' if early else ''}{poison}"
 

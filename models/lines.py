@@ -34,11 +34,22 @@ def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dt
 class AggregatedLine:
     """What low-bit and FP32 lines have in common: who contributed, and whether it is tainted."""
 
-    __slots__ = ("_cache", "counted_complete", "data", "illegal", "lost", "poisoned", "saturated")
+    __slots__ = (
+        "_cache",
+        "counted_complete",
+        "data",
+        "illegal",
+        "lost",
+        "marked",
+        "poisoned",
+        "saturated",
+    )
 
     def __init__(self) -> None:
         """Untouched in this epoch."""
         self.data: dict[int, bytes] = {}
+        self.marked: set[int] = set()
+        """FP32: workers whose stored line memory marks as poisoned."""
         self.poisoned = False
         self.lost = False
         """A state fill met an error: never newly counted as complete in this epoch."""
@@ -51,6 +62,7 @@ class AggregatedLine:
         """An independent copy (contributions are immutable)."""
         other = AggregatedLine()
         other.data = dict(self.data)
+        other.marked = set(self.marked)
         other.poisoned = self.poisoned
         other.lost = self.lost
         other.counted_complete = self.counted_complete
@@ -68,8 +80,9 @@ class AggregatedLine:
         return len(self.data) == workers
 
     def lose(self) -> None:
-        """The state record could not be fetched: empty and poisoned from here on."""
+        """The state record could not be used: empty and poisoned from here on."""
         self.data.clear()
+        self.marked.clear()
         self.poisoned = True
         self.lost = True
         self._cache = None
@@ -102,8 +115,11 @@ class AggregatedLine:
     def store(self, worker: int, data: bytes, enables: int | None) -> None:
         """Store a clean FP32 contribution; ``enables`` None: the full line.
 
-        The first partial write of an epoch clears the other bytes: older ones are never data.
+        The first partial write of an epoch clears the other bytes: older ones are never data. A
+        write of the whole line ends memory's mark on it, one of a part does not.
         """
+        if enables is None or not self.seen(worker):
+            self.marked.discard(worker)
         if enables is not None:
             data = merge(self.data.get(worker, ZERO_LINE), data, enables)
         self.data[worker] = bytes(data)

@@ -77,7 +77,7 @@ def test_the_traffic_reaches_every_state() -> None:
     assert [s.saturated for s in status] == [False, True, True, False]
     assert status[2].illegal_seen
     missing = {name for name, count in device.counters.items() if not count}
-    assert missing == {"MEM_READ_ERROR", "MEM_WRITE_ERROR"}
+    assert missing == {"MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON"}
 
 
 @settings(max_examples=25, deadline=None)

@@ -198,3 +198,68 @@ def test_memory_errors_under_fp32() -> None:
     assert bench.read(64, 0) == (A, True)
     bench.model.lose_line(2, 0)
     assert bench.read(64, 0) == (ZEROS, True)
+
+
+def test_poisoned_writes_of_plain_memory_are_counted() -> None:
+    bench = Bench(config(Mode.IDENTITY))
+    bench.write_at(5 * 64, A, poison=True)
+    bench.write_at(5 * 64, B, poison=True, be=1)
+    bench.write_at(bench.config.address(3, 1), C, poison=True)
+    bench.model.mark_write_error(6)
+    bench.write_at(6 * 64, A, poison=True)
+    assert bench.count("POISON_RECEIVED") == 4
+    assert bench.read_at(5 * 64)[1]
+    assert bench.count("MEM_POISON") == 1
+    bench.write_at(1 << 40, A, poison=True)  # unmapped: refused, and counted as that alone
+    assert bench.count("POISON_RECEIVED") == 4
+
+
+def test_poison_of_memory_comes_out() -> None:
+    bench = Bench(config(Mode.FP32))
+    bench.model.poison_line(7)
+    assert bench.read_at(7 * 64) == (ZEROS, True)
+    bench.write_at(7 * 64, A)
+    assert bench.read_at(7 * 64) == (A, False)
+
+    def backing(worker: int) -> int:
+        return 64 + worker * 4
+
+    bench.model.poison_line(backing(0))  # of an earlier epoch: the first store covers it
+    bench.write(0, 0, A, be=3)
+    assert bench.read(64, 0) == (A[:2] + ZEROS[2:], False)
+    bench.write(1, 0, B)
+    clean, _ = bench.read(0, 0)
+    bench.model.poison_line(backing(1))
+    assert bench.read(65, 0) == (B, True)
+    assert bench.read(64, 0) == (A[:2] + ZEROS[2:], False)
+    assert bench.read(0, 0) == (clean, True)
+    bench.write(1, 0, B, be=1)
+    assert bench.read(65, 0) == (B, True), "a partial store does not end the mark"
+    assert bench.count("MEM_POISON") == 4
+    bench.model.mark_read_error(backing(0))
+    assert bench.read(0, 0) == (ONES, True)
+    assert (bench.count("MEM_READ_ERROR"), bench.count("MEM_POISON")) == (1, 5)
+    bench.model.mark_read_error(backing(0), active=False)
+    bench.write(1, 0, B)
+    assert bench.read(0, 0) == (clean, False)
+    bench.model.poison_line(backing(1))
+    bench.recommit(state_base=1024 * 64)
+    assert bench.read_at(backing(1) * 64) == (B, True), "the mark stays in the area that was left"
+
+
+def test_a_mark_is_part_of_the_state() -> None:
+    bench = Bench(config(Mode.FP32))
+    bench.write(0, 0, A)
+    key = bench.model.line_key(M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 0)))
+    before = bench.model.snapshot(key)
+    bench.model.poison_line(64)
+    assert "memory marks the line of worker 0" in bench.model.explain(
+        M2SReq(ReqOp.MEM_RD, 0, bench.config.address(64, 0))
+    )
+    bench.model.restore(key, before)
+    assert bench.read(64, 0) == (A, False)
+    bench.model.poison_line(64)
+    bench.model.lose_line(2, 0)
+    bench.write(0, 0, A)
+    assert bench.read(64, 0) == (A, True)
+    assert bench.count("MEM_POISON") == 0, "the store after the loss covers the mark"

@@ -84,6 +84,7 @@ module nf_engine
   output logic                                         r_ready,
   input  wire logic [LINE_W-1:0]                       r_data,
   input  wire logic                                    r_err,
+  input  wire logic                                    r_poison,
   input  wire logic                                    r_last,
 
   output logic                                         evict_failed,
@@ -96,7 +97,6 @@ module nf_engine
   output logic [3:0]                                   lookup_region,
   output logic                                         eviction,
   output logic                                         fill,
-  output logic                                         fill_error,
   output logic                                         duplicate,
   output logic [8:0]                                   illegal_code,
   output logic                                         early_read,
@@ -334,14 +334,13 @@ module nf_engine
     .ask_index    (fill_index),
     .ask_evicting (evicting),
     .ask_fresh    (fill_fresh),
-    .ar_valid, .ar_ready, .ar_addr, .ar_len, .r_valid, .r_ready, .r_data, .r_err, .r_last,
+    .ar_valid, .ar_ready, .ar_addr, .ar_len, .r_valid, .r_ready, .r_data, .r_err, .r_poison, .r_last,
     .out_valid    (fill_valid),
     .out_ready    (fill_take),
     .out_slot     (fill_slot),
     .out_book     (fill_book),
     .out_planes   (fill_planes),
-    .fetched      (fill),
-    .read_error   (fill_error)
+    .fetched      (fill)
   );
 
   // ---- S3: answer -------------------------------------------------------------------------------

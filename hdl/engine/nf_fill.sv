@@ -5,7 +5,9 @@
 //   fetched  one INCR read of the record; it counts only if its generation is the region's own,
 //            otherwise the line is empty in this epoch;
 //   empty    when the record is not initialised yet: nothing of this epoch can be there;
-//   lost     after a read error, or when the region's records are untrusted: empty and poisoned.
+//   lost     when a beat that was needed came with an error or poison, or when the region's records
+//            are untrusted: empty and poisoned. The planes behind bookkeeping that is not of this
+//            epoch are not needed: whatever they are, they were never this region's.
 // A record that an eviction is still writing back (`evict_match`) is not read before that is done.
 // `out_*` is held until `out_ready`.
 
@@ -48,6 +50,7 @@ module nf_fill
   output logic                                         r_ready,
   input  wire logic [LINE_W-1:0]                       r_data,
   input  wire logic                                    r_err,
+  input  wire logic                                    r_poison,
   input  wire logic                                    r_last,
 
   output logic                                         out_valid,
@@ -55,8 +58,7 @@ module nf_fill
   output logic [SLOT_W-1:0]                            out_slot,
   output book_t                                        out_book,
   output logic [CNT_W*LINE_W-1:0]                      out_planes,
-  output logic                                         fetched,     // pulse: a record was read
-  output logic                                         read_error   // pulse
+  output logic                                         fetched      // pulse: a record was read
 );
   localparam int DESC_W  = $bits(region_desc_t);
   localparam int REQ_W   = SLOT_W + 4 + INDEX_W;
@@ -99,7 +101,7 @@ module nf_fill
   logic [3:0]              track_region;
   logic [1:0]              track_kind;
   logic [3:0]              beat_q;
-  logic                    full_q, bad_q, ours_q, bad, ours, last_beat;
+  logic                    full_q, bad_q, ours_q, unusable, bad, ours, last_beat;
   logic [SLOT_W-1:0]       slot_q;
   book_t                   book_q;
   logic [CNT_W*LINE_W-1:0] planes_q;
@@ -121,7 +123,8 @@ module nf_fill
   assign record    = r_data;
   assign r_ready   = track_valid && (track_kind == KIND_FETCH) && (!full_q || out_ready);
   assign last_beat = r_valid && r_ready && r_last;
-  assign bad       = r_err || (beat_q != '0 && bad_q);
+  assign unusable  = r_err || r_poison;
+  assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable));
   assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*GEN_W +: GEN_W]) : ours_q;
   assign track_pop = track_valid && (!full_q || out_ready)
                      && ((track_kind != KIND_FETCH) || last_beat);
@@ -161,7 +164,6 @@ module nf_fill
   assign out_book   = book_q;
   assign out_planes = planes_q;
   assign fetched    = last_beat;
-  assign read_error = last_beat && bad;
 
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT(OutStable_A, (out_valid && !out_ready) |=> out_valid && $stable(out_book))

@@ -4,7 +4,8 @@
 // The reads of several requests may be under way at once; they share one AXI ID, so the lines arrive
 // in the order asked. The first line of a sum is taken as it is (a NaN made canonical), each further
 // one is added: 16 lanes, two clocks a line. RAW passes one line byte for byte. Nothing present
-// gives zeros. A read error gives all ones with Poison.
+// gives zeros. A read error gives all ones with Poison; a line that memory marks as poisoned is
+// passed or added as it is, and the answer carries Poison.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -31,14 +32,13 @@ module nf_fp32_gather
   output logic                                         r_ready,
   input  wire logic [LINE_W-1:0]                       r_data,
   input  wire logic                                    r_err,
+  input  wire logic                                    r_poison,
 
   output logic                                         drs_valid,
   input  wire logic                                    drs_ready,
   output resp_meta_t                                   drs_meta,
   output logic                                         drs_poison,
   output logic [LINE_W-1:0]                            drs_data,
-
-  output logic                                         read_error,
 
   output logic                                         done,       // the last line of a request is in
   output logic [7:0]                                   done_slot
@@ -144,7 +144,7 @@ module nf_fp32_gather
       if (take) begin
         add_last_q <= t_last;
         bad_q      <= (!t_first && bad_q) || (!t_none && r_err);
-        poison_q   <= t_poison;
+        poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_poison);
       end
       if ((take && t_last && !add_start) || (adding_q && add_last_q)) full_q <= 1'b1;
       else if (drs_ready) full_q <= 1'b0;
@@ -162,7 +162,6 @@ module nf_fp32_gather
   assign drs_meta   = meta_q;
   assign drs_poison = poison_q || bad_q;
   assign drs_data   = bad_q ? '1 : acc_q;
-  assign read_error = drs_valid && drs_ready && bad_q;  // once a request
 
   `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs_data))
 endmodule

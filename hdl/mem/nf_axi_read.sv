@@ -2,7 +2,8 @@
 // Read side of the AXI4 manager: CLIENTS read clients share AR and R.
 //
 // A client asks with valid/ready; the clients take turns. A client's number is its AXI ID, so its
-// beats come back in its own order; `r_valid` is one-hot, the payload is shared.
+// beats come back in its own order; `r_valid` is one-hot, the payload is shared. Every beat that
+// memory refused (`error`) or marks as poisoned (`poisoned`) is told once, here, whoever it is for.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -26,6 +27,8 @@ module nf_axi_read
   output logic                            r_err,
   output logic                            r_poison,
   output logic                            r_last,
+  output logic                            error,
+  output logic                            poisoned,
 
   output logic [2:0]                      m_axi_arid,
   output logic [ADDR_W-1:0]               m_axi_araddr,
@@ -95,6 +98,8 @@ module nf_axi_read
   assign r_err         = m_axi_rresp[1];
   assign r_poison      = m_axi_ruser[0];
   assign r_last        = m_axi_rlast;
+  assign error         = m_axi_rvalid && m_axi_rready && r_err;
+  assign poisoned      = m_axi_rvalid && m_axi_rready && r_poison && !r_err;
 
   `NF_ASSERT(ArStable_A, (m_axi_arvalid && !m_axi_arready) |=> m_axi_arvalid && $stable(m_axi_araddr))
 endmodule

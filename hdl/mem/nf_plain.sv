@@ -42,9 +42,7 @@ module nf_plain
   input  wire logic           drs_ready,
   output resp_meta_t          drs_meta,
   output logic                drs_poison,
-  output logic [LINE_W-1:0]   drs_data,
-
-  output logic                read_error
+  output logic [LINE_W-1:0]   drs_data
 );
   localparam int META_W = $bits(resp_meta_t);
 
@@ -76,7 +74,6 @@ module nf_plain
   assign r_ready    = drs_ready && rd_track_valid;
   assign drs_poison = r_err || r_poison;
   assign drs_data   = r_err ? '1 : r_data;
-  assign read_error = r_valid && r_ready && r_err;
 endmodule
 
 `default_nettype wire

@@ -160,13 +160,14 @@ package nf_pkg;
     logic       duplicate;
     logic [8:0] illegal_code;   // elements in this clock
     logic       early_read;
-    logic       poison_received;
+    logic [1:0] poison_received; // messages in this clock
     logic       contribution;   // accepted: not a duplicate, not poisoned
     logic       refused;        // causes LD_MASK, BIND, SELECTOR, PARTIAL, STATE_AREA
     logic       unmapped;
     logic       unsupported;
     logic       mem_read_error;
     logic       mem_write_error;
+    logic       mem_poison;     // memory returned a line that it marks as poisoned
   } core_events_t;
 
   typedef struct packed {         // first refused access, captured by the registers

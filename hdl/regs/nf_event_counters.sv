@@ -29,7 +29,7 @@ module nf_event_counters
     at = WORDS'(event_strobe) << index(addr);
   endfunction
 
-  logic [WORDS-1:0]    strobe;  // without ILLEGAL_CODE, which counts elements
+  logic [WORDS-1:0]    strobe;  // without those that count more than one event a clock
   logic [WORDS*32-1:0] count;
   logic                unused_strobe;  // the gaps
 
@@ -41,13 +41,13 @@ module nf_event_counters
                 | at(ADDR_FILL,              core_events.fill)
                 | at(ADDR_DUPLICATE,         core_events.duplicate)
                 | at(ADDR_EARLY_READ,        core_events.early_read)
-                | at(ADDR_POISON_RECEIVED,   core_events.poison_received)
                 | at(ADDR_CONTRIBUTION,      core_events.contribution)
                 | at(ADDR_REFUSED,           core_events.refused)
                 | at(ADDR_UNMAPPED,          core_events.unmapped)
                 | at(ADDR_UNSUPPORTED,       core_events.unsupported)
                 | at(ADDR_MEM_READ_ERROR,    core_events.mem_read_error)
                 | at(ADDR_MEM_WRITE_ERROR,   core_events.mem_write_error)
+                | at(ADDR_MEM_POISON,        core_events.mem_poison)
                 | at(ADDR_CRC_ERROR,         link_events.crc_error)
                 | at(ADDR_PID_CORRECTABLE,   link_events.pid_correctable)
                 | at(ADDR_PID_UNCORRECTABLE, link_events.pid_uncorrectable)
@@ -67,7 +67,9 @@ module nf_event_counters
       // 9 bits hold the 256 elements of a line; the other counters use one of them.
       nf_counter #(.INC_W(9)) u_counter (
         .clk, .rst_n, .clear,
-        .inc(i == index(ADDR_ILLEGAL_CODE) ? core_events.illegal_code : 9'(strobe[i])),
+        .inc(i == index(ADDR_ILLEGAL_CODE)      ? core_events.illegal_code
+             : i == index(ADDR_POISON_RECEIVED) ? 9'(core_events.poison_received)
+                                                : 9'(strobe[i])),
         .count(count[i*32 +: 32])
       );
     end else begin : g_gap

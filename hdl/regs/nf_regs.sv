@@ -173,7 +173,8 @@ module nf_regs
           || link_status.error_kind == LINK_ERR_ABORT) << LSB_IRQ_STATUS_LINK_ERROR
     | 32'(core_events.mem_read_error || core_events.mem_write_error)
                               << LSB_IRQ_STATUS_MEM_ERROR
-    | 32'(core_events.poison_received) << LSB_IRQ_STATUS_POISON;
+    | 32'(|core_events.poison_received || core_events.mem_poison)
+                              << LSB_IRQ_STATUS_POISON;
 
   assign irq      = |(irq_status_q & irq_enable_q);
   assign fallback = fallback_q;
@@ -253,6 +254,10 @@ module nf_regs
   // ---- configuration --------------------------------------------------------------------------
   logic [31:0] cap_window_q, cap_threshold_q, devload_q, ctrl_q;
 
+  function automatic logic [31:0] at_most(input logic [31:0] value, input logic [31:0] most);
+    at_most = (value > most) ? most : value;
+  endfunction
+
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       irq_enable_q    <= RESET_IRQ_ENABLE;
@@ -267,7 +272,9 @@ module nf_regs
         ADDR_IRQ_ENABLE:
           irq_enable_q    <= write_bits(irq_enable_q, wr_data, wr_mask, WRITABLE_IRQ_ENABLE);
         ADDR_CAP_WINDOW:
-          cap_window_q    <= write_bits(cap_window_q, wr_data, wr_mask, WRITABLE_CAP_WINDOW);
+          cap_window_q    <= at_most(
+              write_bits(cap_window_q, wr_data, wr_mask, WRITABLE_CAP_WINDOW),
+              32'(MAX_CAP_WINDOW_VALUE));
         ADDR_CAP_THRESHOLD:
           cap_threshold_q <= write_bits(cap_threshold_q, wr_data, wr_mask, WRITABLE_CAP_THRESHOLD);
         ADDR_DEVLOAD_THRESHOLD:

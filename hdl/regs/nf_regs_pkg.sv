@@ -3,7 +3,7 @@
 //
 // ADDR_x: byte address (of region registers: offset within the region). WRITABLE_x: the
 // read-write bits. RESET_x: the reset value. LSB_x_f: lowest bit of field f, W_x_f: its
-// width when it is wider than a bit.
+// width when it is wider than a bit, MAX_x_f: the greatest value that it takes.
 
 `default_nettype none
 
@@ -15,7 +15,7 @@ package nf_regs_pkg;
   localparam int W_ID_VALUE = 32;
 
   localparam logic [11:0] ADDR_VERSION = 12'h004;
-  localparam logic [31:0] RESET_VERSION = 32'h00010000;
+  localparam logic [31:0] RESET_VERSION = 32'h00010001;
   localparam int LSB_VERSION_MINOR = 0;
   localparam int W_VERSION_MINOR = 16;
   localparam int LSB_VERSION_MAJOR = 16;
@@ -101,6 +101,7 @@ package nf_regs_pkg;
   localparam logic [31:0] RESET_CAP_WINDOW = 32'h00000040;
   localparam int LSB_CAP_WINDOW_VALUE = 0;
   localparam int W_CAP_WINDOW_VALUE = 9;
+  localparam int MAX_CAP_WINDOW_VALUE = 256;
 
   localparam logic [11:0] ADDR_CAP_THRESHOLD = 12'h03C;
   localparam logic [31:0] WRITABLE_CAP_THRESHOLD = 32'h000001FF;
@@ -184,6 +185,10 @@ package nf_regs_pkg;
   localparam logic [11:0] ADDR_MEM_WRITE_ERROR = 12'h134;
   localparam int LSB_MEM_WRITE_ERROR_VALUE = 0;
   localparam int W_MEM_WRITE_ERROR_VALUE = 32;
+
+  localparam logic [11:0] ADDR_MEM_POISON = 12'h138;
+  localparam int LSB_MEM_POISON_VALUE = 0;
+  localparam int W_MEM_POISON_VALUE = 32;
 
   localparam logic [11:0] ADDR_CRC_ERROR = 12'h140;
   localparam int LSB_CRC_ERROR_VALUE = 0;
@@ -350,6 +355,7 @@ package nf_regs_pkg;
       ADDR_UNSUPPORTED,
       ADDR_MEM_READ_ERROR,
       ADDR_MEM_WRITE_ERROR,
+      ADDR_MEM_POISON,
       ADDR_CRC_ERROR,
       ADDR_PID_CORRECTABLE,
       ADDR_PID_UNCORRECTABLE,

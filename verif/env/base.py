@@ -111,10 +111,13 @@ class NfBaseTest(uvm_test):
     async def finish(self) -> None:
         """Waits for the last answers and reads what the mirror compares."""
         await self.env.host.drain()
-        await self.env.clocks(20)
+        # One counter is read while the others settle: a run's cycles compare with older records.
+        settled = cocotb.start_soon(self.env.clocks(20))
+        await self.env.registers.read("MEM_POISON")
+        await settled
         await self.env.registers.read_status()
         await self.env.registers.read("IRQ_STATUS")
-        await self.env.registers.read_counters()
+        await self.env.registers.read_counters(but="MEM_POISON")
         while not self.env.mem.idle:
             await self.env.clocks(10)
 
@@ -137,9 +140,19 @@ class NfBaseTest(uvm_test):
 
     # -- results ------------------------------------------------------------------------------
     def figure(self, name: str, value: object) -> None:
-        """A measured figure: printed, and left for the runner's report."""
+        """A measured figure: printed, and left for the runner's report. A rate: see `rate`."""
+        assert "_per_" not in name, f"{name} is a rate: it says nothing without a memory latency"
+        self._note(name, value)
+
+    def _note(self, name: str, value: object) -> None:
         self.metrics[name] = value
         self.logger.info("figure: %s = %s", name, value)
+
+    def rate(self, name: str, value: float) -> None:
+        """A measured rate, with the memory latency at which it was measured (clocks)."""
+        for end, clocks in zip(("least", "most"), self.cfg.mem.latency, strict=True):
+            self.figure(f"memory_latency_clocks_{end}", clocks)
+        self._note(name, value)
 
     def _export(self) -> None:
         target = os.environ.get("NF_METRICS")

@@ -9,10 +9,13 @@ from models.formats import Mode
 from models.regions import Cause, CommitCode, Kind, RegionConfig
 from verif.env.bins import CoverModel
 from verif.env.ops import Op
-from verif.mem.config import FULL_STROBE, MemBeat
+from verif.mem.config import FULL_STROBE, MemBeat, Resp
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
+ERRORS = (Resp.SLVERR.name, Resp.DECERR.name)
+READ_PLACES = ("MEMORY", "IDENTITY", "FP32", "FP32 bookkeeping", "bookkeeping", "plane")
+WRITE_PLACES = ("MEMORY", "IDENTITY", "FP32", "FP32 partial", "eviction", "initialiser")
 REFUSALS: dict[str, list[Cause]] = {
     "write": [c for c in Cause if c is not Cause.NONE],
     # PARTIAL and BIND exist for writes alone.
@@ -99,6 +102,13 @@ class NfCoverage:
                 "write error",
             ],
         )
+        self.side_band = point(
+            "memory side-band",
+            "every error and poison of the memory met every path of the device to it",
+            [f"read {place} {kind}" for place in READ_PLACES for kind in (*ERRORS, "poison")]
+            + [f"write {place} {kind}" for place in WRITE_PLACES for kind in ERRORS]
+            + [f"write {place} poison" for place in ("MEMORY", "IDENTITY")],
+        )
         self.interrupt = point(
             "interrupt",
             "each source was seen pending",
@@ -175,8 +185,11 @@ class NfCoverage:
             self.options.hit(f"{option} {int(getattr(config, option))}")
         self.options.hit(f"threshold {'1' if config.threshold == 1 else '>1'}")
 
-    def beat(self, beat: MemBeat) -> None:
-        """A beat on the device-memory port."""
+    def beat(self, beat: MemBeat, place: str) -> None:
+        """A beat on the device-memory port; `place`: as `MemoryView.place` names it."""
+        kind = Resp(beat.resp).name if beat.error else "poison" if beat.poison else ""
+        if kind:
+            self.side_band.hit(f"{'write' if beat.write else 'read'} {place} {kind}")
         if beat.error:
             self.memory.hit(f"{'write' if beat.write else 'read'} error")
         elif not beat.write:

@@ -103,9 +103,8 @@ class NfEnv(uvm_env):
         self.coverage.committed(config, code, busy)
 
     def _beat(self, beat: MemBeat) -> None:
-        self.coverage.beat(beat)
-        if beat.error and not beat.write:
-            self.core.fetch_error(beat.line)
+        self.coverage.beat(beat, self.core.memory.place(beat))
+        self.core.memory_beat(beat)
 
     def _register(self, access: AxiLiteAccess) -> None:
         register = self.mirror.by_address.get(access.address & ~3)

@@ -32,7 +32,7 @@ def identity(snap: Snapshot) -> Hashable:
         return snap.memory
     data = tuple(sorted(line.data.items()))
     flags = (line.poisoned, line.lost, line.counted_complete, line.saturated, line.illegal)
-    return data, flags
+    return data, frozenset(line.marked), flags
 
 
 @dataclass(slots=True)
@@ -88,10 +88,21 @@ def commute(a: Op, b: Op) -> bool:
 
 
 class Judge:
-    """Explores one cluster of operations on the line `key`."""
+    """Explores one cluster of operations on the line `key`.
 
-    def __init__(self, model: DeviceModel, key: Hashable, ops: Sequence[Op], budget: int) -> None:
+    With `may_lose` the state of the line may have been lost before any of them.
+    """
+
+    def __init__(
+        self,
+        model: DeviceModel,
+        key: Hashable,
+        ops: Sequence[Op],
+        budget: int,
+        may_lose: bool = False,
+    ) -> None:
         self.model = model
+        self.may_lose = may_lose
         self.key = key
         self.ops = list(ops)
         self.budget = budget
@@ -129,7 +140,7 @@ class Judge:
             if mask & must == must and (commit_follows or mask & allowed == allowed):
                 result[mask] = states
             for i in self._choices(mask, allowed, must, commit_follows):
-                for state in states:
+                for state in self._starts(states):
                     moved = self._apply(state, i, mask)
                     if moved is not None:
                         layers.setdefault(mask | 1 << i, Bucket()).add(moved)
@@ -158,6 +169,18 @@ class Judge:
             if self.conflict[i] & rest & ~(1 << i) & ~self.after[i] == 0:
                 return [i]
         return enabled
+
+    def _starts(self, states: Sequence[State]) -> list[State]:
+        """The states in which the next operation may find the line."""
+        if not self.may_lose or not isinstance(self.key, tuple):
+            return list(states)
+        bucket = Bucket()
+        for state in states:
+            bucket.add(state)
+            self.model.restore(self.key, state.snap)
+            self.model.lose_line(*self.key)
+            bucket.add(replace(state, snap=self.model.snapshot(self.key)))
+        return list(bucket.states.values())
 
     def _counts(self) -> Counts:
         counters = self.model.counters

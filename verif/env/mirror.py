@@ -11,10 +11,11 @@ from models.formats import Mode
 from models.regions import RegionConfig
 from verif.env.core import ScoreboardCore
 from verif.regs.nf_reg_map import REG_MAP
-from verif.regs.regmap import HwParams, Register
+from verif.regs.regmap import WORD_MASK, HwParams, Register
 
 COUNTER_BASE = 0x100
 COUNTER_END = 0x140
+IRQ_CHECKED = ("MEM_ERROR", "POISON")
 
 
 def merged(old: int, data: int, strobe: int) -> int:
@@ -39,6 +40,7 @@ class RegisterMirror:
         self.fallbacks = 0
         self.reads = 0
         self.codes_seen: set[int] = set()
+        self._irq_base: dict[str, int | None] = dict.fromkeys(IRQ_CHECKED, 0)
 
     def _field(self, name: str, field: str = "VALUE") -> int:
         return self.by_name[name].field(field).extract(self.values[name])
@@ -91,7 +93,7 @@ class RegisterMirror:
         if register is None:
             return
         name, core = register.name, self.core
-        word = merged(self.values[name], data, strobe)
+        word = register.stored(self.values[name], data, merged(0, WORD_MASK, strobe))
         if name.endswith(".EPOCH"):
             core.commit_end(self._region_of(name))
         elif name == "CTRL":
@@ -102,6 +104,8 @@ class RegisterMirror:
                 core.model.rearm_error()
         elif name != "FALLBACK" and not name.startswith("IRQ_STATUS"):
             self.values[name] = word
+        if name == "IRQ_STATUS":
+            self._irq_cleared(register, merged(0, data, strobe))
         if name == "DEVLOAD_THRESHOLD":
             levels = [self._field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
             core.devload.set_thresholds(core.now, *levels)
@@ -132,6 +136,33 @@ class RegisterMirror:
             self._read_region(register, data)
         elif name == "ERR_INFO":
             self._read_error(register, data)
+        elif name == "IRQ_STATUS" and not core.tracker.unjudged:
+            self._read_irq(register, data)
+
+    # -- interrupts ---------------------------------------------------------------------------
+    def _irq_events(self, source: str) -> tuple[int, int]:
+        """Least and most events of a source of the interrupt since the start."""
+        memory = self.core.memory
+        if source == "MEM_ERROR":
+            return memory.errors, memory.errors
+        low, high = self.core.poison_received()
+        return memory.poisoned + low, memory.poisoned + high
+
+    def _irq_cleared(self, register: Register, ones: int) -> None:
+        """Bits were cleared; what is in flight may set them again before or after."""
+        for source in IRQ_CHECKED:
+            if register.field(source).extract(ones):
+                low, high = self._irq_events(source)
+                known = low == high and self.core.waiting == 0
+                self._irq_base[source] = high if known else None
+
+    def _read_irq(self, register: Register, data: int) -> None:
+        """A sticky bit must be set exactly if there was an event since it was cleared."""
+        for source, base in self._irq_base.items():
+            got = register.field(source).extract(data)
+            low, high = self._irq_events(source)
+            if base is not None and not (low > base) <= got <= (high > base):
+                self.core.error(f"IRQ_STATUS.{source} is {got} after {high - base} such events")
 
     def _read_region(self, register: Register, data: int) -> None:
         region = self._region_of(register.name)

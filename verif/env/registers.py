@@ -58,12 +58,12 @@ class Registers:
         status = await self.read(f"REGION[{region}].STATUS")
         return CommitCode(status >> 4 & 15)
 
-    async def read_counters(self) -> dict[str, int]:
-        """Reads every counter that the model or the bench knows about."""
+    async def read_counters(self, but: str = "") -> dict[str, int]:
+        """Reads every counter that the model or the bench knows about, except `but`."""
         names = [
             name
             for name, register in self.mirror.by_name.items()
-            if COUNTER_BASE <= register.address < COUNTER_END
+            if COUNTER_BASE <= register.address < COUNTER_END and name != but
         ]
         return {name: await self.read(name) for name in names}
 

@@ -62,12 +62,21 @@ def test_samples_fall_into_planned_bins() -> None:
                 response = device.step(msg)
                 assert response is not None
                 core.response(response)
-    coverage.beat(MemBeat(True, 0, 1, 2, 3, True, 0))
-    coverage.beat(MemBeat(False, 0, 1, 2, 3, True, 2))
+    for write in (True, False):
+        for line in (1, *(k + (region << 14) for region in range(4) for k in (0, 1, 20, 255))):
+            for axi_id in (0, 3):
+                for strobe in (3, (1 << 64) - 1):
+                    for resp in (2, 3):
+                        beat = MemBeat(write, axi_id, line, 2, strobe, True, resp)
+                        coverage.beat(beat, core.memory.place(beat))
+            poisoned = MemBeat(write, 1, line, 2, 3, True, 0)
+            if not write or core.memory.place(poisoned) in ("MEMORY", "IDENTITY"):
+                coverage.beat(poisoned, core.memory.place(poisoned))
     coverage.register("IRQ_STATUS", 63)
     coverage.register("SLOT_HIT", 1)
     assert core.errors == []
     for point in coverage.model.points.values():
         assert point.unexpected == {}, point.name
     assert coverage.interrupt.holes == []
+    assert coverage.side_band.holes == []
     assert "read UNMAPPED" in coverage.refusal.holes

@@ -262,17 +262,6 @@ def test_counter_and_region_mismatch() -> None:
     assert len(bench.core.errors) == 3
 
 
-def test_lost_record_reads_poisoned() -> None:
-    bench = Bench(BINARY)
-    bench.do(write(BINARY.address(0, 1)))
-    msg = bench.begin(read(BINARY.address(0, 1)))
-    bench.core.fetch_error((BINARY.state_base >> 6) + 5)
-    bench.device.lose_line(0, 1)
-    bench.answer(msg)
-    assert bench.core.errors == []
-    assert bench.core.lost_lines == 1
-
-
 def test_devload_rules() -> None:
     def check(devload: DevLoad, fallback: bool, levels_off: bool, in_region: bool) -> bool:
         bench = Bench(BINARY, FP32)

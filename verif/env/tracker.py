@@ -15,7 +15,7 @@ from models.device import DeviceModel
 from models.device_state import COUNTERS
 from models.formats import Mode
 from models.regions import RegionConfig
-from verif.env.judge import ZERO, Failure, Judge, OverBudget, Reached, State
+from verif.env.judge import ZERO, Bucket, Failure, Judge, OverBudget, Reached, State
 from verif.env.ops import Op
 
 
@@ -67,6 +67,8 @@ class Tracker:
         self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.unknown: set[Hashable] = set()
+        self.untrusted: dict[int, bool] = {}
+        """Regions with a refused write to a record; False once a commit has begun since."""
         self._tracks: dict[Hashable, Track] = {}
         self._alternatives: dict[Hashable, list[State]] = {}
         self._commits: dict[int, list[Commit]] = {}
@@ -107,6 +109,8 @@ class Tracker:
     def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> None:
         """EPOCH is being written."""
         self._commits.setdefault(region, []).append(Commit(config, epoch, now))
+        if region in self.untrusted:
+            self.untrusted[region] = False
 
     def commit_end(self, region: int, now: int) -> None:
         """The write of EPOCH was answered."""
@@ -130,13 +134,14 @@ class Tracker:
         if key in self.unknown:
             self.unjudged += len(ops)
             return
-        if states is None and len(ops) == 1:
+        may_lose = track.region in self.untrusted and not ops[0].inert
+        if states is None and len(ops) == 1 and not may_lose:
             self._single(ops[0])
             return
         self.raced += len(ops)
         model = self.model
         before = model.snapshot(key)
-        judge = Judge(model, key, ops, self.budget)
+        judge = Judge(model, key, ops, self.budget, may_lose)
         full = (1 << len(ops)) - 1
         try:
             result = judge.run({0: states or [State(before)]}, full, full)
@@ -188,10 +193,45 @@ class Tracker:
         """A state fetch of this line met an error: empty and poisoned for the epoch."""
         key = (region, line)
         track = self._tracks.get(key)
-        racing = track is not None and len(track.ops) > 1
-        self.model.lose_line(region, line)
-        if racing or region in self._commits or self._alternatives.pop(key, None) is not None:
+        if region in self._commits or (track is not None and len(track.ops) > 1):
             self.unknown.add(key)
+        self._change(key, lambda: self.model.lose_line(region, line))
+
+    def poison(self, memory_line: int) -> None:
+        """The medium has poisoned a line; exact only while nothing on it is in flight."""
+        self.model.poison_line(memory_line)
+        for key in list(self._alternatives):
+            self._change(key, lambda: self.model.poison_line(memory_line))
+
+    def _change(self, key: Hashable, change: Callable[[], None]) -> None:
+        """Changes every state that a line can be in."""
+        model = self.model
+        states = self._alternatives.pop(key, None)
+        if states is None:
+            change()
+            return
+        bucket = Bucket()
+        commits = model.snapshot(key).commits
+        for state in states:
+            model.restore(key, replace(state.snap, commits=commits))
+            change()
+            bucket.add(replace(state, snap=model.snapshot(key)))
+        left = list(bucket.states.values())
+        model.restore(key, left[0].snap)
+        if len(left) > 1:
+            self._alternatives[key] = left
+
+    def distrust(self, region: int) -> None:
+        """A write of a record was refused: till the next commit any line of the region may be lost.
+
+        Whether a line is, depends on where it was: each answer must fit it as it was, or lost. A
+        refusal while a commit is under way may be of the round before or of the one that begins.
+        """
+        self.untrusted[region] = True
+
+    def pending(self, region: int) -> list[RegionConfig]:
+        """Descriptors whose commit is not settled."""
+        return [commit.config for commit in self._commits.get(region, ())]
 
     # -- commits ------------------------------------------------------------------------------
     def _resolve(self, region: int) -> None:
@@ -209,7 +249,8 @@ class Tracker:
                 inert += track.ops
                 continue
             states = self._alternatives.pop(track.key, None)
-            judge = Judge(self.model, track.key, track.ops, self.budget)
+            may_lose = region in self.untrusted
+            judge = Judge(self.model, track.key, track.ops, self.budget, may_lose)
             start = {0: states or [State(self.model.snapshot(track.key))]}
             items.append(_Item(track, judge, start, track.key in self.unknown))
         for commit in commits:
@@ -229,6 +270,8 @@ class Tracker:
 
     def _forget(self, region: int, commit: Commit) -> None:
         """Old ambiguity ends with the old round."""
+        if self.untrusted.get(region) is False:  # no refusal since the commit began
+            del self.untrusted[region]
         if commit.config.mode is Mode.IDENTITY:
             return
         for key in [k for k in self._alternatives if isinstance(k, tuple) and k[0] == region]:

@@ -32,7 +32,8 @@ class MemConfig:
     """Behaviour of the memory; every knob may be changed while the simulation runs.
 
     `latency` is the inclusive range of clocks from the last request beat to the first response
-    beat. The `*_stall` figures are the probability of a clock in which that channel is held.
+    beat. The `*_stall` figures are the probability of a clock in which that channel is held. An
+    error is drawn from `error_resps`; a line is poisoned in the store (`MemStore.poison`).
     """
 
     lines_log2: int = 20
@@ -45,7 +46,7 @@ class MemConfig:
     reorder: bool = False
     interleave: bool = False
     background: Background = Background.GARBAGE
-    error_resp: Resp = Resp.SLVERR
+    error_resps: tuple[Resp, ...] = (Resp.SLVERR, Resp.DECERR)
     read_error_rate: float = 0.0
     write_error_rate: float = 0.0
     read_error_lines: set[int] = field(default_factory=set)
@@ -60,7 +61,10 @@ class MemConfig:
 
 @dataclass(frozen=True, slots=True)
 class MemBeat:
-    """One data beat seen by the monitor: what the device wrote to, or read from, one line."""
+    """One data beat seen by the monitor: what the device wrote to, or read from, one line.
+
+    `answered`: a response came with it: with every beat read, and the last one of a burst written.
+    """
 
     write: bool
     axi_id: int
@@ -69,6 +73,7 @@ class MemBeat:
     strobe: int
     poison: bool
     resp: int
+    answered: bool = True
 
     @property
     def error(self) -> bool:

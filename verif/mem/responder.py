@@ -186,7 +186,7 @@ class MemResponder(uvm_component):
         pins.rid.value = read.axi_id
         pins.rdata.value = _ERROR_DATA if error else data
         pins.ruser.value = int(poison and not error)
-        pins.rresp.value = int(cfg.error_resp if error else Resp.OKAY)
+        pins.rresp.value = int(self.rng.choice(cfg.error_resps) if error else Resp.OKAY)
         pins.rlast.value = int(read.sent + 1 == read.beats)
         self._set("rvalid", 1)
         self._r_out = read
@@ -212,7 +212,7 @@ class MemResponder(uvm_component):
             error = any(line in cfg.write_error_lines for line in lines) or (
                 cfg.write_error_rate > 0 and self.rng.random() < cfg.write_error_rate
             )
-            write.resp = int(cfg.error_resp if error else Resp.OKAY)
+            write.resp = int(self.rng.choice(cfg.error_resps) if error else Resp.OKAY)
             write.ready_at = self.cycle + self.rng.randint(*cfg.latency)
             # Writes of one ID land in order.
             waiting = any(w.axi_id == write.axi_id and not w.landed for w in self._b)

@@ -8,7 +8,7 @@ Each channel method is called once a clock in which the channel is looked at. Fi
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from verif.mem.config import FULL_STROBE, MemBeat
 
@@ -122,9 +122,7 @@ class AxiRules:
             return
         _, beats = queue.popleft()
         for beat in beats:
-            self.beats.append(
-                MemBeat(True, axi_id, beat.line, beat.data, beat.strobe, beat.poison, resp)
-            )
+            self.beats.append(replace(beat, resp=resp, answered=beat is beats[-1]))
 
     def ar(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
         """Read address; payload is (id, addr, len, size, burst)."""

@@ -52,7 +52,7 @@ class MemStore:
         if strobe == FULL_STROBE:
             self.lines[line] = data
             if poison:
-                self.poisoned.add(line)
+                self.poison(line)
             else:
                 self.poisoned.discard(line)
             return
@@ -60,4 +60,8 @@ class MemStore:
         old, _ = self.read(line)
         self.lines[line] = (old & ~mask) | (data & mask)
         if poison:
-            self.poisoned.add(line)
+            self.poison(line)
+
+    def poison(self, line: int) -> None:
+        """Marks a line as poisoned, as an error of the medium would: its data stays."""
+        self.poisoned.add(line)

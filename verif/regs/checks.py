@@ -67,7 +67,7 @@ async def read_write(port: Port, registers: Registers) -> list[str]:
             continue
         for pattern in (*PATTERNS, reg.reset):
             out += await _write(port, reg, pattern)
-            want = (reg.reset & ~writable) | (pattern & writable)
+            want = reg.stored(reg.reset, pattern)
             out += await _expect(port, reg, want, f"after writing {pattern:#010x}")
     return out
 
@@ -76,10 +76,11 @@ async def no_aliases(port: Port, registers: Registers, rng: random.Random) -> li
     """All RW registers hold values of their own at once; ends with the reset values."""
     out = []
     targets = [reg for reg in registers.values() if reg.mask(Access.RW)]
-    values = {reg.name: rng.getrandbits(32) & reg.mask(Access.RW) for reg in targets}
+    written = {reg.name: rng.getrandbits(32) & reg.mask(Access.RW) for reg in targets}
+    values = {reg.name: reg.stored(reg.reset, written[reg.name]) for reg in targets}
     rng.shuffle(targets)
     for reg in targets:
-        out += await _write(port, reg, values[reg.name])
+        out += await _write(port, reg, written[reg.name])
     for reg in registers.values():
         out += await _expect(port, reg, values.get(reg.name, reg.reset), "with all written")
     for reg in targets:
@@ -100,8 +101,7 @@ async def byte_strobes(
         value = reg.reset
         for strobe in chosen:
             data = rng.getrandbits(32)
-            lanes = byte_mask(strobe) & writable
-            value = (value & ~lanes) | (data & lanes)
+            value = reg.stored(value, data, byte_mask(strobe))
             out += await _write(port, reg, data, strobe)
             out += await _expect(port, reg, value, f"after strobe {strobe:04b}")
         out += await _write(port, reg, reg.reset)

@@ -30,6 +30,8 @@ def _sv_register(reg: Register, prefix: str) -> Iterable[str]:
         yield f"  localparam int LSB_{name}_{f.name} = {f.lsb};"
         if f.width > 1 and f.width_parameter is None:
             yield f"  localparam int W_{name}_{f.name} = {f.width};"
+        if f.maximum is not None:
+            yield f"  localparam int MAX_{name}_{f.name} = {f.maximum};"
 
 
 def _sv_is_register(name: str, registers: Sequence[Register], prefix: str) -> Iterable[str]:
@@ -53,7 +55,7 @@ def sv_package(reg_map: RegMap, source: str) -> str:
         "//",
         "// ADDR_x: byte address (of region registers: offset within the region). WRITABLE_x: the",
         "// read-write bits. RESET_x: the reset value. LSB_x_f: lowest bit of field f, W_x_f: its",
-        "// width when it is wider than a bit.",
+        "// width when it is wider than a bit, MAX_x_f: the greatest value that it takes.",
         "",
         "`default_nettype none",
         "",
@@ -108,6 +110,8 @@ def _py_field(f: Field) -> str:
         args.append(f'reset_parameter="{f.reset_parameter}"')
     if f.width_parameter:
         args.append(f'width_parameter="{f.width_parameter}"')
+    if f.maximum is not None:
+        args.append(f"maximum={f.maximum:#x}")
     return f"Field({', '.join(args)})"
 
 

@@ -118,6 +118,7 @@ class _Reader:
             enum=enum,
             reset_parameter=node.get_property("reset_parameter"),
             width_parameter=node.get_property("width_parameter"),
+            maximum=node.get_property("maximum"),
         )
 
     def _describe(self, key: str, node: RegNode | FieldNode) -> None:

@@ -27,13 +27,14 @@ CORE_EVENTS = (
     ("DUPLICATE", 1),
     ("ILLEGAL_CODE", 9),
     ("EARLY_READ", 1),
-    ("POISON_RECEIVED", 1),
+    ("POISON_RECEIVED", 2),
     ("CONTRIBUTION", 1),
     ("REFUSED", 1),
     ("UNMAPPED", 1),
     ("UNSUPPORTED", 1),
     ("MEM_READ_ERROR", 1),
     ("MEM_WRITE_ERROR", 1),
+    ("MEM_POISON", 1),
 )
 ACCESS_ERROR = (
     ("valid", 1),
@@ -63,6 +64,7 @@ IRQ_OF_EVENT = {
     "MEM_READ_ERROR": "MEM_ERROR",
     "MEM_WRITE_ERROR": "MEM_ERROR",
     "POISON_RECEIVED": "POISON",
+    "MEM_POISON": "POISON",
 }
 Layout = tuple[tuple[str, int], ...]
 

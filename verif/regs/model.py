@@ -188,6 +188,14 @@ class RegisterModel:
             status = await reg.get_field_by_name(field).write(value)
         if status is not uvm_status_e.UVM_IS_OK:
             raise RegisterError(f"write of {name} was refused")
+        self._saturate(register)
+
+    def _saturate(self, name: str) -> None:
+        """Bring the mirror of fields with a maximum to what the hardware has taken."""
+        for f in self.registers[name].fields:
+            field = self._register(name).get_field_by_name(f.name)
+            if f.maximum is not None and field.get_mirrored_value() > f.maximum:
+                field.predict(f.maximum)
 
     def mirrored(self, name: str) -> int:
         """Value that the model expects of the bits that the hardware does not change by itself."""

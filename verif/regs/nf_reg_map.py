@@ -78,7 +78,7 @@ REG_MAP = RegMap(
     registers=(
         Register("ID", 0x000, (Field("VALUE", 0, 32, Access.RO, reset=0x4e463031),)),
         Register("VERSION", 0x004, (
-            Field("MINOR", 0, 16, Access.RO),
+            Field("MINOR", 0, 16, Access.RO, reset=0x1),
             Field("MAJOR", 16, 16, Access.RO, reset=0x1),
         )),
         Register("PARAMS0", 0x008, (
@@ -133,7 +133,9 @@ REG_MAP = RegMap(
         Register("ERR_ADDR_LO", 0x02c, (Field("VALUE", 0, 32, Access.RO, volatile=True),)),
         Register("ERR_ADDR_HI", 0x030, (Field("VALUE", 0, 20, Access.RO, volatile=True),)),
         Register("ERR_TAG", 0x034, (Field("VALUE", 0, 16, Access.RO, volatile=True),)),
-        Register("CAP_WINDOW", 0x038, (Field("VALUE", 0, 9, Access.RW, reset=0x40),)),
+        Register("CAP_WINDOW", 0x038, (
+            Field("VALUE", 0, 9, Access.RW, reset=0x40, maximum=0x100),
+        )),
         Register("CAP_THRESHOLD", 0x03c, (Field("VALUE", 0, 9, Access.RW, reset=0x100),)),
         Register("DEVLOAD_THRESHOLD", 0x040, (
             Field("OPTIMAL", 0, 8, Access.RW, reset=0x10),
@@ -187,6 +189,9 @@ REG_MAP = RegMap(
             Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
         )),
         Register("MEM_WRITE_ERROR", 0x134, (
+            Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
+        )),
+        Register("MEM_POISON", 0x138, (
             Field("VALUE", 0, 32, Access.RO, volatile=True, counter=True),
         )),
         Register("CRC_ERROR", 0x140, (

@@ -71,6 +71,7 @@ class Field:
     enum: str | None = None  # name of the enumeration of its values
     reset_parameter: str | None = None  # RTL parameter that gives the reset value
     width_parameter: str | None = None  # RTL parameter that gives the width
+    maximum: int | None = None  # a greater value is taken as this one
 
     @property
     def mask(self) -> int:
@@ -113,6 +114,18 @@ class Register:
     def mask(self, *access: Access) -> int:
         """Bits whose access is one of `access`; without arguments, all bits that are no reserve."""
         return sum(f.mask for f in self.fields if not access or f.access in access)
+
+    def stored(self, old: int, data: int, lanes: int = WORD_MASK) -> int:
+        """Value of the register, `old` until now, after `data` was written to its bits `lanes`.
+
+        Only read-write fields change; those with a maximum saturate.
+        """
+        lanes &= self.mask(Access.RW)
+        word = (old & ~lanes) | (data & lanes)
+        for f in self.fields:
+            if f.maximum is not None:
+                word = f.insert(word, min(f.extract(word), f.maximum))
+        return word
 
     @property
     def volatile_mask(self) -> int:

@@ -26,7 +26,7 @@ def test_registers_do_not_overlap(params: HwParams) -> None:
 def test_known_registers() -> None:
     regs = REG_MAP.expand()
     assert regs["ID"].reset == 0x4E46_3031
-    assert regs["VERSION"].reset == 0x0001_0000
+    assert regs["VERSION"].reset == 0x0001_0001
     assert regs["PARAMS0"].reset == 8 << 24 | 64 << 8 | 8
     assert regs["PARAMS1"].reset == 32 << 24 | 64 << 16 | 64 << 8 | 20
     assert regs["DEVLOAD_THRESHOLD"].reset == 0x60_30_10
@@ -37,7 +37,7 @@ def test_known_registers() -> None:
     assert regs["ERR_INFO"].access is Access.W1C
     assert regs["CTRL"].access is Access.PULSE
     assert regs["REGION[0].EPOCH"].access is Access.COMMIT
-    assert sum(reg.is_counter for reg in regs.values()) == 27
+    assert sum(reg.is_counter for reg in regs.values()) == 28
 
 
 def test_parameters_scale_resets_and_widths() -> None:
@@ -98,3 +98,11 @@ def test_strobe_run(strobe: int, run: tuple[int, int]) -> None:
 def test_strobe_run_refuses(strobe: int) -> None:
     with pytest.raises(ValueError, match="strobe"):
         strobe_run(strobe)
+
+
+def test_a_field_with_a_maximum_saturates() -> None:
+    window = REG_MAP.expand(HwParams())["CAP_WINDOW"]
+    for data, want in ((0, 0), (255, 255), (256, 256), (257, 256), (511, 256), (0xFFFF_FE03, 3)):
+        assert window.stored(64, data) == want
+    assert window.stored(0x40, 0x100, lanes=0xFF00) == 256, "the merged value counts"
+    assert REG_MAP.expand(HwParams())["CAP_THRESHOLD"].stored(0, 511) == 511

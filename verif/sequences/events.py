@@ -8,7 +8,7 @@ import random
 from models.device import RegionConfig
 from models.formats import Mode
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import byte_enables, line_for
+from verif.sequences.data import byte_enables, line_for, random_line
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
@@ -25,6 +25,7 @@ class EventSequence(NfSequence):
     illegal: float = 0.0
     early: float = 0.0
     partial: float = 0.0
+    plain: float = 0.0
     strict: bool = False
     race: bool = True
 
@@ -78,6 +79,8 @@ class EventSequence(NfSequence):
         partial = config.mode is Mode.FP32 and rng.random() < self.partial
         be = byte_enables(rng) if partial else None
         await self.contribute(config, worker, line, data, self.limit, poison=poison, be=be)
+        if rng.random() < self.plain:
+            await self.write(rng.randrange(64) << 6, random_line(rng), poison=poison)
 
     async def read_all(self, config: RegionConfig) -> None:
         """Every selector of every line."""
@@ -94,9 +97,10 @@ class DuplicateSequence(EventSequence):
 
 
 class PoisonSequence(EventSequence):
-    """A fifth of the data is poisoned; a clean resend may follow."""
+    """A fifth of the data is poisoned; a clean resend may follow, or a write of plain memory."""
 
     poison = 0.2
+    plain = 0.4
     duplicates = 0.2
     early = 0.1
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working sets larger than the slots, few credits, bad memory, and what memory held before."""
+"""Working sets larger than the slots, and what memory held before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import ONES, ZEROS, line_for, random_line
+from verif.sequences.data import ONES, ZEROS, random_line
 
 
 class EvictionSequence(NfSequence):
@@ -90,66 +90,3 @@ class GarbageSequence(NfSequence):
         for line in range(config.lines):
             await self.read_region(config, line, 0)
         await self.drain()
-
-
-class MemoryErrorSequence(NfSequence):
-    """AXI errors on ordinary lines and on FP32 data: poison and counters, never a hang."""
-
-    transactions: int = 200
-
-    async def body(self) -> None:
-        rng, cfg = self.rng, self.env.cfg.mem
-        model = self.env.core.model
-        config = self.layout.region(Mode.FP32, 1, 4)
-        await self.commit(0, config)
-        bad_read = set(rng.sample(range(32), 6))
-        bad_write = set(rng.sample(range(32), 6))
-        data_lines = [config.state_line + k for k in range(config.workers * config.lines)]
-        bad_write |= set(rng.sample(data_lines, 2))
-        cfg.read_error_lines.update(bad_read)
-        cfg.write_error_lines.update(bad_write)
-        for line in bad_read:
-            model.mark_read_error(line)
-        for line in bad_write:
-            model.mark_write_error(line)
-        for _ in range(self.cfg.count(self.transactions)):
-            kind = rng.random()
-            if kind < 0.3:
-                worker, line = rng.randrange(config.workers), rng.randrange(config.lines)
-                await self.contribute(config, worker, line, limit=1)
-            elif kind < 0.4:
-                await self.read_region(config, rng.randrange(config.lines), limit=1)
-            else:
-                addr = rng.randrange(40) << 6
-                if rng.random() < 0.5:
-                    await self.write(addr, random_line(rng), RACE_LIMIT)
-                else:
-                    await self.read(addr, RACE_LIMIT)
-
-
-class RecordErrorSequence(NfSequence):
-    """A state record that cannot be fetched: the line starts empty, poisoned for the epoch."""
-
-    mode: Mode = Mode.G_BINARY
-
-    async def body(self) -> None:
-        slots = self.cfg.hw.slots
-        lines_log2 = (2 * slots + 7).bit_length()
-        config = self.layout.region(self.mode, lines_log2, 2)
-        await self.commit(0, config)
-        lines = self.rng.sample(range(config.lines), slots + 8)
-        for line in lines:
-            await self.contribute(config, 0, line)
-        await self.drain()
-        size = state_lines(config, self.cfg.hw.cnt_w) // config.lines
-        bad = self.rng.sample(lines, 12)
-        for line in bad:
-            record = config.state_line + line * size
-            self.env.cfg.mem.read_error_lines.update(range(record, record + size))
-        for line in lines:  # one at a time: the scoreboard must know what the loss came before
-            await self.contribute(config, 1, line, line_for(config.mode, self.rng))
-            await self.drain()
-        self.env.cfg.mem.read_error_lines.clear()
-        for line in lines:
-            await self.read_region(config, line, 0)
-            await self.drain()

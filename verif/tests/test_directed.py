@@ -225,22 +225,22 @@ class LinkRateTest(NfBaseTest):
             await run.contribute(config, 0, line)
         await run.drain()
         places = [(w, i) for w in range(1, 16) for i in range(config.lines)]
-        writes = await self.rate(
+        writes = await self.measure(
             [run.write_msg(config.address(w, i), run.rng.randbytes(64)) for w, i in places]
         )
-        reads = await self.rate([run.read_msg(config.address(0, i)) for _, i in places])
+        reads = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
         await self.env.registers.write("CTRL", MULTI_HEADER)
-        multi = await self.rate([run.read_msg(config.address(0, i)) for _, i in places])
+        multi = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
         for name, rate, limit in (
             ("write", writes, LINES_PER_FLIT),
             ("vote_read", reads, LINES_PER_FLIT),
             ("vote_read_multi_header", multi, LINES_PER_FLIT_MULTI),
         ):
-            self.figure(f"{name}_lines_per_flit_time", round(rate, 4))
+            self.rate(f"{name}_lines_per_flit_time", round(rate, 4))
             if self.cfg.profile == "streaming":
                 assert rate > 0.97 * limit, f"{name} rate {rate:.3f}, limit {limit:.3f}"
 
-    async def rate(self, messages: list[Any]) -> float:
+    async def measure(self, messages: list[Any]) -> float:
         """Lines a clock: of requests for writes, of data for reads, from first to last."""
         trace = self.env.trace = []
         for message in messages:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the device memory, and what it held before."""
+"""Errors and poison of the device memory, and what it held before."""
 
 from __future__ import annotations
 
@@ -11,25 +11,45 @@ from models.formats import Mode
 from verif.env.base import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.mem.config import Background
-from verif.sequences.pressure import (
-    GarbageSequence,
+from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RecordErrorSequence,
+    RefusedInitialisationSequence,
+    RefusedWriteBackSequence,
 )
+from verif.sequences.pressure import GarbageSequence
+
+LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 
 
 class MemoryErrorTest(NfBaseTest):
-    """SLVERR on ordinary lines and FP32 data."""
+    """Errors and poison on ordinary lines, IDENTITY and FP32 data."""
 
     async def scenario(self) -> None:
         await MemoryErrorSequence(self.env).run()
 
 
 class RecordErrorTest(NfBaseTest):
-    """SLVERR when a state record is fetched."""
+    """Errors and poison when a state record is fetched."""
 
     async def scenario(self) -> None:
-        await RecordErrorSequence(self.env).run()
+        for region, mode in enumerate((self.env.rng.choice(LOW_BIT), Mode.FP32)):
+            await RecordErrorSequence(self.env, mode=mode, region=region).run()
+
+
+class RefusedWriteBackTest(NfBaseTest):
+    """Errors when an evicted line is written back."""
+
+    async def scenario(self) -> None:
+        for mode in (self.env.rng.choice(LOW_BIT), Mode.FP32):
+            await RefusedWriteBackSequence(self.env, mode=mode).run()
+
+
+class RefusedInitialisationTest(NfBaseTest):
+    """Errors when the records of a new state area are overwritten."""
+
+    async def scenario(self) -> None:
+        await RefusedInitialisationSequence(self.env).run()
 
 
 class GarbageTest(NfBaseTest):
@@ -39,14 +59,14 @@ class GarbageTest(NfBaseTest):
         cfg.mem.background = Background.ONES
 
     async def scenario(self) -> None:
-        for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
+        for mode in (*LOW_BIT, Mode.FP32):
             await GarbageSequence(self.env, mode=mode).run()
 
 
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def memory_errors(_dut: Any, profile: str) -> None:
-    """AXI errors give poison and counters, never a hang."""
+    """AXI errors and poison give poison and counters, never a hang."""
     await run_uvm(MemoryErrorTest, profile)
 
 
@@ -55,6 +75,20 @@ async def memory_errors(_dut: Any, profile: str) -> None:
 async def record_errors(_dut: Any, profile: str) -> None:
     """A lost state record poisons its line for the epoch."""
     await run_uvm(RecordErrorTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def refused_write_backs(_dut: Any, profile: str) -> None:
+    """A line whose write-back is refused is lost, and no line of the region is wrong."""
+    await run_uvm(RefusedWriteBackTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def refused_initialisation(_dut: Any, profile: str) -> None:
+    """A record that could not be initialised is not taken for state."""
+    await run_uvm(RefusedInitialisationTest, profile)
 
 
 @cocotb.test()

@@ -21,14 +21,14 @@ from verif.env.config import EnvConfig
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.events import EarlyReadSequence, EventSequence
-from verif.sequences.mixed import MixedRegionsSequence
-from verif.sequences.plain import PlainMemorySequence
-from verif.sequences.pressure import (
-    EvictionSequence,
-    GarbageSequence,
+from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RecordErrorSequence,
+    RefusedWriteBackSequence,
 )
+from verif.sequences.mixed import MixedRegionsSequence
+from verif.sequences.plain import PlainMemorySequence
+from verif.sequences.pressure import EvictionSequence, GarbageSequence
 from verif.sequences.protection import ProtectionSequence
 from verif.sequences.rounds import EpochOtherSequence, EpochSameSequence
 
@@ -118,11 +118,45 @@ class UnseenRecordErrors(Negative):
     """The scoreboard is not told that state records were lost."""
 
     def sabotage(self) -> None:
-        core: Any = self.env.core
-        core.fetch_error = lambda _line: None
+        tracker: Any = self.env.core.tracker
+        tracker.lose = lambda *_line: None
 
     async def scenario(self) -> None:
-        await RecordErrorSequence(self.env).run()
+        await RecordErrorSequence(self.env, workers=2).run()
+
+
+class UnseenRefusals(UnseenRecordErrors):
+    """The scoreboard is not told that write-backs were refused."""
+
+    def sabotage(self) -> None:
+        super().sabotage()
+        tracker: Any = self.env.core.tracker
+        tracker.distrust = lambda _region: None
+
+    async def scenario(self) -> None:
+        await RefusedWriteBackSequence(self.env, workers=2).run()
+
+
+class SilentPoison(Negative):
+    """The scoreboard does not know what the medium has poisoned."""
+
+    def sabotage(self) -> None:
+        tracker: Any = self.env.core.tracker
+        tracker.poison = lambda _line: None
+
+    async def scenario(self) -> None:
+        await MemoryErrorSequence(self.env).run()
+
+
+class UncountedPoison(Negative):
+    """One poisoned line of the memory is not counted."""
+
+    def sabotage(self) -> None:
+        memory: Any = self.env.core.memory
+        memory.counts["MEM_POISON"] = -1
+
+    async def scenario(self) -> None:
+        await MemoryErrorSequence(self.env).run()
 
 
 class LateRounds(Negative):
@@ -337,6 +371,9 @@ TWINS = [
     (PoisonLoss, "MISMATCH"),
     (QuietMemory, "MISMATCH"),
     (UnseenRecordErrors, "MISMATCH"),
+    (UnseenRefusals, "MISMATCH"),
+    (SilentPoison, "MISMATCH"),
+    (UncountedPoison, "COUNTER MEM_POISON"),
     (StaleOther, "MISMATCH"),
     (StaleSame, "MISMATCH"),
     (ForgedState, "MISMATCH"),

@@ -223,7 +223,7 @@ async def back_pressure(dut: Any) -> None:
         data = rng.getrandbits(32)
         read = cocotb.start_soon(port.read(other.address))
         await port.write(written.address, data)
-        mirror[written.name] = data & written.mask()
+        mirror[written.name] = written.stored(mirror[written.name], data)
         for reg, got in ((other, await read), (written, await port.read(written.address))):
             if got != (mirror[reg.name], checks.OKAY):
                 differences.append(f"{reg.name}: {got}, not {mirror[reg.name]:#x}")

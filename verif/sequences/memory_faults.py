@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors and poison of the device memory, on every path that the device has to it.
+
+What a fault does to ordinary lines and FP32 data, the model is told in advance. What it does to the
+device's own records, the scoreboard learns from the memory port (verif/env/memory.py); these
+sequences then send one request at a time, so that it is known what a loss came before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from models.device import RegionConfig
+from models.formats import Mode
+from models.regions import planes_kept, record_lines
+from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.data import byte_enables, line_for, random_line
+
+
+class MemoryErrorSequence(NfSequence):
+    """Errors and poison on ordinary lines, behind an IDENTITY region, and on FP32 data."""
+
+    transactions: int = 240
+    rounds: int = 4
+    poison: float = 0.1
+    partial: float = 0.4
+
+    async def body(self) -> None:
+        fp32 = self.layout.region(Mode.FP32, 1, 4)
+        identity = self.layout.region(Mode.IDENTITY, 0, 1)
+        for region, config in enumerate((fp32, identity)):
+            await self.commit(region, config)
+        # By kind, so that each of them is met: there are more ordinary lines than others.
+        pools = [
+            list(range(24)),
+            [identity.state_line + selector for selector in range(8)],
+            [fp32.state_line + k for k in range(fp32.workers * fp32.lines)],
+        ]
+        for number in range(self.rounds):
+            await self.commit(0)
+            for place in range(fp32.workers * fp32.lines):  # what is read is there
+                await self.contribute(fp32, place % fp32.workers, place // fp32.workers)
+            await self.drain()
+            for pool in pools:
+                # A refused store poisons its line for the round: in every other one there is none.
+                self.mark(pool, refuse=number % 2 > 0 or pool is not pools[-1])
+            for _ in range(self.cfg.count(self.transactions) // self.rounds):
+                await self.one(fp32, identity)
+            await self.drain()
+            self.clear()
+
+    def mark(self, pool: list[int], refuse: bool) -> None:
+        """Reads of some lines fail, writes of others if `refuse`; the medium poisons some."""
+        rng, cfg, model = self.rng, self.env.cfg.mem, self.env.core.model
+        share = len(pool) // 4
+        for line in rng.sample(pool, share):
+            cfg.read_error_lines.add(line)
+            model.mark_read_error(line)
+        for line in rng.sample(pool, share) if refuse else ():
+            cfg.write_error_lines.add(line)
+            model.mark_write_error(line)
+        for line in rng.sample(pool, share + 1):
+            self.env.mem.store.poison(line)
+            self.env.core.tracker.poison(line)
+
+    def clear(self) -> None:
+        """Ends the errors; a line stays poisoned until it is written."""
+        cfg, model = self.env.cfg.mem, self.env.core.model
+        for line in cfg.read_error_lines:
+            model.mark_read_error(line, active=False)
+        for line in cfg.write_error_lines:
+            model.mark_write_error(line, active=False)
+        cfg.read_error_lines.clear()
+        cfg.write_error_lines.clear()
+
+    async def one(self, fp32: RegionConfig, identity: RegionConfig) -> None:
+        """A request of any kind. FP32: one at a time on a line, as a refused store loses it."""
+        rng = self.rng
+        kind = rng.random()
+        be = byte_enables(rng) if rng.random() < self.partial else None
+        if kind < 0.3:
+            worker, line = rng.randrange(fp32.workers), rng.randrange(fp32.lines)
+            await self.contribute(fp32, worker, line, limit=1, be=be)
+            return
+        if kind < 0.5:
+            await self.read_region(fp32, rng.randrange(fp32.lines), limit=1)
+            return
+        addr = identity.address(rng.randrange(8), 0) if kind < 0.7 else rng.randrange(28) << 6
+        if rng.random() < 0.5:
+            poison = rng.random() < self.poison
+            await self.write(addr, random_line(rng), RACE_LIMIT, be=be, poison=poison)
+        else:
+            await self.read(addr, RACE_LIMIT)
+
+
+class RecordSequence(NfSequence):
+    """Base: a region with more lines than slots: each line is fetched when its turn comes."""
+
+    mode: Mode = Mode.G_BINARY
+    workers: int = 9
+    region: int = 0
+
+    def make(self) -> RegionConfig:
+        """The region, with lines to spare."""
+        lines_log2 = (2 * self.cfg.hw.slots + 15).bit_length()
+        return self.layout.region(self.mode, lines_log2, self.workers)
+
+    def record(self, config: RegionConfig, line: int) -> list[int]:
+        """Lines of memory that are read to fetch the record of a line; bookkeeping first."""
+        if config.mode is Mode.FP32:
+            return [config.state_line + config.workers * config.lines + line]
+        cnt_w = self.cfg.hw.cnt_w
+        first = config.state_line + line * record_lines(config.workers, cnt_w)
+        return list(range(first, first + 1 + planes_kept(config.workers, cnt_w)))
+
+    async def initialised(self) -> None:
+        """Waits until the records of the area are overwritten."""
+        while await self.env.registers.read("STATUS") >> 2 & 1:
+            pass
+
+    async def each(self, config: RegionConfig, lines: list[int], worker: int | None) -> None:
+        """A contribution of `worker` to each line, or a read of it; one request at a time."""
+        for line in lines:
+            if worker is None:
+                await self.read_region(config, line, self.rng.choice((0, self.other(config))))
+            else:
+                await self.contribute(config, worker, line, line_for(config.mode, self.rng))
+            await self.drain()
+
+    @staticmethod
+    def other(config: RegionConfig) -> int:
+        """A selector that shows more of the state than the result does."""
+        return 64 if config.mode is Mode.FP32 else 8
+
+    async def whole_round(self, config: RegionConfig, lines: list[int]) -> None:
+        """A new round, in which nothing is wrong any more."""
+        await self.commit(self.region)
+        await self.initialised()
+        await self.each(config, lines, 2)
+        await self.each(config, lines, None)
+
+
+class RecordErrorSequence(RecordSequence):
+    """A record that comes back with an error or poison, in one beat: the line is lost.
+
+    Not so a line without state: its planes are what an older owner of the memory left.
+    """
+
+    async def body(self) -> None:
+        config = self.make()
+        await self.commit(self.region, config)
+        await self.initialised()
+        picked = self.rng.sample(range(config.lines), self.cfg.hw.slots + 8)
+        used, fresh = picked[:-4], picked[-4:]
+        await self.each(config, used, 0)
+        for number, line in enumerate(used[:-2]):
+            self.spoil(config, line, number, first=0)
+        for number, line in enumerate(fresh):
+            self.spoil(config, line, number, first=number % 3 > 0)
+        for line in [*used, *fresh]:
+            await self.each(config, [line], self.rng.choice((None, None, 1)))
+        self.env.cfg.mem.read_error_lines.clear()
+        # What was lost stays lost, also when it was only read and has left its slot since.
+        for worker in (None, 3, None):
+            await self.each(config, [*used, *fresh], worker)
+
+    def spoil(self, config: RegionConfig, line: int, number: int, first: int) -> None:
+        """An error or poison in one beat of the record, not before beat `first`."""
+        beats = self.record(config, line)[first:] or self.record(config, line)
+        beat = beats[0] if number % 4 < 2 else self.rng.choice(beats)
+        if number % 2:
+            self.env.mem.store.poison(beat)
+        else:
+            self.env.cfg.mem.read_error_lines.add(beat)
+
+
+class RefusedWriteBackSequence(RecordSequence):
+    """Write-backs of some lines are refused: poison until the next round, never a wrong answer."""
+
+    async def body(self) -> None:
+        config = self.make()
+        other = self.layout.region(Mode.G_TERNARY, 1, 2)
+        await self.commit(self.region, config)
+        await self.commit(self.region + 1, other)
+        await self.initialised()
+        lines = self.rng.sample(range(config.lines), self.cfg.hw.slots + 4)
+        await self.each(config, lines, 0)
+        errors = self.env.cfg.mem.write_error_lines
+        errors.update(self.rng.choice(self.record(config, line)) for line in lines[1:4])
+        await self.each(config, lines, 1)
+        errors.clear()
+        await self.each(other, [0, 1], 0)
+        await self.each(config, lines, None)
+        await self.each(config, lines, 3)
+        await self.each(config, lines, None)
+        await self.each(other, [0, 1], None)  # another region has nothing to do with it
+        await self.whole_round(config, lines)
+
+
+class RefusedInitialisationSequence(RecordSequence):
+    """Old records that could not be overwritten are not taken for state.
+
+    The forgery is exact: region 0 has left records of its first round in the area, and region 1
+    claims it for its own first round.
+    """
+
+    async def body(self) -> None:
+        old = self.make()
+        await self.commit(0, old)
+        await self.initialised()
+        lines = self.rng.sample(range(old.lines), self.cfg.hw.slots + 4)
+        await self.each(old, lines, 0)
+        await self.each(old, lines, 1)
+        away, window = self.make(), self.make()
+        await self.commit(0, away)
+        self.region, config = 1, replace(old, base=window.base)
+        errors = self.env.cfg.mem.write_error_lines
+        errors.update(self.record(config, line)[0] for line in lines[::2])
+        await self.commit(self.region, config)
+        await self.initialised()
+        errors.clear()
+        await self.each(config, lines, None)
+        await self.each(config, lines, 0)
+        await self.each(config, lines, None)
+        await self.whole_round(config, lines)
