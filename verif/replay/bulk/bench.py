@@ -32,6 +32,7 @@ from models.stream_plan import Extent, StreamPlan, plan_stream
 from nf_capture.text import say
 from verif.replay import cli
 from verif.replay.backend import Backend
+from verif.replay.bulk.device import MEMORY_LATENCY
 from verif.replay.bulk.icarus import IcarusDevice
 from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 from verif.replay.bulk.pipeline import stream
@@ -116,6 +117,7 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
     sims, note = backend.simulators(args.sim)
     if note:
         say(note)
+    say(f"memory latency {MEMORY_LATENCY} clocks in (a), (b) and (c)")
     say(f"simulator  route      {'lines/s, median of ' + str(args.runs):36} least     most")
     goals: list[Goal] = []
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from verif.replay.bulk.block import Block
 
+MEMORY_LATENCY = 3
+"""Clocks from a request at the memory port to its answer (kLatency of src/memory.h)."""
+
 
 class BulkFault(Exception):
     """The device broke a rule of a port, or an assertion in the RTL fired; the first, in words."""

@@ -18,7 +18,7 @@ from nf_capture.text import say
 from verif.env.bins import FUNCTIONAL
 from verif.env.coverage import NfCoverage
 from verif.replay.backend import Backend, BulkModel
-from verif.replay.bulk.device import BulkDevice, BulkFault
+from verif.replay.bulk.device import MEMORY_LATENCY, BulkDevice, BulkFault
 from verif.replay.bulk.job import BulkJob, StepPlan, metadata_of
 from verif.replay.bulk.journal import Journal, Key
 from verif.replay.bulk.narrow import Open, narrow, round_operations
@@ -103,7 +103,8 @@ class BulkRunner:
         part = f", shard {job.shard.number} of {job.shard.of}" if job.shard.of > 1 else ""
         yield (
             f"bulk replay of {source.name}: {source.workers} workers, {len(source.steps)} step(s), "
-            f"{len(source.tensors)} tensors, {rounds} rounds{part}"
+            f"{len(source.tensors)} tensors, {rounds} rounds{part}, memory latency "
+            f"{MEMORY_LATENCY} clocks"
         )
         for mode, lines in sorted(route_lines(source.tensors, job.steps[0].routes).items()):
             yield f"  {mode.name:9} {lines:10,} lines a worker"
@@ -117,7 +118,8 @@ class BulkRunner:
         say(
             f"nf replay: {'FAILED, ' if failed else ''}{lines:,} contributions, "
             f"{sum(one.wrong for one in done)} mismatches, {cycles:,} cycles, "
-            f"{lines / seconds:,.0f} lines/s, {time.monotonic() - self.start:.1f} s on "
+            f"{lines / seconds:,.0f} lines/s at memory latency {MEMORY_LATENCY}, "
+            f"{time.monotonic() - self.start:.1f} s on "
             f"{' and '.join(one.simulator for one in done)}{building}, peak memory "
             f"{peak_mebibytes():,.0f} MiB",
             flush=True,

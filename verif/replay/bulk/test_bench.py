@@ -9,12 +9,20 @@ from pathlib import Path
 import pytest
 
 from scripts.verbs.replay import SimulatorBackend
+from verif.mem.config import MemConfig
 from verif.replay.bulk import bench
+from verif.replay.bulk.device import MEMORY_LATENCY
 
 
 def test_a_goal_that_is_missed_says_so() -> None:
     assert bench.Goal("a", 0.84, 0.85).text().endswith("MISSED")
     assert bench.Goal("a", 0.85, 0.85).text().endswith("ok")
+
+
+def test_the_memory_latency_that_is_printed_is_the_one_that_is_driven() -> None:
+    source = (Path(bench.__file__).parent / "src" / "memory.h").read_text(encoding="utf-8")
+    assert f"kLatency = {MEMORY_LATENCY};" in source
+    assert MemConfig().latency == (MEMORY_LATENCY,) * 2, "signal level"
 
 
 def test_one_small_run(
@@ -26,6 +34,7 @@ def test_one_small_run(
     args = parser.parse_args(["--sim", "verilator", "--runs", "1", "--lines", "64"])
     bench.run(args, SimulatorBackend(files=tmp_path / "files"))  # too short to judge the ratios
     shown = capsys.readouterr().out
+    assert "memory latency 3 clocks" in shown
     for text in ("(a) bare C++ harness", "(b) bulk, all checks", "(c) signal level", "(b) / (c)"):
         assert text in shown
     assert "to start" in shown

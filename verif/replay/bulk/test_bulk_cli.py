@@ -17,6 +17,7 @@ from models.formats import Tie
 from verif.env.bins import FUNCTIONAL
 from verif.env.coverage import NfCoverage
 from verif.replay.bulk.conftest import BulkModelBackend
+from verif.replay.bulk.device import MEMORY_LATENCY
 from verif.replay.bulk.progress import Progress, clock
 from verif.replay.conftest import gradients, nf_replay
 from verif.replay.stimulus import Commit, Read, Stimulus, Write
@@ -49,6 +50,7 @@ def test_the_tensors_are_those_of_the_reference(
     ]
     last = capsys.readouterr().out.splitlines()[-1]
     assert "0 mismatches" in last
+    assert f"lines/s at memory latency {MEMORY_LATENCY}, " in last
     metrics = json.loads(next(model.folder.rglob("metrics.json")).read_text())
     covered = metrics[FUNCTIONAL]
     assert covered["access"]["read plane 2 G_TERNARY"] == 4
