@@ -15,7 +15,8 @@ script instead of the environment::
     model.register_comm_hook(state, capture_hook)
 
 Gradients are those of each worker before reduction, by parameter, in the dtype of the parameter.
-Training goes on as it would without: the hook hands each bucket to the hook that reduces.
+Training goes on as it would without: the hook hands each bucket to the hook that reduces, which by
+default computes what DDP computes without a hook, bit for bit (`DdpMean`).
 """
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
@@ -31,11 +32,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from nf_capture.errors import CaptureError
 from nf_capture.layout import MAX_STEP, TensorSpec
+from nf_capture.mean import DdpMean
 from nf_capture.selection import FOLDER, Selection
 from nf_capture.text import say
 from nf_capture.writer import CaptureFolder, WorkerWriter, check_tensors
@@ -61,16 +62,16 @@ class CaptureState:
         *,
         name: str = "",
         note: str = "",
-        reduce: Hook = allreduce_hook,
+        reduce: Hook | None = None,
         reduce_state: Any = None,
     ) -> None:
         """Every rank calls it, as it does DistributedDataParallel itself.
 
-        ``reduce`` with ``reduce_state`` is the hook that reduces: the mean over ranks by default.
+        ``reduce`` with ``reduce_state`` is the hook that reduces: `DdpMean` by default.
         CaptureError, on every rank, when nothing can be captured as asked.
         """
         self.step = 0
-        self.reduce, self.reduce_state = reduce, reduce_state
+        self.reduce, self.reduce_state = reduce or DdpMean(model), reduce_state
         group = model.process_group
         chosen = selection or Selection()
         ranks, rank = chosen.workers(dist.get_world_size(group)), dist.get_rank(group)
@@ -196,7 +197,7 @@ def attach(
     model: DistributedDataParallel,
     *,
     name: str = "",
-    reduce: Hook = allreduce_hook,
+    reduce: Hook | None = None,
     reduce_state: Any = None,
     env: Mapping[str, str] = os.environ,
 ) -> CaptureState | None:
