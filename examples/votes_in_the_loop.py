@@ -79,7 +79,10 @@ def main() -> int:
     code = _capture_and_replay(args)
     if code == 0:
         command = [sys.executable, "-m", "examples.votes_in_the_loop", *sys.argv[1:]]
-        failed = run_workers(command, args.workers)
+        try:
+            failed: object = run_workers(command, args.workers)
+        except NfError as error:
+            failed = error
         if failed is not None:
             print(f"votes_in_the_loop: {failed}", file=sys.stderr)
             code = 1

@@ -3,23 +3,25 @@
 
 Each gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which
 `init_process_group` reads. When one fails the others, which would wait for it for ever, are ended.
+They belong to a guard (`launch_guard`), which ends them too when this process is killed.
 """
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
-import time
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from scripts import process
+from scripts import launch_guard, process
+from scripts.errors import NfError
 
 GRACE_SECONDS = 5.0
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class Failed:
 def run_workers(
     command: Sequence[str], workers: int, env: Mapping[str, str] = os.environ
 ) -> Failed | None:
-    """Run ``command`` in every worker until all are done; None when all ended with 0."""
+    """Run ``command`` in every worker until all are done; None when all ended with 0.
+
+    NfError when somebody has ended the guard, and so the workers.
+    """
     shared = {
         "OMP_NUM_THREADS": "1",  # as torchrun: so many workers share the cores
         **env,
@@ -47,56 +52,48 @@ def run_workers(
         "WORLD_SIZE": str(workers),
         "LOCAL_WORLD_SIZE": str(workers),
     }
-    running: list[subprocess.Popen[bytes]] = []
     with process.handling(_leave, signal.SIGTERM, signal.SIGHUP):
+        return _guarded({"command": list(command), "workers": workers}, shared)
+
+
+def _guarded(job: dict[str, object], env: Mapping[str, str]) -> Failed | None:
+    """Start the guard and wait for what it says; it is gone, with the workers, at the end."""
+    heard, said = os.pipe()
+    with open(heard, "rb") as answer:
         try:
-            for rank in range(workers):
-                running.append(
-                    subprocess.Popen(
-                        list(command),
-                        env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                        stdin=subprocess.DEVNULL,
-                        start_new_session=True,
-                    )
-                )
-            return _first_failure(running)
+            guard = subprocess.Popen(
+                [sys.executable, "-I", str(Path(launch_guard.__file__).resolve())],
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=(said,),
+            )
         finally:
-            _end(running)
+            os.close(said)
+        assert guard.stdin is not None
+        try:
+            line = json.dumps({**job, "grace": GRACE_SECONDS, "said": said})
+            guard.stdin.write(f"{line}\n".encode())
+            guard.stdin.flush()
+            text = answer.read()
+        finally:
+            guard.terminate()
+            guard.wait()
+            guard.stdin.close()
+    words = [json.loads(line) for line in text.splitlines()]
+    if not words or isinstance(words[-1], int):
+        launch_guard.signal_groups(words, signal.SIGKILL)  # what the workers have started
+        raise NfError(
+            f"the workers' guard (process {guard.pid}) has ended with code {guard.returncode}, and "
+            "with it the workers."
+        )
+    failed = words[-1]
+    return None if failed is None else Failed(*failed)
 
 
 def _leave(number: int) -> None:
-    """For a signal that would end this process at once: the workers, in sessions of their own,
-    would stay."""
+    """For a signal that would end this process at once: the guard is given time to be kind."""
     raise SystemExit(128 + number)
-
-
-def _first_failure(running: Sequence[subprocess.Popen[bytes]]) -> Failed | None:
-    while True:
-        codes = [worker.poll() for worker in running]
-        for rank, code in enumerate(codes):
-            if code:
-                return Failed(rank, code)
-        if None not in codes:
-            return None
-        time.sleep(_POLL_SECONDS)
-
-
-def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End what still runs, with all that it has started: first kindly."""
-    _signal([worker for worker in running if worker.poll() is None], signal.SIGTERM)
-    until = time.monotonic() + GRACE_SECONDS
-    for worker in running:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.wait(max(0.0, until - time.monotonic()))
-    _signal(running, signal.SIGKILL)
-    for worker in running:
-        worker.wait()
-
-
-def _signal(workers: Sequence[subprocess.Popen[bytes]], number: signal.Signals) -> None:
-    for worker in workers:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.pid, number)
 
 
 def _free_port() -> int:

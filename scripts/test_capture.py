@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from models.capture import Capture, write_capture
 from models.errors import CaptureError
-from scripts import launch
+from scripts import launch, launch_guard
 from scripts.cli import main
 from scripts.paths import ROOT
 from scripts.toolchain import package_version
@@ -215,6 +216,79 @@ def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> No
     lead.send_signal(number)
     assert lead.wait(20) == 128 + number
     assert not [path.name for path in tmp_path.iterdir() if alive(path.name)]
+
+
+LAUNCH = """
+import sys
+from scripts import launch
+from scripts.errors import NfError
+try:
+    launch.run_workers([sys.executable, *sys.argv[1:]], 2)
+except NfError as error:
+    sys.exit(str(error))
+"""
+
+WORK = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "60"])
+for pid in (os.getpid(), child.pid, os.getppid()):
+    open(os.path.join(sys.argv[1], str(pid)), "w")
+time.sleep(60)
+"""
+
+
+def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
+    """A launcher, the processes of its two workers (with what they have started), their guard."""
+    lead = subprocess.Popen(
+        [*python(LAUNCH), "-c", WORK, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 20
+    while len(list(tmp_path.iterdir())) < 5:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    pids = {path.name for path in tmp_path.iterdir()}
+    (guard,) = (pid for pid in pids if f"PPid:\t{lead.pid}\n" in status(pid))
+    return lead, pids - {guard}, guard
+
+
+def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
+    """Neither workers that do not listen to SIGTERM nor what they have started, nor the guard."""
+    lead, pids, guard = launched(tmp_path)
+    lead.kill()
+    lead.wait()
+    assert gone(*pids, guard)
+    lead.communicate()
+
+
+def test_kill_9_of_the_guard_leaves_nothing(tmp_path: Path) -> None:
+    lead, pids, guard = launched(tmp_path)
+    os.kill(int(guard), signal.SIGKILL)
+    _, error = lead.communicate(timeout=20)
+    assert gone(*pids)
+    assert lead.returncode == 1
+    assert f"guard (process {guard}) has ended with code -9" in error
+
+
+def test_a_launcher_that_dies_at_once_leaves_nothing() -> None:
+    """Before the guard has heard of the work, and between a worker's fork and its prctl."""
+    guard = str(launch_guard.__file__)
+    done = subprocess.run([sys.executable, "-I", guard], stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 1
+    late = launch_guard._dies_with(os.getppid())  # not the parent of what this process starts
+    assert subprocess.run(["echo"], preexec_fn=late, check=False).returncode == 1
+
+
+def status(pid: str) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
+
+
+def gone(*pids: str) -> bool:
+    """Within three seconds."""
+    until = time.monotonic() + 3
+    while any(alive(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not any(alive(pid) for pid in pids)
 
 
 def alive(pid: str) -> bool:
