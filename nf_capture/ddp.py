@@ -22,13 +22,14 @@ default computes what DDP computes without a hook, bit for bit (`DdpMean`).
 # No postponed annotations here: register_comm_hook looks at those of the hook.
 
 import atexit
+import hashlib
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -37,6 +38,7 @@ from torch.nn.parallel import DistributedDataParallel
 from nf_capture.errors import CaptureError
 from nf_capture.layout import MAX_STEP, TensorSpec
 from nf_capture.mean import DdpMean
+from nf_capture.model import check_model, modules_of, second_hook, sparse_tensors
 from nf_capture.selection import FOLDER, Selection
 from nf_capture.text import say
 from nf_capture.writer import CaptureFolder, WorkerWriter, check_tensors
@@ -70,6 +72,8 @@ class CaptureState:
         ``reduce`` with ``reduce_state`` is the hook that reduces: `DdpMean` by default.
         CaptureError, on every rank, when nothing can be captured as asked.
         """
+        model = _unwrapped(model)
+        check_model(model)
         self.step = 0
         self.reduce, self.reduce_state = reduce or DdpMean(model), reduce_state
         group = model.process_group
@@ -85,6 +89,9 @@ class CaptureState:
             ]
         )
         wanted = {spec.name for spec in tensors}
+        for sparse in sorted(wanted & sparse_tensors(model.module)):
+            todo = "make the embedding with sparse=False, or leave the layer out"
+            raise CaptureError(f"tensor {sparse!r}", "its gradients are sparse", todo)
         self._names = {key: n for key, n in names.items() if n in wanted}
         self._steps = chosen.steps
         path = Path(folder)
@@ -99,6 +106,7 @@ class CaptureState:
                 tensors,
                 note or f"gradients before reduction, {whose}, torch {torch.__version__}",
                 datetime.now(UTC).isoformat(timespec="seconds"),
+                modules_of(model.module, wanted),
             )
         _on_lead(self._lead, dist.get_global_rank(group, ranks[0]), group)
         self._writer: WorkerWriter | None = None
@@ -135,6 +143,8 @@ class CaptureState:
 
     def _write(self, bucket: dist.GradBucket) -> None:
         assert self._writer is not None
+        if bucket.buffer().is_sparse:
+            return  # holds none of the chosen tensors
         for parameter, gradient in gradients_of(bucket):
             name = self._names.get(id(parameter))
             if name is not None:
@@ -218,12 +228,40 @@ def attach(
             reduce=reduce,
             reduce_state=reduce_state,
         )
+        _unwrapped(model).register_comm_hook(state, capture_hook)
     except CaptureError as error:
-        if dist.get_rank(model.process_group) == 0:
-            say(f"nf capture: {error}", file=sys.stderr, flush=True)
-        raise SystemExit(2) from None
-    model.register_comm_hook(state, capture_hook)
+        _refuse(error)
+    # Without this, torch answers a script that registers one by a traceback from every rank.
+    _unwrapped(model).register_comm_hook = _refuse_hook
     return state
+
+
+def _unwrapped(model: Any) -> Any:
+    """The model itself where torch.compile has wrapped it."""
+    return getattr(model, "_orig_mod", model)
+
+
+def _refuse(error: CaptureError) -> NoReturn:
+    """One line for all ranks: the first to come prints it, since a launcher that sees one rank
+    fail ends the others, which may not have come so far."""
+    if _is_first(str(error)):
+        say(f"nf capture: {error}", file=sys.stderr, flush=True)
+    raise SystemExit(2) from None
+
+
+def _is_first(text: str) -> bool:
+    if not dist.is_initialized():
+        return True
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        count = store.add(f"nf_capture/{hashlib.sha256(text.encode()).hexdigest()}", 1)
+    except (AttributeError, RuntimeError):  # of torch's inner parts, or its keeper has ended
+        return dist.get_rank() == 0
+    return (count - 1) % dist.get_world_size() == 0
+
+
+def _refuse_hook(state: Any, hook: Any) -> NoReturn:
+    _refuse(second_hook(str(getattr(hook, "__name__", hook))))
 
 
 def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

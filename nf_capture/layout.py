@@ -34,6 +34,30 @@ class TensorSpec:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True)
+class ModuleSpec:
+    """A module of the model and the tensors that it holds; one that several hold is tied.
+
+    ``name`` is "" for the model itself; ``kind`` the name of its class; ``head``: its output is the
+    model's.
+    """
+
+    name: str
+    kind: str
+    tensors: tuple[str, ...]
+    head: bool = False
+
+    @property
+    def is_norm(self) -> bool:
+        """Whether it normalizes, by the name of its class."""
+        return "norm" in self.kind.lower()
+
+    @property
+    def is_embedding(self) -> bool:
+        """Whether it embeds, by the name of its class."""
+        return "embed" in self.kind.lower()
+
+
 def step_folder(capture: Path, step: int) -> Path:
     """Where the workers' files of ``step`` lie."""
     return capture / f"step-{step:06d}"

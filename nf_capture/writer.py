@@ -9,9 +9,11 @@ whole before; the rest is not listed, and no reader takes it.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,7 @@ from nf_capture.layout import (
     FORMAT,
     MANIFEST,
     VERSION,
+    ModuleSpec,
     TensorSpec,
     check_name,
     step_folder,
@@ -43,19 +46,22 @@ class CaptureFolder:
     tensors: Sequence[TensorSpec]
     note: str = ""
     created: str = ""
+    modules: Sequence[ModuleSpec] = ()
     steps: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
+    _locked: bool = False
 
     def create(self, replace: bool = False) -> None:
         """Make the folder, with no step yet.
 
         CaptureError when it cannot be made, when it holds something else or (unless ``replace``)
-        whole steps, and for tensors that a capture cannot hold. What an interrupted capture without
-        a whole step has left is removed.
+        whole steps, for tensors that a capture cannot hold, and when somebody else is writing to
+        it. What an interrupted capture without a whole step has left is removed.
         """
         check_tensors(self.path, self.tensors)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
             listed = _listed_steps(self.path)
             if listed and not replace:
                 raise CaptureError(
@@ -70,6 +76,24 @@ class CaptureFolder:
             raise CaptureError(
                 self.path, error.strerror or error, "choose another folder"
             ) from None
+
+    def _lock(self) -> None:
+        """Keep others out while this object lives; the system frees a process that dies."""
+        if self._locked:
+            return
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(folder)
+            what = "another capture is being written to this folder"
+            todo = "give every model and every run a folder of its own"
+            raise CaptureError(self.path, what, todo) from None
+        except OSError:
+            os.close(folder)  # a file system without locks
+            return
+        self._locked = True
+        weakref.finalize(self, os.close, folder)
 
     def finished(self, step: int) -> None:
         """The lead's own file of ``step`` is closed; list it as soon as all the others are."""
@@ -90,7 +114,7 @@ class CaptureFolder:
         return all(file.is_file() for file in files)
 
     def _write_manifest(self) -> None:
-        manifest = {
+        manifest: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "model": self.model,
@@ -102,6 +126,8 @@ class CaptureFolder:
             "note": self.note,
             "created": self.created,
         }
+        if self.modules:
+            manifest["modules"] = [_entry(one) for one in self.modules]
         temporary = self.path / (MANIFEST + PART)
         with temporary.open("w", encoding="utf-8") as stream:
             stream.write(json.dumps(manifest, indent=1) + "\n")
@@ -163,6 +189,11 @@ def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:
                 f"tensor {spec.name!r} has dtype {spec.dtype}",
                 "gradients are F32, F16 or BF16: train in one of these, or leave the layer out",
             )
+
+
+def _entry(module: ModuleSpec) -> dict[str, Any]:
+    entry = {"name": module.name, "kind": module.kind, "tensors": list(module.tensors)}
+    return {**entry, "head": True} if module.head else entry
 
 
 def _listed_steps(path: Path) -> int:

@@ -90,7 +90,12 @@ def _capture(args: argparse.Namespace) -> int:
                 "after it has made its DistributedDataParallel model."
             )
         return 1
-    capture = Capture.open(folder)
+    try:
+        capture = Capture.open(folder)
+    except CaptureError:
+        if failed is None:
+            raise
+        return 1  # before the first step was whole: why has been said
     for line in _summary(capture):
         say(line)
     say(f"nf capture: replay it with `nf replay {shown(capture.path)}`")
