@@ -8,7 +8,7 @@ reading a capture. The writer makes synthetic captures and is the inverse of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,7 @@ from nf_capture.layout import (
     MANIFEST,
     MAX_STEP,
     VERSION,
+    ModuleSpec,
     TensorSpec,
     check_name,
     step_folder,
@@ -41,14 +42,25 @@ from nf_capture.layout import (
 )
 from nf_capture.writer import CaptureFolder, WorkerWriter
 
-__all__ = ["MANIFEST", "MAX_STEP", "Capture", "CaptureError", "TensorSpec", "write_capture"]
+__all__ = [
+    "MANIFEST",
+    "MAX_STEP",
+    "Capture",
+    "CaptureError",
+    "ModuleSpec",
+    "TensorSpec",
+    "write_capture",
+]
 
 _FIX = "correct the manifest or capture again"
 
 
 @dataclass(frozen=True)
 class Capture:
-    """An opened capture: the manifest is checked, the steps are checked as they are loaded."""
+    """An opened capture: the manifest is checked, the steps are checked as they are loaded.
+
+    ``modules`` is empty where the capture does not tell them.
+    """
 
     path: Path
     model: str
@@ -57,6 +69,7 @@ class Capture:
     tensors: tuple[TensorSpec, ...]
     note: str = ""
     created: str = ""
+    modules: tuple[ModuleSpec, ...] = ()
 
     @staticmethod
     def open(path: str | Path, max_workers: int = MAX_WORKERS) -> Capture:
@@ -200,9 +213,42 @@ def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: i
     [(name, times)] = Counter(spec.name for spec in specs).most_common(1)
     if times > 1:
         raise fail(f"tensor {name!r} stands twice")
+    modules = _modules(where, content.get("modules", []), [spec.name for spec in specs])
     return Capture(
-        folder, texts["model"], world, tuple(steps), specs, texts["note"], texts["created"]
+        folder, texts["model"], world, tuple(steps), specs, texts["note"], texts["created"], modules
     )
+
+
+def _modules(where: Path, entries: object, names: Sequence[str]) -> tuple[ModuleSpec, ...]:
+    if not isinstance(entries, list):
+        raise CaptureError(where, "modules is no list of modules", _FIX)
+    known = set(names)
+    modules = tuple(_module(where, entry, known) for entry in entries)
+    held = {name for module in modules for name in module.tensors}
+    missing = [name for name in names if name not in held]
+    if modules and missing:
+        raise CaptureError(where, f"tensor {missing[0]!r} is in none of the modules", _FIX)
+    return modules
+
+
+def _module(where: Path, entry: object, names: Collection[str]) -> ModuleSpec:
+    """``names``: the tensors that there are."""
+    if not isinstance(entry, dict):
+        raise CaptureError(where, f"module entry {entry!r} is no object", _FIX)
+    name, kind, held = entry.get("name"), entry.get("kind"), entry.get("tensors")
+    if name != "":  # the model itself
+        check_name(where, name, _FIX, "module")
+    check_name(where, kind, _FIX, "kind of module")
+    if not isinstance(held, list) or not all(isinstance(one, str) for one in held):
+        raise CaptureError(where, f"module {name!r}: tensors is no list of names", _FIX)
+    strange = [one for one in held if one not in names]
+    if strange or len(set(held)) != len(held):
+        what = f"holds {strange[0]!r}, which is no tensor" if strange else "holds a tensor twice"
+        raise CaptureError(where, f"module {name!r} {what}", _FIX)
+    head = entry.get("head", False)
+    if not isinstance(head, bool):
+        raise CaptureError(where, f"module {name!r}: head is {head!r}, not true or false", _FIX)
+    return ModuleSpec(str(name), str(kind), tuple(held), head)
 
 
 def _spec(where: Path, entry: object) -> TensorSpec:
@@ -225,6 +271,7 @@ def write_capture(
     dtype: Literal["F32", "F16", "BF16"] = "F32",
     note: str = "",
     created: str = "",
+    modules: Sequence[ModuleSpec] = (),
 ) -> Capture:
     """Write a synthetic capture and open it; one that ``path`` holds already is replaced.
 
@@ -244,7 +291,7 @@ def write_capture(
         raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
     world = next(iter(workers))[0]
     specs = [TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
-    lead = CaptureFolder(folder, model, world, specs, note, created)
+    lead = CaptureFolder(folder, model, world, specs, note, created, modules)
     lead.create(replace=True)
     for step, tensors in arrays.items():
         for worker in range(world):

@@ -7,6 +7,7 @@ what matches nothing takes the layer-aware default.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.capture import TensorSpec
+from models.capture import ModuleSpec, TensorSpec
 from models.errors import CaptureError
 from models.formats import F32, Mode
 
@@ -56,29 +57,46 @@ def layer_of(name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def default_routes(tensors: Sequence[TensorSpec]) -> dict[str, Mode]:
-    """Layer-aware default: the last layer's weight and bias and every tensor of <= 1 dimension by
-    FP32, the rest by G_BINARY. The last layer is that of the last tensor in manifest order.
+def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
+    """Tensors that several modules hold."""
+    held = Counter(name for module in modules for name in module.tensors)
+    return [name for name, times in held.items() if times > 1]
+
+
+def default_routes(
+    tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec] = ()
+) -> dict[str, Mode]:
+    """Layer-aware default. FP32 for every tensor of <= 1 dimension, and by kind where ``modules``
+    are known: the head, what is tied, embeddings, norms and biases. Where they are not, for the
+    last layer, which is that of the last tensor in manifest order. The rest by G_BINARY.
     """
-    last = layer_of(tensors[-1].name) if tensors else ""
-    # Only the layer's own tensors: a sub-module below the same prefix is another layer.
+    if modules:
+        kept = {s.name for s in tensors if "bias" in s.name.rpartition(".")[2]}
+        kept.update(tied_tensors(modules))
+        for module in modules:
+            if module.head or module.is_norm or module.is_embedding:
+                kept.update(module.tensors)
+    else:
+        last = layer_of(tensors[-1].name) if tensors else ""
+        # Only the layer's own tensors: a sub-module below the same prefix is another layer.
+        kept = {spec.name for spec in tensors if layer_of(spec.name) == last}
     return {
-        spec.name: Mode.FP32
-        if layer_of(spec.name) == last or len(spec.shape) <= 1
-        else Mode.G_BINARY
+        spec.name: Mode.FP32 if spec.name in kept or len(spec.shape) <= 1 else Mode.G_BINARY
         for spec in tensors
     }
 
 
 def assign_routes(
-    tensors: Sequence[TensorSpec], patterns: Sequence[RoutePattern] = ()
+    tensors: Sequence[TensorSpec],
+    patterns: Sequence[RoutePattern] = (),
+    modules: Sequence[ModuleSpec] = (),
 ) -> dict[str, Mode]:
-    """Route of every tensor, in manifest order.
+    """Route of every tensor, in manifest order; ``modules`` as for `default_routes`.
 
     CaptureError for a pattern that no tensor's name matches: it is a typing error, and the tensor
     that was meant would silently take the default.
     """
-    routes = default_routes(tensors)
+    routes = default_routes(tensors, modules)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern.glob) for name in routes):
             raise CaptureError(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from models.capture import Capture, CaptureError, TensorSpec, write_capture
+from models.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
 from models.safetensors_io import write_tensors
 
 REAL = Path(__file__).parent.parent / "captures" / "digits-resnet-8x"
@@ -221,3 +221,43 @@ def test_unknown_steps_and_tensors(folder: Path) -> None:
     fails(folder, "no step 4; the capture has 3, 60", 4)
     with pytest.raises(CaptureError, match="no tensor 'b'"):
         Capture.open(folder).load(3, ["b"])
+
+
+MODULES = [
+    {"name": "", "kind": "Net", "tensors": ["scale"]},
+    {"name": "a", "kind": "Linear", "tensors": ["a.weight", "a.bias"], "head": True},
+]
+
+
+def test_modules_are_optional(folder: Path) -> None:
+    assert "modules" not in json.loads((folder / "capture.json").read_text())
+    assert Capture.open(folder).modules == ()
+    modules = (
+        ModuleSpec("", "Net", ("scale",)),
+        ModuleSpec("a", "Linear", ("a.weight", "a.bias"), head=True),
+    )
+    edit(folder, lambda c: c.update(modules=MODULES, of_a_later_version=1))
+    assert Capture.open(folder).modules == modules
+    written = write_capture(folder, "m", {3: gradients()}, modules=modules)
+    assert written.modules == modules
+    assert json.loads((folder / "capture.json").read_text())["modules"] == MODULES
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda c: c.update(modules={}), "modules is no list"),
+        (lambda c: c["modules"].append(3), "module entry 3 is no object"),
+        (lambda c: c["modules"].pop(), "tensor 'a.weight' is in none of the modules"),
+        (lambda c: c["modules"][0].update(name=3), "module name 3 is no text"),
+        (lambda c: c["modules"][0].update(kind=""), "kind of module name '' is no text"),
+        (lambda c: c["modules"][0].update(kind="a\nb"), "unsafe kind of module name"),
+        (lambda c: c["modules"][0].update(tensors="x"), "tensors is no list of names"),
+        (lambda c: c["modules"][0].update(tensors=["x"]), "holds 'x', which is no tensor"),
+        (lambda c: c["modules"][0].update(tensors=["scale"] * 2), "holds a tensor twice"),
+        (lambda c: c["modules"][0].update(head=1), "head is 1, not true or false"),
+    ],
+)
+def test_bad_modules(folder: Path, change: Callable[[dict[str, Any]], object], text: str) -> None:
+    edit(folder, lambda c: c.update(modules=MODULES))
+    fails(edit(folder, change), text)

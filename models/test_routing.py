@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capture import Capture, CaptureError, TensorSpec
+from models.capture import Capture, CaptureError, ModuleSpec, TensorSpec
 from models.formats import Mode
 from models.routing import (
     RoutePattern,
@@ -45,6 +45,32 @@ def test_default_of_the_real_capture() -> None:
     low = [name for name, mode in routes.items() if mode == Mode.G_BINARY]
     assert low == [s.name for s in specs if len(s.shape) == 4]
     assert routes["8.weight"] == routes["8.bias"] == Mode.FP32
+
+
+def test_default_by_kind() -> None:
+    """GPT-2's names: the head is the embedding, and the last layer a norm."""
+    modules = [
+        ModuleSpec("wte", "Embedding", ("wte.weight",)),
+        ModuleSpec("wpe", "Embedding", ("wpe.weight",)),
+        ModuleSpec("ln", "LayerNorm", ("ln.weight",)),
+        ModuleSpec("first", "Linear", ("first.weight", "first.bias")),
+        ModuleSpec("a", "Linear", ("a.weight",)),
+        ModuleSpec("b", "Linear", ("a.weight",)),
+        ModuleSpec("lm_head", "Linear", ("wte.weight",), head=True),
+        ModuleSpec("body", "Conv1D", ("body.weight", "body.scale")),
+    ]
+    shapes = {"body.scale": (1,), "first.bias": (1, 4)}
+    names = dict.fromkeys(name for module in modules for name in module.tensors)
+    tensors = [TensorSpec(name, shapes.get(name, (4, 4))) for name in names]
+    routes = default_routes(tensors, modules)
+    low = [name for name, mode in routes.items() if mode == Mode.G_BINARY]
+    assert low == ["first.weight", "body.weight"]
+    assert assign_routes(tensors, parse_routes(["wpe.*=G_TERNARY"]), modules) == {
+        **routes,
+        "wpe.weight": Mode.G_TERNARY,
+    }
+    head = ModuleSpec("body", "Conv1D", ("body.weight", "body.scale"), head=True)
+    assert default_routes(tensors, [*modules[:-2], head])["body.weight"] == Mode.FP32
 
 
 def test_first_match_wins() -> None:

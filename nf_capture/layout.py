@@ -74,10 +74,13 @@ def steps_on_disk(capture: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def check_name(where: object, name: object, todo: str = "rename the parameter") -> str:
-    """A tensor name that is safe in files, tables and logs; CaptureError when it is not."""
+def check_name(
+    where: object, name: object, todo: str = "rename the parameter", what: str = "tensor"
+) -> str:
+    """A name that is safe in files, tables and logs; CaptureError, with ``what`` it names, when it
+    is not."""
     if not isinstance(name, str) or not name:
-        raise CaptureError(where, f"tensor name {name!r} is no text", todo)
+        raise CaptureError(where, f"{what} name {name!r} is no text", todo)
     if (
         len(name) > 256
         or not name.isprintable()
@@ -87,7 +90,7 @@ def check_name(where: object, name: object, todo: str = "rename the parameter") 
     ):
         raise CaptureError(
             where,
-            f"unsafe tensor name {name!r}",
+            f"unsafe {what} name {name!r}",
             "no control characters, paths upwards, reserved names or more than 256 characters",
         )
     return name

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,16 @@ import pytest
 
 from models.capture import Capture
 from nf_capture.errors import CaptureError
+from nf_capture.layout import ModuleSpec
 from nf_capture.selection import Selection
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
 from torch import distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (  # noqa: E402
+    allreduce_hook,
+)
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from nf_capture.ddp import CaptureState, attach, capture_hook  # noqa: E402
@@ -148,6 +154,56 @@ def test_a_full_disk_costs_the_step_not_the_training(
     error = capfd.readouterr().err
     assert len(error.splitlines()) == 1
     assert "step 1 of worker 0 is not captured: [Errno 28] No space left" in error
+
+
+def test_one_hook_a_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A second attach, a hook before and after: one line each, not torch's RuntimeError."""
+    env = {"NF_CAPTURE_DIR": str(tmp_path / "c")}
+    model, other, hooked = network(), network(), network()
+    attach(model, env=env)
+    hooked.register_comm_hook(None, allreduce_hook)
+    tries = {
+        "this model is captured already": lambda: attach(model, env=env),
+        "another capture is being written to this folder": lambda: attach(other, env=env),
+        "and allreduce_hook is one too": lambda: attach(hooked, env=env),
+        "attach(model, reduce=": lambda: model.register_comm_hook(None, allreduce_hook),
+        "Linear is no DistributedDataParallel": lambda: attach(torch.nn.Linear(2, 2), env=env),
+    }
+    for text, attempt in tries.items():
+        with pytest.raises(SystemExit) as ended:
+            attempt()
+        (line,) = capfd.readouterr().err.splitlines()
+        assert ended.value.code == 2
+        assert text in line
+    train(model, 1)
+    assert Capture.open(tmp_path / "c").steps == (0,)
+
+
+def test_modules_and_sparse_gradients(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Embedding(5, 4, sparse=True), torch.nn.Linear(4, 5))
+    model = DistributedDataParallel(net)
+    with pytest.raises(CaptureError, match=r"tensor '0\.weight': its gradients are sparse"):
+        CaptureState(model, tmp_path / "c")
+    attach(model, env={"NF_CAPTURE_DIR": str(tmp_path / "c"), "NF_CAPTURE_LAYERS": "1.*"})
+    model(torch.tensor([1, 2])).square().sum().backward()
+    capture = Capture.open(tmp_path / "c")
+    assert capture.modules == (ModuleSpec("1", "Linear", ("1.weight", "1.bias"), head=True),)
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wte, self.norm = torch.nn.Embedding(5, 4), torch.nn.LayerNorm(4)
+            self.lm_head = torch.nn.Linear(4, 5, bias=False)
+            self.lm_head.weight = self.wte.weight
+
+    attach(DistributedDataParallel(Tied()), env={"NF_CAPTURE_DIR": str(tmp_path / "tied")})
+    modules = json.loads((tmp_path / "tied" / "capture.json").read_text())["modules"]
+    assert [(one["name"], one["kind"]) for one in modules] == [
+        ("wte", "Embedding"),
+        ("norm", "LayerNorm"),
+        ("lm_head", "Linear"),
+    ]
+    assert modules[0]["tensors"] == modules[2]["tensors"] == ["wte.weight"]
 
 
 @pytest.mark.parametrize(

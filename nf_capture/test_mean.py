@@ -68,6 +68,10 @@ def rank_of(rank, out):
     warnings.simplefilter("ignore")
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=6)
     groups = {n: dist.new_group(range(n)) for n in range(2, 7)}
+    try:
+        attach(Net(), env={"NF_CAPTURE_DIR": f"{out}/bare"})
+    except SystemExit:
+        pass
     cases = [(n, "float32", "plain", "none", False) for n in range(2, 7)]
     cases += [(3, "float32", option, keep, False) for option in OPTIONS for keep in KEEP]
     cases += [(3, "float32", option, "zero", True) for option in ("plain", "view", "unused view")]
@@ -98,6 +102,7 @@ def test_weights_are_those_of_ddp_without_a_hook(tmp_path: Path) -> None:
     command = [sys.executable, str(script), str(tmp_path)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Net is no DistributedDataParallel model") == 1  # of six ranks
     differ = {name: count for file in tmp_path.glob("rank-*.json") for name, count in _read(file)}
     assert {name[0] for name in differ} == set("23456")
     assert {name: count for name, count in differ.items() if count} == {}

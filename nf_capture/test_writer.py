@@ -191,6 +191,17 @@ def test_a_folder_that_holds_something(tmp_path: Path) -> None:
         CaptureFolder(tmp_path / "file", "m", 1, SPECS).create()
 
 
+def test_a_folder_is_written_by_one_at_a_time(tmp_path: Path) -> None:
+    """Two captures into one folder would list steps of which each has written a part."""
+    first = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
+    first.create()
+    second = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
+    with pytest.raises(CaptureError, match="another capture is being written to this folder"):
+        second.create()
+    del first
+    second.create()
+
+
 def test_a_step_is_listed_when_every_worker_has_closed_its_file(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     lead = CaptureFolder(folder, "m", 2, SPECS)

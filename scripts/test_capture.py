@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capture import Capture, write_capture
+from models.capture import Capture, ModuleSpec, write_capture
 from models.errors import CaptureError
 from scripts import launch, launch_guard
 from scripts.cli import main
@@ -161,6 +161,25 @@ def test_check_counts_what_is_not_finite(tmp_path: Path, capfd: pytest.CaptureFi
     file.write_bytes(file.read_bytes()[:-1])
     assert capture("check", tmp_path / "c") == 2
     assert "truncated" in capfd.readouterr().err
+
+
+def test_check_tells_the_head_ties_and_zeros(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    values = {"wte.weight": np.ones((2, 3, 2)), "a.weight": np.array([[[1.0]], [[0.0]]])}
+    modules = [
+        ModuleSpec("wte", "Embedding", ("wte.weight",)),
+        ModuleSpec("a", "Linear", ("a.weight",)),
+        ModuleSpec("lm_head", "Linear", ("wte.weight",), head=True),
+    ]
+    write_capture(tmp_path / "c", "m", {4: values}, modules=modules)
+    assert capture("check", tmp_path / "c") == 0
+    text = capfd.readouterr().out
+    assert "head: lm_head\n  tied: wte.weight\n" in text
+    assert "warning: tensor 'a.weight' is zero everywhere in step 4 of worker 1: unused" in text
+    write_capture(tmp_path / "d", "m", {4: {**values, "ln_f.weight": np.ones((2, 3))}})
+    assert capture("check", tmp_path / "d") == 0
+    assert "warning: the capture does not tell which layer is the head" in capfd.readouterr().out
 
 
 def python(code: str) -> Sequence[str]:

@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from models.capture import Capture
+from models.doubts import ZeroTensors, route_doubts
 from models.errors import CaptureError
 from models.regions import MAX_WORKERS
+from models.routing import assign_routes, tied_tensors
 from nf_capture.layout import DTYPES, MANIFEST
 from nf_capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from nf_capture.tensor_file import DTYPE_BYTES
@@ -108,9 +110,13 @@ def _check(folder: Path) -> int:
     for line in _summary(capture):
         say(line)
     values = special = 0
-    for _, _, _, array in capture.values():
+    zeros, by_default = ZeroTensors(), assign_routes(capture.tensors, (), capture.modules)
+    for step, worker, spec, array in capture.values():
+        zeros.look(step, {spec.name: array[None]}, by_default, worker)
         values += array.size
         special += array.size - int(np.isfinite(array).sum())
+    for line in zeros.lines():
+        say(f"nf capture: warning: {line}")
     say(f"nf capture: whole: {values:,} values read, {special:,} of them NaN or infinite")
     return 0
 
@@ -128,6 +134,14 @@ def _summary(capture: Capture) -> list[str]:
     ]
     if capture.note:
         lines.append(f"  {capture.note}")
+    heads = [module.name or "the model" for module in capture.modules if module.head]
+    tied = tied_tensors(capture.modules)
+    if capture.modules:
+        lines.append(f"  head: {', '.join(heads) or 'not captured'}")
+    if tied:
+        lines.append(f"  tied: {', '.join(tied[:4])}" + ", ..." * (len(tied) > 4))
+    routes = assign_routes(capture.tensors, (), capture.modules)
+    lines += [f"  warning: {line}" for line in route_doubts(capture, routes)]
     cut = capture.unfinished()
     if cut:
         lines.append(f"  not whole, left out: step {', '.join(map(str, cut[:8]))}")

@@ -183,6 +183,8 @@ class _Runner:
             say(note)
         for line in summary.opening(replay):
             say(line, flush=True)
+        for line in replay.warnings:
+            say(f"nf replay: warning: {line}", file=sys.stderr)
         done = [_Simulated(sim) for sim in sims]
         for one in done:
             self._simulate(one)

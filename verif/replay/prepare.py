@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capture import Capture, TensorSpec
+from models.doubts import ZeroTensors, route_doubts
 from models.errors import CaptureError
 from models.formats import F32, LINE_BYTES, U8, Mode, Tie, lines_needed
 from models.fp32 import ordered_sum
@@ -105,6 +106,8 @@ class Replay:
     capture: Capture
     options: ReplayOptions
     sessions: tuple[Session, ...]
+    warnings: tuple[str, ...] = ()
+    """What may be a mistake, one line each."""
 
     @property
     def steps(self) -> list[StepWork]:
@@ -122,11 +125,15 @@ def prepare(options: ReplayOptions) -> Replay:
     capture = Capture.open(options.capture)
     params = options.device
     steps = parse_steps(options.steps, capture)
-    routes = assign_routes(capture.tensors, parse_routes(options.routes))
+    patterns = parse_routes(options.routes)
+    routes = assign_routes(capture.tensors, patterns, capture.modules)
+    zeros = ZeroTensors()
     loaded: list[tuple[int, dict[str, F32], dict[str, Mode]]] = []
     for step in steps:
         gradients = capture.load(step)
-        loaded.append((step, gradients, check_finite(gradients, routes, step, options.nonfinite)))
+        own = check_finite(gradients, routes, step, options.nonfinite)
+        zeros.look(step, gradients, own)
+        loaded.append((step, gradients, own))
     sessions = []
     for _, group in groupby(loaded, key=lambda item: item[2]):
         members = list(group)
@@ -151,7 +158,8 @@ def prepare(options: ReplayOptions) -> Replay:
                 for number, (step, gradients, own) in enumerate(members)
             )
         )
-    replay = Replay(capture, options, tuple(sessions))
+    warnings = (*route_doubts(capture, routes, patterns), *zeros.lines())
+    replay = Replay(capture, options, tuple(sessions), warnings)
     if not any(work.lines for work in replay.steps):
         raise CaptureError(capture.path, "no tensor has an element", "there is nothing to replay")
     return replay

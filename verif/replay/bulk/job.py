@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.capture import MANIFEST, Capture, TensorSpec
+from models.doubts import route_doubts
 from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode, lines_needed
 from models.regions import planes_kept
@@ -74,6 +75,8 @@ class BulkJob:
     shard: Shard
     content: str
     """Digest of what the lines come from."""
+    warnings: tuple[str, ...] = ()
+    """What may be a mistake, one line each."""
 
     def rounds(self) -> list[Key]:
         """The rounds of this shard."""
@@ -136,14 +139,17 @@ def make_job(args: argparse.Namespace, options: ReplayOptions, shard: Shard) -> 
         epoch += plan.rounds
     if epoch == 1:
         raise CaptureError(source.name, "no tensor has an element", "there is nothing to replay")
-    return BulkJob(source, model, options, tuple(steps), shard, content)
+    warnings = tuple(source.warnings()) if isinstance(source, CaptureSource) else ()
+    return BulkJob(source, model, options, tuple(steps), shard, content, warnings)
 
 
 def _captured(options: ReplayOptions) -> tuple[LineSource, str, str]:
     capture = Capture.open(options.capture)
-    wanted = assign_routes(capture.tensors, parse_routes(options.routes))
+    patterns = parse_routes(options.routes)
+    wanted = assign_routes(capture.tensors, patterns, capture.modules)
     steps = parse_steps(options.steps, capture)
-    source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio)
+    doubts = route_doubts(capture, wanted, patterns)
+    source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio, doubts)
     return source, capture.model, _content(capture, steps)
 
 

@@ -79,6 +79,8 @@ class BulkRunner:
             say(note)
         for line in self._opening():
             say(line, flush=True)
+        for line in self.job.warnings:
+            say(f"nf replay: warning: {line}", file=sys.stderr)
         done = [self._simulate(sim) for sim in sims]
         faults = [f"{one.simulator}: {text}" for one in done for text in one.faults]
         if not faults:

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from models.capture import Capture, TensorSpec
+from models.doubts import ZeroTensors
 from models.formats import F32, U8, Mode, elements_per_line
 from models.routing import no_sign_vote
 from models.safetensors_io import TensorFile
@@ -57,13 +58,15 @@ def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
 @dataclass
 class CaptureSource:
     """A capture on disk. ``wanted`` routes; ``nonfinite``: NaN and infinity go by FP32, or are
-    refused; ``ratio``: ternary gate."""
+    refused; ``ratio``: ternary gate; ``doubts``: lines on the routes that are wanted."""
 
     capture: Capture
     steps: tuple[int, ...]
     wanted: Mapping[str, Mode]
     nonfinite: Literal["refuse", "fp32"]
     ratio: float
+    doubts: Sequence[str] = ()
+    _zeros: ZeroTensors = field(default_factory=ZeroTensors)
     _files: dict[int, list[TensorFile]] = field(default_factory=dict)
     _thresholds: dict[tuple[int, str], list[np.float32]] = field(default_factory=dict)
 
@@ -93,9 +96,9 @@ class CaptureSource:
 
     def _scan(self, step: int, spec: TensorSpec, mode: Mode) -> bool:
         """False: it has a value without a sign vote, and goes by FP32."""
-        thresholds = []
+        thresholds, zeros = [], []
         for worker, file in enumerate(self._files[step]):
-            total = 0.0
+            total, zero = 0.0, spec.elements > 0
             for at in range(0, spec.elements, SUM_PIECE):
                 piece = file.stretch_f32(spec.name, at, min(SUM_PIECE, spec.elements - at))
                 bad = np.flatnonzero(~np.isfinite(piece))
@@ -106,9 +109,18 @@ class CaptureSource:
                     index = [int(i) for i in where]
                     raise no_sign_vote(worker, step, spec.name, index, float(piece[bad[0]]))
                 total += absolute_sum(piece) if mode == Mode.G_TERNARY else 0.0
+                zero = zero and not piece.any()
+            if zero and mode == Mode.G_BINARY:
+                zeros.append(worker)
             thresholds.append(threshold_of(total, spec.elements, self.ratio))
         self._thresholds[step, spec.name] = thresholds
+        for worker in zeros:
+            self._zeros.add(step, worker, spec.name)
         return True
+
+    def warnings(self) -> list[str]:
+        """What may be a mistake, one line each, once `routes` has been called for every step."""
+        return [*self.doubts, *self._zeros.lines()]
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
         """See LineSource."""

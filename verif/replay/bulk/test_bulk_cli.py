@@ -59,6 +59,26 @@ def test_the_tensors_are_those_of_the_reference(
     assert all(set(bins) <= set(planned[name].bins) for name, bins in covered.items())
 
 
+@pytest.mark.parametrize(("transport", "device"), [("signal", "backend"), ("bulk", "model")])
+def test_warnings(
+    transport: str,
+    device: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A capture that does not tell its head, and a tensor that a worker does not use."""
+    values = {"body.weight": np.ones((2, 2, 2)), "norm.weight": np.ones((2, 2))}
+    values["body.weight"][1] = 0
+    write_capture(tmp_path / "c", "m", {3: values})
+    words = ("--transport", transport)
+    backend = request.getfixturevalue(device)
+    assert nf_replay(backend, tmp_path / "c", *words) == 0
+    head, zero = capsys.readouterr().err.splitlines()
+    assert head.startswith("nf replay: warning: the capture does not tell which layer is the head")
+    assert "tensor 'body.weight' is zero everywhere in step 3 of worker 1" in zero
+
+
 def test_shards_merge_to_the_same_files(
     capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
