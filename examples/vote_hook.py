@@ -7,7 +7,8 @@ gradient:
 
 - G_BINARY, G_TERNARY: ``scale * vote``, vote +1, -1 (or 0). With plain SGD that is signSGD with
   majority vote: each weight moves by lr * scale, whatever the size of its gradient.
-- FP32: the ordered sum over the number of workers, the mean that DDP itself would give.
+- FP32: the ordered sum over the number of workers: the mean, but for the last bits (DDP scales
+  before it adds).
 """
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
