@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from models.cxl.messages import S2MDRS, S2MNDR, S2MMessage
 from models.memory import ALL_BYTES
 from models.regions import Access, Cause
+
+
+class Difference(NamedTuple):
+    """A wrong field of an answer; ``byte`` is the first wrong byte where the data differ."""
+
+    field: str
+    text: str
+    byte: int | None = None
 
 
 @dataclass(frozen=True)
@@ -24,41 +33,49 @@ class StepResult:
     known_bytes: int = ALL_BYTES
     poison_known: bool = True
 
-    def differences(self, actual: S2MMessage | None) -> list[str]:
-        """One text per field of ``actual`` that is wrong; empty when it is as expected."""
+    def differences(self, actual: S2MMessage | None) -> list[Difference]:
+        """The fields of ``actual`` that are wrong; empty when it is as expected."""
         want = self.response
         if want is None or actual is None:
             if want is actual:
                 return []
             if want is None:
-                return [f"answered by {actual}, expected no answer"]
-            return ["not answered"]
+                return [Difference("answer", f"answered by {actual}, expected no answer")]
+            return [Difference("answer", "not answered")]
         if type(want) is not type(actual):
-            return [f"answered by {type(actual).__name__}, expected {type(want).__name__}"]
+            text = f"answered by {type(actual).__name__}, expected {type(want).__name__}"
+            return [Difference("answer", text)]
         out = [
-            f"{name} {int(getattr(actual, name)):#x}, expected {int(getattr(want, name)):#x}"
+            Difference(
+                name,
+                f"{name}: got {int(getattr(actual, name)):#x}, "
+                f"expected {int(getattr(want, name)):#x}",
+            )
             for name in ("opcode", "tag", "ldid", "meta_field", "meta_value")
             if getattr(actual, name) != getattr(want, name)
         ]
         if isinstance(want, S2MDRS) and isinstance(actual, S2MDRS):
             if self.poison_known and actual.poison != want.poison:
-                out.append(f"Poison {int(actual.poison)}, expected {int(want.poison)}")
+                text = f"Poison: got {int(actual.poison)}, expected {int(want.poison)}"
+                out.append(Difference("Poison", text))
             out.extend(self._data_differences(want.data, actual.data))
         return out
 
-    def _data_differences(self, want: bytes, actual: bytes) -> list[str]:
+    def _data_differences(self, want: bytes, actual: bytes) -> list[Difference]:
         if len(actual) != len(want):
-            return [f"{len(actual)} bytes of data, expected {len(want)}"]
+            text = f"got {len(actual)} bytes of data, expected {len(want)}"
+            return [Difference("data", text, 0)]
         if actual == want:
             return []
         bad = [i for i in range(len(want)) if self.known_bytes >> i & 1 and actual[i] != want[i]]
         if not bad:
             return []
         first = bad[0]
-        return [
-            f"{len(bad)} data bytes, first byte {first}: {actual[first]:02x}, "
-            f"expected {want[first]:02x}"
-        ]
+        text = (
+            f"{len(bad)} data bytes differ, the first is byte {first}: "
+            f"got {actual[first]:02x}, expected {want[first]:02x}"
+        )
+        return [Difference("data", text, first)]
 
 
 @dataclass(frozen=True)
@@ -86,4 +103,12 @@ class RegionStatus:
     illegal_seen: bool
 
 
-__all__ = ["S2MDRS", "S2MNDR", "AccessError", "RegionStatus", "S2MMessage", "StepResult"]
+__all__ = [
+    "S2MDRS",
+    "S2MNDR",
+    "AccessError",
+    "Difference",
+    "RegionStatus",
+    "S2MMessage",
+    "StepResult",
+]

@@ -50,9 +50,11 @@ def test_each_field_of_an_ndr(change: dict[str, int]) -> None:
 
 
 def test_wrong_kind_missing_and_unasked_answers() -> None:
-    assert StepResult(ACCESS, NDR).differences(DRS) == ["answered by S2MDRS, expected S2MNDR"]
-    assert StepResult(ACCESS, NDR).differences(None) == ["not answered"]
-    assert "expected no answer" in StepResult(ACCESS, None).differences(NDR)[0]
+    assert StepResult(ACCESS, NDR).differences(DRS) == [
+        ("answer", "answered by S2MDRS, expected S2MNDR", None)
+    ]
+    assert StepResult(ACCESS, NDR).differences(None) == [("answer", "not answered", None)]
+    assert "expected no answer" in StepResult(ACCESS, None).differences(NDR)[0].text
 
 
 def test_undetermined_bytes_and_poison_are_not_judged() -> None:
@@ -60,4 +62,5 @@ def test_undetermined_bytes_and_poison_are_not_judged() -> None:
     actual = replace(DRS, poison=True, data=DRS.data[:2] + b"\xee" * 62)
     assert partly.differences(actual) == []
     wrong = replace(DRS, data=b"\xee" * 64)
-    assert partly.differences(wrong) == ["2 data bytes, first byte 0: ee, expected 00"]
+    text = "2 data bytes differ, the first is byte 0: got ee, expected 00"
+    assert partly.differences(wrong) == [("data", text, 0)]

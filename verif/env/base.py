@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from verif.cxl.errors import CxlError
 from verif.env.bins import FUNCTIONAL
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv
+from verif.env.finding import CheckFailed
 from verif.env.ops import describe
 
 PROFILES = [cocotb.Param(value=profile.value, name=profile.value) for profile in Profile]
@@ -31,7 +33,7 @@ _SETTINGS = "NF_SETTINGS"
 class NfBaseTest(uvm_test):
     """Override `configure` and `scenario`. `found`: what the scoreboard of the last run said."""
 
-    found: ClassVar[list[str]] = []
+    found: ClassVar[Sequence[str]] = []
 
     def configure(self, cfg: EnvConfig) -> None:
         """Changes the configuration before the environment is built."""
@@ -69,7 +71,8 @@ class NfBaseTest(uvm_test):
         self._export()
         if not self.finished and not errors:
             errors = ["the scenario did not run to its end"]
-        assert not errors, "\n".join(errors)
+        if errors:
+            raise CheckFailed(errors, self._label())
 
     # -- run ----------------------------------------------------------------------------------
     async def _guarded(self) -> None:
@@ -84,7 +87,7 @@ class NfBaseTest(uvm_test):
             NfBaseTest.found = self.env.core.errors
             if self.expects_failure:
                 return
-            raise AssertionError(f"{self._label()}: {self.env.core.errors[0]}")
+            raise CheckFailed(self.env.core.errors, self._label())
         try:
             body.result()
         except CxlError as error:
@@ -131,12 +134,16 @@ class NfBaseTest(uvm_test):
             if now is not None and now is oldest and core.responses == seen:
                 core.error(
                     f"STUCK: no response for {self.cfg.stuck_clocks} clocks, "
-                    f"{core.waiting} waiting, first: {describe(now.msg)}"
+                    f"{core.waiting} waiting",
+                    f"scoreboard, {core.mode_of(now.access)}: answer",
+                    f"first: {describe(now.msg)}",
                 )
             seen, oldest = core.responses, now
 
     def _label(self) -> str:
-        return f"seed {self.cfg.seed}, profile {self.cfg.profile}"
+        """Seed as `nf run --seed` takes it: cocotb makes a seed of each test of the run's."""
+        seed = os.environ.get("COCOTB_RANDOM_SEED", self.cfg.seed)
+        return f"seed {seed}, profile {self.cfg.profile}"
 
     # -- results ------------------------------------------------------------------------------
     def figure(self, name: str, value: object) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 from models.cxl.messages import S2MNDR, Completion, M2SMessage, M2SReq, S2MMessage, completion_of
 from models.device import DeviceModel
 from models.device_state import COUNTERS
-from models.regions import Kind, RegionConfig
+from models.regions import Access, Kind, RegionConfig
 from verif.env.devload import DevLoadRule
+from verif.env.finding import Finding
 from verif.env.judge import Failure
 from verif.env.memory import MemoryView
-from verif.env.ops import Op, describe
+from verif.env.ops import Op, describe, describe_near
 from verif.env.tracker import Commit, Tracker
 from verif.mem.config import MemBeat
 
@@ -34,7 +35,7 @@ class ScoreboardCore:
 
     def __init__(self, model: DeviceModel, regions: int, budget: int = 4000) -> None:
         self.model = model
-        self.errors: list[str] = []
+        self.errors: list[Finding] = []
         self.on_error: Callable[[str], None] | None = None
         self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
         self.on_commit: Callable[[int, RegionConfig, int, bool], None] | None = None
@@ -54,20 +55,30 @@ class ScoreboardCore:
         self._commit_traffic: dict[int, int] = {}
 
     # -- errors -------------------------------------------------------------------------------
-    def error(self, text: str) -> None:
-        """Notes an error; the first one stops the test."""
+    def error(self, text: str, key: str = "", data: str = "") -> None:
+        """Notes an error (see Finding); the first one stops the test."""
+        found = Finding(text, key, data)
         if len(self.errors) < MAX_ERRORS:
-            self.errors.append(text)
+            self.errors.append(found)
         if self.on_error is not None:
-            self.on_error(text)
+            self.on_error(found)
+
+    def mode_of(self, access: Access) -> str:
+        """Mode of the region that an access lies in, or "plain memory": a part of a cause's key."""
+        config = None if access.region is None else self.configs[access.region]
+        return config.mode.name if config else "plain memory"
 
     def _mismatch(self, failure: Failure) -> None:
-        op = failure.op
+        op, want, first = failure.op, failure.expected.response, failure.differences[0]
+        near = next((one.byte for one in failure.differences if one.byte is not None), None)
         race = " (no order of the racing requests explains it)" if op.overlapped else ""
         self.error(
-            f"MISMATCH{race}: {'; '.join(failure.differences)}; request {describe(op.msg)}; "
-            f"expected {describe(failure.expected.response)}; got {describe(op.response)}; "
-            f"model: {' / '.join(failure.explain.splitlines())}"
+            f"MISMATCH{race}: {'; '.join(one.text for one in failure.differences)}; "
+            f"model: {' / '.join(failure.explain.splitlines())}",
+            f"scoreboard, {self.mode_of(failure.expected.access)}: {first.field}",
+            f"got {describe_near(op.response, near)}, expected {describe_near(want, near)}\n"
+            f"  request {describe(op.msg)}\n"
+            f"  got {describe(op.response)}\n  expected {describe(want)}",
         )
 
     # -- link ---------------------------------------------------------------------------------
@@ -96,7 +107,11 @@ class ScoreboardCore:
         key = (isinstance(msg, S2MNDR), msg.tag, msg.ldid)
         waiting = self._waiting.get(key)
         if not waiting:
-            self.error(f"response without request: {describe(msg)}; {self._hint(msg)}")
+            self.error(
+                f"response without request: {self._hint(msg)}",
+                "scoreboard: response without request",
+                describe(msg),
+            )
             return
         op = waiting.popleft()
         if not waiting:
@@ -106,7 +121,9 @@ class ScoreboardCore:
         wrong = self.devload.check(op, op.window, msg.devload)
         if wrong is not None:
             self.error(
-                f"DEVLOAD {int(msg.devload)} in {describe(msg)} to {describe(op.msg)}: {wrong}"
+                f"DEVLOAD {int(msg.devload)}: {wrong}",
+                Finding(f"DEVLOAD: {wrong}").key,
+                f"{describe(msg)} to {describe(op.msg)}",
             )
         self.tracker.done(op)
         if self.on_op is not None:
@@ -190,7 +207,7 @@ class ScoreboardCore:
                 low, high = self.counter_range(name)
                 if self.tracker.unjudged == 0 and not low <= got[name] <= high:
                     want = str(low) if low == high else f"{low}..{high}"
-                    self.error(f"COUNTER {name} is {got[name]}, expected {want}")
+                    self.error(f"COUNTER {name} is {got[name]}, expected {want}", f"COUNTER {name}")
         if "SLOT_HIT" in got and "SLOT_MISS" in got:
             hits, misses = got["SLOT_HIT"], got["SLOT_MISS"]
             if hits + misses != self.engine_ops:
@@ -207,13 +224,21 @@ class ScoreboardCore:
         for name, value in got.items():
             want = int(getattr(status, name))
             if want != value:
-                self.error(f"REGION {region} {name} is {value}, expected {want}")
+                config = self.configs[region]
+                self.error(
+                    f"REGION {region} {name} is {value}, expected {want}",
+                    f"REGION, {config.mode.name if config else 'uncommitted'}: {name}",
+                )
 
     def finish(self) -> None:
         """Nothing may be left, and nearly everything must have been judged."""
         oldest = self.oldest()
         if oldest is not None:
-            self.error(f"{self.waiting} request(s) never answered, first: {describe(oldest.msg)}")
+            self.error(
+                f"{self.waiting} request(s) never answered",
+                f"scoreboard, {self.mode_of(oldest.access)}: answer",
+                f"first: {describe(oldest.msg)}",
+            )
         if self.requests == 0 or self.responses == 0:
             self.error("zero transactions: nothing was checked")
         total = self.tracker.judged + self.tracker.unjudged

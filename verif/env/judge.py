@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
-from models.outcome import StepResult
+from models.outcome import Difference, StepResult
 from models.regions import Kind
 from verif.env.ops import Op
 
@@ -68,7 +68,7 @@ class Failure:
 
     op: Op
     expected: StepResult
-    differences: list[str]
+    differences: list[Difference]
     explain: str
     applied: int = 0
 

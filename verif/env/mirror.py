@@ -194,7 +194,9 @@ class RegisterMirror:
         if core.tracker.unjudged:
             return
         if bool(valid) != (first is not None):
-            core.error(f"ERR_INFO.VALID is {valid}, the model has {first}")
+            core.error(
+                f"ERR_INFO.VALID is {valid}, the model has {first}", "register ERR_INFO.VALID"
+            )
         if first is None or not valid:
             return
         got = {f.name: f.extract(data) for f in register.fields if f.name != "VALID"}
@@ -208,7 +210,7 @@ class RegisterMirror:
             for error in core.model.refused or [first]
         ]
         if got not in seen:
-            core.error(f"ERR_INFO shows {got}, expected one of {seen[:4]}")
+            core.error(f"ERR_INFO shows {got}, expected one of {seen[:4]}", "register ERR_INFO")
 
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:
@@ -221,6 +223,9 @@ class RegisterMirror:
             if COUNTER_BASE <= register.address < COUNTER_END and name not in fresh
         ]
         if missing:
-            core.error(f"bench: counters not read at the end of the test: {', '.join(missing)}")
+            core.error(
+                f"bench: counters not read at the end of the test: {', '.join(missing)}",
+                "bench: counters not read",
+            )
             return
         core.compare_counters(fresh)

@@ -39,18 +39,32 @@ class Op:
 
 
 def describe(msg: M2SMessage | S2MMessage | None) -> str:
-    """A message on one line, data shortened to what helps to see a difference."""
+    """A message on one line; data from the last byte to the first."""
     if msg is None:
         return "nothing"
     if isinstance(msg, S2MNDR):
         return f"NDR(op={int(msg.opcode)} tag={msg.tag:#x} ldid={msg.ldid})"
     if isinstance(msg, S2MDRS):
-        return (
-            f"DRS(op={int(msg.opcode)} tag={msg.tag:#x} ldid={msg.ldid} "
-            f"poison={int(msg.poison)} data={msg.data[::-1].hex()})"
-        )
+        return _drs(msg, f"data={msg.data[::-1].hex()}")
     name = getattr(msg.opcode, "name", str(msg.opcode))
     text = f"{name}(tag={msg.tag:#x} ldid={msg.ldid} addr={msg.addr:#x}"
     if isinstance(msg, M2SReq):
         return text + ")"
     return text + f" poison={int(msg.poison)} be={msg.be:#x} data={msg.data[::-1].hex()})"
+
+
+def describe_near(msg: M2SMessage | S2MMessage | None, byte: int | None) -> str:
+    """As `describe`, but of read data the eight bytes around `byte` alone, or none."""
+    if not isinstance(msg, S2MDRS):
+        return describe(msg)
+    if byte is None:
+        return _drs(msg, f"{len(msg.data)} bytes")
+    first = byte & ~7
+    return _drs(msg, f"bytes {first}..{first + 7}: {msg.data[first : first + 8].hex(' ')}")
+
+
+def _drs(msg: S2MDRS, data: str) -> str:
+    return (
+        f"DRS(op={int(msg.opcode)} tag={msg.tag:#x} ldid={msg.ldid} "
+        f"poison={int(msg.poison)} {data})"
+    )

@@ -103,6 +103,51 @@ def test_wrong_answer_is_flagged(text: str, change: Callable[[Any], S2MMessage])
     assert any(text in error for error in bench.core.errors)
 
 
+def wrong(**fields: Any) -> Callable[[Any], S2MMessage]:
+    """Changes fields of an answer."""
+    return lambda answer: dataclasses.replace(answer, **fields)
+
+
+def test_one_fault_has_one_key() -> None:
+    """Whatever the opcode, the data, the tag and the race, and however much differs behind it."""
+    keys = []
+    for worker, opcode in ((0, ReqOp.MEM_RD), (2, ReqOp.MEM_RD_DATA), (7, ReqOp.MEM_RD)):
+        bench = Bench(BINARY)
+        for sender in range(3):
+            bench.do(write(BINARY.address(sender, 1), bytes([worker + sender] * 64)))
+        first = bench.begin(M2SReq(opcode, worker, BINARY.address(0, 1)))
+        racing = bench.begin(M2SReq(opcode, worker, BINARY.address(0, 1)))
+        data = bytes([worker + 100]) * (worker + 1) + bytes(63 - worker)
+        bench.answer(first, wrong(data=data))
+        bench.answer(racing)
+        keys.append(bench.core.errors[0].key)
+    assert keys == ["scoreboard, G_BINARY: data"] * 3
+
+
+def test_a_key_tells_mode_and_field_apart() -> None:
+    seen = set()
+    for config in (BINARY, FP32):
+        for change in (wrong(data=TWO), wrong(poison=True)):
+            bench = Bench(config)
+            bench.answer(bench.begin(read(config.address(0, 1))), change)
+            seen.add(bench.core.errors[0].key)
+    modes = ("G_BINARY", "FP32")
+    assert seen == {f"scoreboard, {mode}: {what}" for mode in modes for what in ("data", "Poison")}
+
+
+def test_a_mismatch_explains_itself_before_its_data() -> None:
+    bench = Bench(BINARY)
+    bench.answer(bench.begin(read(BINARY.address(0, 1))), wrong(data=TWO))
+    first = bench.core.errors[0]
+    assert first.text.startswith("MISMATCH: 64 data bytes differ, the first is byte 0: got 02, ")
+    assert "; model: MEM_RD" in first.text
+    line, *rest = first.data.splitlines()
+    assert line.startswith("got DRS(")
+    assert "bytes 0..7: 02 02 02 02 02 02 02 02" in line
+    assert [text.split()[0] for text in rest] == ["request", "got", "expected"]
+    assert TWO.hex() in rest[1]  # all of it, for the log
+
+
 def test_data_where_a_completion_is_due() -> None:
     bench = Bench()
     bench.answer(bench.begin(write(0x40)), lambda r: S2MDRS(0, r.tag, r.ldid))
