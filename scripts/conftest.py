@@ -40,7 +40,7 @@ DESIGN = """
     endmodule
 """
 BENCH = """
-    import json, os, random, time
+    import json, os, random, sys, time
     import cocotb
     from cocotb.clock import Clock
     from cocotb.triggers import RisingEdge, Timer
@@ -76,6 +76,36 @@ BENCH = """
     @cocotb.test()
     async def bench_error(dut):
         dut.nothing.value = 1
+
+    @cocotb.test()
+    async def not_installed(dut):
+        import no_such_package
+
+    async def debugged():
+        await Timer(1, "ns")
+        breakpoint()
+        await Timer(1, "ns")
+
+    @cocotb.test()
+    async def debugs(dut):
+        await debugged()
+
+    @cocotb.test()
+    async def exits(dut):
+        cocotb.start_soon(left())
+        await Timer(2, "ns")
+
+    async def left():
+        sys.exit(0)
+
+    @cocotb.test()
+    async def gone(dut):
+        os._exit(0)
+
+    @cocotb.test()
+    async def checker(dut):
+        got = random.randbytes(random.randint(1, 4)).hex(" ")
+        raise AssertionError(f"got {got}, expected 00\\ncause key: the toy's checker")
 
     @cocotb.test()
     async def sva(dut):

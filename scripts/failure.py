@@ -15,8 +15,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from nf_capture.data import read_bytes
+from scripts import traces
+from scripts.causes import normalised
+from scripts.paths import ROOT
 from scripts.process import Finished
 from scripts.records import CaseResult, FailureKind
+from verif.env.finding import KEY_LINE
 
 _NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")
 _PLAIN_ASSERT = re.compile(
@@ -35,48 +39,66 @@ _BENCH_ERRORS = frozenset(
         *("UVMConfigItemNotFound", "UVMFactoryError", "ValueError", "ZeroDivisionError"),
     }
 )
+# What a second run would end in just so, with nothing in its waves that could be looked at.
+_UNLOADABLE = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
+_NOTHING_TO_SEE = tuple(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit"))
+_SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # it stands behind every cause
+# What ends a run on purpose, in words; {} is what it said.
+_ENDINGS = {
+    "BdbQuit": "a debugger ended the test: a run has no terminal for breakpoint() and pdb",
+    "SystemExit": "the test was ended by sys.exit({})",
+    "KeyboardInterrupt": "the test was ended by a KeyboardInterrupt",
+}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_TRACE_END = re.compile(r"^\s*[A-Za-z_][\w.]*(?:Error|Exception|Interrupt): ?.*")
+_RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
 _SIMULATOR_LINE = re.compile(r"^(?:%\w+:|\S*vvp\b|\S+:\d+: |[A-Z]+: )")
-_MAX_CAUSE = 300
+_MAX_CAUSE = 600
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """passed, or why not."""
+    """passed, or why not. `key` is the same for all runs that one fault turns red."""
 
     passed: bool
     kind: FailureKind | None = None
     cause: str = ""
+    key: str = ""
 
 
-def read_results(path: Path) -> tuple[CaseResult, ...]:
-    """Test cases of a cocotb result file; empty when it is missing or broken."""
+def read_results(path: Path, bench: Path = ROOT) -> tuple[CaseResult, ...] | None:
+    """Test cases of a cocotb result file; None when it is missing or broken.
+
+    `bench` is the folder that places in the bench are shown relative to.
+    """
     try:
         root = ElementTree.fromstring(read_bytes(path))
-        return tuple(_case(element) for element in root.iter("testcase"))
+        return tuple(_case(element, bench) for element in root.iter("testcase"))
     except (OSError, ElementTree.ParseError, ValueError, LookupError, RecursionError):
-        return ()  # no XML, a coding that Python does not know, a time that is no number
+        return None  # no XML, a coding that Python does not know, a time that is no number
 
 
-def _case(element: ElementTree.Element) -> CaseResult:
-    status, message, error_type = "passed", "", ""
+def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
+    status, message, error_type, place = "passed", "", "", ""
     for child in element:
         if child.tag in ("failure", "error"):
             status = "failed"
-            message = child.get("message") or child.get("error_msg") or (child.text or "")
+            message = child.get("message") or child.get("error_msg") or ""
             error_type = child.get("type") or child.get("error_type") or ""
+            place = traces.place(child.text or "", bench)
         elif child.tag == "skipped" and child.get("type") != "xfail":
             status = "skipped"
     properties = {p.get("name"): p.get("value") for p in element.iter("property") if p.get("name")}
     sim_time = properties.get("sim_time_duration") or element.get("sim_time_ns") or "0"
+    said = message.strip().splitlines()
     return CaseResult(
         name=element.get("name", "?"),
         status=status,
         seconds=_number(element.get("time") or "0"),
         sim_time_ns=_number(sim_time),
-        message=message.strip(),
+        message="\n".join(line for line in said if not line.startswith(KEY_LINE)),
         error_type=error_type.rpartition(".")[2],
+        cause_key=next((x.removeprefix(KEY_LINE) for x in said if x.startswith(KEY_LINE)), ""),
+        place=place,
     )
 
 
@@ -97,36 +119,49 @@ def read_log(path: Path) -> list[str]:
 
 def judge(
     finished: Finished,
-    cases: tuple[CaseResult, ...],
+    cases: tuple[CaseResult, ...] | None,
     lines: list[str],
     expected: Sequence[str] = (),
+    bench: Path = ROOT,
 ) -> Verdict:
     """Decide on a simulation that ended, from its exit, its cases and its log.
 
-    `expected` names tests, without parameters, each of which must have left a case.
+    `expected` names tests, without parameters, each of which must have left a case; `bench` is as
+    in `read_results`.
     """
     assertion = _assertion(lines)
     if assertion is not None:
-        return Verdict(False, FailureKind.ASSERTION, _short(assertion))
+        return _verdict(FailureKind.ASSERTION, assertion)
     if finished.timed_out:
         text = f"killed after {finished.seconds:.0f} s of wall-clock time"
-        return Verdict(False, FailureKind.TIME_OUT, text)
-    for case in cases:
+        return _verdict(FailureKind.TIME_OUT, text)
+    for case in cases or ():
         if case.status == "failed":
-            return _failed_case(case, lines)
-    if finished.returncode != 0:
-        return Verdict(False, FailureKind.CRASH, _crash(finished, lines))
+            return _failed_case(case, lines, bench)
+    if finished.returncode != 0 or cases is None:
+        return _crash(finished, lines, bench)
     if not any(case.status == "passed" for case in cases):
-        died = _last_exception(lines)
-        if not cases and died:
-            return Verdict(False, FailureKind.CRASH, _short(died))
         text = "every test was skipped" if cases else "no test matched: nothing was run"
-        return Verdict(False, FailureKind.NO_TEST, text)
+        return _verdict(FailureKind.NO_TEST, text)
     missing = [test for test in expected if not any(_is_case_of(case, test) for case in cases)]
     if missing:
         text = f"no result of {', '.join(missing)}: nothing of that name was run"
-        return Verdict(False, FailureKind.NO_TEST, _short(text))
+        return _verdict(FailureKind.NO_TEST, text)
     return Verdict(True)
+
+
+def worth_a_rerun(key: str) -> bool:
+    """False where a run with waves would show nothing: the bench does not load, or pdb ends it."""
+    return not key.startswith(_NOTHING_TO_SEE)
+
+
+def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Verdict:
+    """The text in one line, cut if need be, but never its place; the key of the whole text."""
+    end = f" ({place})" if place else ""
+    one_line = " ".join(text.split())
+    room = _MAX_CAUSE - len(end)
+    short = one_line if len(one_line) <= room else one_line[: room - 3] + "..."
+    return Verdict(False, kind, short + end, key or normalised(one_line))
 
 
 def _is_case_of(case: CaseResult, test: str) -> bool:
@@ -145,39 +180,54 @@ def _assertion(lines: list[str]) -> str | None:
     return None
 
 
-def _failed_case(case: CaseResult, lines: list[str]) -> Verdict:
-    message = case.message.strip()
-    first = message.splitlines()[0] if message else _last_exception(lines) or "no message"
-    text = _short(f"{case.error_type}: {first}" if case.error_type else first)
-    if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
-        return Verdict(False, FailureKind.TIME_OUT, text)
+def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
+    first = case.message.splitlines()[0] if case.message else ""
+    if case.cause_key:
+        return _verdict(FailureKind.MISMATCH, first, case.cause_key)
     if case.error_type == "SimFailure":
-        last = next((x.strip() for x in lines if _SIMULATOR_LINE.match(x)), "it said nothing")
-        return Verdict(False, FailureKind.CRASH, _short(f"the simulation ended early: {last}"))
-    if case.error_type in _BENCH_ERRORS:
-        return Verdict(False, FailureKind.CRASH, text)
-    return Verdict(False, FailureKind.MISMATCH, text)
+        last = next((x.strip() for x in lines if _SIMULATOR_LINE.match(x)), "")
+        last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
+        return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
+    if not first and not case.error_type:
+        first = traces.last_exception(lines, bench)[0] or "no message"
+    text = ": ".join(filter(None, (case.error_type, first)))
+    if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
+        return _verdict(FailureKind.TIME_OUT, text)
+    if case.error_type in _BENCH_ERRORS or case.error_type in _ENDINGS:
+        return _died(text, case.place, lines, bench)
+    # What an assertion without a text of its own shows are values; its place tells what it checks.
+    bare = case.place and (not first or first.startswith("assert "))
+    key = f"{case.error_type} at {case.place}" if bare else ""
+    return _verdict(FailureKind.MISMATCH, text, key, case.place)
 
 
-def _crash(finished: Finished, lines: list[str]) -> str:
-    died = _last_exception(lines)
+def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
+    """The bench raised what no checker raises: a fault of its own, or an order to end."""
+    kind, _, said = exception.partition(": ")
+    kind = kind.rpartition(".")[2]
+    if kind == "BdbQuit":
+        place = traces.place_of_debugger(lines, bench) or place
+    key = f"{kind} at {place}" if place else ""
+    text = _ENDINGS[kind].format(said) if kind in _ENDINGS else exception
+    text = _SYNTAX_PLACE.sub("", text) if place else text
+    return _verdict(FailureKind.CRASH, text, key, place)
+
+
+def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
+    """The simulator left no results, or ended badly after them."""
     how = (
         f"signal {-finished.returncode}"
         if finished.returncode < 0
         else f"exit code {finished.returncode}"
     )
+    exception, place = traces.last_exception(lines, bench)
+    if exception and finished.returncode >= 0:
+        return _died(exception, place, lines, bench)
+    running = [found["test"] for found in map(_RUNNING.search, lines) if found]
+    if finished.returncode == 0:
+        where = f"in {running[-1]}" if running else "while the tests were loaded"
+        text = f"the simulator ended {where} without results: did the bench call exit?"
+        return _verdict(FailureKind.CRASH, text)
     last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-    return _short(f"simulator ended with {how}: {died or last}")
-
-
-def _last_exception(lines: list[str]) -> str | None:
-    for line in reversed(lines):
-        found = _TRACE_END.match(line)
-        if found:
-            return line.strip()
-    return None
-
-
-def _short(text: str) -> str:
-    one_line = " ".join(text.split())
-    return one_line if len(one_line) <= _MAX_CAUSE else one_line[: _MAX_CAUSE - 3] + "..."
+    text = f"simulator ended with {how}: {exception or last}"
+    return _verdict(FailureKind.CRASH, text, place=place)

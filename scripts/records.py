@@ -145,6 +145,8 @@ class CaseResult:
     sim_time_ns: float
     message: str = ""
     error_type: str = ""
+    cause_key: str = ""  # from the checker that raised; empty when none did
+    place: str = ""  # file:line of the bench that raised
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ class RunRecord:
 
     A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
     and cause are those of the failure. `note` says what the second run added, in one line.
+    `cause_key` is the same for all runs that one fault turns red (see `causes.key_of`).
     """
 
     id: str
@@ -178,6 +181,7 @@ class RunRecord:
     flaky: bool = False
     note: str = ""
     rerun_log: str | None = None  # log of the automatic rerun with waves
+    cause_key: str = ""
 
     @property
     def status(self) -> str:

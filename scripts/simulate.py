@@ -111,9 +111,9 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             waves=spec.build.waves is not None,
         )
     finished = runner.finished or Finished(1, False, 0.0)
-    cases = failure.read_results(folder / _RESULTS)
+    cases = failure.read_results(folder / _RESULTS, spec.build.root)
     lines = failure.read_log(log)
-    verdict = failure.judge(finished, cases, lines, spec.tests)
+    verdict = failure.judge(finished, cases, lines, spec.tests, spec.build.root)
     if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
         # Half a log and half a result file say nothing about the design.
         verdict = failure.Verdict(
@@ -122,7 +122,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     if spec.build.waves is Waves.VCD and spec.window_ns:
         with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
             vcd.trim(_waves_file(spec, folder), *spec.window_ns)
-    record = _record(spec, folder, verdict, built, time.monotonic() - start, cases)
+    record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
     record = replace(record, sim_seconds=round(finished.seconds, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
         return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
@@ -206,6 +206,7 @@ def _record(
         passed=verdict.passed,
         kind=verdict.kind,
         cause=verdict.cause,
+        cause_key=verdict.key,
         build_seconds=round(built.seconds, 3) if built else 0.0,
         seconds=round(seconds, 3),
         sim_time_ns=sum(case.sim_time_ns for case in cases),

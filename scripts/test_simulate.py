@@ -30,7 +30,11 @@ def test_pass_with_metrics_and_parameters(toy: Toy, sim: Sim) -> None:
     ("test", "kind", "cause"),
     [
         ("wrong", FailureKind.MISMATCH, "q is not 77"),
-        ("bench_error", FailureKind.CRASH, "nothing"),
+        ("bench_error", FailureKind.CRASH, "named nothing (toy_bench.py:"),
+        ("not_installed", FailureKind.CRASH, "'no_such_package' (toy_bench.py:"),
+        ("debugs", FailureKind.CRASH, "a debugger ended the test"),
+        ("exits", FailureKind.CRASH, "ended by sys.exit(0) (toy_bench.py:"),
+        ("gone", FailureKind.CRASH, "ended in toy_bench.gone without results"),
         ("stuck", FailureKind.TIME_OUT, "SimTimeoutError"),
         ("dies", FailureKind.CRASH, "signal 11"),
         ("no_such_test", FailureKind.NO_TEST, "nothing was run"),

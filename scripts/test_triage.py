@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from scripts import vcd
+from scripts.causes import key_of
 from scripts.conftest import QUICK, Project
 from scripts.records import FailureKind, RunRecord, Sim
-from scripts.report.outcome import normalised
+
+ONE_BY_ONE = ("--sim", str(QUICK), "--jobs", "1")
 
 
 def only(project: Project) -> RunRecord:
@@ -37,7 +39,7 @@ def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
     assert project.shell(record.rerun) == 1
     again = only(project)
     assert again.kind is record.kind
-    assert normalised(again.cause) == normalised(record.cause)
+    assert key_of(again) == key_of(record)
     assert (again.seed, again.sim, again.name) == (record.seed, record.sim, record.name)
 
 
@@ -120,6 +122,16 @@ def fst_span(path: Path) -> tuple[int, int]:
 
 
 def test_only_the_first_of_one_cause_are_run_again(project: Project) -> None:
-    project.nf("run", "test_toy::late", "--seeds", "5", "--sim", str(QUICK), "--jobs", "1")
+    _, text = project.nf("run", "test_toy::checker", "--seeds", "5", *ONE_BY_ONE)
     notes = [record.note for record in project.records()]
     assert sum(note.startswith("not run again") for note in notes) == 2
+    assert len({record.cause for record in project.records()}) == 5  # each has a value of its own
+    assert "  5 x mismatch: the toy's checker" in text.splitlines()
+
+
+def test_what_does_not_load_is_not_run_again(project: Project) -> None:
+    project.nf("run", "test_toy::not_installed", "test_toy::debugs", *ONE_BY_ONE)
+    for record in project.records():
+        assert record.kind is FailureKind.CRASH
+        assert "(verif/tests/test_toy.py:" in record.cause
+        assert (record.note, record.waves, record.rerun_log) == ("", None, None)

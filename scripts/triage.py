@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from scripts import simulate, vcd
+from scripts import failure, simulate, vcd
+from scripts.causes import key_of
 from scripts.errors import NfError
 from scripts.paths import ROOT, RUNS, shown
 from scripts.process import Interrupted
 from scripts.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
-from scripts.report.outcome import normalised
 
 LIMIT = 3  # reruns for one cause
 BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller
@@ -57,7 +57,9 @@ class Triage:
         """The record of `spec`, completed by a rerun if it failed and its cause is rare."""
         if record.passed or record.kind in _NO_WAVES:
             return record
-        key = (record.kind, normalised(record.cause))
+        if not failure.worth_a_rerun(record.cause_key):
+            return record
+        key = key_of(record)
         with _lock:
             self._seen[key] += 1
             many = self._seen[key] > self._limit
@@ -81,7 +83,7 @@ def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
         return replace(out, flaky=True, note="passed when it was run again with the same seed")
     if again.kind in _NO_WAVES:
         return replace(out, note=f"the rerun with waves did not start: {again.cause}")
-    if (again.kind, normalised(again.cause)) != (record.kind, normalised(record.cause)):
+    if key_of(again) != key_of(record):
         return replace(out, note=f"failed differently when run again: {again.kind}: {again.cause}")
     return replace(out, note="failed the same way when it was run again")
 

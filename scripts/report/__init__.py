@@ -109,7 +109,7 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
     lines: list[str] = []
     found = buckets(records)
     if found:
-        lines.append("failures by cause (N: a number, H: a hexadecimal value):")
+        lines.append("failures by cause (N: a value that differs):")
         lines += [f"  {len(b.records)} x {b.kind}: {b.cause}" for b in found]
     if len(records) < expected:
         lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from scripts.causes import key_of
 from scripts.records import RunRecord
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation
@@ -88,6 +89,7 @@ def _suite(root: ElementTree.Element, record: RunRecord, invocation: Invocation)
         "revision": invocation.revision,
         "log": record.log,
         "rerun": record.rerun,
+        **({} if record.passed else {"cause key": key_of(record)[1]}),
     }
     for name, value in facts.items():
         ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scripts.records import RunRecord
+from scripts.causes import SEED, key_of, normalised
+from scripts.records import FailureKind, RunRecord
 
 
 class Outcome(StrEnum):
@@ -34,6 +34,17 @@ class Result:
     seconds: float
     message: str = ""
     whole_run: bool = False
+
+    @property
+    def waves(self) -> str | None:
+        """Waves that hold this test. Those of an automatic rerun hold the first failed test alone,
+        or the end of a run in which none failed."""
+        record = self.record
+        if record.rerun_log is None:
+            return None if self.outcome is Outcome.SKIPPED else record.waves
+        failed = [case.name for case in record.cases if case.status == "failed"]
+        shown = self.name == failed[0] if failed else self.whole_run
+        return record.waves if shown else None
 
     @property
     def module(self) -> str:
@@ -92,22 +103,12 @@ def counts(records: Iterable[RunRecord]) -> Counts:
     return Counts(**{str(outcome): number for outcome, number in sums.items()})
 
 
-# A cause names its seed, times and values; failures are the same in spite of them.
-_SEED = re.compile(r"\bseed \d+(?:, profile \w+)?: ")
-_HEX = re.compile(r"\b(?:0x[0-9a-fA-F_]+|(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,})\b")
-_DIGITS = re.compile(r"\d+(?:\.\d+)?")
-
-
-def normalised(cause: str) -> str:
-    """A cause without what differs from run to run: seeds, hexadecimal values (H), numbers (N)."""
-    return _DIGITS.sub("N", _HEX.sub("H", _SEED.sub("", cause)))
-
-
 @dataclass(frozen=True)
 class Bucket:
-    """Red runs of one kind with the same normalised cause.
+    """Red runs of one kind and cause (`causes.key_of`).
 
-    `cause` is as they all say it, or normalised when they differ; `records` has at least one.
+    `cause` is as they all say it; where they differ, as they say it without values, else their key.
+    `records` has at least one.
     """
 
     kind: str
@@ -117,14 +118,20 @@ class Bucket:
 
 def buckets(records: Iterable[RunRecord]) -> list[Bucket]:
     """Red runs by cause, the most frequent first."""
-    found: dict[tuple[str, str], list[RunRecord]] = {}
+    found: dict[tuple[FailureKind | None, str], list[RunRecord]] = {}
     for record in records:
         if of_record(record) is not Outcome.PASSED:
-            found.setdefault((str(record.kind), normalised(record.cause)), []).append(record)
+            found.setdefault(key_of(record), []).append(record)
     out = []
-    for (kind, cause), group in found.items():
-        said = {_SEED.sub("", record.cause) for record in group}
-        out.append(Bucket(kind, said.pop() if len(said) == 1 else cause, tuple(group)))
+    for (kind, key), group in found.items():
+        for said in (
+            {SEED.sub("", record.cause) for record in group},
+            {normalised(record.cause) for record in group},
+            {key},
+        ):
+            if len(said) == 1:
+                out.append(Bucket(str(kind), said.pop(), tuple(group)))
+                break
     return sorted(out, key=lambda bucket: (-len(bucket.records), bucket.kind, bucket.cause))
 
 

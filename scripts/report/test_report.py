@@ -14,12 +14,14 @@ import pytest
 import xmlschema
 
 from scripts import atomic, report
+from scripts.causes import normalised
 from scripts.errors import NfError
 from scripts.paths import SCHEMAS
 from scripts.records import CaseResult, FailureKind, RunRecord
 from scripts.report.conftest import CRASHED, NASTY, RECORD, RECORDS, RED
-from scripts.report.outcome import Outcome, buckets, normalised, of_record, results
+from scripts.report.outcome import Outcome, buckets, of_record, results
 
+CASES = [("first", "passed"), ("second", "failed"), ("third", "failed"), ("fourth", "skipped")]
 FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True})
 
 
@@ -182,6 +184,42 @@ def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunR
 
     runs = [red("got 1", 1), red("got 1", 2), red("lost 5", 3), red("lost 6", 4), red("lost 6", 5)]
     assert [(len(b.records), b.cause) for b in buckets(runs)] == [(3, "lost N"), (2, "got 1")]
+
+
+def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecord]) -> None:
+    key = "scoreboard, FP32: data"
+    red = record(passed=False, kind=FailureKind.MISMATCH, cause="MEM_RD got ff", cause_key=key)
+    other = replace(red, cause="MEM_RD_DATA got 0a", seed=2)
+    (bucket,) = buckets([red, other])
+    assert (bucket.cause, len(bucket.records)) == (key, 2)
+    (bucket,) = buckets([red, replace(red, seed=2)])
+    assert bucket.cause == red.cause  # all say the same: then it is shown
+    assert len(buckets([red, replace(red, cause_key="scoreboard, FP32: Poison")])) == 2
+
+
+def test_a_record_of_an_older_version_has_no_key(record: Callable[..., RunRecord]) -> None:
+    old = record(passed=False, kind=FailureKind.MISMATCH, cause="got 1").to_json()
+    del old["cause_key"]
+    for case in old["cases"]:
+        del case["cause_key"], case["place"]
+    read = RunRecord.from_json(old)
+    assert read.cause_key == ""
+    (bucket,) = buckets([read, replace(read, cause="got 2")])
+    assert bucket.cause == "got N"
+
+
+def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:
+    cases = [CaseResult(name, state, 1, 1) for name, state in CASES]
+    rerun = replace(RED, cases=tuple(cases), rerun_log="build/runs/x/rerun.log")
+    assert [r.name for r in results(rerun) if r.waves] == ["second"]  # it ran alone
+    asked = replace(rerun, rerun_log=None)  # nf run --waves
+    assert [r.name for r in results(asked) if r.waves] == ["first", "second", "third"]
+    died = replace(rerun, cases=(CaseResult("first", "passed", 1, 1),))
+    assert [(r.name, bool(r.waves)) for r in results(died)] == [("first", False), ("two", True)]
+    report.write_all([rerun], "x", tmp_path)
+    table = (tmp_path / "index.html").read_text().partition('<table id="tests"')[2]
+    rows = {name: row for row in table.split("<tr ") for name, _ in CASES if f"::{name}" in row}
+    assert [name for name, _ in CASES if ">waves</a>" in rows[name]] == ["second"]
 
 
 def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
