@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scripts import simulate, toolchain
+from scripts.history import History
 from scripts.records import BuildSpec, Edit, RunRecord, RunSpec, Sim
 from scripts.report import document
 
@@ -273,6 +277,30 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n')
     nf.chmod(0o755)
     return Project(folder)
+
+
+@pytest.fixture(autouse=True)
+def databases_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test that leaves a database open is red; Python tells it itself from 3.13 on."""
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    yield
+    for database in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            database.execute("SELECT 1")
+
+
+@pytest.fixture
+def open_history(databases_are_closed: None) -> Iterator[Callable[[Path], History]]:
+    """Opens histories that are closed at the end of the test."""
+    with ExitStack() as stack:
+        yield lambda path: stack.enter_context(History(path))
 
 
 @pytest.fixture

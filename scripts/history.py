@@ -89,7 +89,8 @@ def keys_of(spec: RunSpec) -> list[Key]:
 
 
 class History:
-    """The open database. Raises NfError, in one line, for whatever is wrong with it."""
+    """The open database; close it, or use it in `with`. Raises NfError, in one line, for whatever
+    is wrong with it."""
 
     def __init__(self, path: Path | None = None, *, write: bool = True) -> None:
         self.path = path or paths.HISTORY
@@ -98,16 +99,29 @@ class History:
         with self._clear():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None)
-            # A killed process loses nothing; only a power cut may take the last records along.
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                self._create()
-            elif version != SCHEMA:
-                raise NfError(
-                    f"{shown(self.path)} is of schema {version}, this nf reads {SCHEMA}: "
-                    "move it away to start a new history."
-                )
+            try:
+                self._open()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        # A killed process loses nothing; only a power cut may take the last records along.
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            self._create()
+        elif version != SCHEMA:
+            raise NfError(
+                f"{shown(self.path)} is of schema {version}, this nf reads {SCHEMA}: "
+                "move it away to start a new history."
+            )
 
     def _create(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")

@@ -76,4 +76,6 @@ class Recorder:
 
     def _give_up(self, error: NfError) -> None:
         say(f"nf: {error} This run is not recorded there.", file=sys.stderr, flush=True)
+        if self._history is not None:
+            self._history.close()
         self._history = None

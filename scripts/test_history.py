@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,8 +64,8 @@ def record(of: RunSpec, *failed: str, crash: bool = False, seconds: float = 2.0)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history.sqlite")
+def history(tmp_path: Path, open_history: Callable[[Path], History]) -> History:
+    return open_history(tmp_path / "history.sqlite")
 
 
 def test_a_spec_survives_json() -> None:
@@ -150,9 +152,8 @@ def test_a_broken_history_costs_one_line(
             history.add(number, spec("a", seed=seed), record(spec("a", seed=seed)))
         history.close()
         if damage == "schema":
-            with sqlite3.connect(path) as db:
+            with closing(sqlite3.connect(path)) as db, db:
                 db.execute("PRAGMA user_version = 99")
-            db.close()
         else:
             data = bytearray(path.read_bytes())
             data[4096:] = b"\xff" * (len(data) - 4096)
@@ -194,27 +195,27 @@ def test_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     again = Recorder("nf run a", [])
     assert again.before() == []  # nothing was told of the first
     again.close({"point": 2})
-    assert Recorder("nf run a", []).before() == [{"point": 2}]
-    assert Recorder("nf run b", []).before() == []
+    for title, before in (("nf run a", [{"point": 2}]), ("nf run b", [])):
+        later = Recorder(title, [])
+        assert later.before() == before
+        later.close()
     reader.close()
 
 
 @pytest.mark.parametrize("column", ["spec", "record"])
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", "null"])
-def test_a_damaged_run_is_one_line(tmp_path: Path, column: str, text: str) -> None:
-    history = History(tmp_path / "history.sqlite")
+def test_a_damaged_run_is_one_line(history: History, column: str, text: str) -> None:
     run = history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
-    with sqlite3.connect(history.path) as db:
+    with closing(sqlite3.connect(history.path)) as db, db:
         db.execute(f"UPDATE run SET {column} = ?", (text,))
     for ask in (history.runs, lambda: history.run(run), lambda: history.latest(spec("a").id)):
         with pytest.raises(NfError, match=r"run 1 of the history .*: move"):
             ask()
 
 
-def test_damaged_facts_are_one_line(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.sqlite")
+def test_damaged_facts_are_one_line(history: History) -> None:
     history.begin("nf run", 1)
-    with sqlite3.connect(history.path) as db:
+    with closing(sqlite3.connect(history.path)) as db, db:
         db.execute("UPDATE invocation SET facts = '[1'")
     with pytest.raises(NfError, match=r"command 1 of the history is damaged .*: move"):
         history.invocations()

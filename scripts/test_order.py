@@ -104,13 +104,13 @@ def plan(*text: str) -> list[tuple[str, int]]:
     return [(one.build_name, one.seed) for one in found]
 
 
-def test_seeds(empty: Path) -> None:
+def test_seeds(empty: Path, open_history: Callable[[Path], History]) -> None:
     assert plan(TEST) == [("default", 1)]
     assert plan(TEST, "--seeds", "2") == [("default", 1), ("default", 2)]
     assert plan(TEST, "--seed", "7") == [("default", 7)]
     with pytest.raises(NfError, match="no history yet"):
         plan(TEST, "--seed", "repeat")
-    history = History(empty)
+    history = open_history(empty)
     number = history.begin("nf run", 3)
     for seed in (4, 5):
         (one,) = selection.plan_runs(words(TEST, "--seed", str(seed), "--sim", "verilator"))
@@ -127,8 +127,8 @@ def test_seeds(empty: Path) -> None:
     assert [len(round_) for round_ in selection.rounds(suite, 2, 0)] == [1, 1]
 
 
-def test_changed(empty: Path) -> None:
-    history = History(empty)
+def test_changed(empty: Path, open_history: Callable[[Path], History]) -> None:
+    history = open_history(empty)
     number = history.begin("nf run", 1)
     (one,) = selection.plan_runs(words(TEST, "--sim", "verilator"))
     assert len(plan(TEST, "--changed")) == 1  # never green
