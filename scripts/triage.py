@@ -64,7 +64,9 @@ class Triage:
             self._seen[key] += 1
             many = self._seen[key] > self._limit
         if many:
-            return replace(record, note=f"not run again: {self._limit} runs of this cause were")
+            return replace(
+                record, note=f"not run again: {self._limit} runs of this cause were already"
+            )
         return simulate.save(triage(record, spec, self._runs), self._runs / spec.id)
 
 

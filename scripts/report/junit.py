@@ -111,5 +111,5 @@ def _case(suite: ElementTree.Element, test: Result) -> None:
     elif test.outcome is not Outcome.PASSED:
         kind = "flaky" if test.outcome is Outcome.FLAKY else str(record.kind)
         tag = "error" if test.whole_run else "failure"
-        red = ElementTree.SubElement(element, tag, message=_clean(record.cause), type=_clean(kind))
+        red = ElementTree.SubElement(element, tag, message=_clean(test.cause), type=_clean(kind))
         red.text = _clean(f"{test.message}\nlog: {record.log}\nrerun: {record.rerun}")

@@ -36,6 +36,14 @@ class Result:
     whole_run: bool = False
 
     @property
+    def cause(self) -> str:
+        """In one line. The record's is that of the first failed test; others have their own."""
+        first = next((c.name for c in self.record.cases if c.status == "failed"), self.name)
+        if self.name == first:
+            return self.record.cause
+        return self.message.partition("\n")[0] or "failed without a message"
+
+    @property
     def waves(self) -> str | None:
         """Waves that hold this test. Those of an automatic rerun hold the first failed test alone,
         or the end of a run in which none failed."""

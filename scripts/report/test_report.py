@@ -222,6 +222,15 @@ def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:
     assert [name for name, _ in CASES if ">waves</a>" in rows[name]] == ["second"]
 
 
+def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
+    cases = (CaseResult("a", "failed", 1, 1, "got 1"), CaseResult("b", "failed", 1, 1, "got 2\nx"))
+    report.write_all([replace(RED, cause="E: got 1", cases=cases)], "x", tmp_path)
+    failures = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("failure")
+    assert [one.get("message") for one in failures] == ["E: got 1", "got 2"]
+    table = (tmp_path / "index.html").read_text().partition('<table id="tests"')[2]
+    assert [table.count(text) for text in ("mismatch: E: got 1", "mismatch: got 2")] == [1, 1]
+
+
 def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
     cases = (CaseResult("a", "passed", 1, 1), CaseResult("b", "failed", 1, 1, "x"))
     both = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cases=cases)
