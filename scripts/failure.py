@@ -20,7 +20,7 @@ from scripts.causes import normalised
 from scripts.paths import ROOT
 from scripts.process import Finished
 from scripts.records import CaseResult, FailureKind
-from verif.env.finding import KEY_LINE
+from verif.env.finding import KEY_LINE, link_rule
 
 _NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")
 _PLAIN_ASSERT = re.compile(
@@ -197,7 +197,7 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
         return _died(text, case.place, lines, bench)
     # What an assertion without a text of its own shows are values; its place tells what it checks.
     bare = case.place and (not first or first.startswith("assert "))
-    key = f"{case.error_type} at {case.place}" if bare else ""
+    key = f"{case.error_type} at {case.place}" if bare else link_rule(first)
     return _verdict(FailureKind.MISMATCH, text, key, case.place)
 
 

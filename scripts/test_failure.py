@@ -76,6 +76,13 @@ def test_without_a_checker_the_place_of_a_bare_assertion_is_the_key(tmp_path: Pa
     assert said.key == "AssertionError: q is not N"
 
 
+def test_a_broken_link_rule_is_the_key(tmp_path: Path) -> None:
+    for text in ("2 link errors, first: clock 71: S2M crc: flit 0a", "clock 9: S2M crc: flit ff"):
+        assert verdict(tmp_path, "AssertionError", text).key == "link: S2M crc"
+        assert Finding(text).key == "link: S2M crc"
+    assert Finding("axi: cycle 12: AWADDR 0x1f is not aligned").key == "AWADDR N is not aligned"
+
+
 def test_the_key_is_of_the_whole_text(tmp_path: Path) -> None:
     ends = [verdict(tmp_path, "AssertionError", f"{'x' * n} {'y' * 600} end") for n in (1, 2)]
     assert ends[0].key != ends[1].key

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,6 @@ from verif.cxl.pins import CxlPins
 from verif.env.config import CLOCK_NS, EnvConfig
 from verif.env.core import ScoreboardCore
 from verif.env.coverage import NfCoverage
-from verif.env.finding import Finding
 from verif.env.host import Host, cxl_config
 from verif.env.mirror import RegisterMirror
 from verif.env.registers import RegisterObserver, Registers
@@ -28,8 +26,6 @@ from verif.mem.pins import AxiPins
 from verif.regs.agent import AxiLiteAccess, AxiLiteAgent
 from verif.regs.axil import AxiLitePins
 from verif.sequences.layout import Layout
-
-_LINK_RULE = re.compile(r"clock \d+: ((?:M2S|S2M) \w+): ", re.IGNORECASE)
 
 
 class Sink(uvm_analysis_export):
@@ -125,11 +121,4 @@ class NfEnv(uvm_env):
         core.finish()
         if self.cfg.check_counters and not core.errors:
             self.mirror.finish()
-        link = [_link_finding(text) for text in self.cxl.finish()]
-        return [*core.errors, *self.mem.finish(), *self.axil.finish(), *link]
-
-
-def _link_finding(text: str) -> Finding:
-    """The link monitor names its rules; they are the key, whatever the flit held."""
-    rule = _LINK_RULE.match(text)
-    return Finding(text, f"link: {rule[1]}" if rule else "")
+        return [*core.errors, *self.mem.finish(), *self.axil.finish(), *self.cxl.finish()]

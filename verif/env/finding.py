@@ -13,7 +13,15 @@ from collections.abc import Sequence
 
 KEY_LINE = "cause key: "
 _WHEN = re.compile(r"^(?:axi: )?(?:clock|cycle) \d+: ")
+# The link monitor names its rules: they are the key, whatever the flit held.
+_LINK_RULE = re.compile(r"\bclock \d+: ((?:M2S|S2M) \w+): ")
 _VALUE = re.compile(r"\b0x[0-9a-fA-F]+\b|\d+(?:\.\d+)?")
+
+
+def link_rule(text: str) -> str:
+    """Key of what the link monitor says, wherever it stands in a text; "" for anything else."""
+    rule = _LINK_RULE.search(text)
+    return f"link: {rule[1]}" if rule else ""
 
 
 class Finding(str):
@@ -24,10 +32,10 @@ class Finding(str):
     data: str
 
     def __new__(cls, text: str, key: str = "", data: str = "") -> Finding:
-        """Without a key it is the text, numbers replaced by N."""
+        """Without a key it is the link's rule, or the text, numbers replaced by N."""
         self = super().__new__(cls, f"{text}; {data}" if data else text)
         self.text, self.data = text, data
-        self.key = key or _VALUE.sub("N", _WHEN.sub("", text))
+        self.key = key or link_rule(text) or _VALUE.sub("N", _WHEN.sub("", text))
         return self
 
 
