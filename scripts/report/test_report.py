@@ -170,6 +170,7 @@ def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) 
     [
         ("seed 1, profile idle: line 0x10 got 3", "seed 22, profile slow: line 0xff got 4", True),
         ("tag 00ff12ab9 late by 3.5 ns", "tag deadbeef01 late by 12 ns", True),
+        ("12 bytes, first byte 0: ee, expected 48", "1 bytes, first byte 3: 3d, expected ff", True),
         ("EARLY_READ wrong", "STRICT wrong", False),
         ("CheckA_A in top.u_a", "CheckB_A in top.u_a", False),
     ],
