@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts import report
-from scripts.paths import REPORT
+from scripts.paths import ROOT
 from scripts.records import CaseResult, RunRecord, Sim
 from scripts.report.browser import BrowserError, Page
 from scripts.report.conftest import NASTY, RECORD, RECORDS, RED
@@ -63,7 +63,7 @@ def test_page_is_offline_and_escaped(page: Path) -> None:
 
 
 def test_links_are_relative_and_quoted(tmp_path: Path) -> None:
-    assert link("build/runs/a b/run.log", REPORT) == "../runs/a%20b/run.log"
+    assert link("build/runs/a b/run.log", ROOT / "build/report") == "../runs/a%20b/run.log"
     assert link(f"{tmp_path}/r/javascript:x", tmp_path / "report") == "../r/javascript%3Ax"
 
 
