@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -228,6 +229,7 @@ class Project:
         return subprocess.Popen(
             [str(self.folder / ".venv/bin/nf"), *words],
             cwd=self.folder,
+            env=_own_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -244,13 +246,24 @@ class Project:
     def shell(self, line: str) -> int:
         """Exit code of a line pasted in a shell in this folder."""
         done = subprocess.run(
-            line, shell=True, cwd=self.folder, capture_output=True, check=False, timeout=200
+            line,
+            shell=True,
+            cwd=self.folder,
+            env=_own_environment(),
+            capture_output=True,
+            check=False,
+            timeout=200,
         )
         return done.returncode
 
     def records(self) -> list[RunRecord]:
         """What the last run reported."""
         return document.read_records(self.folder / "build/report/results.json")
+
+
+def _own_environment() -> dict[str, str]:
+    """Without NF_BUILD, by which a test would fill, and clean, the builds of whoever runs it."""
+    return {name: value for name, value in os.environ.items() if name != "NF_BUILD"}
 
 
 @pytest.fixture(scope="session")
