@@ -271,7 +271,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The toy as a project of its own."""
     folder = tmp_path_factory.mktemp("project")
     here = Path(__file__).parent
-    for name in ("scripts", "verif", "models"):
+    for name in ("scripts", "verif", "models", "nf_capture"):
         skip = shutil.ignore_patterns("test_*.py", "testplan", "__pycache__")
         shutil.copytree(here.parent / name, folder / name, ignore=skip)
     for name in ("verif/testplan", "hdl", ".venv/bin"):
