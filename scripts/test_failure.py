@@ -80,6 +80,8 @@ def test_a_broken_link_rule_is_the_key(tmp_path: Path) -> None:
     for text in ("2 link errors, first: clock 71: S2M crc: flit 0a", "clock 9: S2M crc: flit ff"):
         assert verdict(tmp_path, "AssertionError", text).key == "link: S2M crc"
         assert Finding(text).key == "link: S2M crc"
+    raised = verdict(tmp_path, "CxlError", "S2M credit: 2 are left, at clock 7; owed: DRS tag 1f")
+    assert (raised.kind, raised.key) == (FailureKind.MISMATCH, "link: S2M credit")
     assert Finding("axi: cycle 12: AWADDR 0x1f is not aligned").key == "AWADDR N is not aligned"
 
 

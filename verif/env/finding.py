@@ -14,7 +14,7 @@ from collections.abc import Sequence
 KEY_LINE = "cause key: "
 _WHEN = re.compile(r"^(?:axi: )?(?:clock|cycle) \d+: ")
 # The link monitor names its rules: they are the key, whatever the flit held.
-_LINK_RULE = re.compile(r"\bclock \d+: ((?:M2S|S2M) \w+): ")
+_LINK_RULE = re.compile(r"(?:^|\bclock \d+: )((?:M2S|S2M) [a-z_]+): ")
 _VALUE = re.compile(r"\b0x[0-9a-fA-F]+\b|\d+(?:\.\d+)?")
 
 
