@@ -9,6 +9,9 @@ prints one line a text, and every error that a user sees is a `LineError`. ruff 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 MAX_WORD = 200
@@ -44,6 +47,18 @@ def say(*lines: object, file: TextIO | None = None, flush: bool = False) -> None
     for line in lines:
         text = one_line(line.expandtabs() if isinstance(line, str) else line, MAX_LINE)
         print(text, file=file or sys.stdout, flush=flush)
+
+
+@contextmanager
+def telling(what: str, after_s: float = 2.0) -> Iterator[None]:
+    """Say ``what`` on standard error when the block takes longer than that."""
+    timer = threading.Timer(after_s, say, [f"{what} ..."], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class LineError(Exception):

@@ -78,6 +78,8 @@ def parse_yaml(text: str) -> Any:
         value = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise _not_yaml(error) from None
+    except DataError:
+        raise
     except (ValueError, RecursionError, MemoryError) as error:  # 5,000 digits, a 13th month
         raise DataError(f"not YAML ({error})") from None
     _finite(value)

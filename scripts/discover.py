@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from scripts.errors import NfError
 from scripts.paths import TESTS, shown
 
 PACKAGE = "verif.tests"
+_VALUES = re.compile(r"[\w.-]+=[\w.-]+(/[\w.-]+=[\w.-]+)*")
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
     for glob in globs:
         base, _, values = glob.partition("/")  # test/value=1 names one parameter set of a test
         hits = [t for t in tests if _matches(t, base) and (not t.skip or t.id == base)]
+        if values and not _VALUES.fullmatch(values):
+            raise NfError(f"{glob!r}: write {base}/NAME=VALUE, or {base} for all of its values.")
         if values:
             hits = [replace(t, name=f"{t.name}/{values}") for t in hits if t.parametrized]
         if not hits:

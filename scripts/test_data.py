@@ -80,6 +80,9 @@ def test_select(tests: list[TestCase]) -> None:
     assert [t.name for t in select(tests, ["Three", "test_x::o*"])] == ["one", "Three"]
     with pytest.raises(NfError, match="no test matches"):
         select(tests, ["one", "nothing"])
+    for glob in ("renamed/n=*", "renamed/*", "test_x::renamed/(a+)+"):  # would run nothing
+        with pytest.raises(NfError, match=r"write .*renamed/NAME=VALUE"):
+            select(tests, [glob])
 
 
 def test_discover_names_a_syntax_error(write: Write, tmp_path: Path) -> None:
@@ -133,6 +136,17 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ('"test_x::renamed"', '"test_x::one"', "twice"),
         ("seeds: 2, ", "", "seeds"),
         ("builds:\n", "builds: [\n", "not YAML"),
+        ("seeds: 2", "seeds: 1000000000", "suites/smoke/seeds"),
+        ("seeds: 2", "seeds: .nan", "nan is no number"),
+        ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),
+        ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:5: key 'seeds' stands twice"),
+        ("seeds: 2", "seeds: 2026-13-45", "not YAML"),
+        ("seeds: 2", "? [1] : 2", "a key that is no text"),
+        ("goal: every", "goal: &a [every", "plan.yaml"),
+        ("V1, builds: [default, small]", "&a V1, builds: [*a]", "an alias"),
+        ("goal: every", f"goal: {'[' * 5000}", "nested deeper than 20"),
+        ("goal: every", "goal: \x1b", "not YAML"),
+        ("goal: every", "goal: !!python/object/apply:os.system [x]", "not YAML"),
     ],
 )
 def test_bad_plan(write: Write, tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nf_capture.text import telling
 from scripts import bulk_build, toolchain
 from scripts.errors import BuildError
 from scripts.paths import BUILD
@@ -78,6 +79,7 @@ class SimulatorBackend:
     def bulk(self, simulator: str, parameters: Mapping[str, int]) -> BulkModel:
         """See verif.replay.backend."""
         try:
-            return bulk_build.build(simulator, parameters, self.edits)
+            with telling(f"nf replay: building the design for {simulator}"):
+                return bulk_build.build(simulator, parameters, self.edits)
         except BuildError as error:
             raise BulkError(str(error)) from None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from models.errors import CaptureError, one_line
 from models.formats import Tie
 from models.tensors import TERNARY_RATIO
-from nf_capture.text import say
+from nf_capture.text import say, telling
 from verif.replay import stimulus_cli, summary
 from verif.replay.backend import Backend, BulkError, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob
@@ -90,7 +90,9 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
             check_out(Path(args.out), Path(args.capture) if args.capture else None)
         if args.transport == "bulk":
             return bulk.run(args, options, backend, start)
-        return _Runner(args, backend, prepare(options), start).run()
+        with telling(f"nf replay: reading {args.capture}"):
+            replay = prepare(options)
+        return _Runner(args, backend, replay, start).run()
     except CaptureError as error:
         say(f"nf replay: {error}", file=sys.stderr)
     except BulkError as error:

@@ -104,12 +104,29 @@ class Load:
             yield make_round(self.source, self.plan, 0, number, 1 + number, SEED)
 
 
+def _up_to(limit: int) -> Callable[[str], int]:
+    """argparse type: a number from 1 to ``limit``."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= limit:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {limit:,}")
+        return int(text)
+
+    return number
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `nf bench replay`."""
     add = parser.add_argument
     add("--sim", choices=("verilator", "icarus", "both"), default="both")
-    add("--runs", type=int, default=5, metavar="N", help="medians of N runs (5)")
-    add("--lines", type=int, default=24576, metavar="N", help="lines a worker under Verilator")
+    add("--runs", type=_up_to(1000), default=5, metavar="N", help="medians of N runs (5)")
+    add(
+        "--lines",
+        type=_up_to(1 << 24),
+        default=24576,
+        metavar="N",
+        help="lines a worker under Verilator",
+    )
 
 
 def run(args: argparse.Namespace, backend: Backend) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from models.errors import CaptureError
 from models.regions import MAX_WORKERS
-from nf_capture.text import say
+from nf_capture.text import say, telling
 from verif.replay.backend import Backend
 from verif.replay.bulk.job import BulkJob, Shard, make_job
 from verif.replay.bulk.journal import Journal, Key
@@ -41,7 +41,8 @@ def run(args: argparse.Namespace, options: ReplayOptions, backend: Backend, star
         raise CaptureError("--merge", "it drives nothing", "leave --shard and --resume out")
     if args.merge:
         return merge(args, options, backend)
-    job = make_job(args, options, args.shard or Shard())
+    with telling(f"nf replay: reading {args.capture or args.synthetic}"):
+        job = make_job(args, options, args.shard or Shard())
     return BulkRunner(args, backend, job, start).run()
 
 
