@@ -27,6 +27,7 @@ VERBS = {
     "check": "format, types, generated files, layers, testplan",
     "synth": "elaborate and map the RTL with yosys",
     "mutate": "break the RTL on purpose and see each breakage caught",
+    "fuzz": "bad input, faults and hostile use: generated cases, each of which must hold",
     "test": "every check: check, lint, pytest, smoke suite, mutants, a short replay",
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
     "bench": "measure the runner against its goals",
