@@ -16,8 +16,9 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from nf_capture.text import LineError
 
@@ -49,7 +50,7 @@ class Limits:
 LIMITS = Limits()
 
 
-def open_file(path: str | Path) -> BinaryIO:
+def open_file(path: str | Path) -> BufferedReader:
     """A regular file, open for reading. OSError when it cannot be opened, and when it is something
     else than a file: its kind is looked at without waiting for anybody to write to it."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)

@@ -354,7 +354,9 @@ def _invocation(row: tuple[Any, ...]) -> Invocation:
     values = dict(zip((field.name for field in fields(Invocation)), row, strict=True))
     try:
         values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
-        return typed(Invocation, values)
+        found = typed(Invocation, values)
+        _check_moments(found.started, found.finished)
+        return found
     except DataError as error:
         raise NfError(
             f"command {row[0]} of the history is damaged ({error}): "
@@ -368,12 +370,18 @@ def _run(row: tuple[Any, ...]) -> Run:
         of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
         came = RunRecord.from_json(data.from_text(record, dict[str, Any]))
         plain = typed(tuple[int, int, float, str, str], facts)
+        _check_moments(plain[2])
     except DataError as error:
         raise NfError(
             f"run {row[0]} of the history was written by another nf ({error}): "
             f"move {shown(paths.HISTORY)} away to start a new one."
         ) from error
     return Run(*plain, of, came)
+
+
+def _check_moments(*moments: float | None) -> None:
+    if any(one is not None and not 0 <= one < 1 << 37 for one in moments):
+        raise DataError("a time that is no date")
 
 
 def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:

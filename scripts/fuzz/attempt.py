@@ -65,7 +65,7 @@ class Outcome:
     @property
     def line(self) -> str:
         """What the case did, in one line."""
-        word = "skip" if self.code is None else "FAIL" if self.problems else "ok"
+        word = "FAIL" if self.problems else "skip" if self.code is None else "ok"
         what = "; ".join(self.problems) or self.said or "it said nothing"
         return f"{word:4} {self.case.id}: exit {self.code}, {self.seconds:.1f} s: {what}"
 
@@ -109,9 +109,8 @@ def _attempt(case: Case, folder: Path, random: Random, builds: Path) -> Outcome:
     if group.first:
         first = _run(case, group.first, folder, builds, random, stopped=bool(group.stop))
         if not group.stop and first.code != 0:
-            return Outcome(
-                case, first.code, first.seconds, "", (f"the command before: {first.error}",)
-            )
+            problem = f"the command before it failed: {first.error}"
+            return Outcome(case, first.code, first.seconds, "", (problem,))
     for step in group.setup:
         if set(step) & _DAMAGE:
             setup.apply(case.fill(step), folder, random)
@@ -146,10 +145,10 @@ def _run(
     token = hashlib.sha256(f"{os.getpid()} {case.id} {folder}".encode()).hexdigest()[:16]
     env = {name: value for name, value in os.environ.items() if not name.startswith("NF_")}
     env |= {"PYTHONPATH": str(root), "NF_BUILD": str(builds if group.build else folder / "build")}
-    env |= {
-        name: case.word(value).replace("{folder}", str(folder)) for name, value in group.env.items()
-    }
-    env |= {MARK: token}
+    for name, value in group.env.items():
+        env[name] = case.word(value).replace("{folder}", str(folder))
+    env[MARK] = token
+    limits = case.fill(group.limits) if limited else {}
     command = [sys.executable, "-m", "scripts.cli", *(case.word(word) for word in words)]
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
@@ -162,9 +161,7 @@ def _run(
                 stdout=stdout,
                 stderr=error,
                 start_new_session=True,
-                preexec_fn=(lambda: _limit(case.fill(group.limits)))
-                if limited and group.limits
-                else None,
+                preexec_fn=(lambda: _limit(limits)) if limits else None,
             )
         if stopped:
             _stop(process, case.word(group.stop), random)

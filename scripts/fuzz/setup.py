@@ -157,8 +157,8 @@ def json_value(folder: Path, random: Random, file: str, at: str, value: str) -> 
     data = path.read_bytes()
     if path.suffix == ".safetensors":
         size = _FILL.unpack_from(data)[0]
-        new = _splice(json.loads(data[8 : 8 + size]), at, values.JSON[value]).encode("utf-8")
-        path.write_bytes(_FILL.pack(len(new)) + new + data[8 + size :])
+        header = _splice(json.loads(data[8 : 8 + size]), at, values.JSON[value]).encode()
+        path.write_bytes(_FILL.pack(len(header)) + header + data[8 + size :])
     else:
         path.write_text(_splice(json.loads(data), at, values.JSON[value]))
 
@@ -176,13 +176,11 @@ def damage(folder: Path, random: Random, file: str, how: str) -> None:
     """Something done to a file as a whole."""
     path = next(folder.glob(file))
     data = b"" if path.is_dir() else path.read_bytes()
-    place = random.randrange(max(1, len(data)))
+    place, bit = random.randrange(max(1, len(data))), 1 << random.randrange(8)
     made: dict[str, Callable[[], bytes]] = {
         "empty": lambda: b"",
         "cut": lambda: data[:place],
-        "flip": lambda: (
-            data[:place] + bytes([data[place] ^ 1 << random.randrange(8)]) + data[place + 1 :]
-        ),
+        "flip": lambda: data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :],
         "swap": lambda: data[place:] + data[:place],
         "append": lambda: data + random.randbytes(100),
         "garbage": lambda: random.randbytes(max(64, len(data))),
@@ -222,7 +220,7 @@ def _socket(path: Path) -> None:
         os.close(here)
 
 
-def header(folder: Path, random: Random, file: str, length: int) -> None:
+def header_length(folder: Path, random: Random, file: str, length: int) -> None:
     """Another header length in a safetensors file."""
     path = next(folder.glob(file))
     path.write_bytes(_FILL.pack(length % (1 << 64)) + path.read_bytes()[8:])
@@ -281,7 +279,7 @@ STEPS: dict[str, Callable[..., None]] = {
     "row": row,
     "json": json_value,
     "damage": damage,
-    "header": header,
+    "header": header_length,
     "text": text,
     "many-tensors": many_tensors,
     "tree": tree,

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nf_capture.text import say
+from nf_capture.text import one_line, say
 from scripts import atomic, testplan
 from scripts.errors import NfError
 from scripts.paths import REPORT, shown
@@ -110,7 +110,7 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
     found = buckets(records)
     if found:
         lines.append("failures by cause (N: a value that differs):")
-        lines += [f"  {len(b.records)} x {b.kind}: {b.cause}" for b in found]
+        lines += [f"  {len(b.records)} x {b.kind}: {one_line(b.cause, 600)}" for b in found]
     if len(records) < expected:
         lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")
     lines.append(f"===== {counts(records)} in {seconds:.1f} s ({len(records)} runs) =====")

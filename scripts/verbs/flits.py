@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
+from nf_capture.data import open_file
 from nf_capture.text import say
 from scripts.errors import NfError
 from verif.cxl.trace import TraceError, explain, read
 
+MAX_BYTES = 1 << 30
 EXAMPLES = """examples:
   nf run test_modes::fp32 --link-trace       records build/runs/*/link.trace
   nf flits build/runs/RUN/link.trace         slot by slot
@@ -32,6 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    try:
+        with open_file(args.file) as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_BYTES:
+                raise NfError(f"{args.file} has more than {MAX_BYTES >> 20:,} MiB: cut it.")
+    except FileNotFoundError:
+        raise NfError(f"cannot read {args.file}: there is no such file.") from None
+    except OSError as error:
+        raise NfError(f"cannot read {args.file}: {error.strerror}.") from error
     try:
         for item, text in explain(read(args.file)):
             wanted = args.direction in (None, item.direction.value) or item.flit is None
