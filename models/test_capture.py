@@ -2,7 +2,9 @@
 """Captures: the real one, written ones, and one test for each way to be bad."""
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +12,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from models.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
+from models.capture import (
+    MANIFEST,
+    Capture,
+    CaptureError,
+    ModuleSpec,
+    TensorSpec,
+    write_capture,
+)
 from models.safetensors_io import write_tensors
 
 REAL = Path(__file__).parent.parent / "captures" / "digits-resnet-8x"
@@ -120,6 +129,35 @@ def test_missing_files(folder: Path) -> None:
     fails(folder, "worker 1 of 2 is missing in step 3", 3)
     (folder / "capture.json").unlink()
     fails(folder, "file is missing")
+
+
+def test_what_is_no_file_is_refused_at_once(folder: Path) -> None:
+    """Whoever reads a FIFO waits for ever."""
+    worker = folder / "step-000003" / "worker-001.safetensors"
+    for path, step in ((worker, 3), (folder / MANIFEST, None)):
+        path.unlink()
+        os.mkfifo(path)
+        fails(folder, "is a FIFO, not a file", step)
+
+
+def test_one_name_twice_among_many_is_found_in_time(folder: Path) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    entry = manifest["tensors"][0]
+    many = [{**entry, "name": f"t{number}"} for number in range(50_000)]
+    manifest["tensors"] = [*many, {**entry, "name": "t49999"}]
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    start = time.monotonic()
+    fails(folder, "tensor 't49999' stands twice")
+    assert time.monotonic() - start < 20  # the quadratic search took minutes
+
+
+@pytest.mark.parametrize("key", ["model", "note", "world_size", "steps", "tensors", "version"])
+@pytest.mark.parametrize("text", ["NaN", "1e999", "9" * 5000, "[" * 100_000, '"\\ud800"'])
+def test_values_that_are_no_data(folder: Path, key: str, text: str) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    content = json.dumps(manifest | {key: "@@"}).replace('"@@"', text)
+    (folder / MANIFEST).write_text(content)
+    fails(folder, "malformed JSON")
 
 
 def test_truncated_files(folder: Path) -> None:

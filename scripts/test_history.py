@@ -224,3 +224,53 @@ def test_damaged_facts_are_one_line(history: History) -> None:
 def test_no_history_yet(tmp_path: Path) -> None:
     with pytest.raises(NfError, match="no history yet"):
         History(tmp_path / "none.sqlite", write=False)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("invocation", "started", "yesterday"),
+        ("invocation", "started", 1e300),
+        ("invocation", "expected", 1.5),
+        ("invocation", "title", b"\xff"),
+        ("invocation", "facts", "[" * 100_000),
+        ("invocation", "facts", '{"a": NaN}'),
+        ("run", "finished", -1.0),
+        ("run", "record", '{"id": "' + "9" * 10 + '\\ud800"}'),
+        ("run", "spec", '{"seed": ' + "9" * 5000 + "}"),
+    ],
+)
+def test_odd_values_in_columns_are_one_line(
+    tmp_path: Path, table: str, column: str, value: object
+) -> None:
+    """SQLite takes any value in any column."""
+    history = History(tmp_path / "history.sqlite")
+    history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
+    with sqlite3.connect(history.path) as db:
+        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    db.close()
+    ask = history.invocations if table == "invocation" else history.runs
+    with pytest.raises(NfError, match="of the history .*: move"):
+        ask()
+    history.close()
+
+
+@pytest.mark.parametrize(("column", "value"), [("seed", "x"), ("seconds", "x"), ("test", b"x")])
+def test_odd_values_of_results_are_one_line(tmp_path: Path, column: str, value: object) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
+    with sqlite3.connect(history.path) as db:
+        db.execute(f"UPDATE result SET {column} = ?", (value,))
+    db.close()
+    with pytest.raises(NfError, match="is damaged .*: move"):
+        _ = history.last_seeds(), history.series(), history.green()
+    history.close()
+
+
+def test_words_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    odd = replace(record(spec("a")), cause="caf\udce9", rerun="nf replay caf\udce9")
+    history.add(history.begin("nf run", 1, "nf run caf\udce9"), spec("a"), odd)
+    assert history.invocations()[0].command == "nf run caf\\udce9"
+    assert history.runs()[0].record.cause == "caf\\udce9"
+    history.close()

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from scripts import build, failure, simulate
 from scripts.conftest import Toy
 from scripts.records import Edit, FailureKind, RunRecord, Sim, Waves
 
@@ -133,3 +135,49 @@ def test_unwritable_folder_is_infrastructure(toy: Toy) -> None:
 
     record = simulate.run(RunSpec(toy.spec(), "toy_bench"), blocked)
     assert record.kind is FailureKind.INFRASTRUCTURE
+
+
+STAMPS = ("", "{", "[]", "{}", '{"seconds": "x"}', '{"seconds": NaN}', "[" * 9999)
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_a_damaged_build_is_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stamp: str
+) -> None:
+    made: list[Path] = []
+
+    def make(target: Path) -> dict[str, str]:
+        made.append(target)
+        return {"top": "x", "sim": "icarus"}
+
+    assert not build.once(tmp_path / "b", make).cached
+    assert build.once(tmp_path / "b", make).cached
+    (tmp_path / "b" / build.STAMP).write_text(stamp)
+    assert not build.once(tmp_path / "b", make).cached
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "is made again: build.json is damaged" in line
+    assert build.once(tmp_path / "b", make).cached
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<testsuite>",
+        '<testcase name="x" time="x"/>',
+        '<testcase name="x" time="nan"/>',
+        '<?xml version="1.0" encoding="nonsense"?><testcase name="x"/>',
+        '<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;">]><a>&d;</a>',
+        "<a>" * 100_000,
+    ],
+)
+def test_a_damaged_result_file_holds_no_test(tmp_path: Path, text: str) -> None:
+    (tmp_path / "results.xml").write_text(text)
+    assert failure.read_results(tmp_path / "results.xml") == ()
+
+
+def test_damaged_figures_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "metrics.json").write_text('{"cycles": NaN}')
+    assert simulate._metrics(tmp_path / "metrics.json") == {}
+    assert "NaN is no number" in capsys.readouterr().err
+    assert simulate._metrics(tmp_path / "none") == {}

@@ -89,6 +89,9 @@ def attempt(case: Case, seed: int, builds: Path, keep: Path | None = None) -> Ou
             outcome = _attempt(case, folder, random, builds)
         except setup.Skip as skip:
             return Outcome(case, None, 0.0, str(skip))
+        except Exception as error:  # of the campaign itself: the other cases go on
+            problem = f"the case could not be tried: {type(error).__name__}: {error}"
+            return Outcome(case, None, 0.0, "", (problem,))
         if outcome.problems and keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
             target = keep / re.sub(r"[^\w.-]+", "_", case.id)[:100]
@@ -265,7 +268,7 @@ def _judge(case: Case, ended: _Ended, stopped: bool) -> Iterator[str]:
 def _files(case: Case, folder: Path, ended: _Ended, builds: Path) -> Iterator[str]:
     allow = case.group.allow
     decoy = folder / DECOY
-    if not decoy.is_file() or decoy.read_text() != _DECOY_TEXT:
+    if not decoy.is_file() or decoy.read_bytes() != _DECOY_TEXT.encode():
         yield f"{DECOY} was changed"
     for name in allow.absent:
         if ended.code != 0 and (folder / name).exists():

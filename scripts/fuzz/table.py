@@ -65,7 +65,6 @@ class Case:
 
     group: Group
     choice: Mapping[str, str]
-    number: int = 0
 
     @property
     def id(self) -> str:
@@ -108,25 +107,30 @@ def read(folder: Path = TABLES) -> list[Group]:
     return groups
 
 
-def cases_of(group: Group, seed: int) -> list[Case]:
-    """The cases of a group; which ones, where only some are taken, depends on the seed alone."""
+def every_case(group: Group) -> list[Case]:
+    """Every combination of the group's axes."""
     names = list(group.axes)
     lists = [values.NAMED[v] if isinstance(v, str) else v for v in group.axes.values()]
-    every = [dict(zip(names, choice, strict=True)) for choice in product(*lists)]
-    if group.take is not None and group.take < len(every):
-        every = Random(f"{seed} {group.name}").sample(every, group.take)
-    return [Case(group, choice, number) for number, choice in enumerate(every)]
+    return [Case(group, dict(zip(names, choice, strict=True))) for choice in product(*lists)]
+
+
+def cases_of(group: Group, seed: int) -> list[Case]:
+    """The cases of a group; which ones, where only some are taken, depends on the seed alone."""
+    every = every_case(group)
+    if group.take is None or group.take >= len(every):
+        return every
+    return Random(f"{seed} {group.name}").sample(every, group.take)
 
 
 def choose(groups: Iterable[Group], globs: Iterable[str], seed: int) -> list[Case]:
-    """The cases whose group or id fits a glob; NfError when none does."""
+    """The cases whose group fits a glob, and the one of that id, drawn or not; NfError for none."""
     patterns = list(globs) or ["*"]
-    found = [
-        case
-        for group in groups
-        for case in cases_of(group, seed)
-        if any(fnmatch.fnmatchcase(group.name, p) or case.id == p for p in patterns)
-    ]
+    found: list[Case] = []
+    for group in groups:
+        if any(fnmatch.fnmatchcase(group.name, pattern) for pattern in patterns):
+            found += cases_of(group, seed)
+        else:
+            found += [case for case in every_case(group) if case.id in patterns]
     if not found:
         raise NfError(f"no case matches {' '.join(patterns)!r} (`nf fuzz --list`).")
     return found

@@ -140,3 +140,21 @@ def test_code_coverage_sums_runs_and_instances(record: Make, tmp_path: Path) -> 
         "code coverage: 4 of 7 lines, 1 of 2 branches, over 2 runs"
     ]
     assert code_coverage.merge([record(), record(coverage=str(tmp_path / "gone"))]) is None
+
+
+@pytest.mark.parametrize("hits", [[], {"colour": 1}, {"colour": {"red": "x"}}, {"colour": None}])
+def test_damaged_coverage_is_one_line(record: Make, hits: object) -> None:
+    with pytest.raises(NfError, match=r"the coverage of .* is damaged"):
+        functional.merge([record(metrics={FUNCTIONAL: hits})], _model())
+
+
+def test_damaged_points_of_code_coverage_are_left_out(tmp_path: Path, record: Make) -> None:
+    path = tmp_path / "coverage.dat"
+    key = "\x01f\x02a.sv\x01t\x02line\x01l\x021\x01S\x02"
+    bad = [f"C '{key}1-999999999' 1", f"C '{key}{'9' * 5000}' 1", f"C '{key}3' {'9' * 5000}"]
+    path.write_text("\n".join([f"C '{key}1-2' 1", *bad[1:]]))
+    found = code_coverage.merge([record(coverage=str(path))])
+    assert found is not None
+    assert found.lines == found.lines_hit == 2
+    path.write_text("\n".join(bad))  # a range of 10^9 lines takes no time and no memory
+    assert code_coverage.merge([record(coverage=str(path))]) is not None
