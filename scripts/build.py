@@ -70,19 +70,21 @@ def read_stamp(directory: Path) -> Stamp:
     return typed(Stamp, read_json(directory / STAMP))
 
 
-def _done(directory: Path) -> bool:
-    """Whether a build is there. A damaged one is told, and counts as none: it is made again."""
+def _done(directory: Path, tell: bool) -> bool:
+    """Whether a build is there. A damaged one counts as none, and is told: it is made again."""
     try:
         read_stamp(directory)
     except FileNotFoundError:
         return False
     except OSError as error:
-        say(f"nf: the build {shown(directory)} is made again: {STAMP} {error.strerror}.")
-        return False
+        why = f"{STAMP} {error.strerror}"
     except DataError as error:
-        say(f"nf: the build {shown(directory)} is made again: {STAMP} is damaged ({error}).")
-        return False
-    return True
+        why = f"{STAMP} is damaged ({error})"
+    else:
+        return True
+    if tell:
+        say(f"nf: the build {shown(directory)} is made again: {why}.")
+    return False
 
 
 def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
@@ -91,7 +93,7 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
     What an interrupted build has left is removed first. Raises NfError, and what ``make`` raises.
     """
     stamp = directory / STAMP
-    if _done(directory):
+    if _done(directory, tell=False):
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)
     start = time.monotonic()
@@ -100,7 +102,7 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
     except OSError as error:
         raise NfError(f"cannot write to {directory}: {error.strerror}.") from error
     with _locked(directory.with_suffix(".lock")):
-        if stamp.is_file() and _done(directory):  # somebody else built it while we waited
+        if _done(directory, tell=True):  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
         for old in directory.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()

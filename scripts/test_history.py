@@ -250,7 +250,7 @@ def test_odd_values_in_columns_are_one_line(
         db.execute(f"UPDATE {table} SET {column} = ?", (value,))
     db.close()
     ask = history.invocations if table == "invocation" else history.runs
-    with pytest.raises(NfError, match="of the history .*: move"):
+    with pytest.raises(NfError, match=r"of the history .*: move"):
         ask()
     history.close()
 
@@ -262,7 +262,7 @@ def test_odd_values_of_results_are_one_line(tmp_path: Path, column: str, value: 
     with sqlite3.connect(history.path) as db:
         db.execute(f"UPDATE result SET {column} = ?", (value,))
     db.close()
-    with pytest.raises(NfError, match="is damaged .*: move"):
+    with pytest.raises(NfError, match=r"is damaged .*: move"):
         _ = history.last_seeds(), history.series(), history.green()
     history.close()
 

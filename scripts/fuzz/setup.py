@@ -142,6 +142,13 @@ def row(folder: Path, random: Random, table: str, column: str, value: str) -> No
     db.close()
 
 
+def _the(folder: Path, glob: str) -> Path:
+    found = sorted(folder.glob(glob))
+    if not found:
+        raise FileNotFoundError(f"the set-up has made no {glob}")
+    return found[0]
+
+
 def json_value(folder: Path, random: Random, file: str, at: str, value: str) -> None:
     """The JSON text of `values.JSON` in place of what stands at ``a/0/b`` (a column of the history
     where ``file`` is TABLE.COLUMN)."""
@@ -153,7 +160,7 @@ def json_value(folder: Path, random: Random, file: str, at: str, value: str) -> 
                 db.execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", (new, key))
         db.close()
         return
-    path = next(folder.glob(file))
+    path = _the(folder, file)
     data = path.read_bytes()
     if path.suffix == ".safetensors":
         size = _FILL.unpack_from(data)[0]
@@ -174,7 +181,7 @@ def _splice(content: Any, at: str, text: str) -> str:
 
 def damage(folder: Path, random: Random, file: str, how: str) -> None:
     """Something done to a file as a whole."""
-    path = next(folder.glob(file))
+    path = _the(folder, file)
     data = b"" if path.is_dir() else path.read_bytes()
     place, bit = random.randrange(max(1, len(data))), 1 << random.randrange(8)
     made: dict[str, Callable[[], bytes]] = {
@@ -222,7 +229,7 @@ def _socket(path: Path) -> None:
 
 def header_length(folder: Path, random: Random, file: str, length: int) -> None:
     """Another header length in a safetensors file."""
-    path = next(folder.glob(file))
+    path = _the(folder, file)
     path.write_bytes(_FILL.pack(length % (1 << 64)) + path.read_bytes()[8:])
 
 
