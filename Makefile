@@ -4,11 +4,12 @@
 NF := .venv/bin/nf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test regress doctor lint check clean
+.PHONY: help setup test regress nightly doctor lint check clean
 
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
 	@echo "make test      every check of the project, as CI runs it"
+	@echo "make nightly   the nightly suite, then generated cases of bad input, faults, hostile use"
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
 	@echo "make doctor    what is installed, what is missing"
 	@echo "make lint check clean"
@@ -21,6 +22,9 @@ test: setup
 
 regress: setup
 	@$(NF) regress
+
+nightly: setup
+	@$(NF) run --suite nightly; suite=$$?; $(NF) fuzz --seed $$(date +%Y%m%d) && exit $$suite
 
 doctor lint check: setup
 	@$(NF) $@

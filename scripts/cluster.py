@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nf_capture.data import as_object, parse_json
 from scripts import bundle, process, remote, simulate
 from scripts.build import build
 from scripts.bundle import Bundle
@@ -153,9 +154,8 @@ class Farm:
             return bundle.of_build(build(spec, self.builds).directory)
 
     def _bring_back(self, spec: RunSpec, text: str, files: bytes) -> RunRecord:
-        import json
 
-        record = RunRecord.from_json(json.loads(text))
+        record = RunRecord.from_json(as_object(parse_json(text)))
         folder = self.runs / spec.id
         simulate.clear(folder)
         bundle.unpack(files, folder)
