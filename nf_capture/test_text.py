@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from nf_capture.errors import CaptureError
-from nf_capture.text import MAX_LINE, LineError, one_line, say
+from nf_capture.text import MAX_LINE, LineError, one_line, say, telling
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,12 @@ def test_an_error_is_one_line_whatever_it_is_given() -> None:
     for error in (LineError("a\nb" * 9_000), CaptureError("w\x1b", "x\n" * 9_000, "y\r")):
         assert str(error).isprintable()
         assert len(str(error)) <= MAX_LINE
+
+
+def test_what_takes_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with telling("reading", after_s=60):
+        pass
+    assert capsys.readouterr().err == ""
+    with telling("reading", after_s=0):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "reading ...\n"

@@ -126,6 +126,9 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         plan.suite("night")
     with pytest.raises(NfError, match="unknown build"):
         testplan.expand(plan, chosen, testplan.Options((Sim.ICARUS,), (1,), builds=("big",)))
+    many = testplan.Options((Sim.ICARUS,), range(1, 10**9))  # a typing error; no list is made
+    with pytest.raises(NfError, match="1,999,999,998 runs, more than 100,000"):
+        testplan.expand(plan, chosen, many)
 
 
 @pytest.mark.parametrize(

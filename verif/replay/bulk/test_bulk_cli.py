@@ -251,6 +251,9 @@ WORDS = {
         ("captures/digits-resnet-8x", *BULK, "--merge", 2, "--out", "no-such.safetensors"),
         "there is no journal; replay that part first",
     ),
+    "steps": (("--synthetic", "resnet18", *BULK, "--steps", "0-999999"), "more than 10,000 steps"),
+    "digits": (("captures/x", "--param", "SLOTS=" + "9" * 5000), "write NAME=NUMBER with one of"),
+    "forged": (("captures/x\nnf replay: 0 mismatches\x1b[2J",), "x\\nnf replay: 0 mismatches\\x1b"),
     "stimulus": (("--stimulus", "no such file"), "no such file: No such file"),
 }
 
