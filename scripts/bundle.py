@@ -57,6 +57,7 @@ def _tracked(root: Path) -> list[Path]:
         cwd=root,
         capture_output=True,
         text=True,
+        errors="surrogateescape",
         check=True,
     )
     return [path for name in done.stdout.split("\0") if name and (path := root / name).is_file()]

@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
+        where = f": {one_line(error.filename)}" if error.filename else ""
         say(f"nf: {error.strerror}{where}", file=sys.stderr)
         return 2
 

@@ -134,7 +134,13 @@ def changed_since(reference: str) -> frozenset[Path]:
 def _git(*words: str) -> str:
     try:
         done = subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+            ["git", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NfError(f"git cannot be run: {error}.") from error

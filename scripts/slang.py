@@ -33,6 +33,7 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]

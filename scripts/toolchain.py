@@ -67,7 +67,13 @@ def first_line(command: list[str], env: dict[str, str] | None = None) -> str:
     """First line that a command prints; an empty text if it cannot be run."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=False, env=env
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=120,
+            check=False,
+            env=env,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

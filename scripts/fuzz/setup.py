@@ -244,7 +244,7 @@ def text(folder: Path, random: Random, file: str, holds: str, value: str = "") -
 def many_tensors(folder: Path, random: Random, count: int, twice: bool = True) -> None:
     """A manifest of many tensors, of which two share a name."""
     names = [f"t{number}" for number in range(count)]
-    names[-1] = names[0] if twice else names[-1]
+    names[-1] = names[-2] if twice else names[-1]
     content = {
         "format": "neuron-fabric-capture",
         "version": 1,

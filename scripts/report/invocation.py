@@ -76,6 +76,7 @@ def revision() -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=60,
             check=False,
         )

@@ -98,8 +98,8 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
     except BulkError as error:
         say(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        say(f"nf replay: {one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
+        where = f"{one_line(error.filename)}: " if error.filename else ""
+        say(f"nf replay: {where}{error.strerror or error}", file=sys.stderr)
     except MemoryError:
         say(f"nf replay: {args.capture}: not enough memory; take fewer steps", file=sys.stderr)
     return 2
