@@ -14,18 +14,19 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from nf_capture.data import DataError, encodable
+from nf_capture.data import encodable
 from nf_capture.text import one_line
-from nf_capture.typed import typed
-from scripts import data, paths
+from scripts import paths
 from scripts.errors import NfError
+from scripts.history_rows import COLUMNS, Invocation, Run, invocation_of, run_of
 from scripts.paths import shown
 from scripts.records import RunRecord, RunSpec
+
+__all__ = ["SCHEMA", "History", "Invocation", "Key", "Run", "keys_of"]
 
 SCHEMA = 1
 _BUSY_S = 20.0  # two commands may write at the same time
@@ -48,37 +49,6 @@ CREATE INDEX result_by_test ON result(test, sim, build, seed, run);
 """
 # A test on a simulator and a build: what durations and seeds are remembered for.
 Key = tuple[str, str, str]
-
-
-@dataclass(frozen=True)
-class Invocation:
-    """One command, with its runs counted. `finished` is None, and `facts` too, when it was killed
-    before its end; `facts` is what its report said of it."""
-
-    id: int
-    started: float
-    finished: float | None
-    title: str
-    command: str
-    revision: str
-    expected: int
-    facts: dict[str, Any] | None
-    passed: int
-    failed: int
-    flaky: int
-
-
-@dataclass(frozen=True)
-class Run:
-    """One recorded run; `id` is what `nf rerun` takes."""
-
-    id: int
-    invocation: int
-    finished: float
-    result: str
-    fingerprint: str
-    spec: RunSpec
-    record: RunRecord
 
 
 def keys_of(spec: RunSpec) -> list[Key]:
@@ -242,7 +212,7 @@ class History:
             " GROUP BY i.id ORDER BY i.id DESC LIMIT ?",
             (title, title, limit),
         )
-        return [_invocation(row) for row in rows]
+        return [invocation_of(row) for row in rows]
 
     def runs(
         self,
@@ -263,25 +233,27 @@ class History:
             hit, patterns = _tests("t.test", globs)
             where.append(f"EXISTS (SELECT 1 FROM result t WHERE t.run = r.id AND {hit})")
             values += patterns
-        query = f"SELECT {_RUN} FROM run r WHERE {' AND '.join(where)} ORDER BY r.id DESC LIMIT ?"
-        return [_run(row) for row in self._rows(query, [*values, limit])]
+        query = (
+            f"SELECT {COLUMNS} FROM run r WHERE {' AND '.join(where)} ORDER BY r.id DESC LIMIT ?"
+        )
+        return [run_of(row) for row in self._rows(query, [*values, limit])]
 
     def run(self, id: int) -> Run:
         """The run of that number."""
-        rows = self._rows(f"SELECT {_RUN} FROM run r WHERE r.id = ?", (id,))
+        rows = self._rows(f"SELECT {COLUMNS} FROM run r WHERE r.id = ?", (id,))
         if not rows:
             raise NfError(f"the history holds no run {id} (`nf history '*'` shows their numbers).")
-        return _run(rows[0])
+        return run_of(rows[0])
 
     def latest(self, record_id: str) -> Run:
         """The last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
         rows = self._rows(
-            f"SELECT {_RUN} FROM run r WHERE record_id = ? ORDER BY r.id DESC LIMIT 1",
+            f"SELECT {COLUMNS} FROM run r WHERE record_id = ? ORDER BY r.id DESC LIMIT 1",
             (record_id,),
         )
         if not rows:
             raise NfError(f"the history holds no run {record_id!r} (`nf history '*'`).")
-        return _run(rows[0])
+        return run_of(rows[0])
 
     def red(self) -> list[tuple[str, Run]]:
         """(test, its last run) of every test, simulator, build and seed whose last run was red."""
@@ -345,43 +317,6 @@ class History:
             types=(str, str, str, str),
         )
         return {((test, sim, build), text) for test, sim, build, text in rows}
-
-
-_RUN = "r.id, r.invocation, r.finished, r.result, r.fingerprint, r.spec, r.record"
-
-
-def _invocation(row: tuple[Any, ...]) -> Invocation:
-    values = dict(zip((field.name for field in fields(Invocation)), row, strict=True))
-    try:
-        values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
-        found = typed(Invocation, values)
-        _check_moments(found.started, found.finished)
-        return found
-    except DataError as error:
-        raise NfError(
-            f"command {row[0]} of the history is damaged ({error}): "
-            f"move {shown(paths.HISTORY)} away to start a new one."
-        ) from error
-
-
-def _run(row: tuple[Any, ...]) -> Run:
-    *facts, spec, record = row
-    try:
-        of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
-        came = RunRecord.from_json(data.from_text(record, dict[str, Any]))
-        plain = typed(tuple[int, int, float, str, str], facts)
-        _check_moments(plain[2])
-    except DataError as error:
-        raise NfError(
-            f"run {row[0]} of the history was written by another nf ({error}): "
-            f"move {shown(paths.HISTORY)} away to start a new one."
-        ) from error
-    return Run(*plain, of, came)
-
-
-def _check_moments(*moments: float | None) -> None:
-    if any(one is not None and not 0 <= one < 1 << 37 for one in moments):
-        raise DataError("a time that is no date")
 
 
 def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:
