@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,14 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class TensorFile:
-    """A checked header."""
+    """A checked header; ``size`` of the whole file in bytes."""
 
     path: Path
     tensors: dict[str, TensorInfo]
     metadata: dict[str, str]
+    size: int
+    reader: Callable[[int, int], bytes] | None = field(default=None, compare=False)
+    """(offset, bytes) -> the file's content, where somebody watches what is read."""
 
     def read(self, name: str) -> NDArray[Any]:
         """The tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""
@@ -72,14 +75,17 @@ class TensorFile:
         dtype = np.dtype(_DTYPES[info.dtype])
         size = count * dtype.itemsize
         try:
-            with open_file(self.path) as stream:
-                stream.seek(info.start + first * dtype.itemsize)
-                data = stream.read(size)
+            data = (self.reader or self._read)(info.start + first * dtype.itemsize, size)
         except OSError as error:
             raise CaptureError(self.path, error.strerror or error, "check the file") from None
         if len(data) != size:
             raise CaptureError(self.path, f"tensor {name!r} is truncated", _AGAIN)
         return np.frombuffer(data, dtype=dtype)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        with open_file(self.path) as stream:
+            stream.seek(offset)
+            return stream.read(size)
 
     def read_f32(self, name: str) -> NDArray[np.float32]:
         """The tensor widened to float32 (from F32, F16 or BF16)."""
@@ -165,7 +171,7 @@ def open_tensors(path: Path) -> TensorFile:
         raise CaptureError(path, f"truncated: {size} bytes, {end} expected", _AGAIN)
     if end < size:
         raise CaptureError(path, f"{size - end} bytes behind the last tensor", _AGAIN)
-    return TensorFile(path, tensors, metadata)
+    return TensorFile(path, tensors, metadata, size)
 
 
 def _entry(path: Path, name: str, entry: object, data_start: int) -> TensorInfo:
@@ -212,9 +218,11 @@ def write_tensors(
     tensors: Mapping[str, NDArray[Any]],
     metadata: Mapping[str, str] | None = None,
     bf16: bool = False,
+    durable: bool = False,
 ) -> None:
     """Write ``tensors`` (C order) and text ``metadata``; the file appears whole or not at all.
 
+    ``durable``: it is on the disk before it appears, and a disk that is full has said so.
     With ``bf16`` every float32 tensor is rounded and stored as BF16. ValueError for a dtype that
     the format has no name for.
     """
@@ -223,7 +231,7 @@ def write_tensors(
         dtype = dtype_name(name, array.dtype)
         rounded = bf16 and dtype == "F32"
         specs.append(TensorSpec(name, array.shape, "BF16" if rounded else dtype))
-    with TensorFileWriter(path, specs, metadata) as file:
+    with TensorFileWriter(path, specs, metadata, durable=durable) as file:
         for spec, array in zip(specs, tensors.values(), strict=True):
             stored = f32_to_bf16(array) if spec.dtype == "BF16" else array
             little = stored.dtype.newbyteorder("<")
@@ -241,7 +249,7 @@ class StretchWriter:
     """A file whose tensors are written stretch by stretch, in any order, in constant memory.
 
     Use it as a context manager: the file appears when the block ends, or not at all when it raises.
-    What nobody writes is 0.
+    What nobody writes is 0. It is on the disk before it appears.
     """
 
     def __init__(
@@ -255,7 +263,7 @@ class StretchWriter:
         specs = [
             TensorSpec(n, shape, dtype_name(n, dtype)) for n, (dtype, shape) in entries.items()
         ]
-        self._file = TensorFileWriter(path, specs, metadata, zeros=True)
+        self._file = TensorFileWriter(path, specs, metadata, durable=True, zeros=True)
 
     def write(self, name: str, first: int, values: NDArray[Any]) -> None:
         """Elements from ``first`` on, in C order."""

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from nf_capture.layout import TensorSpec
+from nf_capture.output import create, naming, put, write_all
 
 # fmt: off
 DTYPE_BYTES = {
@@ -66,11 +67,12 @@ class TensorFileWriter:
         self._data = 8 + len(text)
         self._missing = {name for name, (start, end) in self._places.items() if end > start}
         self._zeros = zeros
-        self._file = self._temporary.open("wb", buffering=0)
+        self._file = os.fdopen(create(self._temporary), "wb", buffering=0)
         try:
-            _write_at(self._file.fileno(), len(text).to_bytes(8, "little") + text, 0)
-            if zeros:
-                self._file.truncate(self._data + end)
+            with naming(path):
+                write_all(self._file.fileno(), len(text).to_bytes(8, "little") + text, 0)
+                if zeros:
+                    self._file.truncate(self._data + end)
         except BaseException:
             self.abort()
             raise
@@ -92,7 +94,8 @@ class TensorFileWriter:
             return
         if not self._zeros and name not in self._missing:
             raise ValueError(f"tensor {name!r} came twice")
-        _write_at(self._file.fileno(), view.cast("B"), self._data + start + at)
+        with naming(self.path):
+            write_all(self._file.fileno(), view.cast("B"), self._data + start + at)
         self._missing.discard(name)
 
     def close(self) -> None:
@@ -103,10 +106,11 @@ class TensorFileWriter:
             self.abort()
             raise ValueError(f"tensor {name!r} was not written ({count} missing)")
         try:
-            if self._durable:
-                os.fsync(self._file.fileno())
-            self._file.close()
-            os.replace(self._temporary, self.path)
+            with naming(self.path):
+                if self._durable:
+                    os.fsync(self._file.fileno())
+                self._file.close()
+                put(self._temporary, self.path)
         except OSError:
             self.abort()
             raise
@@ -132,14 +136,6 @@ class TensorFileWriter:
             self.close()
         else:
             self.abort()
-
-
-def _write_at(file: int, data: bytes | memoryview, offset: int) -> None:
-    """All of it: the system may take less at a time (2 GiB on Linux)."""
-    rest = memoryview(data)
-    while rest:
-        done = os.pwrite(file, rest, offset)
-        rest, offset = rest[done:], offset + done
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,16 +3,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from nf_capture.output import write_text
 
-
-def write_text(path: Path, text: str) -> None:
-    """Write beside `path`, then rename. The old file stays when anything fails (OSError)."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+__all__ = ["write_text"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nf_capture import output
 from scripts import process, simulate
 from scripts.conftest import QUICK, Project, Toy
 from scripts.records import FailureKind, RunRecord, Sim
@@ -112,13 +113,12 @@ def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.Monkey
     kept = toy.folder / "runs" / first.id / "record.json"
     before = kept.read_text()
 
-    def full(self: Path, text: str, encoding: str | None = None) -> int:
-        with self.open("w") as out:
-            out.write(text[: len(text) // 2])
-        raise OSError(28, "No space left on device", str(self))
+    def full(file: int, data: bytes, offset: int) -> None:
+        os.pwrite(file, data[: len(data) // 2], offset)
+        raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(output, "write_all", full)
         second = toy.run(toy.spec(), "many/n=1")
         again = simulate.save(first, kept.parent)
     assert second.passed  # the result is known, only its file is not

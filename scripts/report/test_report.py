@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import jsonschema
 import pytest
 import xmlschema
 
+from nf_capture import output
 from scripts import atomic, report
 from scripts.causes import normalised
 from scripts.errors import NfError
@@ -101,17 +103,17 @@ def test_junit_schema_can_refuse(tmp_path: Path) -> None:
             schema.validate(text.replace(old, new))
 
 
+def full_disk(file: int, data: bytes, offset: int) -> None:
+    os.pwrite(file, data[: len(data) // 2], offset)
+    raise OSError(28, "No space left on device")
+
+
 def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     atomic.write_text(path, "old")
 
-    def full(_self: Path, text: str, **_more: object) -> int:
-        with _self.open("w") as handle:
-            handle.write(text[:2])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr(output, "write_all", full_disk)
+    with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
         atomic.write_text(path, "new and longer")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -16,7 +16,7 @@ import cocotb
 from verif.env.base import NfBaseTest, run_uvm
 from verif.replay.bench_job import JOB, BenchJob
 from verif.replay.check import compare
-from verif.replay.prepare import Session, prepare
+from verif.replay.prepare import Session
 from verif.replay.result import write_raw
 from verif.replay.sequence import ReplaySequence
 
@@ -56,5 +56,4 @@ class ReplayTest(NfBaseTest):
 async def replay(_dut: Any) -> None:
     """The session that the job file describes."""
     job = BenchJob.read(Path(os.environ[JOB]))
-    session = prepare(job.options).sessions[job.session]
-    await run_uvm(ReplayTest, session=session, folder=job.folder)
+    await run_uvm(ReplayTest, session=job.prepare(), folder=job.folder)

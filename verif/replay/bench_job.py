@@ -7,7 +7,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.errors import CaptureError
 from verif.replay.options import ReplayOptions
+from verif.replay.prepare import Session, prepare
 
 JOB = "NF_REPLAY_JOB"
 """The environment variable that names the file."""
@@ -15,11 +17,22 @@ JOB = "NF_REPLAY_JOB"
 
 @dataclass(frozen=True)
 class BenchJob:
-    """What one simulator process has to do; results go to ``folder``."""
+    """What one simulator process has to do; results go to ``folder``. ``content`` is that of the
+    capture as the command line has read it."""
 
     options: ReplayOptions
     session: int
     folder: Path
+    content: str
+
+    def prepare(self) -> Session:
+        """The steps to drive, read from the capture again; CaptureError also when it is no longer
+        the one that the command line judges by."""
+        replay = prepare(self.options)
+        if replay.content != self.content:
+            what = "has changed since this replay began to read it"
+            raise CaptureError(self.options.capture, what, "replay it again")
+        return replay.sessions[self.session]
 
     def write(self, path: Path) -> None:
         """Leave the job for the bench."""
@@ -27,6 +40,7 @@ class BenchJob:
             "options": json.loads(self.options.to_json()),
             "session": self.session,
             "folder": str(self.folder),
+            "content": self.content,
         }
         path.write_text(json.dumps(values, indent=1))
 
@@ -35,4 +49,4 @@ class BenchJob:
         """The job that the command line left."""
         values = json.loads(path.read_text())
         options = ReplayOptions.from_json(json.dumps(values["options"]))
-        return BenchJob(options, values["session"], Path(values["folder"]))
+        return BenchJob(options, values["session"], Path(values["folder"]), values["content"])

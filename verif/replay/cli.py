@@ -14,6 +14,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from verif.replay.prepare import Replay, prepare
 from verif.replay.result import (
     Figures,
     check_out,
+    check_steps,
+    hold,
     metadata_of,
     out_path,
     read_raw,
@@ -86,13 +89,18 @@ def run(args: argparse.Namespace, backend: Backend) -> int:
         if args.stimulus:
             return stimulus_cli.run(args, backend)
         options = options_of(args)
-        if args.out is not None:
-            check_out(Path(args.out), Path(args.capture) if args.capture else None)
-        if args.transport == "bulk":
-            return bulk.run(args, options, backend, start)
-        with telling(f"nf replay: reading {args.capture}"):
-            replay = prepare(options)
-        return _Runner(args, backend, replay, start).run()
+        with ExitStack() as stack:
+            if args.out is not None:
+                check_out(Path(args.out), Path(args.capture) if args.capture else None)
+                if args.shard is None or args.shard.of == 1:  # a shard writes its journal alone
+                    stack.enter_context(hold(Path(args.out)))
+            if args.transport == "bulk":
+                return bulk.run(args, options, backend, start)
+            with telling(f"nf replay: reading {args.capture}"):
+                replay = prepare(options)
+            if args.out is not None:
+                check_steps(Path(args.out), [work.step for work in replay.steps])
+            return _Runner(args, backend, replay, start).run()
     except CaptureError as error:
         say(f"nf replay: {error}", file=sys.stderr)
     except BulkError as error:
@@ -250,7 +258,7 @@ class _Runner:
         works = self.replay.sessions[session]
         there = str(Path(options.capture).resolve())
         job = folder / f"session-{session}.json"
-        BenchJob(replace(options, capture=there), session, folder).write(job)
+        BenchJob(replace(options, capture=there), session, folder, self.replay.content).write(job)
         lines = sum(work.writes + work.reads for work in works)
         return self.backend.simulate(
             SimulationJob(

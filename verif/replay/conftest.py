@@ -18,7 +18,7 @@ from models.regions import PLANE_SELECTOR
 from verif.replay import cli
 from verif.replay.backend import BulkError, BulkModel, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob
-from verif.replay.prepare import StepWork, prepare
+from verif.replay.prepare import StepWork
 from verif.replay.result import Figures, StepResult, write_raw
 from verif.replay.sequence import mixed
 
@@ -49,9 +49,8 @@ class ModelBackend:
     def simulate(self, job: SimulationJob) -> Outcome:
         self.jobs.append(job)
         bench = BenchJob.read(Path(job.env[JOB]))
-        replay = prepare(bench.options)
         model = DeviceModel(bench.options.device)
-        for work in replay.sessions[bench.session]:
+        for work in bench.prepare():
             result: StepResult | None = drive(model, work)
             if self.damage is not None and result is not None:
                 result = self.damage(job.simulator, work, result)

@@ -7,6 +7,7 @@ passed from one to the other.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -106,6 +107,8 @@ class Replay:
     capture: Capture
     options: ReplayOptions
     sessions: tuple[Session, ...]
+    content: str
+    """Names the gradients: two that read the capture at different times must have the same."""
     warnings: tuple[str, ...] = ()
     """What may be a mistake, one line each."""
 
@@ -129,8 +132,12 @@ def prepare(options: ReplayOptions) -> Replay:
     routes = assign_routes(capture.tensors, patterns, capture.modules)
     zeros = ZeroTensors()
     loaded: list[tuple[int, dict[str, F32], dict[str, Mode]]] = []
+    content = hashlib.sha256()
     for step in steps:
         gradients = capture.load(step)
+        content.update(repr([(step, name, g.shape) for name, g in gradients.items()]).encode())
+        for values in gradients.values():
+            content.update(np.ascontiguousarray(values).data)
         own = check_finite(gradients, routes, step, options.nonfinite)
         zeros.look(step, gradients, own)
         loaded.append((step, gradients, own))
@@ -159,7 +166,7 @@ def prepare(options: ReplayOptions) -> Replay:
             )
         )
     warnings = (*route_doubts(capture, routes, patterns), *zeros.lines())
-    replay = Replay(capture, options, tuple(sessions), warnings)
+    replay = Replay(capture, options, tuple(sessions), content.hexdigest(), warnings)
     if not any(work.lines for work in replay.steps):
         raise CaptureError(capture.path, "no tensor has an element", "there is nothing to replay")
     return replay

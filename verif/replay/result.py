@@ -8,8 +8,7 @@ command line makes the tensors of the capture spec from it; nothing is computed 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from models.formats import LINE_BYTES, Mode
 from models.safetensors_io import open_tensors, write_tensors
 from models.tensors import outputs_from_lines
 from nf_capture.data import DataError, parse_json
+from nf_capture.lock import Busy, Lock
+from nf_capture.output import check_output, in_the_way
 from nf_capture.typed import typed
 from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Lines, Replay, StepWork
@@ -149,25 +150,33 @@ def out_path(out: Path, step: int, steps: int) -> Path:
 
 def check_out(out: Path, capture: Path | None) -> None:
     """CaptureError when the results could not be written there; before anything is driven."""
-    folder = out.parent
-    if not folder.is_dir():
-        raise CaptureError(out, "its folder does not exist", "make it, or choose another --out")
-    if out.is_dir():
-        raise CaptureError(out, "is a folder", "give --out a file name")
-    if capture is not None and folder.resolve().is_relative_to(capture.resolve()):
+    check_output(out, "--out")
+    if capture is not None and out.parent.resolve().is_relative_to(capture.resolve()):
         raise CaptureError(out, "lies inside the capture", "choose another --out")
+
+
+def check_steps(out: Path, steps: Sequence[int]) -> None:
+    """The same for the files of all steps, once these are known."""
+    for step in steps:
+        path = out_path(out, step, len(steps))
+        what = in_the_way(path)
+        if what:
+            raise CaptureError(path, what, "choose another --out")
+
+
+def hold(path: Path) -> Lock:
+    """The lock on a file that this replay will write; CaptureError when another has it."""
     try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        what = f"its folder cannot be written ({error.strerror})"
-        raise CaptureError(out, what, "choose another --out") from None
+        return Lock(path).acquire()
+    except Busy as busy:
+        todo = "wait until it has ended, or choose another --out"
+        raise CaptureError(path, busy, todo) from None
 
 
 def write_out(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Write a result file, whole or not at all; CaptureError when it cannot be."""
     try:
-        write_tensors(path, tensors, metadata)
+        write_tensors(path, tensors, metadata, durable=True)
     except OSError as error:
-        path.with_name(path.name + ".part").unlink(missing_ok=True)
-        raise CaptureError(path, error.strerror or error, "choose another --out") from None
+        todo = "make room or choose another --out, and replay again"
+        raise CaptureError(path, error.strerror or error, todo) from None

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from models.capture import Capture, write_capture
 from models.formats import Mode, Tie
 from models.safetensors_io import open_tensors
 from models.tensors import expected_outputs
+from nf_capture.lock import Lock
+from verif.replay.backend import Outcome, SimulationJob
 from verif.replay.conftest import ModelBackend, gradients, nf_replay
 from verif.replay.prepare import Lines, StepWork
 from verif.replay.result import StepResult
@@ -211,3 +215,123 @@ def test_a_red_bench_is_red_even_if_the_lines_are_right(
     backend.passed = False
     assert nf_replay(backend, capture) == 1
     assert "verilator: mismatch: it says so (log: run.log)" in capsys.readouterr().err
+
+
+def test_a_capture_that_changes_between_two_readers_is_refused(
+    capture: Path, backend: ModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bench reads the capture again: it must be the one that the lines are judged by."""
+    simulate, gradient = backend.simulate, min(capture.rglob("*.safetensors"))
+
+    def late(job: SimulationJob) -> Outcome:
+        data = gradient.read_bytes()
+        gradient.write_bytes(data[:-1] + bytes([data[-1] ^ 128]))
+        return simulate(job)
+
+    backend.simulate = late  # type: ignore[method-assign]
+    assert nf_replay(backend, capture, "--out", tmp_path / "out.safetensors") == 2
+    assert "has changed since this replay began to read it" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
+
+
+PLACES = {
+    "device": ("/dev/null", "is no regular file"),
+    "link": ("link.safetensors", "is a link to "),
+    "long": ("x" * 300, "its name has 300 bytes"),
+    "journal": ("y" * 230, "its name has 230 bytes"),
+    "folder": ("capture", "is a folder"),
+    "fifo": ("fifo", "is no regular file"),
+    "step": ("steps.safetensors", "is a link to "),
+}
+
+
+@pytest.mark.parametrize("transport", ["signal", "bulk"])
+@pytest.mark.parametrize(("name", "text"), PLACES.values(), ids=PLACES.keys())
+def test_an_out_that_must_not_be_written(
+    capture: Path,
+    backend: ModelBackend,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    transport: str,
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for link in ("link.safetensors", "steps.step-000060.safetensors"):
+        (tmp_path / link).symlink_to(victim)
+    os.mkfifo(tmp_path / "fifo")
+    words = ("--transport", transport, "--out", tmp_path / name)
+    assert nf_replay(backend, capture, *words) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert len(error.splitlines()) == 1
+    assert backend.jobs == []
+    assert victim.read_text() == "mine"
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_planted_links_are_not_followed(
+    capture: Path, backend: ModelBackend, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    out = tmp_path / "out.safetensors"
+    (tmp_path / "out.safetensors.part").symlink_to(victim)
+    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 0
+    assert victim.read_text() == "mine"
+    check_file(out, capture, 3)
+
+
+def test_a_second_replay_with_the_same_out_is_told_who_has_it(
+    capture: Path, backend: ModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.safetensors"
+    with Lock(out):
+        assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 2
+        error = capsys.readouterr().err
+        assert f"{out}: in use by `" in error
+        assert f"(process {os.getpid()}); wait until it has ended" in error
+    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 0
+    assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == [out.name]
+
+
+def test_a_full_disk_is_named_with_what_to_do(
+    capture: Path,
+    backend: ModelBackend,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "out.safetensors"
+    real = os.pwrite
+
+    def full(file: int, data: bytes, offset: int) -> int:
+        if offset > 1000 and "out.safetensors" in os.readlink(f"/proc/self/fd/{file}"):
+            raise OSError(28, "No space left on device")
+        return real(file, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 2
+    error = capsys.readouterr().err
+    assert f"{out}: No space left on device; make room or choose another --out" in error
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_disk_that_says_it_is_full_at_the_end(
+    capture: Path,
+    backend: ModelBackend,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some file systems take every byte, and tell only when these have to reach the disk."""
+    out = tmp_path / "out.safetensors"
+
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 2
+    assert f"{out}: No space left on device" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))

@@ -18,6 +18,7 @@ from verif.replay.bulk.journal import Journal, Key
 from verif.replay.bulk.run import BulkRunner, journal_path, write_one
 from verif.replay.bulk.source import NETWORKS
 from verif.replay.options import ReplayOptions
+from verif.replay.result import check_steps, hold
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +44,8 @@ def run(args: argparse.Namespace, options: ReplayOptions, backend: Backend, star
         return merge(args, options, backend)
     with telling(f"nf replay: reading {args.capture or args.synthetic}"):
         job = make_job(args, options, args.shard or Shard())
+    if args.out is not None:
+        check_steps(Path(args.out), [one.step for one in job.steps])
     return BulkRunner(args, backend, job, start).run()
 
 
@@ -51,13 +54,17 @@ def merge(args: argparse.Namespace, options: ReplayOptions, backend: Backend) ->
     parts = [Shard(number, args.merge) for number in range(1, args.merge + 1)]
     job = make_job(args, options, parts[0])
     out = Path(args.out)
+    check_steps(out, [one.step for one in job.steps])
     cycles: dict[str, dict[int, int]] = {}
     owners: dict[str, dict[Key, Journal]] = {}
     with ExitStack() as stack:
         for sim in backend.simulators(args.sim)[0]:
             owners[sim], cycles[sim] = {}, {}
             for part in parts:
-                journal = _open_part(out, sim, replace(job, shard=part))
+                one = replace(job, shard=part)
+                if part.of > 1:
+                    stack.enter_context(hold(journal_path(out, sim, one)))
+                journal = _open_part(out, sim, one)
                 stack.callback(journal.close)
                 for key, record in journal.records.items():
                     owners[sim][key] = journal

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.capture import MANIFEST, Capture, TensorSpec
+from models.capture import Capture, TensorSpec
 from models.doubts import route_doubts
 from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode, lines_needed
@@ -22,10 +22,6 @@ from verif.replay.result import FORMAT, options_metadata
 
 SLOW_LINES_LOG2 = min(8, ROUND_LINES_LOG2)
 """Lines of a round where Icarus takes part, to which a large round is a minute."""
-
-
-_SAMPLE = 1 << 16
-"""Bytes at either end of a worker's file that tell captures apart."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class BulkJob:
     steps: tuple[StepPlan, ...]
     shard: Shard
     content: str
-    """Digest of what the lines come from."""
+    """Names what the lines come from, every byte of it."""
     warnings: tuple[str, ...] = ()
     """What may be a mistake, one line each."""
 
@@ -107,6 +103,7 @@ class BulkJob:
             "steps": [one.step for one in self.steps],
             "routes": digest(repr([sorted(one.routes.items()) for one in self.steps]).encode()),
             "rounds": len(self.all_rounds()),
+            "plan": digest(repr([one.plan for one in self.steps]).encode()),
             "parameters": dict(sorted(options.parameters.items())),
             "tie": options.tie.name,
             "threshold": options.threshold,
@@ -118,10 +115,7 @@ class BulkJob:
 
 def make_job(args: argparse.Namespace, options: ReplayOptions, shard: Shard) -> BulkJob:
     """Read and check everything; CaptureError, one line, when anything is wrong."""
-    if args.synthetic:
-        source, model, content = _synthetic(args, options)
-    else:
-        source, model, content = _captured(options)
+    source, model = _synthetic(args, options) if args.synthetic else _captured(options)
     steps: list[StepPlan] = []
     epoch = 1
     for step in source.steps:
@@ -140,37 +134,20 @@ def make_job(args: argparse.Namespace, options: ReplayOptions, shard: Shard) -> 
     if epoch == 1:
         raise CaptureError(source.name, "no tensor has an element", "there is nothing to replay")
     warnings = tuple(source.warnings()) if isinstance(source, CaptureSource) else ()
-    return BulkJob(source, model, options, tuple(steps), shard, content, warnings)
+    return BulkJob(source, model, options, tuple(steps), shard, source.content(), warnings)
 
 
-def _captured(options: ReplayOptions) -> tuple[LineSource, str, str]:
+def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:
     capture = Capture.open(options.capture)
     patterns = parse_routes(options.routes)
     wanted = assign_routes(capture.tensors, patterns, capture.modules)
     steps = parse_steps(options.steps, capture)
     doubts = route_doubts(capture, wanted, patterns)
     source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio, doubts)
-    return source, capture.model, _content(capture, steps)
+    return source, capture.model
 
 
-def _content(capture: Capture, steps: Sequence[int]) -> str:
-    """Digest of the manifest and of every worker's file by its size, begin and end.
-
-    To read all of a capture that may be larger than memory would take as long as to replay it.
-    """
-    parts = [digest((capture.path / MANIFEST).read_bytes())]
-    for step in steps:
-        for worker in range(capture.world_size):
-            path = capture.worker_path(step, worker)
-            size = path.stat().st_size
-            with path.open("rb") as stream:
-                begin = stream.read(_SAMPLE)
-                stream.seek(max(0, size - _SAMPLE))
-                parts.append(f"{size} {digest(begin)} {digest(stream.read(_SAMPLE))}")
-    return digest("\n".join(parts).encode())
-
-
-def _synthetic(args: argparse.Namespace, options: ReplayOptions) -> tuple[LineSource, str, str]:
+def _synthetic(args: argparse.Namespace, options: ReplayOptions) -> tuple[SyntheticSource, str]:
     steps = any_steps(options.steps) if options.steps else (0,)
     tensors = NETWORKS[args.synthetic]()
     routes = assign_routes(tensors, parse_routes(options.routes))
@@ -178,7 +155,7 @@ def _synthetic(args: argparse.Namespace, options: ReplayOptions) -> tuple[LineSo
     source = SyntheticSource(
         name, tensors, args.workers, routes, options.ratio, options.seed, steps
     )
-    return source, name, digest(f"{name} {args.workers} {options.seed}".encode())
+    return source, name
 
 
 def metadata_of(job: BulkJob, one: StepPlan, cycles: Mapping[str, int]) -> dict[str, str]:

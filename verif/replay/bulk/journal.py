@@ -2,8 +2,10 @@
 """What the device returned, round by round, on disk: the memory of a replay that can be killed.
 
 A journal is appended to, one record a round that was judged right. What a kill leaves is a record
-cut off at the end, which is dropped; anything else that is not as it was written is refused.
-Shards of a replay have a journal each, and are merged by reading all of them.
+cut off at the end, which is dropped; anything else that is not as it was written is refused. Each
+record is bound to the identity of its journal: one that comes from the journal of another replay,
+shard or simulator is refused as well. Shards have a journal each, and are merged by reading all of
+them.
 """
 
 from __future__ import annotations
@@ -11,23 +13,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from models.errors import CaptureError
 from models.formats import LINE_BYTES, U8
 from nf_capture.data import DataError, as_object, parse_json
+from nf_capture.output import create, naming, write_all
 from nf_capture.typed import typed
 
-MAGIC = b"nf-replay-journal 1\n"
+_FORMAT = b"nf-replay-journal "
+MAGIC = _FORMAT + b"2\n"
 _HEAD = struct.Struct("<IIII")  # step, round, bytes of figures, bytes of lines
-_CHECK = struct.Struct("<I")  # CRC-32 of head, figures and lines
+_LENGTH = struct.Struct("<I")  # of the identity
+_CHECK_BYTES = 16  # a hash of identity, head, figures and lines
 _AGAIN = "delete it and replay again without --resume"
 
 _NONE = "replay that part first, without --resume"
@@ -38,29 +43,45 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Record:
-    """A round in the file: figures, and where its lines stand."""
+    """A round in the file: figures, and where the record and its lines stand."""
 
     figures: dict[str, int]
-    offset: int
-    size: int
+    start: int
+    body_size: int
+    data_size: int
+
+    @property
+    def end(self) -> int:
+        """Where the next record begins."""
+        return self.start + _HEAD.size + self.body_size + self.data_size + _CHECK_BYTES
 
 
 class Journal:
-    """An open journal; ``records`` by (step, round)."""
+    """An open journal; ``records`` by (step, round). Who opens one holds the lock of its name."""
 
-    def __init__(self, path: Path, stream: IO[bytes], records: dict[Key, Record]) -> None:
+    def __init__(self, path: Path, file: int, text: bytes, records: dict[Key, Record]) -> None:
+        """``text``: the identity as it stands in the file."""
         self.path = path
         self.records = records
-        self._stream = stream
+        self._file = file
+        self._text = text
+        heads = [len(MAGIC) + _LENGTH.size + len(text)]
+        self._end = max([record.end for record in records.values()] + heads)
 
     @staticmethod
     def create(path: Path, identity: Mapping[str, Any]) -> Journal:
-        """An empty journal in place of whatever was there."""
+        """An empty journal, also in place of an older one; CaptureError where something else has
+        that name, and OSError."""
+        _check_place(path)
         text = _identity(identity)
-        stream = path.open("w+b")
-        stream.write(MAGIC + _CHECK.pack(len(text)) + text)
-        stream.flush()
-        return Journal(path, stream, {})
+        file = create(path)
+        try:
+            with naming(path):
+                write_all(file, MAGIC + _LENGTH.pack(len(text)) + text, 0)
+        except BaseException:
+            os.close(file)
+            raise
+        return Journal(path, file, text, {})
 
     @staticmethod
     def open(path: Path, identity: Mapping[str, Any]) -> Journal:
@@ -69,42 +90,78 @@ class Journal:
         CaptureError when it is of another replay, or damaged.
         """
         try:
-            stream = path.open("r+b")
+            _check_place(path)
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             raise CaptureError(path, "there is no journal", _NONE) from None
         except OSError as error:
             raise CaptureError(path, error.strerror or error, "check the file") from None
         try:
-            records = _read(path, stream, identity)
+            return Journal(path, file, _identity(identity), _read(path, file, identity))
+        except OSError as error:
+            os.close(file)
+            raise CaptureError(path, error.strerror or error, "check the file") from None
         except BaseException:
-            stream.close()
+            os.close(file)
             raise
-        return Journal(path, stream, records)
 
     def append(self, key: Key, figures: Mapping[str, int], lines: Sequence[U8]) -> None:
-        """Add a round; ``lines`` are written one after the other."""
+        """Add a round; ``lines`` are written one after the other. CaptureError when the disk does
+        not take it: what was there before stays as it was."""
         body = json.dumps(dict(figures)).encode()
         data = b"".join(part.tobytes() for part in lines)
         head = _HEAD.pack(*key, len(body), len(data))
-        check = zlib.crc32(data, zlib.crc32(body, zlib.crc32(head)))
-        self._stream.seek(0, os.SEEK_END)
-        offset = self._stream.tell() + len(head) + len(body)
-        self._stream.write(b"".join((head, body, data, _CHECK.pack(check))))
-        self._stream.flush()
-        self.records[key] = Record(dict(figures), offset, len(data))
+        record = Record(dict(figures), self._end, len(body), len(data))
+        whole = head + body + data
+        try:
+            os.ftruncate(self._file, self._end)  # what a kill has cut off
+            write_all(self._file, whole + _check(self._text, whole), self._end)
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            todo = "make room, then go on with the same command and --resume"
+            raise CaptureError(self.path, error.strerror or error, todo) from None
+        self._end = record.end
+        self.records[key] = record
 
     def lines(self, key: Key) -> U8:
-        """uint8[n, 64]: everything that a round returned."""
+        """uint8[n, 64]: everything that a round returned. CaptureError when the file is no longer
+        as it was when it was opened."""
         record = self.records[key]
-        self._stream.seek(record.offset)
-        data = self._stream.read(record.size)
+        size = record.end - record.start
+        whole = os.pread(self._file, size, record.start)
+        if len(whole) < size or _check(self._text, whole[:-_CHECK_BYTES]) != whole[-_CHECK_BYTES:]:
+            raise _damaged(self.path, record.start)
+        first = _HEAD.size + record.body_size
+        data = whole[first : first + record.data_size]
         return np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES)
 
     def close(self, delete: bool = False) -> None:
-        """Close the file; ``delete``: it has served its purpose."""
-        self._stream.close()
+        """Close the file, unless it is closed; ``delete``: it has served its purpose."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
         if delete:
             self.path.unlink(missing_ok=True)
+
+
+def _check_place(path: Path) -> None:
+    """CaptureError when something that is no journal has the name of one; OSError."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "no file"
+        raise CaptureError(path, f"is {kind}, and a journal would go there", "move it away")
+    with path.open("rb") as stream:
+        start = stream.read(len(_FORMAT))
+    if not _FORMAT.startswith(start[: len(_FORMAT)]):
+        raise CaptureError(path, "no journal of a replay, and one would go there", "move it away")
+
+
+def _check(identity: bytes, record: bytes) -> bytes:
+    """What stands behind a record of a journal."""
+    return hashlib.sha256(hashlib.sha256(identity).digest() + record).digest()[:_CHECK_BYTES]
 
 
 def _identity(identity: Mapping[str, Any]) -> bytes:
@@ -116,39 +173,43 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def _read(path: Path, stream: IO[bytes], identity: Mapping[str, Any]) -> dict[Key, Record]:
-    size = path.stat().st_size
-    if stream.read(len(MAGIC)) != MAGIC:
-        raise CaptureError(path, "no journal of a replay", _AGAIN)
-    length = stream.read(_CHECK.size)
-    text = stream.read(_CHECK.unpack(length)[0]) if len(length) == _CHECK.size else b""
+def _read(path: Path, file: int, identity: Mapping[str, Any]) -> dict[Key, Record]:
+    size = os.fstat(file).st_size
+    magic = os.pread(file, len(MAGIC), 0)
+    if magic != MAGIC:
+        what = "no journal of a replay, or one of another version"
+        raise CaptureError(path, what, _AGAIN)
+    length = os.pread(file, _LENGTH.size, len(MAGIC))
+    whole = len(MAGIC) + _LENGTH.size
+    claimed = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else 0
+    text = os.pread(file, min(claimed, size), whole)
     if text != _identity(identity):
         raise CaptureError(path, f"it is of another replay{_difference(text, identity)}", _AGAIN)
+    whole += len(text)
     records: dict[Key, Record] = {}
-    whole = stream.tell()
-    while whole < size:
-        head = stream.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            break
+    while whole + _HEAD.size <= size:
+        head = os.pread(file, _HEAD.size, whole)
         step, number, body_size, data_size = _HEAD.unpack(head)
-        if whole + _HEAD.size + body_size + data_size + _CHECK.size > size:
+        record = Record({}, whole, body_size, data_size)
+        if record.end > size:
             break
-        body = stream.read(body_size)
-        offset = stream.tell()
-        data = stream.read(data_size)
-        check = _CHECK.unpack(stream.read(_CHECK.size))[0]
-        if check != zlib.crc32(data, zlib.crc32(body, zlib.crc32(head))):
-            raise CaptureError(path, f"the record at byte {whole} is damaged", _AGAIN)
+        data = os.pread(file, record.end - whole, whole)
+        if _check(text, data[:-_CHECK_BYTES]) != data[-_CHECK_BYTES:]:
+            raise _damaged(path, whole)
         if (step, number) in records:
             raise CaptureError(path, f"step {step} round {number} stands twice", _AGAIN)
         try:
-            figures = typed(dict[str, int], parse_json(body), "figures")
+            body = data[_HEAD.size : _HEAD.size + body_size]
+            record.figures.update(typed(dict[str, int], parse_json(body), "figures"))
         except DataError as error:
             raise CaptureError(path, f"the record at byte {whole}: {error}", _AGAIN) from None
-        records[step, number] = Record(figures, offset, data_size)
-        whole = stream.tell()
-    stream.truncate(whole)
+        records[step, number] = record
+        whole = record.end
     return records
+
+
+def _damaged(path: Path, at: int) -> CaptureError:
+    return CaptureError(path, f"the record at byte {at} is damaged, or of another replay", _AGAIN)
 
 
 def _difference(text: bytes, identity: Mapping[str, Any]) -> str:

@@ -46,7 +46,8 @@ def write_step(
             for number in range(plan.rounds):
                 _write_round(writer, plan, number, journals[number], step)
     except OSError as error:
-        raise CaptureError(path, error.strerror or error, "choose another --out") from None
+        todo = "make room, then go on with the same command and --resume (--merge: as it was)"
+        raise CaptureError(path, error.strerror or error, todo) from None
 
 
 def _write_round(

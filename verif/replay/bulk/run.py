@@ -10,6 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +29,7 @@ from verif.replay.bulk.progress import Progress
 from verif.replay.bulk.rounds import Mismatch, Round, judge, make_round, problems
 from verif.replay.bulk.sample import sample, sample_memory
 from verif.replay.bulk.source import route_lines
-from verif.replay.result import out_path
+from verif.replay.result import hold, out_path
 from verif.replay.stimulus import Stimulus
 
 STIMULUS_FILE = "stimulus.json"
@@ -71,9 +72,15 @@ class BulkRunner:
     backend: Backend
     job: BulkJob
     start: float
+    held: ExitStack = field(default_factory=ExitStack)
+    """Journals, and the locks of those that belong to a shard."""
 
     def run(self) -> int:
-        """Replay, or merge; the exit code."""
+        """Replay; the exit code."""
+        with self.held:
+            return self._run()
+
+    def _run(self) -> int:
         sims, note = self.backend.simulators(self.args.sim)
         if note:
             say(note)
@@ -175,7 +182,12 @@ class BulkRunner:
             return None
         path = journal_path(Path(self.args.out), sim, self.job)
         identity = self.job.identity(sim)
-        return Journal.open(path, identity) if self.args.resume else Journal.create(path, identity)
+        if self.job.shard.of > 1:
+            self.held.enter_context(hold(path))
+        make = Journal.open if self.args.resume else Journal.create
+        journal = make(path, identity)
+        self.held.callback(journal.close)
+        return journal
 
     def _session(
         self,

@@ -6,8 +6,9 @@ spec: capture spec.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from models.routing import no_sign_vote
 from models.safetensors_io import TensorFile
 from models.stream_plan import Extent
 from models.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
+from verif.replay.bulk.pinned import PinnedFile, changed
 
 
 class LineSource(Protocol):
@@ -68,6 +70,7 @@ class CaptureSource:
     doubts: Sequence[str] = ()
     _zeros: ZeroTensors = field(default_factory=ZeroTensors)
     _files: dict[int, list[TensorFile]] = field(default_factory=dict)
+    _pinned: dict[int, list[PinnedFile]] = field(default_factory=dict)
     _thresholds: dict[tuple[int, str], list[np.float32]] = field(default_factory=dict)
 
     @property
@@ -87,12 +90,26 @@ class CaptureSource:
 
     def routes(self, step: int) -> Mapping[str, Mode]:
         """See LineSource."""
-        self._files[step] = self.capture.open_step(step)
+        files = self.capture.open_step(step)
+        pinned = [PinnedFile(file.path, file.size) for file in files]
+        self._pinned[step] = pinned
+        self._files[step] = [replace(file, reader=pin.read) for file, pin in zip(files, pinned)]
         out = dict(self.wanted)
         for spec in self.tensors:
             if out[spec.name].low_bit and not self._scan(step, spec, out[spec.name]):
                 out[spec.name] = Mode.FP32
         return out
+
+    def content(self) -> str:
+        """Names every byte that this replay reads. Call it behind `routes` of every step: from
+        then on, lines come of this content or not at all (CaptureError)."""
+        capture = self.capture
+        parts = [repr((capture.model, capture.world_size, capture.tensors))]
+        for step, pinned in self._pinned.items():
+            parts += [f"{step} {pin.digest()}" for pin in pinned]
+            if self.capture.open_step(step) != self._files[step]:  # the headers were read before
+                raise changed(self.name)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _scan(self, step: int, spec: TensorSpec, mode: Mode) -> bool:
         """False: it has a value without a sign vote, and goes by FP32."""
@@ -157,6 +174,11 @@ class SyntheticSource:
     def routes(self, step: int) -> Mapping[str, Mode]:
         """See LineSource."""
         return self.wanted
+
+    def content(self) -> str:
+        """Names what is drawn."""
+        text = f"{self.name} {self.workers} {self.seed} {self.ratio!r}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
         """See LineSource."""

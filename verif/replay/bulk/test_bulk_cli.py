@@ -139,7 +139,7 @@ def test_a_journal_that_is_not_whole_is_refused(
     journal.write_bytes(data)
     assert nf_replay(model, *words, "--resume") == 2
     error = capsys.readouterr().err
-    assert "is damaged; delete it" in error
+    assert "is damaged, or of another replay; delete it" in error
     assert len(error.splitlines()) == 1
     journal.write_bytes(b"something else")
     assert nf_replay(model, *words, "--resume") == 2

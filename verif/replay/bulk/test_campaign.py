@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of the campaign, and its twins: it finds a journal and a capture that are not bound."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from verif.replay.bulk import campaign, journal
+from verif.replay.bulk.source import CaptureSource
+
+CASES, SEED = 60, 1
+
+
+def test_damage_and_mixtures_are_refused_or_harmless(tmp_path: Path) -> None:
+    found = campaign.run(CASES, SEED, tmp_path)
+    assert set(found) == {"same", "refused"}
+    assert min(found.values()) > CASES // 10
+
+
+def test_it_finds_records_that_are_not_bound_to_their_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_check", lambda _, data: hashlib.sha256(data).digest()[:16])
+    assert any("is another one" in text for text in campaign.run(CASES, SEED, tmp_path))
+
+
+def test_it_finds_a_capture_that_is_known_by_its_name_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CaptureSource, "content", lambda self: "the same")
+    assert any("is another one" in text for text in campaign.run(CASES, SEED, tmp_path))
