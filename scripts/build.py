@@ -3,27 +3,27 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nf_capture.data import DataError, read_json
+from nf_capture.lock import Lock
 from nf_capture.text import say
 from nf_capture.typed import typed
-from scripts import atomic, simulators
+from scripts import atomic, claims, process, simulators
 from scripts.errors import BuildError, NfError
-from scripts.paths import SIM_BUILDS, shown
+from scripts.paths import BUILD, SIM_BUILDS, shown
 from scripts.ports import public_control_file
 from scripts.records import BuildSpec, Sim, Waves
 from scripts.sources import Sources, collect, write_copy
 
-STAMP = "build.json"
+STAMP = "build.json"  # the build is whole
+MADE = ".nf-build"  # it has begun: what `nf clean` may remove
 TIMESCALE = ("1ns", "1ps")
 # Lines and branches, and cover properties. Toggles of the wide buses would be 25 MB a run; plain
 # --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
@@ -93,6 +93,8 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
     What an interrupted build has left is removed first. Raises NfError, and what ``make`` raises.
     """
     stamp = directory / STAMP
+    if directory.is_relative_to(BUILD):
+        claims.tree()
     if _done(directory, tell=False):
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)
@@ -101,24 +103,34 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NfError(f"cannot write to {directory}: {error.strerror}.") from error
-    with _locked(directory.with_suffix(".lock")):
+    if directory.is_symlink():
+        raise NfError(f"{shown(directory)} is a link, and a build would go there: remove it.")
+    with Lock(directory).acquire(wait=process.check_stopping):
         if _done(directory, tell=True):  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
-        for old in directory.iterdir():
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        _empty(directory)
         facts = {**make(directory), "seconds": round(time.monotonic() - start, 2)}
         atomic.write_text(stamp, json.dumps(facts))
     return Built(directory, time.monotonic() - start, cached=False)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)
+def _empty(directory: Path) -> None:
+    """Remove what an interrupted build has left; NfError for what no build has made."""
+    found = list(directory.iterdir())
+    if found and not is_build(directory):
+        raise NfError(f"{shown(directory)} holds something else than a build: move it away.")
+    (directory / MADE).touch()  # first: a kill may come at any moment
+    for old in found:
+        if old.name == MADE:
+            continue
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+
+
+def is_build(directory: Path) -> bool:
+    """Whether a build has made that folder, whole or not."""
+    if directory.is_symlink() or not directory.is_dir():
+        return False
+    return (directory / MADE).is_file() or (directory / STAMP).is_file()
 
 
 def _compile(spec: BuildSpec, sources: Sources, directory: Path, make_jobs: int) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nf_capture.data import as_object, parse_json
-from scripts import bundle, process, remote, simulate
+from scripts import bundle, claims, process, remote, simulate
 from scripts.build import build
 from scripts.bundle import Bundle
 from scripts.errors import BuildError, NfError
@@ -52,7 +52,7 @@ class Farm:
     """The workers of a Dask scheduler as a place to run on."""
 
     def __init__(
-        self, client: Client, slots: int, runs: Path = RUNS, builds: Path = SIM_BUILDS
+        self, client: Client, slots: int, runs: Path | None = None, builds: Path = SIM_BUILDS
     ) -> None:
         import cloudpickle
 
@@ -62,7 +62,7 @@ class Farm:
         self.slots = slots
         self._client = client
         self._executor = client.get_executor(pure=False)
-        self.runs, self.builds = runs, builds
+        self.runs, self.builds = runs or claims.folder(RUNS), builds
         self._name = f"nf-{uuid.uuid4().hex[:8]}"
         self._plugins = [self._name]
         self._futures: set[Future[Any]] = set()

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scripts import process, simulate, toolchain
+from scripts import claims, process, simulate, toolchain
 from scripts.build import build_directory
 from scripts.paths import RUNS
 from scripts.records import RunRecord, RunSpec, Sim
@@ -39,7 +39,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
     lack = _lack(spec.build.sim, request["versions"])
     record = simulate.infrastructure(spec, lack) if lack else _run(spec, Path(request["build"]))
-    return {"record": record.to_json(), "folder": str(RUNS / spec.id)}
+    return {"record": record.to_json(), "folder": str(claims.folder(RUNS) / spec.id)}
 
 
 def _lack(sim: Sim, wanted: dict[str, str]) -> str:

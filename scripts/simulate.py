@@ -22,7 +22,7 @@ from typing import Any
 
 from nf_capture.data import DataError, read_object
 from nf_capture.text import say
-from scripts import atomic, failure, simulators, toolchain, vcd
+from scripts import atomic, claims, failure, simulators, toolchain, vcd
 from scripts.build import Built, build_directory
 from scripts.build import build as build_design
 from scripts.errors import BuildError, NfError
@@ -46,16 +46,19 @@ _METRICS = "metrics.json"
 _FULL_BYTES = 1 << 20
 
 
-def run(spec: RunSpec, runs: Path = RUNS, builds: Path = SIM_BUILDS) -> RunRecord:
-    """Build (or find) the design, run the tests, and say what came of it."""
-    folder = runs / spec.id
+def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> RunRecord:
+    """Build (or find) the design, run the tests, and say what came of it.
+
+    ``runs``: where its folder goes; by default the one that this command has claimed.
+    """
     try:
+        folder = (runs or claims.folder(RUNS)) / spec.id
         clear(folder)
+    except NfError as error:
+        return infrastructure(spec, str(error), runs)
     except OSError as error:
-        verdict = failure.Verdict(
-            False, FailureKind.INFRASTRUCTURE, f"cannot write to {folder}: {error.strerror}"
-        )
-        return _record(spec, folder, verdict)
+        cause = f"cannot write to {folder}: {error.strerror}"
+        return infrastructure(spec, cause, runs)
     try:
         built = build_design(spec.build, builds)
     except BuildError as error:
@@ -78,10 +81,10 @@ def clear(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def infrastructure(spec: RunSpec, cause: str, runs: Path = RUNS) -> RunRecord:
+def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:
     """The record of a run that never came to be: no disk, no worker, a fault of the runner."""
     verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
-    return _record(spec, runs / spec.id, verdict)
+    return _record(spec, (runs or RUNS) / spec.id, verdict)
 
 
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
@@ -282,7 +285,7 @@ def run_tests(
     edits: Sequence[Edit] = (),
     build_name: str = "default",
     rerun: str = "",
-    runs: Path = RUNS,
+    runs: Path | None = None,
 ) -> RunRecord:
     """Build and run tests of one module (dotted name, importable from the root).
 

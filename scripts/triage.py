@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from scripts import failure, simulate, vcd
+from scripts import claims, failure, simulate, vcd
 from scripts.causes import key_of
 from scripts.errors import NfError
 from scripts.paths import ROOT, RUNS, shown
@@ -42,8 +42,10 @@ class Triage:
     `run` is what a scheduler calls in place of `simulate.run`; safe from several threads.
     """
 
-    def __init__(self, runs: Path = RUNS, first: Run | None = None, limit: int = LIMIT) -> None:
-        self._runs = runs
+    def __init__(
+        self, runs: Path | None = None, first: Run | None = None, limit: int = LIMIT
+    ) -> None:
+        self._runs = runs or claims.folder(RUNS)
         self._first = first
         self._limit = limit
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()

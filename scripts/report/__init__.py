@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nf_capture.lock import Lock
 from nf_capture.text import one_line, say
 from scripts import atomic, testplan
 from scripts.errors import NfError
@@ -76,14 +77,15 @@ def write_all(
     None takes those that the report in `folder` carries.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if history is None:
-        history = trend.from_report(folder / JSON)
     if isinstance(what, str):
         what = describe(what, records, seconds, expected)
-    found = gather(records, what, history)
-    atomic.write_text(folder / JSON, document.text(found))
-    atomic.write_text(folder / JUNIT, junit.text(found))
-    atomic.write_text(folder / PAGE, page.text(found, folder))
+    with Lock(folder).acquire(wait=lambda: None):  # all three are of one command
+        if history is None:
+            history = trend.from_report(folder / JSON)
+        found = gather(records, what, history)
+        atomic.write_text(folder / JSON, document.text(found))
+        atomic.write_text(folder / JUNIT, junit.text(found))
+        atomic.write_text(folder / PAGE, page.text(found, folder))
     return found
 
 

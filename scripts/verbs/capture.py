@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,11 @@ from models.errors import CaptureError
 from models.regions import MAX_WORKERS
 from models.routing import assign_routes, tied_tensors
 from nf_capture.layout import DTYPES, MANIFEST
+from nf_capture.lock import Busy
 from nf_capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from nf_capture.tensor_file import DTYPE_BYTES
 from nf_capture.text import say
+from scripts import claims
 from scripts.errors import NfError
 from scripts.launch import run_workers
 from scripts.paths import BUILD, ROOT, shown, writable
@@ -69,7 +72,13 @@ def _capture(args: argparse.Namespace) -> int:
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
         raise NfError("torch is not installed: pip install -r requirements-torch.txt.")
+    claims.tree()
     folder = args.out or _free_folder(script.stem)
+    if args.out:
+        try:
+            claims.take(folder)
+        except Busy as busy:
+            raise NfError(f"{folder} is {busy}: choose another --out.") from None
     writable(folder)
     with suppress(OSError):  # what is not empty stays
         folder.rmdir()
@@ -166,10 +175,13 @@ def _examples() -> list[str]:
 
 def _free_folder(stem: str) -> Path:
     """`build/captures/STEM`, or with a number behind it when that is taken."""
-    number = 1
-    while (path := CAPTURES / (stem if number == 1 else f"{stem}-{number}")).exists():
-        number += 1
-    return path
+    for number in count(1):
+        path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
+        if not path.exists():
+            with suppress(Busy):  # another command is about to make it
+                claims.take(path)
+                return path
+    raise AssertionError
 
 
 def _workers(text: str) -> int:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import time
+from pathlib import Path
 
 from nf_capture.text import say
-from scripts.build import STAMP
+from scripts import claims
+from scripts.build import STAMP, is_build
 from scripts.errors import NfError
-from scripts.paths import BUILD, ROOT, SIM_BUILDS
+from scripts.paths import BUILD, ROOT, SIM_BUILDS, shown
 from scripts.verbs.run import positive
 
 EXAMPLES = """examples:
@@ -25,18 +28,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.all:
-        if BUILD != ROOT / "build":
-            raise NfError(f"NF_BUILD is set: remove {BUILD} yourself.")
-        shutil.rmtree(BUILD, ignore_errors=True)
-        say("removed build/")
+    if args.all and ROOT / "build" != BUILD:
+        raise NfError(f"NF_BUILD is set: remove {BUILD} yourself.")
+    if args.all and BUILD.is_symlink():
+        raise NfError(f"build/ is a link: remove what is in {BUILD.resolve()} yourself.")
+    if not BUILD.is_dir():
+        say("nothing to remove")
         return 0
-    limit = time.time() - args.days * 86400
+    try:
+        with claims.alone() as lock:
+            return _all(lock.path) if args.all else _old(args.days)
+    except OSError as error:
+        raise NfError(f"cannot clean {shown(BUILD)}: {error.strerror}.") from error
+
+
+def _all(lock: Path) -> int:
+    for path in BUILD.iterdir():
+        if path != lock:
+            _remove(path)
+    # The lock goes last; a command that has begun meanwhile may have written something new.
+    lock.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        BUILD.rmdir()
+    say("removed build/")
+    return 0
+
+
+def _old(days: int) -> int:
+    limit = time.time() - days * 86400
     removed = 0
-    for folder in SIM_BUILDS.glob("*-*") if SIM_BUILDS.is_dir() else ():
+    for folder in SIM_BUILDS.iterdir() if SIM_BUILDS.is_dir() else ():
         stamp = folder / STAMP
-        if folder.is_dir() and (not stamp.is_file() or stamp.stat().st_mtime < limit):
-            shutil.rmtree(folder, ignore_errors=True)
+        if is_build(folder) and (not stamp.is_file() or stamp.stat().st_mtime < limit):
+            _remove(folder)
             removed += 1
     say(f"removed {removed} builds")
     return 0
+
+
+def _remove(path: Path) -> None:
+    """A file, a link or a whole folder; NfError for what cannot be removed."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except OSError as error:
+        where = error.filename or path
+        raise NfError(f"cannot remove {where}: {error.strerror}.") from error

@@ -7,10 +7,9 @@ import argparse
 import fnmatch
 import os
 import time
-from pathlib import Path
 
 from nf_capture.text import say
-from scripts import completion, mutants, paths, testplan, toolchain
+from scripts import claims, completion, mutants, paths, testplan, toolchain
 from scripts.completion import with_completer
 from scripts.errors import NfError
 from scripts.mutants import Mutant
@@ -66,6 +65,7 @@ def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
 
 def _run(chosen: list[Mutant], jobs: int) -> int:
     start = time.monotonic()
+    claims.tree()
     paths.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
@@ -100,4 +100,4 @@ def _run(chosen: list[Mutant], jobs: int) -> int:
 
 def _runner(spec: RunSpec) -> RunRecord:
     """Runs of mutants have a folder of their own: they must not look like results."""
-    return simulate_run(spec, runs=Path(RUNS))
+    return simulate_run(spec, runs=claims.folder(RUNS))

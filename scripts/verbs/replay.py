@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nf_capture.text import telling
-from scripts import bulk_build, toolchain
+from scripts import bulk_build, claims, toolchain
 from scripts.errors import BuildError
 from scripts.paths import BUILD
 from scripts.records import Edit
-from scripts.simulate import run_tests
+from scripts.simulate import clear, run_tests
 from verif.replay import cli
 from verif.replay.backend import BulkError, BulkModel, Outcome, SimulationJob
 
 FILES = BUILD / "replay" / "runs"
+_NAME = 150  # characters of a workspace's name: a capture may have any
 
 EXAMPLES = """examples:
   nf replay captures/digits-resnet-8x        every step, by the default routes
@@ -47,9 +47,8 @@ class SimulatorBackend:
 
     def workspace(self, name: str) -> Path:
         """See verif.replay.backend."""
-        folder = self.files / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder = claims.folder(self.files / name[:_NAME])
+        clear(folder)
         return folder
 
     def simulate(self, job: SimulationJob) -> Outcome:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nf_capture.text import say
-from scripts import data, earlier, paths, report
+from scripts import claims, data, earlier, paths, report
 from scripts.errors import NfError
 from scripts.history import History, Invocation
 from scripts.paths import shown
@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.runs and args.number:
         raise NfError("give the number of a command, or --runs, not both.")
+    claims.tree()
     if args.runs:
         records = _of_folder(args.runs)
         seconds = sum(record.seconds for record in records)

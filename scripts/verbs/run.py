@@ -14,6 +14,7 @@ from contextlib import ExitStack
 
 from nf_capture.text import say
 from scripts import (
+    claims,
     cluster,
     earlier,
     fault_report,
@@ -206,6 +207,7 @@ def execute(
 ) -> int:
     """Run, show, record, report; exit code 0 only when every run finished green, 130 on Ctrl-C."""
     start = time.monotonic()
+    claims.tree()
     paths.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or os.cpu_count() or 1
     memory, prints = Memory.read_if_any(), order.fingerprints(specs)
