@@ -126,7 +126,9 @@ def _paths(root: Path, module: str) -> list[Path]:
 
 def changed_since(reference: str) -> frozenset[Path]:
     """Files that differ from a git revision, new ones too. Raises NfError for an unknown one."""
-    names = _git("diff", "--name-only", "-z", reference, "--").split("\0")
+    if reference.startswith("-"):
+        raise NfError(f"--changed {reference!r}: a revision does not begin with a dash.")
+    names = _git("diff", "--name-only", "-z", "--end-of-options", reference, "--").split("\0")
     names += _git("ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return frozenset(ROOT / name for name in names if name)
 

@@ -81,6 +81,13 @@ def test_an_unknown_revision_is_one_line() -> None:
         changed_since("no-such-revision")
 
 
+def test_a_revision_is_no_option_of_git(tmp_path: Path) -> None:
+    target = tmp_path / "written"
+    with pytest.raises(NfError, match="a revision does not begin with a dash"):
+        changed_since(f"--output={target}")
+    assert not target.exists()
+
+
 def words(*text: str) -> argparse.Namespace:
     """Arguments of `nf run`."""
     return cli.make_parser("run").parse_args(["run", *text])

@@ -91,7 +91,7 @@ def _capture(args: argparse.Namespace) -> int:
         # Behind the script's own folder: so that nf_capture is found where nothing is installed.
         "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)])),
     }
-    failed = run_workers([sys.executable, str(script), *args.args], args.workers, env)
+    failed = run_workers([sys.executable, str(script.absolute()), *args.args], args.workers, env)
     if failed is not None:
         say(f"nf capture: {args.script}: {failed}", file=sys.stderr)
     if not (folder / MANIFEST).is_file():
