@@ -17,6 +17,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from scripts import process, toolchain
 from scripts.build import TIMESCALE, once, read_stamp
@@ -73,7 +74,14 @@ def build(
     if kind is Sim.VERILATOR:
         return VerilatedModel(directory / LIBRARY, directory / BARE, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
-    return IcarusModel((_vvp(), "-n", *module, str(directory / DESIGN)), seconds, took)
+    command = (_vvp(), "-n", *module, str(directory / DESIGN))
+    return IcarusModel(command, seconds, took, _start)
+
+
+def _start(
+    command: Sequence[str], out: IO[bytes], env: Mapping[str, str], files: Sequence[int]
+) -> process.Child:
+    return process.start(command, out, cwd=".", env=env, pass_fds=files)
 
 
 def build_host(base: Path = SIM_BUILDS) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from nf_capture.text import LineError, one_line, say
-from scripts import completion
+from scripts import completion, process
 
 # Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
 VERBS = {
@@ -93,6 +93,14 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 something is red, 2 cannot be done."""
+    with process.ended_in_order():
+        code = _main(argv)
+    if code == process.INTERRUPT_CODE:
+        process.deaf_at_exit()
+    return code
+
+
+def _main(argv: Sequence[str] | None) -> int:
     asked = completion.asked()
     words = asked or list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
@@ -109,8 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("nf: not enough memory for that.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        say("nf: interrupted", file=sys.stderr)
-        return 130
+        return process.interrupted()
     except BrokenPipeError:  # `nf list | head`
         sys.stderr.close()
         return 1

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from nf_capture.text import say
+from scripts import warden
+
 _live: set[int] = set()
 _lock = threading.Lock()
 _stopping = threading.Event()
+INTERRUPTED, INTERRUPT_CODE = "nf: interrupted", 128 + signal.SIGINT
+_PATIENCE_S = 1.0
+_interrupted: float | None = None  # when Ctrl-C came
+_said = False
 
 
 class Interrupted(Exception):
@@ -49,6 +58,20 @@ def check_stopping() -> None:
         raise Interrupted
 
 
+class Child(subprocess.Popen[bytes]):
+    """A process in a group of its own, which ends with this process whatever happens to it."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As Popen; what has ended is forgotten."""
+        code = super().wait(timeout)
+        forget(self.pid)
+        return code
+
+    def kill(self) -> None:
+        """End the whole group."""
+        kill_group(self.pid)
+
+
 def start(
     command: Sequence[str],
     out: IO[bytes],
@@ -56,11 +79,11 @@ def start(
     cwd: Path | str,
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
+) -> Child:
     """Start a command in a group of its own, both outputs in `out`, and keep it in mind."""
     with _lock:  # `kill_all` either sees this process or keeps it from starting
         check_stopping()
-        process = subprocess.Popen(
+        process = Child(
             list(command),
             cwd=cwd,
             env=dict(env) if env is not None else None,
@@ -71,6 +94,7 @@ def start(
             pass_fds=pass_fds,
         )
         _live.add(process.pid)
+        warden.watch(process.pid)
     return process
 
 
@@ -78,6 +102,7 @@ def watch(pid: int) -> None:
     """Keep in mind a group that somebody else started for us."""
     with _lock:
         _live.add(pid)
+        warden.watch(pid)
         if _stopping.is_set():
             kill_group(pid)
 
@@ -86,6 +111,7 @@ def forget(pid: int) -> None:
     """The group is gone."""
     with _lock:
         _live.discard(pid)
+    warden.forget(pid)
 
 
 def run_logged(
@@ -109,7 +135,6 @@ def run_logged(
         finally:
             kill_group(process.pid)  # also what the process left behind
             process.wait()
-            forget(process.pid)
     check_stopping()
     return Finished(process.returncode, timed_out, time.monotonic() - begin)
 
@@ -129,6 +154,57 @@ def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterato
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def interrupt(*_: object) -> None:
+    """What Ctrl-C does. The first one ends what is under way in order, by KeyboardInterrupt. More
+    of them at once are of the same hand; one that comes later ends this process where it stands,
+    and the warden ends the others."""
+    global _interrupted
+    now = time.monotonic()
+    if _interrupted is None:
+        _interrupted = now
+        raise KeyboardInterrupt
+    if now - _interrupted > _PATIENCE_S:
+        if not _said:
+            os.write(2, f"{INTERRUPTED}\n".encode())
+        os._exit(INTERRUPT_CODE)
+
+
+def interrupted() -> int:
+    """Say it, once; the exit code."""
+    global _said
+    _said = True
+    say(INTERRUPTED, file=sys.stderr)
+    return INTERRUPT_CODE
+
+
+def deaf_at_exit() -> None:
+    """Behind Ctrl-C: Python takes its handlers away before it is gone, and one more Ctrl-C would
+    then be a raw signal instead of an exit code."""
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """For the whole of a command: Ctrl-C, however often, SIGTERM and SIGHUP end it with its exit
+    code, after everything that is under way was ended."""
+    global _interrupted, _said
+    here = threading.current_thread() is threading.main_thread()
+    old = signal.getsignal(signal.SIGINT) if here else signal.SIG_IGN
+    _interrupted, _said = None, False
+    with handling(_leave, signal.SIGTERM, signal.SIGHUP):
+        if old is not signal.SIG_IGN:  # so a shell starts what runs in the background
+            signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            if old is not signal.SIG_IGN and _interrupted is None:
+                signal.signal(signal.SIGINT, old)
+
+
+def _leave(number: int) -> None:
+    raise SystemExit(128 + number)
 
 
 def kill_all() -> None:

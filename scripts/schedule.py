@@ -159,7 +159,7 @@ def run_all(
     def note(_number: int) -> None:
         """Instead of raising in the middle of a record."""
         if stop.is_set():
-            raise KeyboardInterrupt
+            process.interrupt()
         stop.set()
 
     with process.handling(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from nf_capture.text import say
+from scripts import warden
 from scripts.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
@@ -62,10 +63,12 @@ def run(name: str, command: Sequence[str], log: Path | None = None, show: Show =
         errors="replace",
     ) as process:  # on Ctrl-C the child gets the same signal and ends its own simulators
         assert process.stdout is not None
+        warden.watch(process.pid, group=False)
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if show is Show.NOW:
                 say(lines[-1], flush=True)
+    warden.forget(process.pid)
     if show is Show.AT_END:
         say(f"--- {name}", *lines, flush=True)
     elif show is Show.IF_RED and process.returncode != 0:

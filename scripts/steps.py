@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from nf_capture.text import say
+from scripts import warden
 from scripts.paths import ROOT
 
 # A step returns the lines to show; an empty list is a pass.
@@ -46,7 +47,7 @@ class Steps:
 def command(words: Sequence[str], env: dict[str, str] | None = None, keep: int = 40) -> list[str]:
     """Run a command from the root; nothing when it exits 0, else the last `keep` lines it wrote."""
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             list(words),
             cwd=ROOT,
             env={**os.environ, **(env or {})},
@@ -55,11 +56,13 @@ def command(words: Sequence[str], env: dict[str, str] | None = None, keep: int =
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            check=False,
-        )
+        ) as process:
+            warden.watch(process.pid, group=False)
+            text, _ = process.communicate()
+            warden.forget(process.pid)
     except OSError as error:
         return [f"{words[0]}: {error.strerror}"]
-    if done.returncode == 0:
+    if process.returncode == 0:
         return []
-    lines = [line for line in done.stdout.splitlines() if line.strip()]
-    return lines[-keep:] or [f"{words[0]} ended with exit code {done.returncode}"]
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-keep:] or [f"{words[0]} ended with exit code {process.returncode}"]

@@ -298,7 +298,7 @@ def bare_seconds(program: Path, blocks: Path) -> float:
 def record_inputs(model: IcarusModel, path: Path, load: Load, folder: Path) -> None:
     """The inputs of every clock of a bulk run from its reset on."""
     log, lines_log2 = folder / "record.log", load.plan.params.mem_lines_log2
-    device = IcarusDevice(model.command, log, lines_log2, SEED, record=path)
+    device = IcarusDevice(model.command, log, lines_log2, SEED, path, model.start)
     try:
         for work in load.rounds():
             device.run(work.traffic.block)

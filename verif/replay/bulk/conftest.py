@@ -94,6 +94,9 @@ class ModelDevice:
         out.cycles = self.cycles
         return out
 
+    def interrupt(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -48,6 +48,9 @@ class BulkDevice(Protocol):
     def run(self, block: Block) -> None:
         """Does every operation of a block; BulkFault. Other threads of Python run meanwhile."""
 
+    def interrupt(self) -> None:
+        """End a run in another thread, as soon as that can be; `close` comes next."""
+
     def figures(self) -> Figures:
         """What has been counted so far."""
 
@@ -105,6 +108,9 @@ class VerilatedDevice:
         text = self._library.nf_fault(self._device).decode(errors="replace")
         if text:
             raise BulkFault(text)
+
+    def interrupt(self) -> None:
+        """See BulkDevice; a round of the verilated model takes seconds at most."""
 
     def figures(self) -> Figures:
         """See BulkDevice."""

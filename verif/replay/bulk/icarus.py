@@ -7,8 +7,9 @@ import ctypes
 import mmap
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Protocol
 
 import numpy as np
 
@@ -18,6 +19,34 @@ from verif.replay.bulk.device import BulkFault, Figures
 
 _FIGURES_BYTES = 512
 """The figures stand before the arrays (src/vpi_device.cpp)."""
+
+
+class Child(Protocol):
+    """A process that has been started."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code; subprocess.TimeoutExpired after that many seconds."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+Start = Callable[[Sequence[str], IO[bytes], Mapping[str, str], Sequence[int]], Child]
+"""(command, both outputs, environment, open files) -> a process that ends when this one does."""
+
+
+def start(
+    command: Sequence[str], out: IO[bytes], env: Mapping[str, str], files: Sequence[int]
+) -> Child:
+    """A plain process: what runs under `nf` is started by the runner, which ends it."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        pass_fds=files,
+        env=env,
+    )
 
 
 class IcarusDevice:
@@ -30,6 +59,7 @@ class IcarusDevice:
         mem_lines_log2: int,
         seed: int,
         record: Path | None = None,
+        start: Start = start,
     ) -> None:
         """BulkFault when the link does not come up. ``record``: a file for the inputs of every
         clock since the reset, most significant byte first."""
@@ -43,21 +73,16 @@ class IcarusDevice:
         numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF)))
         recorded = {} if record is None else {"NF_BULK_RECORD": str(record)}
         with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                pass_fds=files,
-                env={**os.environ, "NF_BULK": numbers, **recorded},
-            )
+            env = {**os.environ, "NF_BULK": numbers, **recorded}
+            self._process = start(command, out, env, files)
         os.close(commands_in)
         os.close(answers_out)
         self._commands = os.fdopen(commands_out, "w", buffering=1)
         self._answers = os.fdopen(answers_in, "r")
         try:
             self._await()
-        except BulkFault:
+        except BaseException:
+            self.interrupt()
             self.close()
             raise
 
@@ -92,6 +117,10 @@ class IcarusDevice:
     def figures(self) -> Figures:
         """See BulkDevice."""
         return Figures.from_buffer_copy(self._map[: ctypes.sizeof(Figures)])
+
+    def interrupt(self) -> None:
+        """See BulkDevice."""
+        self._process.kill()
 
     def close(self) -> None:
         """See BulkDevice."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from verif.replay.bulk.device import BulkDevice, VerilatedDevice
-from verif.replay.bulk.icarus import IcarusDevice
+from verif.replay.bulk.icarus import IcarusDevice, Start, start
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class VerilatedModel:
 
 @dataclass(frozen=True)
 class IcarusModel:
-    """A command that loads the design and the VPI module."""
+    """A command that loads the design and the VPI module; ``start`` makes a process of it."""
 
     command: tuple[str, ...]
     build_seconds: float
     took_seconds: float
+    start: Start = start
 
     def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
         """See verif.replay.backend."""
-        return IcarusDevice(self.command, folder / "simulator.log", mem_lines_log2, seed)
+        log = folder / "simulator.log"
+        return IcarusDevice(self.command, log, mem_lines_log2, seed, start=self.start)

@@ -26,20 +26,33 @@ def stream(
     """Does the rounds in order; ``judge`` is called with each and the clocks that it took.
 
     Rounds are taken from the iterable one ahead. Whatever ``judge``, the iterable or the device
-    raises ends the stream, when the round under way is over.
+    raises ends the stream, and the round under way with it where the device can be interrupted.
     """
     with ThreadPoolExecutor(1, "simulator") as pool:
-        started: tuple[Round, Future[int]] | None = None
-        finished: tuple[Round, int] | None = None
-        for work in rounds:
-            if started is not None:
-                finished = started[0], started[1].result()
-            started = work, pool.submit(_run, device, work)
-            if finished is not None:
-                judge(*finished)
-                finished = None
+        try:
+            _stream(pool, device, rounds, judge)
+        except BaseException:
+            device.interrupt()
+            raise
+
+
+def _stream(
+    pool: ThreadPoolExecutor,
+    device: BulkDevice,
+    rounds: Iterable[Round],
+    judge: Callable[[Round, int], None],
+) -> None:
+    started: tuple[Round, Future[int]] | None = None
+    finished: tuple[Round, int] | None = None
+    for work in rounds:
         if started is not None:
-            judge(started[0], started[1].result())
+            finished = started[0], started[1].result()
+        started = work, pool.submit(_run, device, work)
+        if finished is not None:
+            judge(*finished)
+            finished = None
+    if started is not None:
+        judge(started[0], started[1].result())
 
 
 def _run(device: BulkDevice, work: Round) -> int:
