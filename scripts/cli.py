@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
@@ -118,6 +119,9 @@ def _main(argv: Sequence[str] | None) -> int:
         return 2
     except KeyboardInterrupt:
         return process.interrupted()
+    except process.Terminated as end:
+        print(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
+        return 128 + int(end.args[0])
     except BrokenPipeError:  # `nf list | head`
         sys.stderr.close()
         return 1

@@ -28,6 +28,11 @@ _interrupted: float | None = None  # when Ctrl-C came
 _said = False
 
 
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP has come; the argument is its number. No SystemExit: cocotb's runners
+    raise that, and it is caught there."""
+
+
 class Interrupted(Exception):
     """Raised in a worker whose process was ended by `kill_all`."""
 
@@ -204,7 +209,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 def _leave(number: int) -> None:
-    raise SystemExit(128 + number)
+    raise Terminated(number)
 
 
 def kill_all() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-COMMON = "import os, sys, time\nfrom pathlib import Path\nfrom scripts import process\n"
+COMMON = "import contextlib, os, sys, time\nfrom pathlib import Path\nfrom scripts import process\n"
 GROUP = """
 out = open(os.devnull, "wb")
 child = process.start(["sh", "-c", "sleep 300 & echo $! > grandchild; wait"], out, cwd=".")
@@ -104,7 +104,8 @@ class Verb:
     def run(args):
         print("up", flush=True)
         try:
-            time.sleep(60)
+            with contextlib.suppress(SystemExit):  # as where cocotb's runners are called
+                time.sleep(60)
         finally:
             time.sleep(float(os.environ["CLEANING"]))
 
@@ -151,4 +152,6 @@ def test_sigterm_has_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait() == 128 + signal.SIGTERM
+        assert process.stderr is not None
+        error = process.stderr.read()
+        assert (process.wait(), error) == (128 + signal.SIGTERM, "nf: ended by SIGTERM\n")
