@@ -294,3 +294,23 @@ def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: i
     for step in capture.unfinished():
         with pytest.raises(CaptureError, match="is not whole"):
             capture.open_step(step)
+
+
+def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None:
+    """A capture in a folder that others may write to."""
+    victim, folder = tmp_path / "victim", tmp_path / "capture"
+    victim.write_text("mine")
+    lead = CaptureFolder(folder, "m", 1, [TensorSpec("a", (3,))])
+    folder.mkdir()
+    (folder / "capture.json.part").symlink_to(victim)
+    lead.create()
+    writer = WorkerWriter(folder, 0, [TensorSpec("a", (3,))])
+    step = folder / "step-000000"
+    step.mkdir()
+    (step / "worker-000.safetensors.part").symlink_to(victim)
+    writer.begin(0)
+    writer.write("a", np.zeros(3, "<f4"))
+    writer.end()
+    lead.finished(0)
+    assert victim.read_text() == "mine"
+    assert Capture.open(folder).steps == (0,)

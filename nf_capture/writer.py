@@ -33,6 +33,7 @@ from nf_capture.layout import (
     steps_on_disk,
     worker_file,
 )
+from nf_capture.output import create, naming, put
 from nf_capture.tensor_file import PART, TensorFileWriter, sync_folder
 
 
@@ -129,11 +130,11 @@ class CaptureFolder:
         if self.modules:
             manifest["modules"] = [_entry(one) for one in self.modules]
         temporary = self.path / (MANIFEST + PART)
-        with temporary.open("w", encoding="utf-8") as stream:
+        with os.fdopen(create(temporary), "w", encoding="utf-8") as stream, naming(temporary):
             stream.write(json.dumps(manifest, indent=1) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, self.path / MANIFEST)
+        put(temporary, self.path / MANIFEST)
         sync_folder(self.path)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nf_capture.data import DataError, read_json
 from nf_capture.lock import Lock
+from nf_capture.output import naming
 from nf_capture.text import say
 from nf_capture.typed import typed
 from scripts import atomic, claims, process, simulators
@@ -109,7 +110,8 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
         if _done(directory, tell=True):  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
         _empty(directory)
-        facts = {**make(directory), "seconds": round(time.monotonic() - start, 2)}
+        with naming(directory):
+            facts = {**make(directory), "seconds": round(time.monotonic() - start, 2)}
         atomic.write_text(stamp, json.dumps(facts))
     return Built(directory, time.monotonic() - start, cached=False)
 

@@ -120,7 +120,7 @@ def _main(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return process.interrupted()
     except process.Terminated as end:
-        print(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
+        say(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
         return 128 + int(end.args[0])
     except BrokenPipeError:  # `nf list | head`
         sys.stderr.close()

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from nf_capture.text import say
-from scripts import warden
+from scripts import atomic, warden
 from scripts.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
@@ -75,7 +75,7 @@ def run(name: str, command: Sequence[str], log: Path | None = None, show: Show =
         say(*lines[-60:], flush=True)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("\n".join(lines) + "\n")
+        atomic.write_text(log, "\n".join(lines) + "\n")
     return _score(name, process.returncode, lines, time.monotonic() - start)
 
 

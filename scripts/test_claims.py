@@ -159,3 +159,11 @@ def test_two_commands_with_the_same_runs(project: Project) -> None:
         assert one.returncode == 0, text
         assert " failed" not in text.replace("0 failed", ""), text
     assert len(project.records()) == 6
+
+
+def test_a_full_disk_under_a_build_is_named(tree: Path) -> None:
+    def full(_: Path) -> dict[str, str]:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match=rf"No space left on device: '{tree}/sim/x'"):
+        build.once(tree / "sim" / "x", full)

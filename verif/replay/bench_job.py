@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.errors import CaptureError
+from nf_capture.output import write_text
 from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Session, prepare
 
@@ -42,7 +43,7 @@ class BenchJob:
             "folder": str(self.folder),
             "content": self.content,
         }
-        path.write_text(json.dumps(values, indent=1))
+        write_text(path, json.dumps(values, indent=1))
 
     @staticmethod
     def read(path: Path) -> BenchJob:

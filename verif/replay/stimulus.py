@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode
 from models.regions import RegionConfig
 from nf_capture.data import DataError, read_object
+from nf_capture.output import write_text
 from nf_capture.typed import typed
 from verif.replay.options import parse_parameters
 
@@ -83,9 +83,7 @@ class Stimulus:
             "seed": self.seed,
             "operations": [_to_json(one) for one in self.operations],
         }
-        temporary = path.with_name(path.name + ".part")
-        temporary.write_text(json.dumps(content, indent=1))
-        os.replace(temporary, path)
+        write_text(path, json.dumps(content, indent=1))
 
     @staticmethod
     def read(path: Path) -> Stimulus:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from nf_capture.output import write_text
 from nf_capture.text import say
 from verif.env.bins import FUNCTIONAL
 from verif.env.coverage import NfCoverage
@@ -172,7 +173,7 @@ class BulkRunner:
             progress.finish()
         done.seconds = time.monotonic() - started
         metrics = {FUNCTIONAL: coverage.model.hits()}
-        (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1))
+        write_text(folder / METRICS_FILE, json.dumps(metrics, indent=1))
         for step, figures in done.figures.items():
             say(_of_step(sim, job.step(step), figures), flush=True)
         return done
