@@ -146,3 +146,22 @@ def test_results_never_go_into_the_capture(
 def test_only_the_chosen_steps_are_read(capture: Path, backend: ModelBackend) -> None:
     worker(capture).unlink()
     assert nf_replay(backend, capture, "--steps", "0-10") == 0
+
+
+@pytest.mark.parametrize("transport", ["signal", "bulk"])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_worker_without_a_file_is_missing(
+    capture: Path,
+    backend: ModelBackend,
+    capsys: pytest.CaptureFixture[str],
+    transport: str,
+    dangling: bool,
+) -> None:
+    path = capture / "step-000003" / "worker-002.safetensors"
+    path.unlink()
+    if dangling:
+        path.symlink_to("nowhere")
+    assert nf_replay(backend, capture, "--transport", transport) == 2
+    error = capsys.readouterr().err
+    assert f"{path}: worker 2 of 5 is missing in step 3; capture the step again" in error
+    assert len(error.splitlines()) == 1
