@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from models.capture import Capture, write_capture
+from models.errors import CaptureError
 from models.formats import Mode, Tie
 from models.safetensors_io import open_tensors
 from models.tensors import expected_outputs
 from nf_capture.lock import Lock
+from nf_capture.output import check_output
 from verif.replay.backend import Outcome, SimulationJob
 from verif.replay.conftest import ModelBackend, gradients, nf_replay
 from verif.replay.prepare import Lines, StepWork
@@ -235,7 +237,6 @@ def test_a_capture_that_changes_between_two_readers_is_refused(
 
 
 PLACES = {
-    "device": ("/dev/null", "is no regular file"),
     "link": ("link.safetensors", "is a link to "),
     "long": ("x" * 300, "its name has 300 bytes"),
     "journal": ("y" * 230, "its name has 230 bytes"),
@@ -268,7 +269,13 @@ def test_an_out_that_must_not_be_written(
     assert len(error.splitlines()) == 1
     assert backend.jobs == []
     assert victim.read_text() == "mine"
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+
+
+def test_a_device_is_no_out() -> None:
+    """The check alone: where it failed, a root would lose his /dev/null to the replay itself."""
+    with pytest.raises(CaptureError, match="/dev/null: is no regular file; give --out the name"):
+        check_output(Path("/dev/null"), "--out")
 
 
 def test_planted_links_are_not_followed(
