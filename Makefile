@@ -4,20 +4,24 @@
 NF := .venv/bin/nf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test regress nightly doctor lint check clean
+.PHONY: help setup torch test regress nightly doctor lint check clean
 
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
 	@echo "make test      every check of the project, as CI runs it"
 	@echo "make nightly   the nightly suite, then generated cases of bad input, faults, hostile use"
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
+	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
 	@echo "make doctor    what is installed, what is missing"
 	@echo "make lint check clean"
 
 setup:
 	@scripts/setup.sh
 
-test: setup
+torch:
+	@scripts/setup.sh --torch
+
+test: torch
 	@$(NF) test
 
 regress: setup

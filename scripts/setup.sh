@@ -1,28 +1,66 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes .venv with the pinned requirements and this project in it, and gets Icarus where it may.
+# Makes .venv with the locked requirements and `nf` in it, and gets Icarus where it may.
 # Quiet unless something fails; a second call finds its stamp and does nothing.
+# With --torch also what requirements-torch.lock names, where there is a build of torch for this
+# machine; else one line says that there is none.
 # Environment: PYTHON (interpreter to use, default python3), NF_NO_APT=1 (never call apt).
 set -eu
-cd "$(dirname "$0")/.."
+cd -- "$(dirname -- "$0")/.."
 
 PYTHON=${PYTHON:-python3}
-VENV=.venv
-STAMP=$VENV/setup-stamp
-LOG=$VENV/setup.log
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON is not installed (apt-get install python3)."
-"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-  die "Python 3.11 or later is needed; $PYTHON is $("$PYTHON" -V 2>&1). Set PYTHON=..."
+[ -z "${TMPDIR:-}" ] || { [ -d "$TMPDIR" ] && [ -w "$TMPDIR" ]; } ||
+  die "TMPDIR=$TMPDIR is not a folder that can be written to: unset it, or set another."
 
-wanted=$(cat requirements.txt pyproject.toml scripts/setup.sh | sha256sum | cut -c1-64)
-# The stamp names the folder too: a venv that was moved or copied does not work.
-wanted="$wanted $(pwd -P)"
-if [ -x $VENV/bin/nf ] && [ "$(cat $STAMP 2>/dev/null)" = "$wanted" ]; then
+command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON is not installed (apt-get install python3)."
+"$PYTHON" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
+  die "Python 3.11, 3.12 or 3.13 is needed; $PYTHON is $("$PYTHON" -V 2>&1). Set PYTHON=..."
+
+# A name of this folder that every tool takes: programs in .venv have it in their first line.
+TREE=$("$PYTHON" -I scripts/places.py) || exit 1
+VENV=$TREE/.venv
+STAMP=$VENV/setup-stamp
+LOG=$VENV/setup.log
+
+digest() { cat "$@" scripts/setup.sh scripts/nf.sh | sha256sum | cut -c1-64; }
+pip_install() {
+  # From the hashes of a lock file, nothing beside them. crcmod has no wheel: it is built with the
+  # setuptools of the lock file, not with one that pip fetches for it.
+  "$VENV/bin/python" -m pip install -q --disable-pip-version-check --no-input \
+    --require-hashes --no-deps --no-build-isolation "$@"
+}
+
+torch() {
+  stamp="$(digest requirements-torch.lock) $(pwd -P)"
+  [ "$(cat "$VENV/torch-stamp" 2>/dev/null)" != "$stamp" ] || return 0
+  without="torch is not installed: what trains with it is skipped"
+  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.pins --has torch); then
+    say "$without (no CPU build of it for this Python in requirements-torch.lock)"
+  elif say "installing PyTorch, CPU build" && pip_install --retries 1 -r requirements-torch.lock \
+    >"$VENV/torch.log" 2>&1; then
+    echo "$stamp" >"$VENV/torch-stamp"
+  else
+    say "$without (pip could not get it: $VENV/torch.log)"
+  fi
+}
+finish() {
+  [ "$with_torch" = 0 ] || torch
   exit 0
+}
+case "${1:-}" in
+  --torch) with_torch=1 ;;
+  "") with_torch=0 ;;
+  *) die "$1: the only option is --torch" ;;
+esac
+
+# The stamp names the folder too: programs in .venv know where it was made.
+wanted="$(digest requirements.lock) $(pwd -P)"
+if [ -x "$VENV/bin/nf" ] && [ "$(cat "$STAMP" 2>/dev/null)" = "$wanted" ]; then
+  finish
 fi
 
 can_apt() {
@@ -75,28 +113,33 @@ if ! has_libpython; then
     die "libpython$version.so is missing: apt-get install libpython$version (or set PYTHON=...)"
 fi
 
-if ! [ -x $VENV/bin/python ] || ! $VENV/bin/python -c 'import pip' >/dev/null 2>&1 ||
-  [ "$(cat $VENV/setup-base 2>/dev/null)" != "$(pwd -P) $version" ]; then
-  rm -rf $VENV
-  "$PYTHON" -m venv $VENV >>"$tmplog" 2>&1 ||
-    { tail -n 5 "$tmplog" >&2; die "cannot make $VENV (apt-get install python3-venv)"; }
-  echo "$(pwd -P) $version" >$VENV/setup-base
+base="$(pwd -P) $version locked"
+if ! [ -x "$VENV/bin/python" ] || ! "$VENV/bin/python" -c 'import pip' >/dev/null 2>&1 ||
+  [ "$(cat "$VENV/setup-base" 2>/dev/null)" != "$base" ]; then
+  rm -rf .venv
+  "$PYTHON" -m venv "$VENV" >>"$tmplog" 2>&1 ||
+    { tail -n 5 "$tmplog" >&2; die "cannot make .venv (apt-get install python3-venv)"; }
+  echo "$base" >"$VENV/setup-base"
 fi
 
-say "installing the pinned requirements into $VENV (first time: about a minute)"
+say "installing the locked requirements into .venv (first time: about a minute)"
+sed -n '/^setuptools==/,/[^\\]$/p' requirements.lock >"$VENV/first.txt"
 try=1
-until $VENV/bin/python -m pip install -q --disable-pip-version-check --no-input \
-  -r requirements.txt >$LOG 2>&1; do
-  if [ $try -ge 4 ]; then
-    tail -n 15 $LOG >&2
-    die "cannot install the requirements (network?); the whole log is $LOG"
+until pip_install -r "$VENV/first.txt" >"$LOG" 2>&1 && pip_install -r requirements.lock >"$LOG" 2>&1
+do
+  if [ $try -ge 4 ] || grep -q 'DO NOT MATCH THE HASHES' "$LOG"; then
+    tail -n 15 "$LOG" >&2
+    die "cannot install the requirements (network?); the whole log is .venv/setup.log"
   fi
   try=$((try + 1))
   sleep $((try * 3))
 done
-$VENV/bin/python -m pip install -q --disable-pip-version-check --no-input --no-deps \
-  --no-build-isolation -e . >>$LOG 2>&1 ||
-  { tail -n 15 $LOG >&2; die "cannot install the project itself; the whole log is $LOG"; }
+# The packages of the project, found relative to .venv: a copy of the folder finds its own.
+site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo ../../../.. >"$site/neuron_fabric.pth"
+cp scripts/nf.sh "$VENV/bin/nf.new"
+chmod 755 "$VENV/bin/nf.new"
+mv "$VENV/bin/nf.new" "$VENV/bin/nf"
 
 if ! command -v iverilog >/dev/null 2>&1; then
   if can_apt && say "getting Icarus Verilog by apt" && apt_get iverilog; then :; else
@@ -106,5 +149,6 @@ fi
 # A compiler cache makes an edited design build three times faster; nothing needs it.
 command -v ccache >/dev/null 2>&1 || apt_get ccache || true
 
-echo "$wanted" >$STAMP
-say "done: $VENV/bin/nf doctor tells what was found"
+echo "$wanted" >"$STAMP"
+say "done: .venv/bin/nf doctor tells what was found"
+finish

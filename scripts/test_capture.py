@@ -58,7 +58,7 @@ dist.destroy_process_group()
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
-    path.write_text(TRAIN)
+    path.write_text(TRAIN, encoding="utf-8")
     # A folder of the script's own that has the name of one of the project's.
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "__init__.py").touch()
@@ -117,10 +117,10 @@ def test_kill_9_of_a_worker(
 @needs_torch
 def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     plain = tmp_path / "plain.py"
-    plain.write_text("print('trained')")
+    plain.write_text("print('trained')", encoding="utf-8")
     assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 2
     assert "has captured nothing: it calls attach(model)" in capfd.readouterr().err
-    plain.write_text("raise SystemExit(3)")
+    plain.write_text("raise SystemExit(3)", encoding="utf-8")
     assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 1
     assert "worker 0 ended with code 3" in capfd.readouterr().err
 
@@ -150,7 +150,7 @@ def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str
 def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     assert capture("train_digits") == 2
-    assert "torch is not installed: pip install -r requirements-torch.txt" in capfd.readouterr().err
+    assert "torch is not installed: `make torch`" in capfd.readouterr().err
 
 
 def test_check_counts_what_is_not_finite(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +193,10 @@ def test_workers_know_their_rank(tmp_path: Path) -> None:
         "e['LOCAL_RANK'] + e['WORLD_SIZE'] + e['MASTER_ADDR'])"
     )
     assert launch.run_workers(python(code), 2) is None
-    assert [(tmp_path / name).read_text() for name in "01"] == ["02127.0.0.1", "12127.0.0.1"]
+    assert [(tmp_path / name).read_text(encoding="utf-8") for name in "01"] == [
+        "02127.0.0.1",
+        "12127.0.0.1",
+    ]
 
 
 def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -214,7 +217,7 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     failed = launch.run_workers(python(code), 2)
     assert str(failed) == "worker 1 ended with code 7"
     until = time.monotonic() + 5
-    while any(alive(pid) for pid in pids.read_text().split()):
+    while any(alive(pid) for pid in pids.read_text(encoding="utf-8").split()):
         assert time.monotonic() < until
         time.sleep(0.01)
 
@@ -260,7 +263,10 @@ time.sleep(60)
 def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
     """A launcher, the processes of its two workers (with what they have started), their guard."""
     lead = subprocess.Popen(
-        [*python(LAUNCH), "-c", WORK, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [*python(LAUNCH), "-c", WORK, str(tmp_path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
     )
     until = time.monotonic() + 20
     while len(list(tmp_path.iterdir())) < 5:
@@ -299,7 +305,7 @@ def test_a_launcher_that_dies_at_once_leaves_nothing() -> None:
 
 
 def status(pid: str) -> str:
-    return Path(f"/proc/{pid}/status").read_text()
+    return Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
 
 
 def gone(*pids: str) -> bool:
@@ -312,7 +318,7 @@ def gone(*pids: str) -> bool:
 
 def alive(pid: str) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
     except OSError:
         return False
 

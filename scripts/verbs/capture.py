@@ -71,7 +71,7 @@ def _capture(args: argparse.Namespace) -> int:
     script = _script(args.script)
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
-        raise NfError("torch is not installed: pip install -r requirements-torch.txt.")
+        raise NfError("torch is not installed: `make torch`.")
     claims.tree()
     folder = args.out or _free_folder(script.stem)
     if args.out:

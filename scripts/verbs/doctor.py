@@ -105,7 +105,7 @@ _PACKAGES = (
 
 # In requirements-torch.txt.
 _OPTIONAL = (("torch", "torch"), ("scikit-learn", "sklearn"))
-_TORCH = "pip install -r requirements-torch.txt (nf capture, the training example)"
+_TORCH = "make torch (nf capture, the training example)"
 
 
 def _package(name: str, module: str, need: str = "required", remedy: str = "make setup") -> Finding:
