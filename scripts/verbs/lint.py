@@ -65,7 +65,8 @@ def _verilator(build: NamedBuild, files: FileList) -> list[str]:
         + [f"-G{name}={value}" for name, value in build.parameters]
         + [f"-I{path}" for path in files.includes]
         + waivers
-        + [*files.control, *files.sources]
+        + [*files.control, *files.sources],
+        env=toolchain.verilator_environment(),
     )
 
 
