@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
+import hashlib
 import json
 import os
 import shutil
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nf_capture.data import DataError, read_json
@@ -54,16 +59,20 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
         _compile(spec, sources, target, make_jobs or os.cpu_count() or 1)
         return {"top": spec.top, "sim": spec.sim}
 
-    return once(directory, compile_design)
+    # As cocotb's runners call what they make.
+    product = spec.top if spec.sim is Sim.VERILATOR else "sim.vvp"
+    return once(directory, compile_design, [product])
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a finished build leaves: ``seconds`` is what it took."""
+    """What a finished build leaves: ``seconds`` is what it took, ``products`` are the files that a
+    run loads, each with its size and its SHA-256."""
 
     seconds: float
     top: str = ""
     sim: str = ""
+    products: dict[str, str] = field(default_factory=dict)
 
 
 def read_stamp(directory: Path) -> Stamp:
@@ -71,32 +80,58 @@ def read_stamp(directory: Path) -> Stamp:
     return typed(Stamp, read_json(directory / STAMP))
 
 
-def _done(directory: Path, tell: bool) -> bool:
+def _done(directory: Path, products: Sequence[str], tell: bool = False) -> bool:
     """Whether a build is there. A damaged one counts as none, and is told: it is made again."""
     try:
-        read_stamp(directory)
+        lack = _damage(directory, products)
     except FileNotFoundError:
         return False
+    if lack and tell:
+        say(f"nf: the build {shown(directory)} is made again: {lack}.", file=sys.stderr)
+    return not lack
+
+
+def _damage(directory: Path, products: Sequence[str]) -> str:
+    """What is not as the build left it, "" when all is. FileNotFoundError when it left nothing."""
+    try:
+        stamp = read_stamp(directory)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        why = f"{STAMP} {error.strerror}"
+        return f"{STAMP} {error.strerror}"
     except DataError as error:
-        why = f"{STAMP} is damaged ({error})"
-    else:
-        return True
-    if tell:
-        say(f"nf: the build {shown(directory)} is made again: {why}.")
-    return False
+        return f"{STAMP} is damaged ({error})"
+    for name in products:
+        try:
+            if _fingerprint(directory / name) != stamp.products.get(name):
+                return f"{name} is not as it was made"
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+    return ""
 
 
-def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
+def _fingerprint(path: Path) -> str:
+    found = path.stat()
+    return _hashed(path, found.st_size, found.st_mtime_ns)
+
+
+@functools.cache  # a suite asks for the same build before every run
+def _hashed(path: Path, size: int, _mtime_ns: int) -> str:
+    with path.open("rb") as file:
+        return f"{size} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def once(directory: Path, make: Callable[[Path], dict[str, str]], products: Sequence[str]) -> Built:
     """Fill ``directory`` by ``make`` unless it has been done; what it returns is kept as facts.
 
-    What an interrupted build has left is removed first. Raises NfError, and what ``make`` raises.
+    ``products`` are the files that a run loads. A build of which one is gone or not as it was made
+    is made again, and a line says so. What an interrupted build has left is removed first. Raises
+    NfError, and what ``make`` raises.
     """
     stamp = directory / STAMP
     if directory.is_relative_to(BUILD):
         claims.tree()
-    if _done(directory, tell=False):
+    if _done(directory, products):
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)
     start = time.monotonic()
@@ -107,11 +142,15 @@ def once(directory: Path, make: Callable[[Path], dict[str, str]]) -> Built:
     if directory.is_symlink():
         raise NfError(f"{shown(directory)} is a link, and a build would go there: remove it.")
     with Lock(directory).acquire(wait=process.check_stopping):
-        if _done(directory, tell=True):  # somebody else built it while we waited
+        if _done(directory, products, tell=True):  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
         _empty(directory)
         with naming(directory):
-            facts = {**make(directory), "seconds": round(time.monotonic() - start, 2)}
+            facts = {
+                **make(directory),
+                "seconds": round(time.monotonic() - start, 2),
+                "products": {name: _fingerprint(directory / name) for name in products},
+            }
         atomic.write_text(stamp, json.dumps(facts))
     return Built(directory, time.monotonic() - start, cached=False)
 
@@ -146,7 +185,7 @@ def _compile(spec: BuildSpec, sources: Sources, directory: Path, make_jobs: int)
     if spec.sim is Sim.VERILATOR:
         ports = directory / "public.vlt"
         includes = [root / name for name in sources.files.includes]
-        ports.write_text(public_control_file(spec, files, includes))
+        ports.write_text(public_control_file(spec, files, includes), encoding="utf-8")
         files = [ports, *(root / name for name in sources.files.control), *files]
         arguments += ["--assert", "--x-initial", "unique"]
         if spec.coverage:

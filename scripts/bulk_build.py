@@ -69,7 +69,8 @@ def build(
         make(spec, sources, target, optimise)
         return {"top": spec.top, "sim": kind}
 
-    seconds = once(directory, compile_all).seconds
+    products = (LIBRARY, BARE) if kind is Sim.VERILATOR else (DESIGN, f"{VPI_MODULE}.vpi")
+    seconds = once(directory, compile_all, products).seconds
     took = read_stamp(directory).seconds
     if kind is Sim.VERILATOR:
         return VerilatedModel(directory / LIBRARY, directory / BARE, seconds, took)
@@ -94,7 +95,7 @@ def build_host(base: Path = SIM_BUILDS) -> Path:
         return {"top": "host"}
 
     directory = base / f"bulk-host-{_key(toolchain.gxx_version())}"
-    once(directory, compile_host)
+    once(directory, compile_host, [HOST_LIBRARY])
     return directory / HOST_LIBRARY
 
 
@@ -109,7 +110,7 @@ def _key(start: str) -> str:
 def _machine() -> str:
     """What -march=native depends on."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return platform.processor()
     lines = re.findall(r"^(?:model name|flags)\s*:.*$", text, re.MULTILINE)
@@ -176,6 +177,7 @@ def _verilator(
             f"-j{os.cpu_count() or 1}",
             "libVnf",
             f"PYTHON3={sys.executable}",
+            toolchain.SPACE_IS_FINE,
         ),
         *(f"OPT_FAST={fast}", f"OPT_SLOW={QUICK[0]}", f"OPT_GLOBAL={fast}"),
     )
@@ -212,7 +214,8 @@ def _system(path: Path) -> str:
 
 
 def _include(verilator: str) -> Path:
-    root = Path(toolchain.first_line([verilator, "--getenv", "VERILATOR_ROOT"]))
+    env = {**os.environ, **toolchain.verilator_environment()}
+    root = Path(toolchain.first_line([verilator, "--getenv", "VERILATOR_ROOT"], env))
     if not (root / "include" / "verilated.h").is_file():
         raise BuildError(f"Verilator's headers are not in {root / 'include'}.")
     return root / "include"
