@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs what another machine needs for a run: the sources of a project, and a finished build.
 
-A bundle is named by its content, so that it is sent once, whatever number of runs needs it.
+A bundle is named by its content, so that it is sent once, whatever number of runs needs it. This
+module travels to the workers as it is, so it imports nothing of the project.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 # What only the compilers need; the rest of a build directory is the model.
 _INTERMEDIATE = frozenset(
     {".a", ".cc", ".cpp", ".d", ".dat", ".gch", ".h", ".hpp", ".mk", ".o", ".ok", ".tree", ".xml"}
 )
 _NO_SOURCES = frozenset({".git", ".venv", "__pycache__", "build", "runs", "sim"})
+
+
+class BundleError(ValueError):
+    """A bundle that is not written, because of what is in it; one line."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def _tracked(root: Path) -> list[Path]:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         errors="surrogateescape",
         check=True,
     )
@@ -77,10 +84,48 @@ def of_build(directory: Path) -> Bundle:
     return pack(directory, files)
 
 
+def of_results(folder: Path) -> bytes:
+    """What a run has left, as compressed tar: its plain files. A link says nothing elsewhere."""
+    files = [p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()]
+    return pack(folder, files).data
+
+
 def unpack(data: bytes, folder: Path) -> None:
-    """Write a bundle's files below `folder`, which is made."""
+    """Write a bundle's files below `folder`, which is made and must be empty.
+
+    BundleError for a bundle with anything but plain files and folders, or with a name that leads
+    out of the folder: nothing of it is written. Python's own filters came with 3.11.4 only.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
-        # Python 3.11.2 (Debian 12) has no filters yet; bundles hold plain files only.
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
-        tar.extractall(folder)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
+            entries = tar.getmembers()
+            for entry in entries:
+                _check(entry)
+            for entry in entries:
+                _write(tar, entry, folder)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BundleError(f"a bundle is damaged: {error}") from error
+
+
+def _check(entry: tarfile.TarInfo) -> None:
+    if not (entry.isreg() or entry.isdir()):
+        raise BundleError(f"a bundle holds {entry.name[:200]!r}, which is no file")
+    name = PurePosixPath(entry.name)
+    if name.is_absolute() or ".." in name.parts or "\0" in entry.name:
+        raise BundleError(f"a bundle holds {entry.name[:200]!r}, which leads out of its folder")
+
+
+def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
+    path = folder / entry.name
+    if entry.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = tar.extractfile(entry)
+    assert content is not None  # it is a plain file
+    # Nothing that lies there already is written through: two names of a bundle may be the same.
+    path.unlink(missing_ok=True)
+    with path.open("xb") as out:
+        shutil.copyfileobj(content, out)
+    path.chmod(0o755 if entry.mode & 0o100 else 0o644)

@@ -9,10 +9,12 @@ requirements and no checkout. Dask gives the runs of a worker that dies to anoth
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
 import shutil
+import sys
 import threading
 import uuid
 from collections import defaultdict
@@ -24,11 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nf_capture.data import as_object, parse_json
+from nf_capture.text import say
 from scripts import bundle, claims, process, remote, simulate
 from scripts.build import build
 from scripts.bundle import Bundle
 from scripts.errors import BuildError, NfError
-from scripts.paths import ROOT, RUNS, SIM_BUILDS, shown
+from scripts.paths import BUILD, ROOT, RUNS, SIM_BUILDS, shown
 from scripts.records import BuildSpec, RunRecord, RunSpec
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ _ADDRESS = re.compile(r"((tcp|tls|wss?)://)?[^\s/]+:\d{1,5}(/\S*)?")
 _CONNECT_S = 10
 _WORKERS_S = 60
 _BATCH_JOBS = 4
+_HERE_ALONE = "127.0.0.1:0"  # any port
 _MEMORY = "2 GiB"  # of a batch job of one core, where Dask's configuration says nothing
 
 
@@ -58,7 +62,8 @@ class Farm:
 
         from scripts import worker
 
-        cloudpickle.register_pickle_by_value(worker)  # workers have no checkout to import it from
+        for module in (worker, bundle):  # workers have no checkout to import them from
+            cloudpickle.register_pickle_by_value(module)
         self.slots = slots
         self._client = client
         self._executor = client.get_executor(pure=False)
@@ -92,7 +97,11 @@ class Farm:
         except Exception as error:
             cause = f"no worker could run it: {type(error).__name__}: {error}"
             return simulate.infrastructure(spec, cause, self.runs)
-        return self._bring_back(spec, text, files)
+        try:
+            return self._bring_back(spec, text, files)
+        except bundle.BundleError as error:
+            cause = f"what a worker sent back is refused: {error}"
+            return simulate.infrastructure(spec, cause, self.runs)
 
     def end(self) -> None:
         """End every run, wherever it is."""
@@ -176,23 +185,26 @@ class Farm:
 def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     """A farm at a scheduler's address or on a batch system. `jobs` is the number of runs handed out
     at once; on a batch system also that of the jobs asked for. Raises NfError in one line."""
-    from distributed import Client, Security
-
     # What Client does not understand it closes with a traceback, 20 s later.
     if where not in BATCH and not _ADDRESS.fullmatch(where):
         raise NfError(f"--cluster {where!r}: write tcp://HOST:PORT, or one of {', '.join(BATCH)}.")
-    if where.startswith(("tls", "wss")) and not Security().get_connection_args("client").get(
-        "ssl_context"
-    ):
-        raise NfError(
-            f"--cluster {where}: Dask's configuration names no key (distributed.comm.tls)."
-        )
+    if where.startswith(("tls", "wss")):
+        if not _configured():
+            raise NfError(
+                f"--cluster {where}: Dask's configuration names no key (distributed.comm.tls)."
+            )
+    elif where not in BATCH:
+        _warn_of_plain(where)
     logging.getLogger("distributed").setLevel(logging.ERROR)
     batch = _batch(where, jobs or _BATCH_JOBS) if where in BATCH else None
     try:
-        client = Client(batch or where, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise NfError(f"--cluster {where}: no Dask scheduler answers there ({error}).") from error
+        client = _client(batch or where)
+    # MemoryError: what a peer says that speaks another language can be read as a huge length.
+    except (OSError, TimeoutError, ValueError, MemoryError) as error:
+        if batch is not None:
+            _end(batch)
+        cause = str(error) or f"silent for {2 * _CONNECT_S} s"
+        raise NfError(f"--cluster {where}: no Dask scheduler answers there ({cause}).") from error
     try:
         try:
             client.wait_for_workers(1, timeout=_WORKERS_S)
@@ -207,24 +219,86 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     finally:
         client.close()
         if batch is not None:
-            batch.close()
+            _end(batch)
+
+
+def _end(batch: Any) -> None:
+    """Cancel the jobs and remove the files with their key, which dask-jobqueue leaves behind."""
+    batch.close()
+    for name in ("_job_ca_file", "_job_cert", "_job_key"):
+        file = getattr(batch, name, None)
+        if file is not None:
+            file.close()  # a temporary one: this deletes it
+
+
+def _client(where: Any) -> Client:
+    """A connection; OSError, TimeoutError or ValueError when none comes about in time."""
+    from distributed import Client
+
+    class Quiet(Client):  # type: ignore[misc]
+        """One that never came up also fails to close, when it is collected: nobody need know."""
+
+        def __del__(self) -> None:
+            with suppress(Exception):
+                super().__del__()
+
+    came: Future[Client] = Future()
+
+    def connect() -> None:
+        try:
+            came.set_result(Quiet(where, timeout=_CONNECT_S, set_as_default=False))
+        except BaseException as error:
+            came.set_exception(error)
+
+    # Dask's own limit does not see a peer that takes the connection and never speaks.
+    threading.Thread(target=connect, daemon=True).start()
+    return came.result(timeout=2 * _CONNECT_S)
+
+
+def _configured() -> bool:
+    """Whether Dask's configuration names a key and certificates for TLS."""
+    from distributed import Security
+
+    return bool(Security().get_connection_args("client").get("ssl_context"))
+
+
+@functools.cache  # once a command: --watch connects again
+def _warn_of_plain(where: str) -> None:
+    say(
+        f"nf: --cluster {where}: without TLS, whoever reaches that scheduler runs code on its "
+        "workers. With certificates in Dask's configuration (distributed.comm.tls): tls://HOST:PORT.",
+        file=sys.stderr,
+    )
 
 
 def _batch(name: str, jobs: int) -> Any:
     """A Dask cluster whose workers are jobs of a batch system, one core each unless Dask's own
-    configuration (`jobqueue.slurm`..) says more about them."""
+    configuration (`jobqueue.slurm`..) says more about them.
+
+    Scheduler, workers and this process speak TLS, with the certificates of Dask's configuration or
+    with some made for this run; the pages that Dask offers to browsers stay on their machine.
+    """
     import dask
     import dask_jobqueue
+    from distributed import Security
 
     kind, command = BATCH[name]
     if shutil.which(command) is None:
         raise NfError(f"--cluster {name}: this machine has no `{command}`.")
     settings = {"cores": 1, "memory": _MEMORY, "processes": 1}
     given = {key: dask.config.get(f"jobqueue.{name}.{key}", None) for key in settings}
+    extra = dask.config.get(f"jobqueue.{name}.worker-extra-args", None) or []
+    keys = dask.config.get(f"jobqueue.{name}.shared-temp-directory", None)
     try:
+        if keys is None:  # the jobs read them there, as they read everything of this folder
+            keys = BUILD / "cluster"
+            keys.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = getattr(dask_jobqueue, kind)(
             **{key: given[key] or value for key, value in settings.items()},
-            scheduler_options={"dashboard_address": ":0"},  # any port: 8787 may be in use
+            security=Security() if _configured() else Security.temporary(),
+            shared_temp_directory=str(keys),
+            scheduler_options={"dashboard_address": _HERE_ALONE},
+            worker_extra_args=[*extra, "--dashboard-address", _HERE_ALONE],
         )
         made.scale(jobs=jobs)
     except (OSError, RuntimeError, ValueError) as error:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -20,13 +21,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scripts import bundle, cluster, schedule
+from scripts import cluster, schedule
 from scripts.conftest import QUICK, Toy
 from scripts.errors import NfError
 from scripts.records import FailureKind, RunRecord, RunSpec
 
 RUNS = 200
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore::ResourceWarning",
+)
 
 
 class Loopback:
@@ -43,7 +47,7 @@ class Loopback:
         name = kind if kind == "scheduler" else f"{kind}{len(self.workers)}"
         home = self.folder / name
         home.mkdir()
-        with (self.folder / f"{name}.log").open("w") as log:
+        with (self.folder / f"{name}.log").open("w", encoding="utf-8") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "distributed.cli.dask_" + kind, *words],
                 cwd=home,
@@ -51,7 +55,7 @@ class Loopback:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                text=True,
+                encoding="utf-8",
             )
         self.processes.append(process)
         return process
@@ -60,11 +64,11 @@ class Loopback:
     def _address(log: Path, process: subprocess.Popen[str]) -> str:
         late = time.monotonic() + 60
         while time.monotonic() < late and process.poll() is None:
-            found = re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text())
+            found = re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text(encoding="utf-8"))
             if found:
                 return found[1]
             time.sleep(0.05)
-        raise AssertionError(log.read_text())
+        raise AssertionError(log.read_text(encoding="utf-8"))
 
     def add_worker(self) -> None:
         """One more worker with one thread."""
@@ -104,7 +108,7 @@ def test_every_kind_of_result_comes_back(farm: cluster.Farm, toy: Toy) -> None:
     good = farm.run(RunSpec(build, "toy_bench", ("adds_one",), timeout_s=60))
     assert good.passed, good.cause
     assert good.metrics["cycles"] == 3
-    assert "adds_one" in Path(good.log).read_text()
+    assert "adds_one" in Path(good.log).read_text(encoding="utf-8")
     wrong = farm.run(RunSpec(build, "toy_bench", ("wrong",), timeout_s=60))
     assert wrong.kind is FailureKind.MISMATCH
     assert wrong.cause.startswith("AssertionError: q is not 77 (toy_bench.py:")  # no worker's place
@@ -174,6 +178,48 @@ def _working(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: bytes) -> None:
+    """It takes the connection and says nothing, or nothing that Dask knows: no hang."""
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_speak, args=(server, spoken), daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        start = time.monotonic()
+        with (
+            pytest.raises(NfError, match="no Dask scheduler answers there"),
+            cluster.connect(address),
+        ):
+            pass
+        assert time.monotonic() - start < 10
+
+
+def _speak(server: socket.socket, spoken: bytes) -> None:
+    kept = []  # a connection that is closed would be an answer
+    with contextlib.suppress(OSError):
+        while True:
+            kept.append(server.accept()[0])
+            kept[-1].sendall(spoken)
+
+
+def test_an_open_scheduler_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.2)
+    for _ in range(2):
+        with pytest.raises(NfError), cluster.connect("tcp://127.0.0.1:8"):
+            pass
+    assert capsys.readouterr().err.count("without TLS") == 1
+
+
+def test_tls_needs_certificates() -> None:
+    with (
+        pytest.raises(NfError, match="names no key"),
+        cluster.connect("tls://127.0.0.1:8"),
+    ):
+        pass
+
+
 def test_no_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_CONNECT_S", 1)
     with (
@@ -181,19 +227,6 @@ def test_no_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.connect("tcp://127.0.0.1:9"),
     ):
         pass
-
-
-def test_bundles_are_named_by_content(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        for name in ("model", "x.o", "build.json"):
-            (tmp_path / folder / name).write_text(name)
-    one, two = (bundle.of_build(tmp_path / folder) for folder in ("a", "b"))
-    assert one == two
-    bundle.unpack(one.data, tmp_path / "c")
-    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["build.json", "model"]
-    (tmp_path / "b" / "model").write_text("another")
-    assert bundle.of_build(tmp_path / "b").digest != one.digest
 
 
 SUBMIT = """\
@@ -232,13 +265,43 @@ def test_batch_systems(
     for name, text in ((submit, SUBMIT), (cancel, CANCEL)):
         path = tmp_path / name
         text = textwrap.dedent(text)
-        path.write_text(text.format(python=sys.executable, folder=str(tmp_path), says=says))
+        path.write_text(
+            text.format(python=sys.executable, folder=str(tmp_path), says=says), encoding="utf-8"
+        )
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(cluster, "BUILD", tmp_path)
     with cluster.connect(system, 1) as farm:
         farm.runs, farm.builds = tmp_path / "runs", toy.folder / "sim"
+        _nothing_is_open(tmp_path)
         record = farm.run(RunSpec(toy.spec(), "toy_bench", ("adds_one",), timeout_s=60))
     assert record.passed, record.cause
+    assert list((tmp_path / "cluster").iterdir()) == []  # no key is left
+
+
+def _nothing_is_open(jobs: Path) -> None:
+    """Each port that other machines reach, here and in the jobs, asks for a certificate."""
+    workers = [one for one in psutil.process_iter() if _in(one, jobs)]
+    ports = {
+        found.laddr
+        for process in (psutil.Process(), *workers)
+        for found in process.net_connections("tcp")
+        if found.status == psutil.CONN_LISTEN and not found.laddr.ip.startswith(("127.", "::1"))
+    }
+    assert len(ports) >= 2  # the scheduler's and the worker's
+    for ip, port in ports:
+        here = "127.0.0.1" if ip in ("0.0.0.0", "::") else ip
+        with socket.create_connection((here, port), timeout=5) as peer:
+            peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                assert peer.recv(1) in (b"", b"\x15")  # an alert of TLS, or an end
+    assert (jobs / "cluster").stat().st_mode & 0o077 == 0
+
+
+def _in(process: psutil.Process, folder: Path) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return Path(process.cwd()).is_relative_to(folder)
+    return False
 
 
 def test_batch_system_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs inside a Dask worker. It travels there as it is, so it may import nothing of the
-project: Python, and Dask, are all that it finds.
+project but `bundle`, which travels along: Python, and Dask, are all that it finds.
 
 A worker unpacks bundles below its own folder and hands each run to a server process (`remote.py` of
 the unpacked sources), one a thread, which it keeps for the next run. When the worker dies, however,
@@ -10,14 +10,12 @@ its servers read the end of their input and end every simulator.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 from pathlib import Path
@@ -25,6 +23,8 @@ from typing import Any
 
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
+
+from scripts.bundle import of_results, unpack
 
 _WAIT_S = 120.0  # for a bundle that is still on its way to a worker that has just joined
 
@@ -41,11 +41,7 @@ class Unpack(WorkerPlugin):  # type: ignore[misc]
         folder = _place(worker, self.digest)
         if not folder.is_dir():
             half = folder.with_suffix(f".{os.getpid()}")
-            half.mkdir(parents=True, exist_ok=True)
-            with tarfile.open(fileobj=io.BytesIO(self.data), mode="r:gz") as tar:
-                # Python 3.11.2 (Debian 12) has no filters yet; bundles hold plain files only.
-                tar.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
-                tar.extractall(half)
+            unpack(self.data, half)
             half.rename(folder)
         self.data = b""
 
@@ -103,7 +99,7 @@ def _start(sources: Path) -> subprocess.Popen[str]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
 
@@ -148,9 +144,6 @@ def run(session: str, request: dict[str, Any]) -> tuple[str, bytes]:
     folders["root"] = folders["root"] if request["root"] else str(sources)
     answer = worker.plugins[session].ask(sources, {**request, **folders})
     folder = Path(answer["folder"])
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
-        if folder.is_dir():
-            tar.add(folder, arcname=".")
+    files = of_results(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    return json.dumps(answer["record"]), out.getvalue()
+    return json.dumps(answer["record"]), files
