@@ -86,7 +86,7 @@ def test_the_loop_trains(tmp_path: Path, simulator: str) -> None:
         [sys.executable, "-m", "examples.votes_in_the_loop", *words, "--out", tmp_path / "c"],
         cwd=ROOT,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=300,
         check=False,
     )

@@ -43,9 +43,9 @@ def folder(tmp_path: Path) -> Path:
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     """The manifest of ``folder``, changed."""
     path = folder / "capture.json"
-    content = json.loads(path.read_text())
+    content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(content), encoding="utf-8")
     return folder
 
 
@@ -178,7 +178,7 @@ def test_malformed_manifest(folder: Path, text: bytes) -> None:
 
 
 def test_manifest_of_another_kind(folder: Path) -> None:
-    (folder / "capture.json").write_text("[]")
+    (folder / "capture.json").write_text("[]", encoding="utf-8")
     fails(folder, "no JSON object")
 
 
@@ -268,7 +268,7 @@ MODULES = [
 
 
 def test_modules_are_optional(folder: Path) -> None:
-    assert "modules" not in json.loads((folder / "capture.json").read_text())
+    assert "modules" not in json.loads((folder / "capture.json").read_text(encoding="utf-8"))
     assert Capture.open(folder).modules == ()
     modules = (
         ModuleSpec("", "Net", ("scale",)),
@@ -278,7 +278,7 @@ def test_modules_are_optional(folder: Path) -> None:
     assert Capture.open(folder).modules == modules
     written = write_capture(folder, "m", {3: gradients()}, modules=modules)
     assert written.modules == modules
-    assert json.loads((folder / "capture.json").read_text())["modules"] == MODULES
+    assert json.loads((folder / "capture.json").read_text(encoding="utf-8"))["modules"] == MODULES
 
 
 @pytest.mark.parametrize(

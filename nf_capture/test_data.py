@@ -51,7 +51,7 @@ def test_good_json() -> None:
 
 def test_limits(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text("[1,2]")
+    path.write_text("[1,2]", encoding="utf-8")
     assert read_json(path) == [1, 2]
     with pytest.raises(DataError, match="more than 4 bytes"):
         read_json(path, Limits(size=4))

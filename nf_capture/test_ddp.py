@@ -197,7 +197,9 @@ def test_modules_and_sparse_gradients(tmp_path: Path) -> None:
             self.lm_head.weight = self.wte.weight
 
     attach(DistributedDataParallel(Tied()), env={"NF_CAPTURE_DIR": str(tmp_path / "tied")})
-    modules = json.loads((tmp_path / "tied" / "capture.json").read_text())["modules"]
+    modules = json.loads((tmp_path / "tied" / "capture.json").read_text(encoding="utf-8"))[
+        "modules"
+    ]
     assert [(one["name"], one["kind"]) for one in modules] == [
         ("wte", "Embedding"),
         ("norm", "LayerNorm"),

@@ -97,10 +97,10 @@ if __name__ == "__main__":
 def test_weights_are_those_of_ddp_without_a_hook(tmp_path: Path) -> None:
     """2 to 6 workers; every option of DDP that changes how gradients are scaled."""
     script = tmp_path / "ranks.py"
-    script.write_text(_RANKS)
+    script.write_text(_RANKS, encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(script), str(tmp_path)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Net is no DistributedDataParallel model") == 1  # of six ranks
     differ = {name: count for file in tmp_path.glob("rank-*.json") for name, count in _read(file)}
@@ -109,5 +109,5 @@ def test_weights_are_those_of_ddp_without_a_hook(tmp_path: Path) -> None:
 
 
 def _read(file: Path) -> Iterable[tuple[str, int]]:
-    found: dict[str, int] = json.loads(file.read_text())
+    found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
     return found.items()

@@ -241,11 +241,11 @@ def refused(folder: Path, text: str) -> None:
 def test_the_folder_works_alone(tmp_path: Path) -> None:
     """Copied to where nothing of the project is, beside a `models` of somebody else."""
     shutil.copytree(ROOT / "nf_capture", tmp_path / "nf_capture")
-    (tmp_path / "models.py").write_text("raise ImportError('not the project')")
+    (tmp_path / "models.py").write_text("raise ImportError('not the project')", encoding="utf-8")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import nf_capture.writer as w, "
     code += "nf_capture.selection; print(w.__file__)"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False
     )
     assert done.stdout.startswith(str(tmp_path)), done.stderr
 
@@ -284,7 +284,7 @@ def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: i
     time.sleep(milliseconds / 1000)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
-    if json.loads((folder / "capture.json").read_text())["steps"] == []:
+    if json.loads((folder / "capture.json").read_text(encoding="utf-8"))["steps"] == []:
         refused(folder, "no step is whole")
         CaptureFolder(folder, "m", 2, SPECS).create()  # and the folder can be used again
         return

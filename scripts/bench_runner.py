@@ -164,7 +164,7 @@ def _empty(sim: Sim) -> Row:
 
 def _empty_project(folder: Path) -> Path:
     os.makedirs(folder, exist_ok=True)
-    (folder / "empty.sv").write_text(DESIGN)
-    (folder / "empty.f").write_text("empty.sv\n")
-    (folder / "empty_bench.py").write_text(BENCH)
+    (folder / "empty.sv").write_text(DESIGN, encoding="utf-8")
+    (folder / "empty.f").write_text("empty.sv\n", encoding="utf-8")
+    (folder / "empty_bench.py").write_text(BENCH, encoding="utf-8")
     return folder

@@ -197,10 +197,10 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """The toy design, written once; builds are shared by the tests of a session."""
     folder = tmp_path_factory.mktemp("toy")
     (folder / "inc").mkdir()
-    (folder / "inc" / "toy.svh").write_text("`define STEP 1\n")
-    (folder / "toy.sv").write_text(textwrap.dedent(DESIGN))
-    (folder / "toy.f").write_text("// the toy\n+incdir+inc\ntoy.sv\n")
-    (folder / "toy_bench.py").write_text(textwrap.dedent(BENCH))
+    (folder / "inc" / "toy.svh").write_text("`define STEP 1\n", encoding="utf-8")
+    (folder / "toy.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
+    (folder / "toy.f").write_text("// the toy\n+incdir+inc\ntoy.sv\n", encoding="utf-8")
+    (folder / "toy_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
     return Toy(folder)
 
 
@@ -233,7 +233,7 @@ class Project:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
 
@@ -276,18 +276,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         shutil.copytree(here.parent / name, folder / name, ignore=skip)
     for name in ("verif/testplan", "hdl", ".venv/bin"):
         (folder / name).mkdir(parents=True)
-    (folder / "verif/tests/test_toy.py").write_text(textwrap.dedent(BENCH))
+    (folder / "verif/tests/test_toy.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
     names = re.findall(r"async def (\w+)\(dut", BENCH.partition("@cocotb.test")[2])
     plan = textwrap.dedent(PLAN)
     plan += "".join(f'      - {{test: "test_toy::{n}", stage: V1, builds: [toy]}}\n' for n in names)
-    (folder / "verif/testplan/toy.yaml").write_text(plan)
-    (folder / "hdl/toy.svh").write_text("`define STEP 1\n")
-    (folder / "hdl/toy.sv").write_text(textwrap.dedent(DESIGN))
-    (folder / "hdl/toy.f").write_text("+incdir+hdl\nhdl/toy.sv\n")
-    (folder / "hdl/broken.sv").write_text(textwrap.dedent(DESIGN).replace("assign", "asign"))
-    (folder / "hdl/broken.f").write_text("+incdir+hdl\nhdl/broken.sv\n")
+    (folder / "verif/testplan/toy.yaml").write_text(plan, encoding="utf-8")
+    (folder / "hdl/toy.svh").write_text("`define STEP 1\n", encoding="utf-8")
+    (folder / "hdl/toy.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
+    (folder / "hdl/toy.f").write_text("+incdir+hdl\nhdl/toy.sv\n", encoding="utf-8")
+    (folder / "hdl/broken.sv").write_text(
+        textwrap.dedent(DESIGN).replace("assign", "asign"), encoding="utf-8"
+    )
+    (folder / "hdl/broken.f").write_text("+incdir+hdl\nhdl/broken.sv\n", encoding="utf-8")
     nf = folder / ".venv/bin/nf"
-    nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n')
+    nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n', encoding="utf-8")
     nf.chmod(0o755)
     return Project(folder)
 
@@ -323,7 +325,7 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
     def inner(name: str, text: str) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text))
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
         return path
 
     return inner

@@ -99,7 +99,7 @@ def _imports(path: Path, root: Path) -> Iterable[str]:
     import makes one dependency too many at worst.
     """
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return []  # the run itself will say it
     package = path.parent.relative_to(root).parts
@@ -139,7 +139,7 @@ def _git(*words: str) -> str:
             ["git", *words],
             cwd=ROOT,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="surrogateescape",
             timeout=60,
             check=False,

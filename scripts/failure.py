@@ -112,7 +112,7 @@ def _number(text: str) -> float:
 def read_log(path: Path) -> list[str]:
     """Lines of a log without colour codes."""
     try:
-        return _ANSI.sub("", path.read_text(errors="replace")).splitlines()
+        return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8")).splitlines()
     except OSError:
         return []
 

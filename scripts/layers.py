@@ -25,7 +25,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 def violations(root: Path) -> list[str]:
     """Imports against the direction, one line each."""
     out: list[str] = []
-    for path in _python_files(root):
+    for path in python_files(root):
         name = path.relative_to(root).as_posix()
         allowed = _allowed(name)
         for line, module in _imports(path):
@@ -47,7 +47,7 @@ def _within(module: str, allowed: tuple[str, ...]) -> bool:
 
 def _imports(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        tree = ast.parse(path.read_text(), filename=str(path))
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     except SyntaxError:
         return  # ruff tells
     for node in ast.walk(tree):
@@ -62,16 +62,17 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.module
 
 
-def _python_files(root: Path) -> list[Path]:
+def python_files(root: Path) -> list[Path]:
+    """Every Python file of the project's folders."""
     return [path for name in PROJECT for path in sorted((root / name).rglob("*.py"))]
 
 
 def missing_licence(root: Path) -> list[str]:
     """Sources whose head does not name the licence."""
-    files = _python_files(root)
+    files = python_files(root)
     files += [p for pattern in ("*.sv", "*.svh") for p in sorted((root / "hdl").rglob(pattern))]
     return [
         f"{path.relative_to(root)}: no line '{LICENCE}' at the top"
         for path in files
-        if LICENCE not in path.read_text(errors="replace")[:400]
+        if LICENCE not in path.read_text(errors="replace", encoding="utf-8")[:400]
     ]

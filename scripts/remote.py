@@ -79,7 +79,7 @@ def main() -> None:
     # The model names the place of cocotb's libraries where it was built; here is where they are.
     libraries = [str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH", "")]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what anything else prints must not be taken for an answer
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()

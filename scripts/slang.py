@@ -32,7 +32,7 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         check=False,
     )

@@ -138,4 +138,4 @@ def write_copy(sources: Sources, target: Path) -> None:
     for name, text in sources.texts.items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")

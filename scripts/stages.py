@@ -59,7 +59,7 @@ def run(name: str, command: Sequence[str], log: Path | None = None, show: Show =
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         errors="replace",
     ) as process:  # on Ctrl-C the child gets the same signal and ends its own simulators
         assert process.stdout is not None

@@ -54,7 +54,7 @@ def command(words: Sequence[str], env: dict[str, str] | None = None, keep: int =
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
         ) as process:
             warden.watch(process.pid, group=False)

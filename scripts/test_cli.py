@@ -58,7 +58,7 @@ def test_bad_input_is_one_line(words: list[str]) -> None:
         [sys.executable, "-m", "scripts.cli", *words],
         cwd=ROOT,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     assert done.returncode == 2

@@ -93,7 +93,7 @@ def test_reset_and_comments(tmp_path: Path) -> None:
     word = f"{seal(encode_control(InitParam(63))):0132X}"
     idle = f"{seal(encode_control(RetryIdle())):0132X}"
     lines = ["# a comment", f"1 S2M 5555 {idle}", f"2 M2S 5555 {word}  # again", "reset"]
-    path.write_text("\n".join([*lines, *lines]))
+    path.write_text("\n".join([*lines, *lines]), encoding="utf-8")
     texts = [text for _, text in explain(read(path))]
     assert len(texts) == 6
     assert not any("a second" in text for text in texts), "a reset forgets the first"
@@ -129,7 +129,7 @@ def test_bad_input(
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8")
     assert main(["flits", str(path)]) == 2
     error = capsys.readouterr().err
     assert complaint in error

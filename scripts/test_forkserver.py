@@ -34,7 +34,7 @@ def servers() -> list[int]:
 
 def rolls(record: RunRecord) -> list[str]:
     """What the bench drew, and the design."""
-    return re.findall(r"drew .*", Path(record.log).read_text())
+    return re.findall(r"drew .*", Path(record.log).read_text(encoding="utf-8"))
 
 
 @SIMS
@@ -62,7 +62,11 @@ def test_same_as_a_start_of_its_own(toy: Toy, sim: Sim) -> None:
 def test_log_is_whole(toy: Toy, sim: Sim) -> None:
     build = toy.spec(sim)
     texts = [
-        re.sub(r"\d+\.\d+", "N", Path(toy.run(build, "adds_one", direct=direct).log).read_text())
+        re.sub(
+            r"\d+\.\d+",
+            "N",
+            Path(toy.run(build, "adds_one", direct=direct).log).read_text(encoding="utf-8"),
+        )
         for direct in (False, True)
     ]
     assert [" ".join(line.split()) for line in texts[0].splitlines()] == [

@@ -144,7 +144,9 @@ def test_a_broken_history_costs_one_line(
     if damage == "folder":
         path.mkdir()
     elif damage == "text":
-        path.write_text("this is no database, and it is long enough to be read as one" * 20)
+        path.write_text(
+            "this is no database, and it is long enough to be read as one" * 20, encoding="utf-8"
+        )
     else:
         history = History(path)
         number = history.begin("nf run", 1)

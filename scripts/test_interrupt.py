@@ -105,13 +105,13 @@ def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -
     process.communicate(timeout=10)
     assert nothing_left_in(project.folder), processes_in(project.folder)
     for path in (project.folder / "build/runs").glob("*/record.json"):
-        assert RunRecord.from_json(json.loads(path.read_text())).passed
+        assert RunRecord.from_json(json.loads(path.read_text(encoding="utf-8"))).passed
 
 
 def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     first = toy.run(toy.spec(), "adds_one")
     kept = toy.folder / "runs" / first.id / "record.json"
-    before = kept.read_text()
+    before = kept.read_text(encoding="utf-8")
 
     def full(file: int, data: bytes, offset: int) -> None:
         os.pwrite(file, data[: len(data) // 2], offset)
@@ -124,8 +124,8 @@ def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.Monkey
     assert second.passed  # the result is known, only its file is not
     assert not (toy.folder / "runs" / second.id / "record.json").exists()
     assert again == first
-    assert kept.read_text() == before
-    assert RunRecord.from_json(json.loads(kept.read_text())) == first
+    assert kept.read_text(encoding="utf-8") == before
+    assert RunRecord.from_json(json.loads(kept.read_text(encoding="utf-8"))) == first
 
 
 def test_failure_on_a_full_disk_is_not_the_design(

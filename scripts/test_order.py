@@ -60,7 +60,7 @@ def test_dependencies(write: Callable[[str, str], Path], tmp_path: Path, toy: To
     write("verif/late.py", "")
     write("bench.py", "from verif.env import (\n  deep,\n)\ndef f():\n    from verif import late\n")
     for name in ("toy.sv", "toy.f", "inc/toy.svh"):
-        write(name, (toy.folder / name).read_text())
+        write(name, (toy.folder / name).read_text(encoding="utf-8"))
     one = RunSpec(toy.spec(root=tmp_path), "bench")
     found = {path.relative_to(tmp_path).as_posix() for path in Dependencies().files(one)}
     python = {"bench.py", "verif/__init__.py", "verif/late.py"}
@@ -165,20 +165,22 @@ def test_a_wrong_choice_is_refused(empty: Path, text: list[str]) -> None:
 def test_watch(toy: Toy) -> None:
     one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
     other = replace(one, module="other_bench")
-    (toy.folder / "other_bench.py").write_text("")
+    (toy.folder / "other_bench.py").write_text("", encoding="utf-8")
     seen: list[list[RunSpec]] = []
     broken = iter([False, False, False, True])
 
     def plan() -> list[RunSpec]:
         if next(broken, False):
-            (toy.folder / "toy.f").write_text((toy.folder / "toy.f").read_text() + "\n")
+            (toy.folder / "toy.f").write_text(
+                (toy.folder / "toy.f").read_text(encoding="utf-8") + "\n", encoding="utf-8"
+            )
             raise NfError("half saved")
         return [one, other]
 
     def run(specs: list[RunSpec]) -> int:
         seen.append(list(specs))
         path = toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv")
-        path.write_text(path.read_text() + "\n")
+        path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
         return 0
 
     assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
@@ -188,13 +190,13 @@ def test_watch(toy: Toy) -> None:
 def test_watch_waits_for_a_file_that_is_gone(toy: Toy) -> None:
     one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
     path = toy.folder / "gone.py"
-    path.write_text("")
+    path.write_text("", encoding="utf-8")
     before = {path: watch._stamped([path])[path]}
     path.unlink()
     assert watch.changed(before) >= {path}
     before |= watch._stamped([path])
     assert path not in watch.changed(before)  # told once, not again and again
-    path.write_text("")
+    path.write_text("", encoding="utf-8")
     assert path in watch.changed(before)
     path.unlink()
     assert watch.affected(lambda: [one], [one], frozenset({path})) == []
@@ -206,7 +208,7 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
     seen: list[int] = []
 
     def save() -> None:
-        source.write_text(source.read_text() + "\n")
+        source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
 
     def plan() -> list[RunSpec]:
         if len(seen) == 1:

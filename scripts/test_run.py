@@ -49,7 +49,7 @@ class User:
             cwd=ROOT,
             env=self.env,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=120,
             check=False,
         )
@@ -63,7 +63,7 @@ class User:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
 
@@ -92,7 +92,7 @@ def test_a_seeded_bug_is_shown_everywhere(user: User, toy: Toy) -> None:
     assert "rerun: .venv/bin/nf run toy_bench::adds_one" in out
     junit = ElementTree.parse(user.home / "report" / "junit.xml").getroot()
     assert [cause in str(failure.get("message")) for failure in junit.iter("failure")] == [True]
-    assert cause in (user.home / "report" / "index.html").read_text()
+    assert cause in (user.home / "report" / "index.html").read_text(encoding="utf-8")
     shown = user.nf("history", "--result", "failed").stdout
     assert cause in shown
     number = shown.split()[0]
@@ -147,7 +147,7 @@ def _kill_tree(pid: int) -> None:
 
 def test_what_cannot_be_written_is_one_line(user: User, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
-    blocked.write_text("")
+    blocked.write_text("", encoding="utf-8")
     user.env["NF_BUILD"] = str(blocked / "build")
     _one_line(user.nf("run", "test_regs::unmapped"), "cannot write to")
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_written_is_one_line(user: User, tmp_path: Path) -> None:
 def test_synth_and_mutate_say_where_they_cannot_write(user: User, tmp_path: Path) -> None:
     user.env["NF_BUILD"] = str(tmp_path)
     _one_line(user.nf("synth", "--top", "nf_vote"), "unset NF_BUILD")
-    (tmp_path / "mutants").write_text("")
+    (tmp_path / "mutants").write_text("", encoding="utf-8")
     _one_line(user.nf("mutate", "never-aborts"), "cannot write to")
 
 
@@ -198,7 +198,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 )
 def test_bash_completes(tmp_path: Path, line: str, offers: list[str]) -> None:
     program = tmp_path / "nf"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
@@ -206,7 +206,7 @@ def test_bash_completes(tmp_path: Path, line: str, offers: list[str]) -> None:
         cwd=ROOT,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )

@@ -91,11 +91,11 @@ def test_broken_source_is_a_build_failure(toy: Toy, sim: Sim) -> None:
 
 
 def test_edit_changes_a_copy_only(toy: Toy) -> None:
-    before = (toy.folder / "toy.sv").read_text()
+    before = (toy.folder / "toy.sv").read_text(encoding="utf-8")
     for edit in (Edit("toy.sv", "d + `STEP", "d"), Edit("inc/toy.svh", "STEP 1", "STEP 2")):
         record = toy.run(toy.spec(edits=(edit,)), "adds_one")
         assert record.kind is FailureKind.MISMATCH
-    assert (toy.folder / "toy.sv").read_text() == before
+    assert (toy.folder / "toy.sv").read_text(encoding="utf-8") == before
 
 
 def test_edit_that_does_not_fit(toy: Toy) -> None:
@@ -129,7 +129,7 @@ def test_parameters_reach_the_design(toy: Toy, sim: Sim) -> None:
 
 def test_unwritable_folder_is_infrastructure(toy: Toy) -> None:
     blocked = toy.folder / "runs-file"
-    blocked.write_text("")
+    blocked.write_text("", encoding="utf-8")
     from scripts import simulate
     from scripts.records import RunSpec
 

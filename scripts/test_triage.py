@@ -78,7 +78,7 @@ def test_infrastructure(project: Project) -> None:
     folder = project.folder / "build/runs" / f"test_toy.adds_one-{QUICK}-toy-s1"
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.write_text("in the way")  # also root cannot write there
+    folder.write_text("in the way", encoding="utf-8")  # also root cannot write there
     try:
         record = fails(project, "test_toy::adds_one")
         assert record.kind is FailureKind.INFRASTRUCTURE
@@ -105,7 +105,11 @@ def test_waves_are_cut_around_the_failure(project: Project, sim: Sim) -> None:
     waves = project.folder / record.waves
     assert waves.parent == (project.folder / record.log).parent
     if sim is Sim.VERILATOR:
-        times = [int(line[1:]) for line in waves.read_text().splitlines() if line.startswith("#")]
+        times = [
+            int(line[1:])
+            for line in waves.read_text(encoding="utf-8").splitlines()
+            if line.startswith("#")
+        ]
         assert 18_000_000 < times[0] < 18_500_000  # ps; the failure is at 20.1 us
         assert vcd.last_time_ns(waves) == pytest.approx(20_115, abs=30)
     else:

@@ -75,7 +75,7 @@ def revision() -> str:
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=60,
             check=False,

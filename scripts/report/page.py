@@ -25,7 +25,8 @@ from scripts.report.outcome import Outcome, all_results, buckets, many, of_recor
 
 # Read now: a long run must not end with files that were edited, or checked out, on its way.
 _TEMPLATE, _STYLE, _SCRIPT = (
-    Path(__file__).with_name(name).read_text() for name in ("page.html.j2", "page.css", "page.js")
+    Path(__file__).with_name(name).read_text(encoding="utf-8")
+    for name in ("page.html.j2", "page.css", "page.js")
 )
 # Words and signs tell the result; colour only helps.
 _SIGNS = {

@@ -116,7 +116,7 @@ def _point(kind: str, line: int, count: int, where: str, lines: str, note: str =
 def test_code_coverage_sums_runs_and_instances(record: Make, tmp_path: Path) -> None:
     def run(name: str, *points: str) -> RunRecord:
         path = tmp_path / name
-        path.write_text("# SystemC::Coverage-3\n" + "".join(points))
+        path.write_text("# SystemC::Coverage-3\n" + "".join(points), encoding="utf-8")
         return record(coverage=str(path))
 
     runs = [

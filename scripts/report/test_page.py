@@ -45,7 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n in range(1, 12)
     ]
     dat = folder / "coverage.dat"
-    dat.write_text("C '\x01f\x02hdl/a.sv\x01l\x021\x01t\x02line\x01S\x021-3' 0\n")
+    dat.write_text("C '\x01f\x02hdl/a.sv\x01l\x021\x01t\x02line\x01S\x021-3' 0\n", encoding="utf-8")
     wide[0] = replace(wide[0], coverage=str(dat))
     records = [covered, *RECORDS[1:], *wide]
     report.write_all(records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT])
@@ -53,7 +53,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_page_is_offline_and_escaped(page: Path) -> None:
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     assert not re.search(r"(?:src|href)=\"(?:\w+:|//)", text)  # every link is relative
     assert "http:" not in text
     assert "https:" not in text
@@ -150,7 +150,8 @@ def test_the_browser_notices_what_it_must(tmp_path: Path, chromium: Page) -> Non
     bad = tmp_path / "bad.html"
     bad.write_text(
         "<title>t</title><script>console.error('oh'); fetch('http://neuron.example/x')</script>"
-        "<script>nothing()</script><div style='width:900px'>wide</div>"
+        "<script>nothing()</script><div style='width:900px'>wide</div>",
+        encoding="utf-8",
     )
     chromium.complaints.clear()
     chromium.requests.clear()
@@ -167,7 +168,9 @@ def test_the_browser_notices_what_it_must(tmp_path: Path, chromium: Page) -> Non
 def test_policy_stops_a_script_that_slipped_in(page: Path, tmp_path: Path, chromium: Page) -> None:
     broken = tmp_path / "index.html"
     evil = "<script>document.title='owned'</script><img src='http://neuron.example/i.png'>"
-    broken.write_text(page.read_text().replace("</main>", f"{evil}</main>"))
+    broken.write_text(
+        page.read_text(encoding="utf-8").replace("</main>", f"{evil}</main>"), encoding="utf-8"
+    )
     chromium.complaints.clear()
     chromium.open(broken)
     assert chromium.ask("document.title") != "owned"

@@ -29,8 +29,8 @@ FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True}
 
 def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     found = report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
-    data = json.loads((tmp_path / "results.json").read_text())
-    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text()))
+    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
@@ -50,7 +50,7 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
 def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: str) -> None:
     path = tmp_path / "results.json"
     if text is not None:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     with pytest.raises(NfError, match=says):
         report.read_records(path)
     report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
@@ -97,7 +97,7 @@ def test_junit_of_an_interrupted_run_is_red(
 def test_junit_schema_can_refuse(tmp_path: Path) -> None:
     schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
     report.write_all(RECORDS, "x", tmp_path)
-    text = (tmp_path / "junit.xml").read_text()
+    text = (tmp_path / "junit.xml").read_text(encoding="utf-8")
     for old, new in (('failures="1"', 'failures="one"'), ("<failure ", "<fail "), ("</fail", "<f")):
         with pytest.raises((xmlschema.XMLSchemaException, ElementTree.ParseError)):
             schema.validate(text.replace(old, new))
@@ -115,7 +115,7 @@ def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(output, "write_all", full_disk)
     with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
         atomic.write_text(path, "new and longer")
-    assert path.read_text() == "old"
+    assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -153,10 +153,10 @@ def test_of_an_earlier_command(tmp_path: Path) -> None:
         seeds=(1,),
     )
     assert report.write_all([RECORD], then, tmp_path).invocation is then
-    data = json.loads((tmp_path / "results.json").read_text())
-    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text()))
+    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
     assert data["invocation"]["started"].startswith(("1970-01-01T", "1969-12-31T"))
-    assert (tmp_path / "index.html").read_text().count("not recorded") == 2
+    assert (tmp_path / "index.html").read_text(encoding="utf-8").count("not recorded") == 2
 
 
 def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) -> None:
@@ -220,7 +220,7 @@ def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:
     died = replace(rerun, cases=(CaseResult("first", "passed", 1, 1),))
     assert [(r.name, bool(r.waves)) for r in results(died)] == [("first", False), ("two", True)]
     report.write_all([rerun], "x", tmp_path)
-    table = (tmp_path / "index.html").read_text().partition('<table id="tests"')[2]
+    table = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<table id="tests"')[2]
     rows = {name: row for row in table.split("<tr ") for name, _ in CASES if f"::{name}" in row}
     assert [name for name, _ in CASES if ">waves</a>" in rows[name]] == ["second"]
 
@@ -230,7 +230,7 @@ def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
     report.write_all([replace(RED, cause="E: got 1", cases=cases)], "x", tmp_path)
     failures = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("failure")
     assert [one.get("message") for one in failures] == ["E: got 1", "got 2"]
-    table = (tmp_path / "index.html").read_text().partition('<table id="tests"')[2]
+    table = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<table id="tests"')[2]
     assert [table.count(text) for text in ("mismatch: E: got 1", "mismatch: got 2")] == [1, 1]
 
 

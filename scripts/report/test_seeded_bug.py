@@ -122,7 +122,7 @@ def test_junit(suite: Suite) -> None:
 
 
 def test_json(suite: Suite) -> None:
-    data = json.loads((suite.folder / "results.json").read_text())
+    data = json.loads((suite.folder / "results.json").read_text(encoding="utf-8"))
     assert not data["green"]
     bad = [r for r in data["records"] if not r["passed"]]
     assert sorted((r["name"], r["seed"]) for r in bad) == sorted(RED_RUNS)

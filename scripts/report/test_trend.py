@@ -78,7 +78,7 @@ def test_a_history_that_is_given_wins(tmp_path: Path) -> None:
     report.write_all([RECORD], "smoke", tmp_path)
     found = report.write_all([RECORD], "smoke", tmp_path, history=[POINT])
     assert found.history == (POINT,)
-    page = (tmp_path / "index.html").read_text()
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "2 invocations of" in page
 
 

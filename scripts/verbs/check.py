@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scripts import layers, mutants, testplan, toolchain
+from scripts import layers, mutants, pins, testplan, text_files, toolchain
 from scripts.discover import discover
 from scripts.errors import NfError
 from scripts.paths import ROOT
@@ -42,6 +42,11 @@ def run(args: argparse.Namespace) -> int:
     steps.run("imports keep the layers", lambda: layers.violations(ROOT))
     steps.run("licence lines", lambda: layers.missing_licence(ROOT))
     steps.run("pipeline is the copy of its source", _pipeline)
+    steps.run("lock files hold the pins", _pins)
+    steps.run(
+        "text has an encoding",
+        lambda: text_files.violations(ROOT, [*layers.python_files(ROOT), ROOT / "conftest.py"]),
+    )
     steps.run("testplan", plan_problems)
     steps.run("mutants", _mutants)
     steps.run("coverage waivers", _waivers)
@@ -50,9 +55,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _pipeline() -> list[str]:
     source, copy = ROOT / "ci" / "github.yml", ROOT / ".github" / "workflows" / "ci.yml"
-    if copy.is_file() and source.read_text() == copy.read_text():
+    if copy.is_file() and source.read_text(encoding="utf-8") == copy.read_text(encoding="utf-8"):
         return []
     return ["ci/github.yml and .github/workflows/ci.yml differ: copy the first over the second"]
+
+
+def _pins() -> list[str]:
+    try:
+        return pins.problems()
+    except NfError as error:
+        return [str(error)]
 
 
 def plan_problems() -> list[str]:

@@ -70,7 +70,11 @@ def run(args: argparse.Namespace) -> int:
         timeout_s=args.timeout,
     )
     if done.timed_out or done.returncode != 0:
-        why = "timed out" if done.timed_out else _first_error(log.read_text(errors="replace"))
+        why = (
+            "timed out"
+            if done.timed_out
+            else _first_error(log.read_text(errors="replace", encoding="utf-8"))
+        )
         say(f"nf synth: {top} failed: {why} (log {shown(log)})")
         return 1
     design = data.load_json(ROOT / out, dict[str, Any])["design"]

@@ -34,7 +34,7 @@ def copy_agent(target: Path) -> None:
             ignore=shutil.ignore_patterns("test_*", "__pycache__"),
         )
         shutil.copy(ROOT / package / "__init__.py", target / package)
-    (target / "sitecustomize.py").write_text(ISOLATION)
+    (target / "sitecustomize.py").write_text(ISOLATION, encoding="utf-8")
 
 
 def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -50,7 +50,7 @@ def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
         env=environment | {"PYTHONPATH": str(folder)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=240,
         check=False,
     )
@@ -109,6 +109,8 @@ def test_a_simulator_that_is_not_there(
 
 
 def test_readme_shows_the_example() -> None:
-    source = (ROOT / "verif/cxl/example/write_read.py").read_text()
+    source = (ROOT / "verif/cxl/example/write_read.py").read_text(encoding="utf-8")
     example = source.split("# [example]\n")[1].split("\n\n# [end of example]")[0].strip()
-    assert f"```python\n{example}\n```" in (ROOT / "verif/cxl/README.md").read_text()
+    assert f"```python\n{example}\n```" in (ROOT / "verif/cxl/README.md").read_text(
+        encoding="utf-8"
+    )

@@ -92,6 +92,6 @@ def test_a_full_disk_ends_the_trace_and_not_the_test(caplog: pytest.LogCaptureFi
 
 
 def test_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(TraceError, match=r"^cannot write the link trace .*: File exists$"):
         TraceWriter(tmp_path / "file" / "trace")

@@ -129,7 +129,7 @@ def _close_all() -> None:
 def read(path: Path) -> Iterator[TraceFlit]:
     """The lines of a trace. TraceError names the first that is none."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -167,7 +167,7 @@ class NfBaseTest(uvm_test):
             return
         path = Path(target)
         label = f"{type(self).__name__}-{self.cfg.profile}"
-        old = json.loads(path.read_text()) if path.is_file() else {}
+        old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         if not self.expects_failure:  # a fault of the bench covers nothing of the design
             model = self.env.coverage.model
             model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
@@ -181,7 +181,7 @@ class NfBaseTest(uvm_test):
                 f"{label}.cycles": round((get_sim_time("ns") - self.began_ns) / CLOCK_NS),
             }
         )
-        path.write_text(json.dumps(old, indent=1))
+        path.write_text(json.dumps(old, indent=1), encoding="utf-8")
 
 
 async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:

@@ -25,9 +25,9 @@ def tree(tmp_path: Path) -> Path:
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1, old
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def test_committed_files_are_current(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_expanded_map_is_the_rdl_elaborated_with_the_parameters(params: HwParams
 
 
 def test_constants_of_the_rtl_package_are_the_enumerations() -> None:
-    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text()
+    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text(encoding="utf-8")
     prefixes = {
         "Mode": "MODE",
         "Commit": "COMMIT",
@@ -106,7 +106,7 @@ def test_constants_of_the_rtl_package_are_the_enumerations() -> None:
 
 
 def test_every_event_of_the_rtl_package_has_a_counter() -> None:
-    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text()
+    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text(encoding="utf-8")
     events: set[str] = set()
     for body in re.findall(r"typedef struct packed \{([^}]*)\} \w+_events_t;", text):
         events |= {name.upper() for name in re.findall(r"^\s*logic[^;]*?(\w+);", body, re.M)}
@@ -114,7 +114,7 @@ def test_every_event_of_the_rtl_package_has_a_counter() -> None:
 
 
 def test_package_has_the_addresses() -> None:
-    text = (ROOT / generate.SV_PACKAGE).read_text()
+    text = (ROOT / generate.SV_PACKAGE).read_text(encoding="utf-8")
     found = {n: int(v, 16) for n, v in re.findall(r"ADDR_(\w+) = 12'h(\w+);", text)}
     want = {reg.name: reg.address for reg in REG_MAP.registers}
     want |= {f"REGION_{reg.name}": reg.address for reg in REG_MAP.region_registers}
@@ -122,7 +122,7 @@ def test_package_has_the_addresses() -> None:
 
 
 def test_documentation_names_every_field() -> None:
-    text = (ROOT / generate.MARKDOWN).read_text()
+    text = (ROOT / generate.MARKDOWN).read_text(encoding="utf-8")
     for reg in (*REG_MAP.registers, *REG_MAP.region_registers):
         assert f"| {reg.name} |" in text
         if not reg.is_counter:

@@ -48,6 +48,6 @@ class BenchJob:
     @staticmethod
     def read(path: Path) -> BenchJob:
         """The job that the command line left."""
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text(encoding="utf-8"))
         options = ReplayOptions.from_json(json.dumps(values["options"]))
         return BenchJob(options, values["session"], Path(values["folder"]), values["content"])

@@ -23,7 +23,9 @@ def worker(capture: Path) -> Path:
 def manifest(**change: Any) -> Callable[[Path], None]:
     def edit(capture: Path) -> None:
         path = capture / "capture.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+        path.write_text(
+            json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8"
+        )
 
     return edit
 
@@ -59,7 +61,7 @@ F32, F16 = np.float32, np.float16
 BAD: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "missing manifest": (lambda c: (c / "capture.json").unlink(), (), "file is missing"),
     "truncated manifest": (
-        lambda c: (c / "capture.json").write_text('{"format": "neu'),
+        lambda c: (c / "capture.json").write_text('{"format": "neu', encoding="utf-8"),
         (),
         "malformed JSON",
     ),

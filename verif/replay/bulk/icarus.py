@@ -77,8 +77,8 @@ class IcarusDevice:
             self._process = start(command, out, env, files)
         os.close(commands_in)
         os.close(answers_out)
-        self._commands = os.fdopen(commands_out, "w", buffering=1)
-        self._answers = os.fdopen(answers_in, "r")
+        self._commands = os.fdopen(commands_out, "w", buffering=1, encoding="utf-8")
+        self._answers = os.fdopen(answers_in, "r", encoding="utf-8")
         try:
             self._await()
         except BaseException:
@@ -138,7 +138,7 @@ class IcarusDevice:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").split("\n")
+    lines = log.read_text(errors="replace", encoding="utf-8").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), f"see {log}")
 
 

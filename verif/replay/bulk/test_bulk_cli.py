@@ -51,7 +51,7 @@ def test_the_tensors_are_those_of_the_reference(
     last = capsys.readouterr().out.splitlines()[-1]
     assert "0 mismatches" in last
     assert f"lines/s at memory latency {MEMORY_LATENCY}, " in last
-    metrics = json.loads(next(model.folder.rglob("metrics.json")).read_text())
+    metrics = json.loads(next(model.folder.rglob("metrics.json")).read_text(encoding="utf-8"))
     covered = metrics[FUNCTIONAL]
     assert covered["access"]["read plane 2 G_TERNARY"] == 4
     assert covered["opcode"]["RwD MEM_WR"] == 2 * 7 * 5
@@ -320,7 +320,9 @@ def test_a_stimulus_that_cannot_be_driven(
     path = tmp_path / "x.json"
     Stimulus("wrong", {}, 1, (Read(0x40, 0, bytes(64)),)).write(path)
     assert Stimulus.read(path).operations  # the twin: nothing but the change is wrong
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_text(
+        json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8"
+    )
     assert nf_replay(model, "--stimulus", path) == 2
     error = capsys.readouterr().err
     assert text in error

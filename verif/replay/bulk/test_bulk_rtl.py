@@ -197,7 +197,7 @@ def test_memory_does_not_grow_with_the_lines() -> None:
     for steps in ("0", "0-5"):
         words = ["--synthetic", "resnet18", "--steps", steps, "--route", "*=G_BINARY", *BULK]
         command = [sys.executable, "-m", "scripts.cli", "replay", *words]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
         last = done.stdout.splitlines()[-1]
         peaks.append(int(re.findall(r"peak memory ([\d,]+) MiB", last)[0].replace(",", "")))
     assert "1,048,656 contributions, 0 mismatches" in last
