@@ -141,11 +141,11 @@ def test_what_is_no_file_is_refused_at_once(folder: Path) -> None:
 
 
 def test_one_name_twice_among_many_is_found_in_time(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     entry = manifest["tensors"][0]
     many = [{**entry, "name": f"t{number}"} for number in range(50_000)]
     manifest["tensors"] = [*many, {**entry, "name": "t49999"}]
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     start = time.monotonic()
     fails(folder, "tensor 't49999' stands twice")
     assert time.monotonic() - start < 20  # the quadratic search took minutes
@@ -154,9 +154,9 @@ def test_one_name_twice_among_many_is_found_in_time(folder: Path) -> None:
 @pytest.mark.parametrize("key", ["model", "note", "world_size", "steps", "tensors", "version"])
 @pytest.mark.parametrize("text", ["NaN", "1e999", "9" * 5000, "[" * 100_000, '"\\ud800"'])
 def test_values_that_are_no_data(folder: Path, key: str, text: str) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     content = json.dumps(manifest | {key: "@@"}).replace('"@@"', text)
-    (folder / MANIFEST).write_text(content)
+    (folder / MANIFEST).write_text(content, encoding="utf-8")
     fails(folder, "malformed JSON")
 
 

@@ -95,7 +95,9 @@ class Lock:
     def holder(self) -> str:
         """Who holds it, as far as is known: `in use by nf replay ... (process 12)`."""
         with contextlib.suppress(OSError, ValueError):
-            host, number, command = self.path.read_text(errors="replace").split("\t", 2)
+            host, number, command = self.path.read_text(encoding="utf-8", errors="replace").split(
+                "\t", 2
+            )
             who, place = one_line(command, _COMMAND), ""
             if host != socket.gethostname():
                 place = f" on {one_line(host)}"

@@ -68,11 +68,11 @@ def test_who_waits_gets_the_lock_of_the_name(tmp_path: Path) -> None:
 
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
-    victim.write_text("mine")
+    victim.write_text("mine", encoding="utf-8")
     Lock(tmp_path / "x").path.symlink_to(victim)
     with pytest.raises(OSError, match="symbolic links"):
         Lock(tmp_path / "x").acquire()
-    assert victim.read_text() == "mine"
+    assert victim.read_text(encoding="utf-8") == "mine"
 
 
 def test_a_file_system_without_locks_is_told_of_once(

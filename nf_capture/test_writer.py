@@ -299,7 +299,7 @@ def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: i
 def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None:
     """A capture in a folder that others may write to."""
     victim, folder = tmp_path / "victim", tmp_path / "capture"
-    victim.write_text("mine")
+    victim.write_text("mine", encoding="utf-8")
     lead = CaptureFolder(folder, "m", 1, [TensorSpec("a", (3,))])
     folder.mkdir()
     (folder / "capture.json.part").symlink_to(victim)
@@ -312,5 +312,5 @@ def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None
     writer.write("a", np.zeros(3, "<f4"))
     writer.end()
     lead.finished(0)
-    assert victim.read_text() == "mine"
+    assert victim.read_text(encoding="utf-8") == "mine"
     assert Capture.open(folder).steps == (0,)

@@ -10,8 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,7 +119,9 @@ def _hashed(path: Path, size: int, _mtime_ns: int) -> str:
         return f"{size} {hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def once(directory: Path, make: Callable[[Path], dict[str, str]], products: Sequence[str]) -> Built:
+def once(
+    directory: Path, make: Callable[[Path], dict[str, str]], products: Sequence[str] = ()
+) -> Built:
     """Fill ``directory`` by ``make`` unless it has been done; what it returns is kept as facts.
 
     ``products`` are the files that a run loads. A build of which one is gone or not as it was made

@@ -9,7 +9,6 @@ or of the source where there is no wheel. Set-up installs from the lock file alo
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from packaging.markers import Marker
 
+from nf_capture.data import as_object, read_json
 from nf_capture.text import say
 from scripts import atomic
 from scripts.errors import NfError
@@ -180,7 +180,7 @@ def _pip(options: list[str], pins: Iterable[Pin]) -> tuple[str | None, dict[str,
             if found is None:
                 raise NfError(f"pip: {done.stderr.strip()[-600:]}")
             return Pin(found[1], "").key, {}
-        rows = json.loads(report.read_text(encoding="utf-8"))["install"]
+        rows = as_object(read_json(report))["install"]
     return None, {
         Pin(row["metadata"]["name"], "").key: row["download_info"]["archive_info"]["hashes"][
             "sha256"

@@ -34,7 +34,7 @@ def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[s
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(path)],
         stdout=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         env={**os.environ, "NF_BUILD": str(build_folder)},
     ) as process:
         assert process.stdout is not None
@@ -98,7 +98,7 @@ def test_who_waits_for_clean_finds_a_tree(tree: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(tree / "runs")],
         stdout=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         env={**os.environ, "NF_BUILD": str(tree)},
     ) as process:
         assert process.stdout is not None

@@ -152,7 +152,7 @@ def test_a_damaged_build_is_made_again(
 
     assert not build.once(tmp_path / "b", make).cached
     assert build.once(tmp_path / "b", make).cached
-    (tmp_path / "b" / build.STAMP).write_text(stamp)
+    (tmp_path / "b" / build.STAMP).write_text(stamp, encoding="utf-8")
     assert not build.once(tmp_path / "b", make).cached
     (line,) = capsys.readouterr().out.splitlines()
     assert "is made again: build.json is damaged" in line
@@ -172,12 +172,12 @@ def test_a_damaged_build_is_made_again(
     ],
 )
 def test_a_damaged_result_file_holds_no_test(tmp_path: Path, text: str) -> None:
-    (tmp_path / "results.xml").write_text(text)
+    (tmp_path / "results.xml").write_text(text, encoding="utf-8")
     assert failure.read_results(tmp_path / "results.xml") == ()
 
 
 def test_damaged_figures_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "metrics.json").write_text('{"cycles": NaN}')
+    (tmp_path / "metrics.json").write_text('{"cycles": NaN}', encoding="utf-8")
     assert simulate._metrics(tmp_path / "metrics.json") == {}
     assert "NaN is no number" in capsys.readouterr().err
     assert simulate._metrics(tmp_path / "none") == {}

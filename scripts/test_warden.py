@@ -17,9 +17,9 @@ COMMON = "import contextlib, os, sys, time\nfrom pathlib import Path\nfrom scrip
 GROUP = """
 out = open(os.devnull, "wb")
 child = process.start(["sh", "-c", "sleep 300 & echo $! > grandchild; wait"], out, cwd=".")
-while not (Path("grandchild").exists() and Path("grandchild").read_text().strip()):
+while not (Path("grandchild").exists() and Path("grandchild").read_text(encoding="utf-8").strip()):
     time.sleep(0.01)
-print(child.pid, Path("grandchild").read_text().strip(), flush=True)
+print(child.pid, Path("grandchild").read_text(encoding="utf-8").strip(), flush=True)
 time.sleep(60)
 """
 # A simulator that comes up and then does one round for ever.
@@ -37,9 +37,9 @@ from verif.replay.bulk.block import Block, Kind, operations
 from verif.replay.bulk.opening import IcarusModel
 model = IcarusModel((sys.executable, "-c", SIMULATOR), 0.0, 0.0, bulk_build._start)
 device = model.open(Path("."), 10, 1)
-while not Path("simulator.log").read_text().strip():
+while not Path("simulator.log").read_text(encoding="utf-8").strip():
     time.sleep(0.01)
-print(Path("simulator.log").read_text().strip(), flush=True)
+print(Path("simulator.log").read_text(encoding="utf-8").strip(), flush=True)
 device.run(Block.of(operations(1, Kind.READ), None, 1))
 """
 STAGE = """
@@ -59,7 +59,7 @@ def start(folder: Path, program: str) -> subprocess.Popen[str]:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         start_new_session=True,
     )
 
@@ -68,7 +68,9 @@ def gone(pid: int) -> bool:
     """Whether a process ends soon."""
     for _ in range(300):
         try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            state = (
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+            )
         except OSError:
             return True
         if state == "Z":
@@ -87,7 +89,9 @@ def test_what_a_killed_command_has_started_ends(
         pids: list[int] = []
         while not pids:
             pids = [int(word) for word in process.stdout.readline().split() if word.isdecimal()]
-        assert not any(Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z" for pid in pids)
+        assert not any(
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] == "Z" for pid in pids
+        )
         process.send_signal(number)
         process.wait()
         assert all(map(gone, pids))

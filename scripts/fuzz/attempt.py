@@ -126,7 +126,7 @@ def _attempt(case: Case, folder: Path, random: Random, builds: Path) -> Outcome:
 
 def _prepare(case: Case, folder: Path, random: Random) -> None:
     """Everything of the set-up that does no damage."""
-    (folder / DECOY).write_text(_DECOY_TEXT)
+    (folder / DECOY).write_text(_DECOY_TEXT, encoding="utf-8")
     for step in case.group.setup:
         if not set(step) & _DAMAGE:
             setup.apply(case.fill(step), folder, random)

@@ -125,7 +125,9 @@ def records(folder: Path, random: Random, to: str = "runs") -> None:
     for seed, passed in ((1, True), (2, False)):
         spec, record = _run(seed, passed)
         (folder / to / spec.id).mkdir(parents=True)
-        (folder / to / f"{spec.id}/record.json").write_text(json.dumps(record.to_json()))
+        (folder / to / f"{spec.id}/record.json").write_text(
+            json.dumps(record.to_json()), encoding="utf-8"
+        )
 
 
 def row(folder: Path, random: Random, table: str, column: str, value: str) -> None:
@@ -167,7 +169,7 @@ def json_value(folder: Path, random: Random, file: str, at: str, value: str) -> 
         header = _splice(json.loads(data[8 : 8 + size]), at, values.JSON[value]).encode()
         path.write_bytes(_FILL.pack(len(header)) + header + data[8 + size :])
     else:
-        path.write_text(_splice(json.loads(data), at, values.JSON[value]))
+        path.write_text(_splice(json.loads(data), at, values.JSON[value]), encoding="utf-8")
 
 
 def _splice(content: Any, at: str, text: str) -> str:
@@ -254,7 +256,7 @@ def many_tensors(folder: Path, random: Random, count: int, twice: bool = True) -
         "tensors": [{"name": name, "shape": [1], "dtype": "F32"} for name in names],
     }
     (folder / "c").mkdir()
-    (folder / "c" / MANIFEST).write_text(json.dumps(content))
+    (folder / "c" / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
 
 
 def tree(folder: Path, random: Random) -> None:

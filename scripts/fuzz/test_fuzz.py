@@ -81,15 +81,15 @@ def test_the_judge_sees(name: str) -> None:
 def test_the_judge_lets_pass_what_is_allowed(tmp_path: Path) -> None:
     ended = judge._Ended(2, "", "nf: x is wrong\n", 1.0, ())
     assert list(judge._judge(_case(), ended, False)) == []
-    (tmp_path / judge.DECOY).write_text(judge._DECOY_TEXT)
+    (tmp_path / judge.DECOY).write_text(judge._DECOY_TEXT, encoding="utf-8")
     assert list(judge._files(_case(), tmp_path, ended, tmp_path)) == []
 
 
 def test_the_judge_sees_changed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = judge._Ended(2, "", "nf: x\n", 1.0, ())
     assert list(judge._files(_case(), tmp_path, ended, tmp_path)) == ["decoy.txt was changed"]
-    (tmp_path / judge.DECOY).write_text(judge._DECOY_TEXT)
-    (tmp_path / "out").write_text("wrong")
+    (tmp_path / judge.DECOY).write_text(judge._DECOY_TEXT, encoding="utf-8")
+    (tmp_path / "out").write_text("wrong", encoding="utf-8")
     found = list(judge._files(_case(Allow(absent=("out",))), tmp_path, ended, tmp_path))
     assert found == ["out is there, although it failed"]
     monkeypatch.setattr(judge, "_golden", {("x", "out"): "the digest of the right one"})

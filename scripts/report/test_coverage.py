@@ -152,9 +152,11 @@ def test_damaged_points_of_code_coverage_are_left_out(tmp_path: Path, record: Ma
     path = tmp_path / "coverage.dat"
     key = "\x01f\x02a.sv\x01t\x02line\x01l\x021\x01S\x02"
     bad = [f"C '{key}1-999999999' 1", f"C '{key}{'9' * 5000}' 1", f"C '{key}3' {'9' * 5000}"]
-    path.write_text("\n".join([f"C '{key}1-2' 1", *bad[1:]]))
+    path.write_text("\n".join([f"C '{key}1-2' 1", *bad[1:]]), encoding="utf-8")
     found = code_coverage.merge([record(coverage=str(path))])
     assert found is not None
     assert found.lines == found.lines_hit == 2
-    path.write_text("\n".join(bad))  # a range of 10^9 lines takes no time and no memory
+    path.write_text(
+        "\n".join(bad), encoding="utf-8"
+    )  # a range of 10^9 lines takes no time and no memory
     assert code_coverage.merge([record(coverage=str(path))]) is not None

@@ -258,7 +258,7 @@ def test_an_out_that_must_not_be_written(
     transport: str,
 ) -> None:
     victim = tmp_path / "victim"
-    victim.write_text("mine")
+    victim.write_text("mine", encoding="utf-8")
     for link in ("link.safetensors", "steps.step-000060.safetensors"):
         (tmp_path / link).symlink_to(victim)
     os.mkfifo(tmp_path / "fifo")
@@ -268,7 +268,7 @@ def test_an_out_that_must_not_be_written(
     assert text in error
     assert len(error.splitlines()) == 1
     assert backend.jobs == []
-    assert victim.read_text() == "mine"
+    assert victim.read_text(encoding="utf-8") == "mine"
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
 
 
@@ -282,11 +282,11 @@ def test_planted_links_are_not_followed(
     capture: Path, backend: ModelBackend, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
-    victim.write_text("mine")
+    victim.write_text("mine", encoding="utf-8")
     out = tmp_path / "out.safetensors"
     (tmp_path / "out.safetensors.part").symlink_to(victim)
     assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 0
-    assert victim.read_text() == "mine"
+    assert victim.read_text(encoding="utf-8") == "mine"
     check_file(out, capture, 3)
 
 

@@ -291,7 +291,9 @@ def bare_seconds(program: Path, blocks: Path) -> float:
     """Seconds that the bare harness needs for the blocks; reading them is not counted."""
     lines_log2 = str(DeviceParams().mem_lines_log2)
     command = [str(program), str(blocks), lines_log2, str(SEED)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=True)
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=True
+    )
     return float(done.stdout.split()[1])
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import random
 import re
 import shutil
@@ -33,6 +32,7 @@ from models.capture import Capture, write_capture
 from models.formats import Mode, Tie
 from models.safetensors_io import open_tensors
 from models.tensors import expected_outputs
+from nf_capture.data import parse_json
 from nf_capture.text import say
 from verif.replay import cli
 from verif.replay.bulk.conftest import BulkModelBackend
@@ -145,7 +145,7 @@ def check(out: Path, capture: Path, words: Sequence[str]) -> None:
     tie = Tie[options.get("--tie", "plus").upper()]
     threshold = int(options.get("--threshold", 1))
     file = open_tensors(out)
-    routes = json.loads(file.metadata["routes"])
+    routes = parse_json(file.metadata["routes"])
     for name, values in Capture.open(capture).load(0).items():
         wanted = expected_outputs(values, Mode[routes[name]], tie=tie, threshold=threshold)
         for suffix, array in wanted.items():
