@@ -99,7 +99,7 @@ def test_the_waivers_of_the_project_fit() -> None:
 def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> None:
     hit = record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})
     found = report.write_all([hit], "x", tmp_path)
-    (line,) = (one for one in report.coverage_lines(found) if "holes in memory" in one)
+    (line,) = (one for one in report.coverage_lines(found) if "holes in memory (" in one)
     reason, _, names = line.partition("): ")
     assert "what happens on the device-memory port" in reason
     assert "write full" in names.split(", ")

@@ -145,7 +145,7 @@ def test_a_refusal_is_forgotten_with_the_round() -> None:
     bench.do(write(BINARY.address(0, 1)))
     bench.device.lose_line(0, 1)
     bench.do(read(BINARY.address(0, 1)))
-    assert "Poison 1" in bench.core.errors[0]
+    assert "Poison: got 1" in bench.core.errors[0]
 
 
 def test_the_device_must_not_poison_its_own_state() -> None:
