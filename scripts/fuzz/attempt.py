@@ -45,7 +45,7 @@ _LIMITS = {
     "as": resource.RLIMIT_AS,
     "stack": resource.RLIMIT_STACK,
 }
-_NEVER = re.compile(
+NEVER = re.compile(
     r"Traceback \(most recent call last\)|Fatal Python error|Segmentation fault|Exception ignored"
     r"|^\s+File \".*\", line \d+, in ",
     re.MULTILINE,
@@ -173,9 +173,9 @@ def _run(
         except subprocess.TimeoutExpired:
             code = None
         seconds = time.monotonic() - start
-        strays = tuple(_strays(token, _LINGER_S if code is not None else 0.0))
+        left = tuple(strays(token, _LINGER_S if code is not None else 0.0))
         process.wait()
-        return _Ended(code, _content(out), _content(error), seconds, strays)
+        return _Ended(code, _content(out), _content(error), seconds, left)
 
 
 @contextlib.contextmanager
@@ -212,7 +212,7 @@ def _content(file: IO[bytes]) -> str:
     return file.read(_MAX_OUTPUT + 1).decode("utf-8", "replace")
 
 
-def _strays(token: str, linger: float) -> list[str]:
+def strays(token: str, linger: float) -> list[str]:
     """Processes of the case that are still there after ``linger`` seconds, by command line; they
     are killed."""
     late = time.monotonic() + linger
@@ -247,7 +247,7 @@ def _judge(case: Case, ended: _Ended, stopped: bool) -> Iterator[str]:
         yield f"exit code {ended.code}, not {' or '.join(map(str, allow.exit))}"
     if ended.strays and ended.code is not None:
         yield f"left behind: {ended.strays[0]}"
-    if found := _NEVER.search(both):
+    if found := NEVER.search(both):
         yield f"traceback: {(ended.error.strip() or found[0]).splitlines()[-1][:200]}"
     if len(both) > _MAX_OUTPUT:
         yield f"more than {_MAX_OUTPUT:,} characters of output"

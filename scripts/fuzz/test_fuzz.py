@@ -102,7 +102,7 @@ def test_strays_are_found_and_killed() -> None:
         [sys.executable, "-c", "import time; time.sleep(60)"], env={judge.MARK: "of this test"}
     )
     try:
-        assert "sleep(60)" in judge._strays("of this test", 0.2)[0]
+        assert "sleep(60)" in judge.strays("of this test", 0.2)[0]
         assert process.wait(timeout=10) == -9
     finally:
         process.kill()

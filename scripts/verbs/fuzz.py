@@ -13,7 +13,7 @@ from random import Random
 
 from nf_capture.text import say
 from scripts import paths
-from scripts.fuzz import table
+from scripts.fuzz import interleave, table
 from scripts.fuzz.attempt import Outcome, attempt
 from scripts.fuzz.table import Case
 from scripts.verbs.run import positive
@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   nf fuzz                                    every case, some 20 minutes on two cores
   nf fuzz --seed 7                           others of the same groups
   nf fuzz 'manifest-*' --cases 20            20 cases of some groups
+  nf fuzz --interleave 100                   commands at once in one tree, half an hour
   nf fuzz --list                             the groups, and what each is for
 """
 FOLDER = paths.BUILD / "fuzz"
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=positive, default=1, help="what is drawn, and when signals come (1)")
     add("--cases", type=positive, metavar="N", help="N cases at most, drawn from all")
     add("--jobs", "-j", type=positive, default=os.cpu_count() or 1, help="cases at once")
+    add("--interleave", type=positive, metavar="N", help="instead: N times commands at once")
     add("--list", action="store_true", help="show the groups and stop")
 
 
@@ -43,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
             number = len(table.cases_of(group, args.seed))
             say(f"{group.name:24} {group.kind:10} {number:4}  {group.reason}")
         return 0
+    if args.interleave:
+        return interleave.campaign(args.interleave, args.seed, FOLDER / "interleave")
     cases = table.choose(groups, args.globs, args.seed)
     if args.cases and args.cases < len(cases):
         cases = Random(args.seed).sample(cases, args.cases)

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interleavings: several `nf` commands at once in one tree; each ends right or refuses with a line.
+
+A case draws two to four commands, when each starts, and now and then a signal that ends one of
+them. All cases share one build folder, in which every command was first run alone. After each case:
+no traceback, no process left, each result file holds the tensors of exactly one replay that asked
+for it, and the history can be read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from models.errors import CaptureError
+from models.safetensors_io import open_tensors
+from nf_capture.text import one_line, say
+from scripts.errors import NfError
+from scripts.fuzz.attempt import MARK, NEVER, strays
+from scripts.paths import ROOT, shown
+
+CAPTURE = "captures/digits-resnet-8x"
+LIMIT_S = 300.0
+_GONE_S = 5.0
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+_ENDED_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A sort of command: its words, and what it says when it ends right (exit code 0).
+
+    ``variant`` names the tensors that its result file holds; empty: it writes none. ``weight``: how
+    often it is drawn. ``cleans``: it may take the builds of other commands away while none is at
+    work, so that they take longer later on.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    says: str = ""
+    weight: int = 2
+    variant: str = ""
+    cleans: bool = False
+
+
+def _replay(variant: str, transport: str, sim: str, *words: str) -> Kind:
+    line = ("replay", CAPTURE, "--steps", "3", "--transport", transport, "--sim", sim, *words)
+    return Kind(f"replay {transport} {sim} {variant}", line, "0 mismatches", 3, variant)
+
+
+KINDS = (
+    _replay("plus", "bulk", "verilator", "--route", "*=G_BINARY"),
+    _replay("minus", "bulk", "verilator", "--route", "*=G_BINARY", "--tie", "minus"),
+    _replay("ternary", "bulk", "verilator", "--route", "*=G_TERNARY"),
+    _replay("plus", "bulk", "icarus", "--route", "*=G_BINARY"),
+    _replay("plus", "signal", "verilator", "--route", "*=G_BINARY"),
+    Kind("run verilator", ("run", "test_modes::g_binary", "--sim", "verilator"), "0 failed"),
+    Kind("run icarus", ("run", "test_modes::g_binary", "--sim", "icarus"), "0 failed"),
+    Kind("run seeds", ("run", "test_modes::*", "--sim", "verilator", "--seeds", "2"), "0 failed"),
+    Kind("mutate", ("mutate", "wrong-tie"), "1 of 1 runs caught their mutant"),
+    Kind("mutate other", ("mutate", "threshold-strict"), "1 of 1 runs caught their mutant"),
+    Kind("report", ("report",), "report"),
+    Kind("history", ("history",)),
+    Kind("clean", ("clean", "--days", "1"), "removed"),
+    Kind("clean all", ("clean", "--all"), "removed", 1, cleans=True),
+    Kind("capture check", ("capture", "check", CAPTURE)),
+)
+# Makes a folder below the tree's build folder; two at once choose different ones.
+TRAINING = Kind(
+    "capture training",
+    ("capture", "--workers", "2", "--steps", "1", "train_digits"),
+    "replay it with",
+)
+
+
+def kinds() -> tuple[Kind, ...]:
+    """What is drawn from; a training is captured where torch is installed."""
+    return (*KINDS, TRAINING) if importlib.util.find_spec("torch") else KINDS
+
+
+@dataclass
+class Command:
+    """One command of a case: when it starts, its result file, and when which signal ends it."""
+
+    kind: Kind
+    start_s: float = 0.0
+    out: Path | None = None
+    ended: tuple[float, signal.Signals] | None = None
+    code: int | None = None  # None: it hung, and was killed
+    text: str = ""
+    log: Path = field(default_factory=Path)
+
+    def words(self) -> list[str]:
+        """Its command line."""
+        out = ["--out", str(self.out)] if self.out else []
+        return [sys.executable, "-m", "scripts.cli", *self.kind.words, *out]
+
+    def __str__(self) -> str:
+        end = f", {self.ended[1].name} after {self.ended[0]:.1f} s" if self.ended else ""
+        where = f" --out {self.out.name}" if self.out else ""
+        return f"{self.kind.name}{where} at {self.start_s:.1f} s{end}: exit {self.code}"
+
+
+def draw(number: int, seed: int, folder: Path) -> list[Command]:
+    """The commands of a case; half of the cases start at least two of one sort."""
+    random = Random(f"{seed} {number}")
+    some = kinds()
+    drawn = random.choices(some, [kind.weight for kind in some], k=random.choice((2, 2, 3, 4)))
+    if random.random() < 0.5:
+        drawn[-1] = drawn[0]
+    commands = []
+    for kind in drawn:
+        out = folder / f"out{random.randrange(2)}.safetensors" if kind.variant else None
+        ended = None
+        if random.random() < _ENDED_SHARE:
+            ended = (random.uniform(0.2, 4.0), random.choice(_ENDINGS))
+        start_s = random.choice((0.0, 0.0, random.uniform(0, 2)))
+        commands.append(Command(kind, start_s, out, ended))
+    return commands
+
+
+class Tree:
+    """The build folder that all cases share, and the tensors that each variant gives alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.alone: dict[str, dict[str, bytes]] = {}
+        self._token = uuid.uuid4().hex
+        self._env = {**os.environ, "NF_BUILD": str(folder / "build"), MARK: self._token}
+
+    def warm_up(self) -> None:
+        """Run every sort once, alone: builds are there, and each result is known. NfError when one
+        does not end right even so."""
+        for kind in kinds():
+            if kind.cleans:
+                continue
+            command = Command(kind, out=self.folder / "alone.safetensors" if kind.variant else None)
+            start = time.monotonic()
+            self.run([command], self.folder)
+            wrong = self.wrong_end(command) or ("" if command.code == 0 else "refuses")
+            if wrong:
+                raise NfError(f"{kind.name}, alone, {wrong}: see {shown(command.log)}.")
+            if command.out is not None:
+                tensors = tensors_of(command.out)
+                if self.alone.setdefault(kind.variant, tensors) != tensors:
+                    raise NfError(f"{kind.name}, alone, gives other tensors than its variant.")
+                command.out.unlink()
+            say(f"alone: {kind.name}, {time.monotonic() - start:.1f} s", flush=True)
+
+    def case(self, number: int, seed: int) -> tuple[list[Command], list[str]]:
+        """Run a case; its commands, and what was wrong, one text each."""
+        folder = self.folder / f"case-{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        commands = draw(number, seed, folder)
+        self.run(commands, folder)
+        wrong = [f"{one.kind.name}: {text}" for one in commands if (text := self.wrong_end(one))]
+        wrong += self.wrong_files(commands)
+        wrong += [f"left behind: {text}" for text in strays(self._token, _GONE_S)]
+        look = Command(Kind("history", ("history",)))
+        self.run([look], folder)
+        if look.code != 0 and not any(command.kind.cleans for command in commands):
+            wrong.append(f"the history cannot be read: {one_line(look.text)}")
+        if not wrong:
+            shutil.rmtree(folder, ignore_errors=True)
+        return commands, wrong
+
+    def run(self, commands: Sequence[Command], folder: Path) -> None:
+        """Start each command at its time, end those that are to be ended, wait for all."""
+        begin = time.monotonic()
+        processes: dict[int, subprocess.Popen[bytes]] = {}
+        events: list[tuple[float, Callable[[], None]]] = []
+        for place, command in enumerate(commands):
+            command.log = folder / f"{place}-{command.kind.name.replace(' ', '-')}.log"
+            events.append((command.start_s, self._starter(command, place, processes)))
+            if command.ended is not None:
+                after, number = command.ended
+                events.append((command.start_s + after, _ender(place, number, processes)))
+        for at, act in sorted(events, key=lambda event: event[0]):
+            time.sleep(max(0.0, begin + at - time.monotonic()))
+            act()
+        for place, command in enumerate(commands):
+            process = processes[place]
+            try:
+                command.code = process.wait(max(1.0, begin + LIMIT_S - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            command.text = command.log.read_text(encoding="utf-8", errors="replace")
+
+    def _starter(
+        self, command: Command, place: int, processes: dict[int, subprocess.Popen[bytes]]
+    ) -> Callable[[], None]:
+        def start() -> None:
+            with command.log.open("wb") as log:
+                processes[place] = subprocess.Popen(
+                    command.words(),
+                    cwd=ROOT,
+                    env=self._env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+
+        return start
+
+    @staticmethod
+    def wrong_end(command: Command) -> str:
+        """What is wrong with how a command ended; empty when nothing is."""
+        text = command.text
+        if command.code is None:
+            return f"still at work after {LIMIT_S:.0f} s"
+        if found := NEVER.search(text):
+            return f"prints {found[0].strip()!r}"
+        if command.code == 0:
+            return "" if command.kind.says in text else f"exit 0 without {command.kind.says!r}"
+        if command.ended is not None:
+            return ""
+        if command.code != 2:
+            return f"exit code {command.code}"
+        refused = any(line.startswith("nf") for line in text.splitlines())
+        return "" if refused else "refuses without a line"
+
+    def wrong_files(self, commands: Sequence[Command]) -> Iterator[str]:
+        """What is wrong with the result files of a case."""
+        for out in sorted({command.out for command in commands if command.out}):
+            users = [command for command in commands if command.out == out]
+            right = [command for command in users if command.code == 0]
+            if not out.exists():
+                if right:
+                    yield f"{out.name} is missing after exit code 0"
+                continue
+            try:
+                tensors = tensors_of(out)
+            except CaptureError as error:
+                yield f"{out.name} cannot be read: {error}"
+                continue
+            if out.is_symlink() or tensors not in [
+                self.alone[command.kind.variant] for command in right or users
+            ]:
+                yield f"{out.name} holds the tensors of no replay that ended right"
+
+
+def _ender(
+    place: int, number: signal.Signals, processes: dict[int, subprocess.Popen[bytes]]
+) -> Callable[[], None]:
+    def end() -> None:
+        if processes[place].poll() is None:
+            processes[place].send_signal(number)
+
+    return end
+
+
+def tensors_of(path: Path) -> dict[str, bytes]:
+    """What a result file holds, without its metadata (cycles differ). CaptureError."""
+    file = open_tensors(path)
+    return {name: file.read(name).tobytes() for name in file.tensors}
+
+
+def campaign(number: int, seed: int, folder: Path) -> int:
+    """Run ``number`` interleavings; the exit code."""
+    start = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    tree = Tree(folder)
+    tree.warm_up()
+    red: list[int] = []
+    codes = {"right": 0, "refused": 0, "ended": 0}
+    for one in range(number):
+        begin = time.monotonic()
+        commands, wrong = tree.case(one, seed)
+        for command in commands:
+            codes["right" if command.code == 0 else "ended" if command.ended else "refused"] += 1
+        word = "FAIL" if wrong else "ok"
+        what = "; ".join(map(str, commands))
+        say(f"{word:4} case {one}: {what}, {time.monotonic() - begin:.1f} s", flush=True)
+        for text in wrong:
+            say(f"     {text}", flush=True)
+        red += [one] if wrong else []
+    if red:
+        say(f"folders of the failed cases: {shown(folder)}, {', '.join(map(str, red))}")
+    say(
+        f"nf fuzz: {number - len(red)} interleavings passed, {len(red)} failed; "
+        f"{codes['right']} commands ended right, {codes['refused']} refused, "
+        f"{codes['ended']} were ended; {time.monotonic() - start:.1f} s"
+    )
+    return 1 if red else 0
