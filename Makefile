@@ -9,7 +9,7 @@ NF := .venv/bin/nf
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
 	@echo "make test      every check of the project, as CI runs it"
-	@echo "make nightly   the nightly suite, then generated cases of bad input, faults, hostile use"
+	@echo "make nightly   what is long: ten seeds, the link's faults, bad input, commands at once"
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
 	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
 	@echo "make doctor    what is installed, what is missing"
@@ -27,8 +27,15 @@ test: torch
 regress: setup
 	@$(NF) regress
 
-nightly: setup
-	@$(NF) run --suite nightly; suite=$$?; $(NF) fuzz --seed $$(date +%Y%m%d) && exit $$suite
+# What is long; a seed a day. Each part runs, whatever came of those before it.
+nightly: torch
+	@seed=$$(date +%Y%m%d); failed=0; \
+	$(NF) run --suite nightly || failed=1; \
+	$(NF) run --suite nightly-link --sim verilator || failed=1; \
+	$(NF) fuzz --seed $$seed || failed=1; \
+	$(NF) fuzz --interleave 100 --seed $$seed || failed=1; \
+	.venv/bin/python -m verif.replay.bulk.campaign --cases 500 --seed $$seed || failed=1; \
+	exit $$failed
 
 doctor lint check: setup
 	@$(NF) $@
