@@ -35,7 +35,7 @@ OUTSIDE = {
     "link that stays inside": [entry("good"), entry("a", tarfile.SYMTYPE, "good")],
     "parent": [entry("../victim")],
     "parent on the way": [entry("a/../../victim")],
-    "absolute": [entry("/tmp/nf-test-victim")],
+    "absolute": [entry("/HERE/victim")],
     "device": [entry("null", tarfile.CHRTYPE)],
     "pipe": [entry("pipe", tarfile.FIFOTYPE)],
 }
@@ -45,11 +45,12 @@ OUTSIDE = {
 def test_nothing_is_written_outside(tmp_path: Path, entries: list[tarfile.TarInfo]) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")
+    for one in entries:
+        one.name = one.name.replace("/HERE", str(tmp_path))
     with pytest.raises(bundle.BundleError):
         bundle.unpack(tar_of(entry("first"), *entries), tmp_path / "folder")
     assert victim.read_text(encoding="utf-8") == "mine"
     assert list((tmp_path / "folder").iterdir()) == []  # not even what was good
-    assert not Path("/tmp/nf-test-victim").exists()
 
 
 @pytest.mark.parametrize("cut", [0, 20, 60])

@@ -147,6 +147,20 @@ def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str
     assert text in error
 
 
+def test_a_script_is_no_option_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`python -c WORD` would run the first of its arguments as a program."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.chdir(tmp_path)
+    Path("-c").write_text("import sys; open('argument', 'w').write(sys.argv[1])", encoding="utf-8")
+    word = "open('program', 'w')"
+    assert capture("--out", tmp_path / "c", "--workers", 1, "--", "-c", word) == 2
+    assert "-c has captured nothing" in capfd.readouterr().err
+    assert Path("argument").read_text(encoding="utf-8") == word
+    assert not Path("program").exists()
+
+
 def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     assert capture("train_digits") == 2
@@ -180,6 +194,15 @@ def test_check_tells_the_head_ties_and_zeros(
     write_capture(tmp_path / "d", "m", {4: {**values, "ln_f.weight": np.ones((2, 3))}})
     assert capture("check", tmp_path / "d") == 0
     assert "warning: the capture does not tell which layer is the head" in capfd.readouterr().out
+
+
+def test_a_manifest_forges_no_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    forged = "x\nFORGED\x1b[2J"
+    write_capture(tmp_path / "c", forged, {1: {"a": np.ones((1, 2))}}, note=forged)
+    assert capture("check", tmp_path / "c") == 0
+    text = capfd.readouterr().out
+    assert text.count("x\\nFORGED\\x1b[2J") == 2
+    assert "\nFORGED" not in text
 
 
 def python(code: str) -> Sequence[str]:

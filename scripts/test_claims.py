@@ -15,7 +15,7 @@ import pytest
 
 from scripts import build, claims, paths
 from scripts.build import MADE, STAMP
-from scripts.conftest import Project
+from scripts.conftest import QUICK, Project
 from scripts.errors import NfError
 from scripts.verbs import clean
 
@@ -149,16 +149,19 @@ def test_a_build_takes_the_place_of_nothing_else(tree: Path, tmp_path: Path) -> 
     assert build.once(tree / "sim" / "z", lambda _: {}).cached is False
 
 
-def test_two_commands_with_the_same_runs(project: Project) -> None:
-    """Each in folders of its own; both end green, and both report."""
-    words = ("run", "test_toy::adds_one", "test_toy::many", "--sim", "icarus", "--seeds", "3")
-    project.nf(*words)
-    both = [project.start(*words) for _ in range(2)]
-    for one in both:
-        text, _ = one.communicate(timeout=200)
-        assert one.returncode == 0, text
-        assert " failed" not in text.replace("0 failed", ""), text
-    assert len(project.records()) == 6
+def test_a_run_beside_another_command(project: Project) -> None:
+    """It leaves the folders of the other one alone, and ends green, with a report."""
+    runs = project.folder / "build" / "runs"
+    with command(runs, runs.parent) as (_, other):
+        kept = Path(other) / "test_toy.adds_one" / "kept"
+        kept.parent.mkdir(parents=True)
+        kept.touch()
+        code, text = project.nf("run", "test_toy::adds_one", "--sim", str(QUICK), "--seeds", "3")
+    assert code == 0, text
+    assert kept.exists()
+    records = project.records()
+    assert len(records) == 3
+    assert {Path(record.log).parents[1].name for record in records} == {"runs.2"}
 
 
 def test_a_full_disk_under_a_build_is_named(tree: Path) -> None:

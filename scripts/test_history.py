@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cli import main
 from scripts.errors import NfError
 from scripts.history import History, keys_of
 from scripts.order import Memory
@@ -267,6 +268,21 @@ def test_odd_values_of_results_are_one_line(tmp_path: Path, column: str, value: 
     with pytest.raises(NfError, match=r"is damaged .*: move"):
         _ = history.last_seeds(), history.series(), history.green()
     history.close()
+
+
+def test_notes_forge_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = "x\nFORGED\x1b[2J"
+    monkeypatch.setattr("scripts.paths.HISTORY", tmp_path / "history.sqlite")
+    with History() as history:
+        number = history.begin("nf run", 1, f"nf run {forged}")
+        history.add(number, spec("a"), replace(record(spec("a"), "a"), cause=forged))
+    for words in ((), ("--result", "failed")):
+        assert main(["history", *words]) == 0
+        text = capsys.readouterr().out
+        assert text.count("x\\nFORGED\\x1b[2J") == 1
+        assert "\nFORGED" not in text
 
 
 def test_words_that_are_not_utf8_are_recorded(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -15,6 +16,7 @@ import pytest
 import xmlschema
 
 from nf_capture import output
+from nf_capture.lock import Busy, Lock
 from scripts import atomic, report
 from scripts.causes import normalised
 from scripts.errors import NfError
@@ -101,6 +103,27 @@ def test_junit_schema_can_refuse(tmp_path: Path) -> None:
     for old, new in (('failures="1"', 'failures="one"'), ("<failure ", "<fail "), ("</fail", "<f")):
         with pytest.raises((xmlschema.XMLSchemaException, ElementTree.ParseError)):
             schema.validate(text.replace(old, new))
+
+
+def test_reports_of_two_commands_do_not_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the history that is read to the last file that is written, nobody else may write."""
+    seen: list[str] = []
+
+    def alone(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*words: Any) -> Any:
+            with pytest.raises(Busy):
+                Lock(tmp_path).acquire()
+            seen.append(name)
+            return real(*words)
+
+        return call
+
+    monkeypatch.setattr(report.trend, "from_report", alone("read", report.trend.from_report))
+    monkeypatch.setattr(atomic, "write_text", alone("write", atomic.write_text))
+    report.write_all(RECORDS, "x", tmp_path)
+    assert seen == ["read", "write", "write", "write"]
 
 
 def full_disk(file: int, data: bytes, offset: int) -> None:

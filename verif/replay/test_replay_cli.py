@@ -24,6 +24,7 @@ from verif.replay.backend import Outcome, SimulationJob
 from verif.replay.conftest import ModelBackend, gradients, nf_replay
 from verif.replay.prepare import Lines, StepWork
 from verif.replay.result import StepResult
+from verif.replay.stimulus import Read, Stimulus
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 MIX = ("a.weight=G_BINARY", "c.*=G_TERNARY", "b=G_TERNARY", "s=G_BINARY", "*=FP32")
@@ -163,6 +164,23 @@ def test_a_wrong_bit_is_named(
         assert word in first
     assert "FAILED, 14 lines, 1 mismatches" in shown.out.splitlines()[-1]
     assert "rerun: .venv/bin/nf replay " in shown.out
+
+
+def test_the_note_of_a_stimulus_forges_no_line(
+    backend: ModelBackend,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forged, path = "x\nFORGED\x1b[2J", tmp_path / "stimulus.json"
+    Stimulus(forged, {}, 1, (Read(0x40, 0, bytes(64)),)).write(path)
+    wrong = Outcome(False, forged, "run.log", None, 1.0, 0.0)
+    monkeypatch.setattr(backend, "simulate", lambda _: wrong)
+    assert nf_replay(backend, "--stimulus", path) == 1
+    shown = capsys.readouterr()
+    for text in (shown.out, shown.err):
+        assert "x\\nFORGED\\x1b[2J" in text
+        assert "\nFORGED" not in text
 
 
 def test_simulators_that_disagree(capture: Path, backend: ModelBackend, tmp_path: Path) -> None:
