@@ -16,6 +16,7 @@ import pytest
 
 from models.capture import Capture, ModuleSpec, write_capture
 from models.errors import CaptureError
+from nf_capture.lock import Lock
 from scripts import launch, launch_guard
 from scripts.cli import main
 from scripts.paths import ROOT
@@ -159,6 +160,18 @@ def test_a_script_is_no_option_of_python(
     assert "-c has captured nothing" in capfd.readouterr().err
     assert Path("argument").read_text(encoding="utf-8") == word
     assert not Path("program").exists()
+
+
+def test_a_folder_that_another_command_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.setattr("scripts.verbs.capture.run_workers", lambda *_: pytest.fail("started"))
+    with Lock(tmp_path / "c"):
+        assert capture("--out", tmp_path / "c", "train_digits") == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"{tmp_path / 'c'} is in use by `" in line
+    assert line.endswith("choose another --out.")
 
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

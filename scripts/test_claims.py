@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from nf_capture.lock import Lock
 from scripts import build, claims, paths
 from scripts.build import MADE, STAMP
 from scripts.conftest import QUICK, Project
 from scripts.errors import NfError
-from scripts.verbs import clean
+from scripts.verbs import capture, clean
+from scripts.verbs.replay import SimulatorBackend
 
 CLAIMS = """
 import sys, time
@@ -147,6 +149,24 @@ def test_a_build_takes_the_place_of_nothing_else(tree: Path, tmp_path: Path) -> 
     with pytest.raises(NfError, match="is a link, and a build would go there"):
         build.once(link, lambda _: {})
     assert build.once(tree / "sim" / "z", lambda _: {}).cached is False
+
+
+def test_what_a_command_fills_is_its_own(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six bulk replays at once of one capture met in one workspace."""
+    files, captures = tree / "replay", tree / "captures"
+    monkeypatch.setattr(capture, "CAPTURES", captures)
+    for folder in (files, captures):
+        folder.mkdir(parents=True)
+    with Lock(files / "x"), Lock(captures / "train"):
+        assert SimulatorBackend(files=files).workspace("x") == files / "x.2"
+        assert capture._free_folder("train") == captures / "train-2"
+    assert SimulatorBackend(files=files).workspace("y" * 300).is_dir()
+
+
+def test_who_builds_holds_the_tree(tree: Path) -> None:
+    build.once(tree / "sim" / "x", lambda _: {})
+    with pytest.raises(NfError, match="in use by"):
+        claims.alone()
 
 
 def test_a_run_beside_another_command(project: Project) -> None:

@@ -83,6 +83,14 @@ def test_nothing_is_installed_without_a_pin() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_set_up_installs_by_hash_alone() -> None:
+    text = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8").replace("\\\n", " ")
+    installs = [line for line in text.splitlines() if "pip install" in line]
+    assert installs
+    for option in ("--require-hashes", "--no-deps", "--no-build-isolation"):
+        assert [line for line in installs if option not in line.split()] == []
+
+
 def test_actions_are_named_by_commit() -> None:
     text = (ROOT / "ci" / "github.yml").read_text(encoding="utf-8")
     uses = re.findall(r"uses: (\S+)", text)
