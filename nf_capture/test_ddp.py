@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capture import Capture
+from models.capture import Capture, write_capture
 from nf_capture.errors import CaptureError
 from nf_capture.layout import ModuleSpec
 from nf_capture.selection import Selection
@@ -232,3 +232,14 @@ def test_bad_choices_are_one_line(
 def test_float64_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"has dtype torch\.float64"):
         CaptureState(network(torch.float64), tmp_path / "c")
+
+
+def test_a_folder_that_holds_a_capture_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_capture(tmp_path / "c", "m", {1: {"a": np.ones((1, 2))}})
+    with pytest.raises(SystemExit) as ended:
+        attach(network(), env={"NF_CAPTURE_DIR": str(tmp_path / "c")})
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("holds a capture already (1 steps); remove it or choose another folder")
