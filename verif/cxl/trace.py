@@ -60,7 +60,9 @@ class TraceWriter:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._out: TextIO | None = path.open("a" if more else "w", buffering=1 << 16)
+            self._out: TextIO | None = path.open(
+                "a" if more else "w", buffering=1 << 16, encoding="utf-8"
+            )
         except OSError as error:
             raise TraceError(f"cannot write the link trace {path}: {error.strerror}") from error
         self._write("reset\n" if more else HEADER + "\n")
