@@ -38,6 +38,7 @@ DECOY = "decoy.txt"
 _DECOY_TEXT = "nobody may write here\n"
 _DAMAGE = {"json", "row", "damage", "header"}
 _MAX_OUTPUT = 200_000
+_REFUSED = "this nf belongs to"
 _LINGER_S = 5.0
 _LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -158,7 +159,7 @@ def _run(
         with _stdout(case.word(group.stdout) if limited else "", out) as stdout:
             process = subprocess.Popen(
                 [os.fsencode(word) for word in command],
-                cwd=folder,
+                cwd=root if root == tree else folder,  # `nf` refuses another tree's folder
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -258,6 +259,8 @@ def _judge(case: Case, ended: _Ended, stopped: bool) -> Iterator[str]:
             yield f"forged line: {line[:60]!r}"
         if len(line) > MAX_LINE + 100:
             yield f"a line of {len(line):,} characters"
+    if _REFUSED in both:
+        yield "nf took it for a mix-up of checkouts: nothing was tried"
     if ended.code not in (0, None) and not stopped:
         if not both.strip() and case.group.stdout == "":
             yield "it failed and did not say why"

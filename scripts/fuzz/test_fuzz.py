@@ -69,6 +69,10 @@ BAD = {
     "much": (judge._Ended(2, "", "x\n" * 150_000, 1.0, ()), "more than 200,000"),
     "silent": (judge._Ended(2, "", "", 1.0, ()), "did not say why"),
     "other": (judge._Ended(2, "", "nf: y", 1.0, ()), "does not say 'x'"),
+    "another tree": (
+        judge._Ended(2, "", "nf: this nf belongs to /x, and you mean", 1.0, ()),
+        "mix-up",
+    ),
 }
 
 
