@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from scripts import toolchain
-from scripts.records import Sim
+from scripts.build import toolchain
+from scripts.common.records import Sim
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

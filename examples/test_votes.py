@@ -20,8 +20,8 @@ from torch import distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from examples.vote_hook import VoteState, vote_hook  # noqa: E402
-from models.capture import Capture  # noqa: E402
 from models.formats import Mode  # noqa: E402
+from neuron_fabric.capture.reader import Capture  # noqa: E402
 from verif.replay.live import Contribution, ModelReducer, ReducerError  # noqa: E402
 from verif.replay.prepare import Lines  # noqa: E402
 

@@ -20,7 +20,6 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from models.capture import TensorSpec
 from models.formats import (
     F32,
     LINE_BYTES,
@@ -31,9 +30,10 @@ from models.formats import (
     unpack_fp32,
     unpack_ternary,
 )
-from models.tensors import pack_tensor
-from nf_capture.ddp import gradients_of
+from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.ddp import gradients_of
 from verif.replay.live import Contribution, Reducer
+from verif.replay.tensors import pack_tensor
 
 
 class VoteState:

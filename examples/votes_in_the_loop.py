@@ -28,16 +28,16 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet, gloo
 from examples.vote_hook import VoteState, vote_hook
-from models.capture import TensorSpec
 from models.formats import Mode
-from models.routing import assign_routes, parse_routes
-from scripts import cli
-from scripts.errors import NfError
-from scripts.launch import run_workers
-from scripts.paths import BUILD, shown
-from scripts.toolchain import choose
-from scripts.verbs.replay import SimulatorBackend
+from neuron_fabric.capture.reader import TensorSpec
+from scripts.build.toolchain import choose
+from scripts.cli import main as cli
+from scripts.cli.replay import SimulatorBackend
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, shown
+from scripts.run.launch import run_workers
 from verif.replay.live import ModelReducer, Reducer, ReducerError, RtlReducer, Totals
+from verif.replay.routing import assign_routes, parse_routes
 
 CAPTURE = BUILD / "examples" / "digits"
 # The routes of each training.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from models.cxl.messages import (
+from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,
     S2MNDR,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from models.cxl.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
 
 PARAMS = DeviceParams(mem_lines_log2=12)

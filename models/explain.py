@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from models.cxl.messages import M2SMessage, M2SRwD
+from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.formats import Mode
 from models.lines import AggregatedLine
 from models.memory import ALL_BYTES, MemoryLine

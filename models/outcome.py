@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from models.cxl.messages import S2MDRS, S2MNDR, S2MMessage
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, S2MMessage
 from models.memory import ALL_BYTES
 from models.regions import Access, Cause
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from models.cxl.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
 from models.formats import LINE_BYTES, Mode
 
 MAX_WORKERS = 64

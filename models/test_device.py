@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cxl.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import Cause, CommitCode, DeviceModel, DeviceParams, Mode
 from models.device_bench import MEMORY_LINES, PARAMS, Bench, config, counts, lines
 from models.formats import codes_to_lines

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cxl.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
 from models.device_bench import MEMORY_LINES, PARAMS, Bench, config
 

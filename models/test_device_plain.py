@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from models.cxl.messages import M2SReq, ReqOp
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from models.device import CommitCode, DeviceModel, MemoryLine, Mode
 from models.device_bench import PARAMS, Bench, config, lines
 

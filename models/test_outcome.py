@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.cxl.messages import S2MDRS, S2MNDR, DevLoad, DrsOp, MetaField, NdrOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DevLoad, DrsOp, MetaField, NdrOp
 from models.outcome import StepResult
 from models.regions import Access, Kind
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.cxl.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.formats import Mode
 from models.regions import (
     Access,

@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from scripts import simulate, toolchain
-from scripts.history import History
-from scripts.records import BuildSpec, Edit, RunRecord, RunSpec, Sim
-from scripts.report import document
+from scripts.build import toolchain
+from scripts.common.records import BuildSpec, Edit, RunRecord, RunSpec, Sim
+from scripts.record.database import History
+from scripts.record.report import document
+from scripts.run import simulate
 
 DESIGN = """
     `default_nettype none
@@ -271,7 +272,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The toy as a project of its own."""
     folder = tmp_path_factory.mktemp("project")
     here = Path(__file__).parent
-    for name in ("scripts", "verif", "models", "nf_capture"):
+    for name in ("scripts", "verif", "models", "cocotbext", "neuron_fabric"):
         skip = shutil.ignore_patterns("test_*.py", "testplan", "__pycache__")
         shutil.copytree(here.parent / name, folder / name, ignore=skip)
     for name in ("verif/testplan", "hdl", ".venv/bin"):
@@ -289,7 +290,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     )
     (folder / "hdl/broken.f").write_text("+incdir+hdl\nhdl/broken.sv\n", encoding="utf-8")
     nf = folder / ".venv/bin/nf"
-    nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n', encoding="utf-8")
+    nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli.main "$@"\n', encoding="utf-8")
     nf.chmod(0o755)
     return Project(folder)
 

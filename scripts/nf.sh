@@ -5,5 +5,5 @@
 here=$(dirname -- "$(readlink -f -- "$0")")
 exec "$here/python" -c 'import sys
 sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]
-from scripts.cli import main
+from scripts.cli.main import main
 sys.exit(main())' "${here%/.venv/bin}" "$@"

@@ -21,7 +21,7 @@ command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON is not installed (apt-get i
   die "Python 3.11, 3.12 or 3.13 is needed; $PYTHON is $("$PYTHON" -V 2>&1). Set PYTHON=..."
 
 # A name of this folder that every tool takes: programs in .venv have it in their first line.
-TREE=$("$PYTHON" -I scripts/places.py) || exit 1
+TREE=$("$PYTHON" -I scripts/common/places.py) || exit 1
 VENV=$TREE/.venv
 STAMP=$VENV/setup-stamp
 LOG=$VENV/setup.log
@@ -38,7 +38,7 @@ torch() {
   stamp="$(digest requirements-torch.lock) $(pwd -P)"
   [ "$(cat "$VENV/torch-stamp" 2>/dev/null)" != "$stamp" ] || return 0
   without="torch is not installed: what trains with it is skipped"
-  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.pins --has torch); then
+  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.checks.pins --has torch); then
     say "$without (no CPU build of it for this Python in requirements-torch.lock)"
   elif say "installing PyTorch, CPU build" && pip_install --retries 1 -r requirements-torch.lock \
     >"$VENV/torch.log" 2>&1; then

@@ -25,12 +25,12 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any
 
-from nf_capture.data import open_file
-from nf_capture.text import MAX_LINE
+from neuron_fabric.data import open_file
+from neuron_fabric.text import MAX_LINE
+from scripts.common.paths import ROOT
 from scripts.fuzz import setup
 from scripts.fuzz.table import Case
 from scripts.fuzz.values import FORGED
-from scripts.paths import ROOT
 
 MARK = "NF_FUZZ_CASE"
 """Environment variable that every process of a case inherits: so a stray one is found."""
@@ -153,7 +153,7 @@ def _run(
         env[name] = case.word(value).replace("{folder}", str(folder))
     env[MARK] = token
     limits = case.fill(group.limits) if limited else {}
-    command = [sys.executable, "-m", "scripts.cli", *(case.word(word) for word in words)]
+    command = [sys.executable, "-m", "scripts.cli.main", *(case.word(word) for word in words)]
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         with _stdout(case.word(group.stdout) if limited else "", out) as stdout:

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from models.errors import CaptureError
-from models.safetensors_io import open_tensors
-from nf_capture.text import one_line, say
-from scripts.errors import NfError
+from neuron_fabric.capture.safetensors_io import open_tensors
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.text import one_line, say
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
 from scripts.fuzz.attempt import MARK, NEVER, strays
-from scripts.paths import ROOT, shown
 
 CAPTURE = "captures/digits-resnet-8x"
 LIMIT_S = 300.0
@@ -103,7 +103,7 @@ class Command:
     def words(self) -> list[str]:
         """Its command line."""
         out = ["--out", str(self.out)] if self.out else []
-        return [sys.executable, "-m", "scripts.cli", *self.kind.words, *out]
+        return [sys.executable, "-m", "scripts.cli.main", *self.kind.words, *out]
 
     def __str__(self) -> str:
         end = f", {self.ended[1].name} after {self.ended[0]:.1f} s" if self.ended else ""

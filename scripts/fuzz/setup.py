@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from models.capture import write_capture
-from nf_capture.layout import MANIFEST
+from neuron_fabric.capture.layout import MANIFEST
+from neuron_fabric.capture.reader import write_capture
+from scripts.common.paths import ROOT
+from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec, Sim
 from scripts.fuzz import values
-from scripts.history import History
-from scripts.paths import ROOT
-from scripts.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec, Sim
-from scripts.simulate import FILELIST, TOP
+from scripts.record.database import History
+from scripts.run.simulate import FILELIST, TOP
 from verif.replay.stimulus import Read, Stimulus, Write
 
 _MARK = "@@fuzz@@"
@@ -262,7 +262,7 @@ def many_tensors(folder: Path, random: Random, count: int, twice: bool = True) -
 def tree(folder: Path, random: Random) -> None:
     """A copy of the project, to damage what is read from it; the command runs there."""
     skip = shutil.ignore_patterns("build", ".venv", ".git", "captures", "*.safetensors", "docs")
-    for name in ("nf_capture", "models", "verif", "scripts", "hdl"):
+    for name in ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "hdl"):
         shutil.copytree(ROOT / name, folder / "tree" / name, ignore=skip)
 
 

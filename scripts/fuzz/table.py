@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nf_capture.typed import typed
-from scripts import data
-from scripts.errors import NfError
+from neuron_fabric.typed import typed
+from scripts.common import data
+from scripts.common.errors import NfError
 from scripts.fuzz import values
 
 TABLES = Path(__file__).with_name("cases")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.errors import NfError
+from scripts.common.errors import NfError
 from scripts.fuzz import attempt as judge
 from scripts.fuzz import table
 from scripts.fuzz.table import Allow, Case, Group

@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cocotbext.cxl.agent.config import CxlConfig
 from models.device import DeviceParams
-from verif.cxl.config import CxlConfig
-from verif.mem.config import MemConfig
+from verif.mem.memory_config import MemConfig
 from verif.regs.regmap import HwParams
 
 CLOCK_NS = 2

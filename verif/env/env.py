@@ -10,21 +10,21 @@ from typing import Any
 from cocotb.triggers import Event, Timer
 from pyuvm import uvm_analysis_export, uvm_env
 
+from cocotbext.cxl.agent.agent import CxlMemAgent
+from cocotbext.cxl.agent.items import ObservedRequest, ObservedResponse
+from cocotbext.cxl.agent.pins import CxlPins
 from models.device import DeviceModel, MemoryLine, RegionConfig
-from verif.cxl.agent import CxlMemAgent
-from verif.cxl.items import ObservedRequest, ObservedResponse
-from verif.cxl.pins import CxlPins
+from verif.coverage.functional_coverage import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
-from verif.env.core import ScoreboardCore
-from verif.env.coverage import NfCoverage
-from verif.env.host import Host, cxl_config
-from verif.env.mirror import RegisterMirror
+from verif.env.host_facade import Host, cxl_config
 from verif.env.registers import RegisterObserver, Registers
-from verif.mem.agent import MemAgent
-from verif.mem.config import MemBeat
+from verif.mem.memory_agent import MemAgent
+from verif.mem.memory_config import MemBeat
 from verif.mem.pins import AxiPins
-from verif.regs.agent import AxiLiteAccess, AxiLiteAgent
 from verif.regs.axil import AxiLitePins
+from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
+from verif.scoreboard.register_predictor import RegisterMirror
+from verif.scoreboard.scoreboard import ScoreboardCore
 from verif.sequences.layout import Layout
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from models.regions import CommitCode, RegionConfig
-from verif.env.mirror import COUNTER_BASE, COUNTER_END, RegisterMirror
-from verif.regs.agent import AxiLiteAccess, AxiLiteItem, AxiLiteMonitor, AxiLiteSequence
 from verif.regs.axil import Resp
+from verif.regs.axil_agent import AxiLiteAccess, AxiLiteItem, AxiLiteMonitor, AxiLiteSequence
+from verif.scoreboard.register_predictor import COUNTER_BASE, COUNTER_END, RegisterMirror
 
 
 class RegisterAccess(AxiLiteSequence):

@@ -6,8 +6,8 @@ from __future__ import annotations
 from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_analysis_port, uvm_component
 
+from verif.mem.axi4_rules import AxiRules
 from verif.mem.pins import AxiPins
-from verif.mem.rules import AxiRules
 
 _STUCK_PERIOD = 1024
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_component
 
-from verif.mem.config import MemConfig, Resp
+from verif.mem.memory_config import MemConfig, Resp
 from verif.mem.pins import AxiPins
 from verif.mem.store import MemStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from verif.mem.config import FULL_STROBE, LINE_BITS, Background
+from verif.mem.memory_config import FULL_STROBE, LINE_BITS, Background
 
 _ALL_ONES = (1 << LINE_BITS) - 1
 _BYTE_MASK = tuple(

@@ -21,7 +21,7 @@ from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import OnWriteType
 
-from nf_capture.text import LineError, say
+from neuron_fabric.text import LineError, say
 from verif.regs.emit import markdown, python_map, sv_package
 from verif.regs.regmap import Access, Field, HwParams, Register, RegMap
 

@@ -27,8 +27,8 @@ from pyuvm import (
     uvm_status_e,
 )
 
-from verif.regs.agent import AxiLiteItem, AxiLiteSequence
 from verif.regs.axil import Resp
+from verif.regs.axil_agent import AxiLiteItem, AxiLiteSequence
 from verif.regs.nf_reg_map import REG_MAP, Commit, Mode
 from verif.regs.regmap import WORD_BYTES, Access, HwParams, Register, split_name
 

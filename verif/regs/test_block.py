@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.simulate import run_tests
+from scripts.run.simulate import run_tests
 
 FILELIST = "hdl/regs/nf_regs.f"
 SIMULATORS = ("verilator", "icarus")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nf_capture.text import LineError
+from neuron_fabric.text import LineError
 
 if TYPE_CHECKING:
     from verif.replay.bulk.device import BulkDevice
@@ -58,7 +58,7 @@ class BulkModel(Protocol):
 
 
 class Backend(Protocol):
-    """The runner, as `scripts.verbs.replay` makes it and tests play it."""
+    """The runner, as `scripts.cli.replay` makes it and tests play it."""
 
     def simulators(self, wanted: str) -> tuple[Sequence[str], str | None]:
         """Simulators for verilator, icarus or both, and a line to show if one is left out."""

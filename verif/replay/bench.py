@@ -13,7 +13,7 @@ from typing import Any
 
 import cocotb
 
-from verif.env.base import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest, run_uvm
 from verif.replay.bench_job import JOB, BenchJob
 from verif.replay.check import compare
 from verif.replay.prepare import Session

@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import CaptureError
-from nf_capture.output import write_text
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import write_text
 from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Session, prepare
 

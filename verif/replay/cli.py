@@ -21,10 +21,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from models.errors import CaptureError, one_line
 from models.formats import Tie
-from models.tensors import TERNARY_RATIO
-from nf_capture.text import say, telling
+from neuron_fabric.errors import CaptureError, one_line
+from neuron_fabric.text import say, telling
 from verif.replay import stimulus_cli, summary
 from verif.replay.backend import Backend, BulkError, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob
@@ -43,6 +42,7 @@ from verif.replay.result import (
     tensors_of,
     write_out,
 )
+from verif.replay.tensors import TERNARY_RATIO
 
 BENCH = "verif.replay.bench"
 TEST = "replay"

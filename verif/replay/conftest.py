@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capture import write_capture
-from models.cxl.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import CommitCode, DeviceModel
 from models.regions import PLANE_SELECTOR
+from neuron_fabric.capture.reader import write_capture
 from verif.replay import cli
 from verif.replay.backend import BulkError, BulkModel, Outcome, SimulationJob
 from verif.replay.bench_job import JOB, BenchJob

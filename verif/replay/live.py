@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
-from models.capture import TensorSpec
-from models.errors import CaptureError
 from models.formats import U8, Mode
 from models.regions import planes_kept
-from models.stream_plan import Extent, StreamPlan, plan_stream
-from nf_capture.text import LineError
+from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.text import LineError
 from verif.replay.backend import Backend, BulkError
 from verif.replay.bulk.device import BulkDevice, BulkFault
 from verif.replay.bulk.rounds import Round, judge, lines_of, make_round, problems
 from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Lines, expected_lines
+from verif.replay.stream_plan import Extent, StreamPlan, plan_stream
 
 
 class ReducerError(LineError):

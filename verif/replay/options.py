@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.capture import MAX_STEP, Capture
-from models.errors import CaptureError
 from models.formats import Tie
 from models.regions import DeviceParams
-from models.tensors import TERNARY_RATIO
+from neuron_fabric.capture.reader import MAX_STEP, Capture
+from neuron_fabric.errors import CaptureError
 from verif.regs.regmap import HwParams
+from verif.replay.tensors import TERNARY_RATIO
 
 MAX_STEPS = 10_000
 """Steps of one replay that are drawn, not captured: a typing error must not ask for 10^6."""

@@ -14,17 +14,17 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capture import Capture, TensorSpec
-from models.doubts import ZeroTensors, route_doubts
-from models.errors import CaptureError
 from models.formats import F32, LINE_BYTES, U8, Mode, Tie, lines_needed
 from models.fp32 import ordered_sum
 from models.reducers import reduce_binary, reduce_ternary
 from models.regions import DeviceParams, planes_kept
-from models.replay_plan import ReplayPlan, plan_replay
-from models.routing import assign_routes, check_finite, parse_routes
-from models.tensors import pack_workers
+from neuron_fabric.capture.reader import Capture, TensorSpec
+from neuron_fabric.errors import CaptureError
+from verif.replay.doubts import ZeroTensors, route_doubts
 from verif.replay.options import ReplayOptions, parse_steps
+from verif.replay.replay_plan import ReplayPlan, plan_replay
+from verif.replay.routing import assign_routes, check_finite, parse_routes
+from verif.replay.tensors import pack_workers
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode
-from models.safetensors_io import open_tensors, write_tensors
-from models.tensors import outputs_from_lines
-from nf_capture.data import DataError, parse_json
-from nf_capture.lock import Busy, Lock
-from nf_capture.output import check_output, in_the_way
-from nf_capture.typed import typed
+from neuron_fabric.capture.safetensors_io import open_tensors, write_tensors
+from neuron_fabric.data import DataError, parse_json
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.lock import Busy, Lock
+from neuron_fabric.output import check_output, in_the_way
+from neuron_fabric.typed import typed
 from verif.replay.options import ReplayOptions
 from verif.replay.prepare import Lines, Replay, StepWork
+from verif.replay.tensors import outputs_from_lines
 
 FORMAT = "neuron-fabric-replay"
 

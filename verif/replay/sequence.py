@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cxl.enums import NdrOp
-from models.cxl.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.agent.items import CxlBatchItem, Transaction
+from cocotbext.cxl.agent.sequences import CxlMemSequence
+from cocotbext.cxl.wire.enums import NdrOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import PLANE_SELECTOR, CommitCode
-from models.replay_plan import Placement, RegionUse, Round
-from verif.cxl.items import CxlBatchItem, Transaction
-from verif.cxl.sequences import CxlMemSequence
 from verif.replay.counters import USED, ZERO
 from verif.replay.prepare import Lines, StepWork
+from verif.replay.replay_plan import Placement, RegionUse, Round
 from verif.replay.result import Figures, StepResult
 
 if TYPE_CHECKING:

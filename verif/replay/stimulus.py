@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.cxl.messages import ADDR_BITS
-from models.errors import CaptureError
+from cocotbext.cxl.wire.messages import ADDR_BITS
 from models.formats import LINE_BYTES, Mode
 from models.regions import RegionConfig
-from nf_capture.data import DataError, read_object
-from nf_capture.output import write_text
-from nf_capture.typed import typed
+from neuron_fabric.data import DataError, read_object
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import write_text
+from neuron_fabric.typed import typed
 from verif.replay.options import parse_parameters
 
 FORMAT = "neuron-fabric-stimulus"

@@ -10,11 +10,11 @@ from typing import Any
 
 import cocotb
 
-from models.cxl.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.agent.items import CxlBatchItem, Transaction
+from cocotbext.cxl.agent.sequences import CxlMemSequence
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import CommitCode
-from verif.cxl.items import CxlBatchItem, Transaction
-from verif.cxl.sequences import CxlMemSequence
-from verif.env.base import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.env import NfEnv
 from verif.replay.stimulus import STIMULUS, Commit, Operation, Read, Stimulus, Write
 

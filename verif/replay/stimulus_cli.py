@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from nf_capture.text import say
+from neuron_fabric.text import say
 from verif.replay.backend import Backend, SimulationJob
 from verif.replay.stimulus import STIMULUS, Stimulus
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capture import write_capture
-from models.safetensors_io import write_tensors
+from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.capture.safetensors_io import write_tensors
 from verif.replay.conftest import ModelBackend, gradients, nf_replay
 
 

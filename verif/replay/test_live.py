@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from models.capture import TensorSpec
 from models.formats import Mode
-from models.tensors import expected_outputs, outputs_from_lines, pack_workers
-from scripts import mutants
-from scripts.verbs.replay import SimulatorBackend
+from neuron_fabric.capture.reader import TensorSpec
+from scripts.cli.replay import SimulatorBackend
+from scripts.plan import mutants
 from verif.replay import live
 from verif.replay.bulk.block import POISON, Block, Kind
 from verif.replay.bulk.device import BulkDevice, BulkFault
 from verif.replay.conftest import ModelBackend, gradients
 from verif.replay.live import Contribution, ModelReducer, Reducer, ReducerError, RtlReducer
 from verif.replay.options import ReplayOptions
+from verif.replay.tensors import expected_outputs, outputs_from_lines, pack_workers
 
 MODES = {
     "a.weight": Mode.G_BINARY,

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capture import Capture, write_capture
-from models.errors import CaptureError
 from models.formats import Mode, Tie
-from models.safetensors_io import open_tensors
-from models.tensors import expected_outputs
-from nf_capture.lock import Lock
-from nf_capture.output import check_output
+from neuron_fabric.capture.reader import Capture, write_capture
+from neuron_fabric.capture.safetensors_io import open_tensors
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.lock import Lock
+from neuron_fabric.output import check_output
 from verif.replay.backend import Outcome, SimulationJob
 from verif.replay.conftest import ModelBackend, gradients, nf_replay
 from verif.replay.prepare import Lines, StepWork
 from verif.replay.result import StepResult
 from verif.replay.stimulus import Read, Stimulus
+from verif.replay.tensors import expected_outputs
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 MIX = ("a.weight=G_BINARY", "c.*=G_TERNARY", "b=G_TERNARY", "s=G_BINARY", "*=FP32")

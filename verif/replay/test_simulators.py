@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts import mutants, toolchain
-from scripts.records import Sim
-from scripts.verbs.replay import SimulatorBackend
+from scripts.build import toolchain
+from scripts.cli.replay import SimulatorBackend
+from scripts.common.records import Sim
+from scripts.plan import mutants
 from verif.replay.conftest import nf_replay
 from verif.replay.test_replay_cli import MIX, check_file
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyuvm import uvm_sequence
 
-from models.cxl.enums import ReqOp, RwdOp
-from models.cxl.messages import BE_ALL, S2MDRS, M2SMessage, M2SReq, M2SRwD, S2MMessage
+from cocotbext.cxl.wire.enums import ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SMessage, M2SReq, M2SRwD, S2MMessage
 from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import CommitCode

@@ -2,7 +2,7 @@
 """Errors and poison of the device memory, on every path that the device has to it.
 
 What a fault does to ordinary lines and FP32 data, the model is told in advance. What it does to the
-device's own records, the scoreboard learns from the memory port (verif/env/memory.py); these
+device's own records, the scoreboard learns from the memory port (scoreboard/memory_port.py); these
 sequences then send one request at a time, so that it is known what a loss came before.
 """
 

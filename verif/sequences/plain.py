@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from models.cxl.enums import ReqOp
-from models.cxl.messages import M2SReq
+from cocotbext.cxl.wire.enums import ReqOp
+from cocotbext.cxl.wire.messages import M2SReq
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.data import byte_enables, random_line
 

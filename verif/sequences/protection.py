@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from models.cxl.enums import ReqOp, RwdOp
-from models.cxl.messages import M2SMessage, M2SReq, M2SRwD
+from cocotbext.cxl.wire.enums import ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD
 from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import Access, state_lines

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bench of ``nf_link`` alone: flits at the pins against messages inside.
 
-The host side is the independent codec of ``models.cxl``; the core side is a set of queues with
+The host side is the independent codec of ``cocotbext.cxl``; the core side is a set of queues with
 random readiness. Every clock is one step of `Bench.clock()`, which samples before the edge and
 drives after it, and which checks on its own: CRC and Protocol ID of what is sent, stability under
 back-pressure, credits never exceeded, acknowledgements never more than was sent.
@@ -20,10 +20,10 @@ from typing import Any
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 
-from models.cxl import flits
-from models.cxl.crc import PAYLOAD_MASK, crc_ok, seal
-from models.cxl.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.cxl.packing import Credits, M2SPacker, PackOptions, S2MUnpacker
+from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok, seal
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.packing import Credits, M2SPacker, PackOptions, S2MUnpacker
 
 PID = flits.ProtocolCode.CACHEMEM.word
 # Fields of link_events_t from bit 0 up.

@@ -16,11 +16,11 @@ from typing import Any
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 
-from models.cxl import flits
-from models.cxl.link import HostLink, WireFlit
-from models.cxl.link_config import LinkConfig
-from models.cxl.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
-from verif.cxl.tracker import LinkTracker
+from cocotbext.cxl.agent.tracker import LinkTracker
+from cocotbext.cxl.link.link import HostLink, WireFlit
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from verif.tests.link_bench import (
     EVENTS,
     PARAMETERS,

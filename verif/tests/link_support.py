@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from models.cxl.control import ControlFlit, encode_control
-from models.cxl.flits import seal
-from models.cxl.link import HostLink, WireFlit
-from verif.cxl.config import CxlConfig
-from verif.cxl.fault_table import COUNTERS, FaultTable, judge
-from verif.cxl.faults import FaultInjector, FaultPlan, FaultRule
-from verif.cxl.flit_event import FlitEvent
-from verif.cxl.pins import bits_reader
-from verif.env.base import NfBaseTest
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.fault_table import COUNTERS, FaultTable, judge
+from cocotbext.cxl.agent.faults import FaultInjector, FaultPlan, FaultRule
+from cocotbext.cxl.agent.flit_event import FlitEvent
+from cocotbext.cxl.agent.pins import bits_reader
+from cocotbext.cxl.link.link import HostLink, WireFlit
+from cocotbext.cxl.wire.control import ControlFlit, encode_control
+from cocotbext.cxl.wire.flits import seal
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
 from verif.sequences.plain import PlainMemorySequence

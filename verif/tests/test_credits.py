@@ -7,8 +7,8 @@ from typing import Any
 
 import cocotb
 
-from verif.cxl.config import CxlConfig
-from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from cocotbext.cxl.agent.config import CxlConfig
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.mixed import MixedRegionsSequence
 from verif.sequences.plain import PlainMemorySequence

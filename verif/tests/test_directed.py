@@ -10,13 +10,13 @@ from typing import Any
 
 import cocotb
 
-from models.cxl.enums import DevLoad
-from models.cxl.flits import seal
-from models.cxl.messages import S2MDRS, S2MNDR, M2SRwD
+from cocotbext.cxl.agent.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.agent.items import ObservedResponse
+from cocotbext.cxl.wire.enums import DevLoad
+from cocotbext.cxl.wire.flits import seal
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD
 from models.formats import Mode
-from verif.cxl.config import CxlConfig, ReadyPattern
-from verif.cxl.items import ObservedResponse
-from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig, Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
 

@@ -12,9 +12,9 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from cocotbext.cxl.agent.config import CxlConfig
 from models.formats import Mode
-from verif.cxl.config import CxlConfig
-from verif.env.base import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import cocotb
 
-from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.events import (
     DuplicateSequence,
     EarlyReadSequence,

@@ -8,10 +8,10 @@ from typing import Any
 
 import cocotb
 
-from models.cxl.messages import M2SRwD
+from cocotbext.cxl.wire.messages import M2SRwD
 from models.device import RegionConfig
 from models.formats import Mode
-from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence
 
 WORKERS = 64

@@ -12,10 +12,10 @@ from typing import Any
 
 import cocotb
 
-from models.cxl import flits
-from models.cxl.crc import PAYLOAD_MASK, seal
-from models.cxl.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
-from models.cxl.packing import Credits, M2SPacker, M2SUnpacker, PackOptions
+from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
+from cocotbext.cxl.wire.packing import Credits, M2SPacker, M2SUnpacker, PackOptions
 from verif.tests.link_bench import (
     EVENTS,
     PID,

@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 
 import cocotb
 
-from models.cxl.control import (
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.faults import FaultKind, FaultRule
+from cocotbext.cxl.agent.flit_event import FlitEvent, FlitKind
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.wire.control import (
     InitParam,
     Llcrd,
     RetryAck,
@@ -16,14 +21,9 @@ from models.cxl.control import (
     RetryReq,
     encode_control,
 )
-from models.cxl.flits import PAYLOAD_MASK, Direction, FlitHeader, chunks_of_line, seal
-from models.cxl.link import WireFlit
-from models.cxl.messages import M2SRwD, RwdOp
-from models.cxl.retry import Lrsm
-from verif.cxl.config import CxlConfig
-from verif.cxl.faults import FaultKind, FaultRule
-from verif.cxl.flit_event import FlitEvent, FlitKind
-from verif.env.base import run_uvm
+from cocotbext.cxl.wire.flits import PAYLOAD_MASK, Direction, FlitHeader, chunks_of_line, seal
+from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
+from verif.env.base_test import run_uvm
 from verif.tests.link_support import LinkTest, Swap, control
 
 _H4, _H5, _G4, _G5 = 4, 5, 4, 5

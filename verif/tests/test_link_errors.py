@@ -7,13 +7,13 @@ from typing import Any
 
 import cocotb
 
-from models.cxl.crc import crc_ok, seal
-from models.cxl.flits import Direction, FlitHeader
-from models.cxl.link import WireFlit
-from models.cxl.messages import S2MDRS, M2SReq, ReqOp
-from verif.cxl.config import CxlConfig
-from verif.cxl.faults import FaultKind, FaultRule, random_flips
-from verif.env.base import run_negative, run_uvm
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.faults import FaultKind, FaultRule, random_flips
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.crc import crc_ok, seal
+from cocotbext.cxl.wire.flits import Direction, FlitHeader
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
+from verif.env.base_test import run_negative, run_uvm
 from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest
 
 _READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
@@ -238,7 +238,7 @@ async def link_three_bit_errors(_dut: Any) -> None:
 
 @cocotb.test()
 async def link_beyond_crc(_dut: Any) -> None:
-    """Errors beyond the CRC's guarantee; their share of escapes is judged in models/cxl."""
+    """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl."""
     await run_uvm(BeyondTheCrc)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import cocotb
 
-from models.cxl.flits import Direction
-from verif.cxl.config import CxlConfig
-from verif.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
-from verif.env.base import run_uvm
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
+from cocotbext.cxl.wire.flits import Direction
+from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.link import LinkTrafficSequence
 from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest

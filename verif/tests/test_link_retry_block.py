@@ -12,12 +12,12 @@ from typing import Any
 
 import cocotb
 
-from models.cxl import flits
-from models.cxl.control import encode_control
-from models.cxl.link import HostLink, WireFlit
-from models.cxl.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.cxl.packing import PackOptions
-from models.cxl.retry import Lrsm
+from cocotbext.cxl.link.link import HostLink, WireFlit
+from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.control import encode_control
+from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.packing import PackOptions
 from verif.tests.link_bench import (
     PID,
     count_scale,

@@ -11,9 +11,9 @@ from typing import Any
 
 import cocotb
 
-from models.cxl import flits
-from models.cxl.control import encode_control
-from models.cxl.messages import M2SReq, ReqOp
+from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.control import encode_control
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests.link_bench import PID, random_drs, random_ndr
 from verif.tests.link_retry_bench import (
     LOCAL_IDLE,

@@ -8,9 +8,9 @@ from typing import Any
 import cocotb
 
 from models.formats import Mode
-from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.mem.config import Background
+from verif.mem.memory_config import Background
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RecordErrorSequence,

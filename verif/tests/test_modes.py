@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from models.formats import Mode
-from verif.env.base import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.aggregate import AggregateSequence
 
 

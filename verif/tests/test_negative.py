@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import cocotb
 
-from models.cxl.messages import S2MNDR, S2MMessage
+from cocotbext.cxl.wire.messages import S2MNDR, S2MMessage
 from models.device import RegionConfig
 from models.formats import Mode
-from verif.env.base import NfBaseTest, run_negative
+from verif.env.base_test import NfBaseTest, run_negative
 from verif.env.config import EnvConfig
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence

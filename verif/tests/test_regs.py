@@ -17,8 +17,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from verif.regs import checks
-from verif.regs.agent import AxiLiteAgent
 from verif.regs.axil import AxiLitePort
+from verif.regs.axil_agent import AxiLiteAgent
 from verif.regs.model import RegionSettings, RegisterError, RegisterModel
 from verif.regs.nf_reg_map import REG_MAP, Commit, Mode
 from verif.regs.regmap import Access, HwParams, Register

@@ -11,8 +11,8 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from models.capture import write_capture
-from verif.env.base import PROFILES, run_uvm
+from neuron_fabric.capture.reader import write_capture
+from verif.env.base_test import PROFILES, run_uvm
 from verif.env.config import hardware
 from verif.replay.bench import ReplayTest
 from verif.replay.check import compare

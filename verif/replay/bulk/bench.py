@@ -25,11 +25,10 @@ from statistics import median
 
 import numpy as np
 
-from models.capture import TensorSpec, write_capture
 from models.formats import U8, Mode, elements_per_line
 from models.regions import DeviceParams
-from models.stream_plan import Extent, StreamPlan, plan_stream
-from nf_capture.text import say
+from neuron_fabric.capture.reader import TensorSpec, write_capture
+from neuron_fabric.text import say
 from verif.replay import cli
 from verif.replay.backend import Backend
 from verif.replay.bulk.device import MEMORY_LATENCY
@@ -39,6 +38,7 @@ from verif.replay.bulk.pipeline import stream
 from verif.replay.bulk.rounds import Round, judge, make_round, problems
 from verif.replay.bulk.run import peak_mebibytes
 from verif.replay.bulk.source import SyntheticSource
+from verif.replay.stream_plan import Extent, StreamPlan, plan_stream
 
 WORKERS = 8
 ROUTES = (Mode.G_BINARY, Mode.FP32)

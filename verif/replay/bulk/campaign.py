@@ -28,14 +28,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from models.capture import Capture, write_capture
 from models.formats import Mode, Tie
-from models.safetensors_io import open_tensors
-from models.tensors import expected_outputs
-from nf_capture.data import parse_json
-from nf_capture.text import say
+from neuron_fabric.capture.reader import Capture, write_capture
+from neuron_fabric.capture.safetensors_io import open_tensors
+from neuron_fabric.data import parse_json
+from neuron_fabric.text import say
 from verif.replay import cli
 from verif.replay.bulk.conftest import BulkModelBackend
+from verif.replay.tensors import expected_outputs
 
 SHARDS = 3
 SIZES = {"a.weight": 5000, "b.weight": 40, "c": 1}

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from models.errors import CaptureError
 from models.regions import MAX_WORKERS
-from nf_capture.text import say, telling
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.text import say, telling
 from verif.replay.backend import Backend
 from verif.replay.bulk.job import BulkJob, Shard, make_job
 from verif.replay.bulk.journal import Journal, Key

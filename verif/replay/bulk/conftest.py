@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.cxl.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.formats import Mode
 from models.regions import DeviceParams, RegionConfig

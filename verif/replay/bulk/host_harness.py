@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from models.cxl.device_stub import DeviceStub, PlainMemory
-from models.cxl.link import DeviceLink, WireFlit
-from models.cxl.link_config import LinkConfig
-from models.cxl.messages import M2SMessage, S2MMessage
-from models.cxl.packer import PackOptions
+from cocotbext.cxl.link.device_stub import DeviceStub, PlainMemory
+from cocotbext.cxl.link.link import DeviceLink, WireFlit
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
+from cocotbext.cxl.wire.packer import PackOptions
 from verif.replay.bulk.block import Block
 from verif.replay.bulk.device import CBlock, Figures, c_block
 
@@ -113,7 +113,7 @@ Damage = Callable[[int, WireFlit], WireFlit]
 
 
 class Wire:
-    """The C++ host against the link model of `models.cxl` with plain memory behind it."""
+    """The C++ host against the link model of `cocotbext.cxl` with plain memory behind it."""
 
     def __init__(self, host: CHost, seed: int, dense: bool, grant: int = 32) -> None:
         rng = random.Random(seed)

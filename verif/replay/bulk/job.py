@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.capture import Capture, TensorSpec
-from models.doubts import route_doubts
-from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode, lines_needed
 from models.regions import planes_kept
-from models.routing import assign_routes, parse_routes
-from models.stream_plan import ROUND_LINES_LOG2, StreamPlan, plan_stream
+from neuron_fabric.capture.reader import Capture, TensorSpec
+from neuron_fabric.errors import CaptureError
 from verif.replay.bulk.journal import Key, digest
 from verif.replay.bulk.source import NETWORKS, CaptureSource, LineSource, SyntheticSource
+from verif.replay.doubts import route_doubts
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.result import FORMAT, options_metadata
+from verif.replay.routing import assign_routes, parse_routes
+from verif.replay.stream_plan import ROUND_LINES_LOG2, StreamPlan, plan_stream
 
 SLOW_LINES_LOG2 = min(8, ROUND_LINES_LOG2)
 """Lines of a round where Icarus takes part, to which a large round is a minute."""

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import CaptureError
 from models.formats import LINE_BYTES, U8
-from nf_capture.data import DataError, as_object, parse_json
-from nf_capture.output import create, naming, write_all
-from nf_capture.typed import typed
+from neuron_fabric.data import DataError, as_object, parse_json
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import create, naming, write_all
+from neuron_fabric.typed import typed
 
 _FORMAT = b"nf-replay-journal "
 MAGIC = _FORMAT + b"2\n"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from models.capture import TensorSpec
-from models.errors import CaptureError
 from models.formats import LINE_BYTES, Mode
 from models.regions import planes_kept
-from models.safetensors_io import StretchWriter
-from models.stream_plan import StreamPlan
-from models.tensors import outputs_from_lines
+from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.capture.safetensors_io import StretchWriter
+from neuron_fabric.errors import CaptureError
 from verif.replay.bulk.journal import Journal
 from verif.replay.bulk.source import elements_of
+from verif.replay.stream_plan import StreamPlan
+from verif.replay.tensors import outputs_from_lines
 
 _TYPES = {"vote": np.int8, "plus": np.uint8, "minus": np.uint8, "sum": np.float32}
 _SUFFIXES = {

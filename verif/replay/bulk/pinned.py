@@ -7,8 +7,8 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.errors import CaptureError
-from nf_capture.data import open_file
+from neuron_fabric.data import open_file
+from neuron_fabric.errors import CaptureError
 
 CHUNK = 1 << 16
 """Bytes that are hashed together: what a read costs more than it asks for, at most twice this."""

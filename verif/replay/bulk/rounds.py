@@ -11,13 +11,13 @@ import numpy as np
 from models.bitsliced import vote_binary, vote_ternary
 from models.formats import Mode, Tie
 from models.regions import CommitCode, DeviceParams, planes_kept
-from models.stream_plan import Extent, RegionShare, StreamPlan
 from verif.replay.bulk.block import ANSWERED, POISON, Kind
 from verif.replay.bulk.source import LineSource
 from verif.replay.bulk.traffic import COUNTERS, RoundBlock, Share, round_block
 from verif.replay.check import describe
 from verif.replay.counters import ZERO
 from verif.replay.prepare import Lines, TensorWork, expected_lines
+from verif.replay.stream_plan import Extent, RegionShare, StreamPlan
 
 
 @dataclass(frozen=True)

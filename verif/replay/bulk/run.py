@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from nf_capture.output import write_text
-from nf_capture.text import say
-from verif.env.bins import FUNCTIONAL
-from verif.env.coverage import NfCoverage
+from neuron_fabric.output import write_text
+from neuron_fabric.text import say
+from verif.coverage.bins import FUNCTIONAL
+from verif.coverage.functional_coverage import NfCoverage
 from verif.replay.backend import Backend, BulkModel
 from verif.replay.bulk.device import MEMORY_LATENCY, BulkDevice, BulkFault
 from verif.replay.bulk.job import BulkJob, StepPlan, metadata_of

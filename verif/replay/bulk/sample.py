@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cxl.enums import DevLoad
+from cocotbext.cxl.wire.enums import DevLoad
 from models.formats import Mode
-from verif.env.coverage import NfCoverage
+from verif.coverage.functional_coverage import NfCoverage
 from verif.replay.bulk.block import ANSWERED, Kind
 from verif.replay.bulk.device import Figures
 from verif.replay.bulk.rounds import Round

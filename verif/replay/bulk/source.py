@@ -13,14 +13,14 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from models.capture import Capture, TensorSpec
-from models.doubts import ZeroTensors
 from models.formats import F32, U8, Mode, elements_per_line
-from models.routing import no_sign_vote
-from models.safetensors_io import TensorFile
-from models.stream_plan import Extent
-from models.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
+from neuron_fabric.capture.reader import Capture, TensorSpec
+from neuron_fabric.capture.safetensors_io import TensorFile
 from verif.replay.bulk.pinned import PinnedFile, changed
+from verif.replay.doubts import ZeroTensors
+from verif.replay.routing import no_sign_vote
+from verif.replay.stream_plan import Extent
+from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
 
 
 class LineSource(Protocol):

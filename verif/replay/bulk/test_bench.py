@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.verbs.replay import SimulatorBackend
-from verif.mem.config import MemConfig
+from scripts.cli.replay import SimulatorBackend
+from verif.mem.memory_config import MemConfig
 from verif.replay.bulk import bench
 from verif.replay.bulk.device import MEMORY_LATENCY
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.capture import write_capture
-from models.cxl.messages import M2SRwD
+from cocotbext.cxl.wire.messages import M2SRwD
 from models.formats import Tie
-from verif.env.bins import FUNCTIONAL
-from verif.env.coverage import NfCoverage
+from neuron_fabric.capture.reader import write_capture
+from verif.coverage.bins import FUNCTIONAL
+from verif.coverage.functional_coverage import NfCoverage
 from verif.replay.bulk.conftest import BulkModelBackend
 from verif.replay.bulk.device import MEMORY_LATENCY
 from verif.replay.bulk.progress import Progress, clock

@@ -16,16 +16,16 @@ import pytest
 
 from models.formats import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
-from models.stream_plan import Extent, plan_stream
-from models.tensors import TERNARY_RATIO
-from scripts import toolchain
-from scripts.paths import ROOT
-from scripts.records import Edit, Sim
-from scripts.verbs.replay import SimulatorBackend
+from scripts.build import toolchain
+from scripts.cli.replay import SimulatorBackend
+from scripts.common.paths import ROOT
+from scripts.common.records import Edit, Sim
 from verif.replay.bulk.narrow import arrival
 from verif.replay.bulk.rounds import Mismatch, make_round
 from verif.replay.bulk.source import SyntheticSource, resnet18
 from verif.replay.conftest import nf_replay
+from verif.replay.stream_plan import Extent, plan_stream
+from verif.replay.tensors import TERNARY_RATIO
 from verif.replay.test_replay_cli import MIX, SHIPPED, check_file
 
 BULK = ("--transport", "bulk")
@@ -175,7 +175,7 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
     backend = SimulatorBackend(files=tmp_path / "files")
     assert nf_replay(backend, *words, whole) == 0
-    command = [sys.executable, "-m", "scripts.cli", "replay", *words, str(out)]
+    command = [sys.executable, "-m", "scripts.cli.main", "replay", *words, str(out)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     journal = tmp_path / "out.safetensors.verilator.journal"
     give_up = time.monotonic() + 120
@@ -196,7 +196,7 @@ def test_memory_does_not_grow_with_the_lines() -> None:
     peaks = []
     for steps in ("0", "0-5"):
         words = ["--synthetic", "resnet18", "--steps", steps, "--route", "*=G_BINARY", *BULK]
-        command = [sys.executable, "-m", "scripts.cli", "replay", *words]
+        command = [sys.executable, "-m", "scripts.cli.main", "replay", *words]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=True)
         last = done.stdout.splitlines()[-1]
         peaks.append(int(re.findall(r"peak memory ([\d,]+) MiB", last)[0].replace(",", "")))

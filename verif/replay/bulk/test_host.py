@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cxl.control import InitParam, Llcrd, RetryFrame, encode_control
-from models.cxl.flits import seal
-from models.cxl.link import WireFlit
-from models.cxl.messages import S2MDRS, S2MNDR
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.control import InitParam, Llcrd, RetryFrame, encode_control
+from cocotbext.cxl.wire.flits import seal
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.formats import LINE_BYTES
-from scripts import bulk_build
+from scripts.build import bulk_build
 from verif.replay.bulk.block import OP, POISON, Block, Kind
 from verif.replay.bulk.host_harness import CHost, Liar, Wire
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capture import write_capture
-from models.cxl.messages import M2SRwD
-from nf_capture.lock import Lock
+from cocotbext.cxl.wire.messages import M2SRwD
+from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.lock import Lock
 from verif.replay.bulk.conftest import BulkModelBackend
 from verif.replay.bulk.journal import MAGIC, Journal
 from verif.replay.conftest import nf_replay

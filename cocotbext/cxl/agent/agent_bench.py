@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cocotb bench of the agent itself: bench_wire with a device in Python behind it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, Timer
+from pyuvm import ConfigDB, uvm_root, uvm_test
+
+from cocotbext.cxl.agent.agent import CxlMemAgent
+from cocotbext.cxl.agent.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.agent.pins import CxlPins
+from cocotbext.cxl.agent.sequences import CxlMemSequence
+from cocotbext.cxl.example.device import play_device
+from cocotbext.cxl.link.device_stub import DeviceStub
+from cocotbext.cxl.link.link import DeviceLink, WireFlit
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.flits import FlitHeader, seal
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+)
+from cocotbext.cxl.wire.packer import PackOptions
+
+
+def traffic(rng: random.Random, count: int) -> list[M2SMessage]:
+    """Reads and writes of 64 lines."""
+    out: list[M2SMessage] = []
+    for _ in range(count):
+        addr, kind = 64 * rng.randrange(64), rng.randrange(4)
+        if kind < 2:
+            out.append(M2SReq(ReqOp.MEM_RD, 0, addr))
+        elif kind == 2:
+            out.append(M2SRwD(RwdOp.MEM_WR, 0, addr, data=rng.randbytes(64)))
+        else:
+            be = rng.getrandbits(64)
+            out.append(M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, data=rng.randbytes(64), be=be))
+    return out
+
+
+class Batch(CxlMemSequence):
+    """All messages in one item."""
+
+    def __init__(self, messages: list[M2SMessage]) -> None:
+        super().__init__("batch")
+        self.messages = messages
+        self.responses: list[S2MMessage | None] = []
+
+    async def body(self) -> None:
+        self.responses = await self.send_all(self.messages)
+
+
+class Memory(CxlMemSequence):
+    """Writes, then reads back, one item each."""
+
+    async def body(self) -> None:
+        rng = random.Random(3)
+        lines = {64 * i: rng.randbytes(64) for i in range(20)}
+        for addr, data in lines.items():
+            await self.write(addr, data)
+        await self.write(0, bytes(64), be=0xFF)
+        lines[0] = bytes(8) + lines[0][8:]
+        for addr, data in lines.items():
+            answer = await self.read(addr)
+            assert isinstance(answer, S2MDRS)
+            assert answer.data == data
+        assert await self.call(M2SReq(ReqOp.MEM_SPEC_RD, 0, 0)) is None
+
+
+class AgentTest(uvm_test):
+    """Agent, wire and device; ``traffic`` is what a test adds."""
+
+    retry = False
+
+    def configure(self) -> CxlConfig:
+        """Settings of the host."""
+        return CxlConfig.dense(1)
+
+    def build_phase(self) -> None:
+        self.dut: Any = cocotb.top
+        self.rng = random.Random(11)
+        self.cfg = self.configure()
+        self.cfg.link.retry = self.retry
+        self.cfg.link.retry_timeout = 300
+        self.agent = CxlMemAgent("agent", self)
+        self.agent.pins = CxlPins.from_dut(self.dut)
+        self.agent.cfg = self.cfg
+        self.passive = CxlMemAgent("passive", self)
+        self.passive.active = False
+        self.passive.pins, self.passive.cfg = self.agent.pins, self.cfg
+
+    async def run_phase(self) -> None:
+        self.raise_objection()
+        dut = self.dut
+        dut.break_hold.value = 0
+        dut.rst_n.value = 0
+        pack = PackOptions(dense=self.cfg.link.pack.dense, rng=self.rng, multi_header=True)
+        link = LinkConfig(rng=self.rng, pack=pack, retry=self.retry, retry_timeout=300)
+        self.stub = DeviceStub(DeviceLink(link), (2, 10), self.rng)
+        cocotb.start_soon(play_device(dut, self.stub))
+        await ClockCycles(dut.clk, 4)
+        dut.rst_n.value = 1
+        await self.agent.wait_up()
+        await self.traffic()
+        await self.agent.drain()
+        await ClockCycles(dut.clk, 300)
+        monitor = self.agent.monitor
+        assert monitor.requests > 0
+        assert self.passive.monitor.requests == monitor.requests
+        assert self.agent.driver.idle
+        assert monitor.tracker.idle, monitor.tracker.outstanding
+        self.drop_objection()
+
+    async def traffic(self) -> None:
+        """500 messages, twice."""
+        for _ in range(2):
+            batch = Batch(traffic(self.rng, 500))
+            await batch.start(self.agent.sequencer)
+            assert None not in batch.responses
+
+
+class Sparse(AgentTest):
+    """Random placement."""
+
+    def configure(self) -> CxlConfig:
+        return CxlConfig.sparse(5)
+
+
+class Starved(AgentTest):
+    """Two credits and back-pressure."""
+
+    def configure(self) -> CxlConfig:
+        return CxlConfig.starved(6)
+
+
+class Pattern(AgentTest):
+    """A tx_ready pattern and single items."""
+
+    def configure(self) -> CxlConfig:
+        cfg = CxlConfig.dense(7)
+        cfg.ready = ReadyPattern(pattern=(True, False, False, True))
+        cfg.sequential_tags = True
+        return cfg
+
+    async def traffic(self) -> None:
+        await Memory("memory").start(self.agent.sequencer)
+
+
+class Retry(AgentTest):
+    """Flits are damaged on both sides and the physical layer retrains."""
+
+    retry = True
+
+    def damage(self, flit: WireFlit) -> WireFlit:
+        """One flit in a hundred has a wrong bit."""
+        if self.rng.random() > 0.01:
+            return flit
+        return flit[0], flit[1] ^ 1 << self.rng.randrange(528)
+
+    def configure(self) -> CxlConfig:
+        cfg = CxlConfig.sparse(8)
+        cfg.damage_to_device = cfg.damage_to_host = self.damage
+        cfg.waive = lambda rule, direction: (rule, direction) == ("crc", "M2S")
+        return cfg
+
+
+class Reset(AgentTest):
+    """A reset in mid traffic aborts what is in flight; the link comes up again."""
+
+    async def traffic(self) -> None:
+        flying = [self.agent.submit(message) for message in traffic(self.rng, 50)]
+        await ClockCycles(self.dut.clk, 20)
+        self.dut.rst_n.value = 0
+        await ClockCycles(self.dut.clk, 3)
+        self.dut.rst_n.value = 1
+        assert any(t.aborted for t in flying)
+        assert all(t.done for t in flying)
+        await self.agent.wait_up()
+        await super().traffic()
+
+
+class Injected(AgentTest):
+    """Raw flits: a request by hand is answered, a reserved format is the device's to count."""
+
+    def configure(self) -> CxlConfig:
+        cfg = CxlConfig.dense(9)
+        cfg.waive = lambda rule, direction: (rule, direction) == ("framing", "M2S")
+        return cfg
+
+    async def traffic(self) -> None:
+        request = M2SReq(ReqOp.MEM_RD, 0xABCD, 64)
+        payload = FlitHeader(slots=(5, 4, 4, 4)).encode() | request.pack() << 32
+        transactions = self.agent.driver.inject(
+            seal(payload), retryable=True, plain=1, expect=[request]
+        )
+        self.agent.driver.inject(seal(FlitHeader(slots=(6, 4, 4, 4)).encode()), retryable=True)
+        assert isinstance(await transactions[0].wait(), S2MDRS)
+        await ClockCycles(self.dut.clk, 50)
+        assert self.stub.link.counters["protocol_error"] == 1
+        assert self.agent.monitor.tracker.counters["PROTOCOL_ERROR"] == 1
+
+
+class BrokenHold(AgentTest):
+    """Negative twin of the pin checks: must fail."""
+
+    def configure(self) -> CxlConfig:
+        cfg = CxlConfig.dense(10)
+        cfg.ready = ReadyPattern(0.5)
+        return cfg
+
+    async def traffic(self) -> None:
+        self.dut.break_hold.value = 1
+        for message in traffic(self.rng, 50):
+            self.agent.submit(message)
+        await Timer(500, "ns")
+        self.dut.break_hold.value = 0
+        texts = self.agent.monitor.errors
+        assert any("while tx_ready was low" in text for text in texts)
+        raise RuntimeError("seen")
+
+
+async def _run(dut: Any, test: type[AgentTest]) -> None:
+    Clock(dut.clk, 2, "ns", impl="gpi").start()
+    await uvm_root().run_test(test, keep_set={ConfigDB})
+
+
+@cocotb.test()
+@cocotb.parametrize(test=[AgentTest, Sparse, Starved, Pattern, Retry, Reset, Injected])
+async def agent(dut: Any, test: type[AgentTest]) -> None:
+    """Every test above but the negative one."""
+    await _run(dut, test)
+
+
+@cocotb.test(expect_error=RuntimeError)
+async def pin_checks_see_a_broken_hold(dut: Any) -> None:
+    """The monitor complains; RuntimeError says that it did."""
+    await _run(dut, BrokenHold)

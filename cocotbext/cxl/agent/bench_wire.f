@@ -1,0 +1,1 @@
+cocotbext/cxl/agent/bench_wire.sv

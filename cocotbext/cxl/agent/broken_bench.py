@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cocotb bench: the agent against devices that would hang it, and what its calls raise."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles
+from pyuvm import ConfigDB, uvm_root, uvm_test
+
+from cocotbext.cxl.agent.agent import CxlMemAgent
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.errors import CxlError, CxlTimeout
+from cocotbext.cxl.agent.pins import CxlPins
+from cocotbext.cxl.agent.sequences import CxlMemSequence
+from cocotbext.cxl.example.device import play_device
+from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
+from cocotbext.cxl.link.link import DeviceLink
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
+
+LIMIT = 400
+READ = M2SReq(ReqOp.MEM_RD, 0, 0x40)
+OWED = "owed: DRS for M2SReq MEM_RD tag="
+
+
+class Sends(CxlMemSequence):
+    """Reads and writes in one item."""
+
+    async def body(self) -> None:
+        await self.send_all([READ, *writes(80)])
+
+
+def writes(count: int) -> list[M2SRwD]:
+    """Writes of one line each."""
+    return [M2SRwD(RwdOp.MEM_WR, 0, 64 * k, data=bytes(64)) for k in range(count)]
+
+
+class Broken(uvm_test):
+    """Base: a device with a fault; ``wait`` is the call that must not hang."""
+
+    fault = DeviceFault.LOST_RESPONSE
+    kind: type[CxlError] = CxlTimeout
+    text = OWED
+    waived = False
+    error: CxlError | None = None
+
+    def build_phase(self) -> None:
+        self.dut: Any = cocotb.top
+        cfg = CxlConfig(response_timeout=LIMIT, link_up_timeout=LIMIT)
+        cfg.waive = lambda rule, _way: self.waived and rule in ("timeout", "end")
+        self.agent = CxlMemAgent("agent", self)
+        self.agent.pins, self.agent.cfg = CxlPins.from_dut(self.dut), cfg
+
+    async def run_phase(self) -> None:
+        self.raise_objection()
+        dut = self.dut
+        dut.break_hold.value = 0
+        dut.rst_n.value = 0
+        stub = BrokenDevice(DeviceLink(LinkConfig()), self.fault)
+        device = cocotb.start_soon(play_device(dut, stub))
+        await ClockCycles(dut.clk, 4)
+        dut.rst_n.value = 1
+        await self.raises()
+        await self.afterwards()
+        device.cancel()
+        self.drop_objection()
+
+    async def raises(self) -> None:
+        """The call raises what it should, once the link is up or instead."""
+        begin = self.agent.monitor.cycle
+        error = await error_of(self._up_and_wait)
+        self.logger.info("raised: %s", error)
+        assert type(error) is self.kind
+        assert self.text in str(error)
+        assert self.agent.monitor.cycle - begin < 2 * LIMIT
+
+    async def _up_and_wait(self) -> None:
+        await self.agent.wait_up()
+        await self.wait()
+
+    async def wait(self) -> None:
+        """The call."""
+        await self.agent.call(READ)
+
+    async def afterwards(self) -> None:
+        """Every later call raises as well: nothing hangs behind an error."""
+        agent = self.agent
+        calls: list[Callable[[], Awaitable[object]]] = [
+            agent.drain,
+            lambda: agent.call(READ),
+            lambda: Sends("again").start(agent.sequencer),
+        ]
+        for call in calls:
+            assert self.text in str(await error_of(call))
+
+
+async def error_of(call: Callable[[], Awaitable[object]]) -> CxlError:
+    """What the call raises."""
+    try:
+        await call()
+    except CxlError as error:
+        return error
+    raise AssertionError("the call came back")
+
+
+class WrongTag(Broken):
+    fault, kind, text = DeviceFault.WRONG_TAG, CxlError, "wrong tag, or a second response"
+
+
+class BadCrc(Broken):
+    fault, kind, text = DeviceFault.BAD_CRC, CxlError, "S2M crc: the flit has CRC"
+
+
+class NdrForDrs(Broken):
+    fault, kind, text = DeviceFault.NDR_FOR_DRS, CxlError, "NDR in place of the DRS that is owed"
+
+
+class NoCredits(Broken):
+    fault, text = DeviceFault.NO_CREDITS, "no Req and no RwD credits from the device"
+
+
+class Silent(Broken):
+    fault, text = DeviceFault.SILENT, "no flit has come from the device"
+
+
+class LostInDrain(Broken):
+    """The request is not waited for by itself."""
+
+    async def wait(self) -> None:
+        self.agent.submit(READ)
+        await self.agent.drain()
+
+
+class LostInSequence(Broken):
+    """The sequence gets it, not the driver's task."""
+
+    async def wait(self) -> None:
+        await Sends("sends").start(self.agent.sequencer)
+
+
+class NoRoom(Broken):
+    """issue() waits for room that no credit will make."""
+
+    fault, text = DeviceFault.NO_CREDIT_RETURN, "no RwD credits from the device"
+
+    async def wait(self) -> None:
+        for message in writes(200):
+            await self.agent.issue(message)
+
+
+class NoRoomInSequence(NoRoom):
+    """The same within an item."""
+
+    async def wait(self) -> None:
+        await Sends("sends").start(self.agent.sequencer)
+
+
+class WaivedAndReset(Broken):
+    """A test that provokes a time-out waives it; after a reset calls wait again."""
+
+    waived = True
+    ran: ClassVar[CxlMemAgent]
+
+    async def afterwards(self) -> None:
+        dut, agent = self.dut, self.agent
+        type(self).ran = agent
+        dut.rst_n.value = 0
+        await ClockCycles(dut.clk, 3)
+        dut.rst_n.value = 1
+        await agent.wait_up()
+        await agent.call(READ)  # the fault concerns the first read alone
+        await agent.drain()
+
+
+class NeverOutOfReset(Broken):
+    """The test forgets to release rst_n, and does not wait for the link either."""
+
+    text = "rst_n is not 1"
+
+    async def _up_and_wait(self) -> None:
+        self.dut.rst_n.value = 0
+        await ClockCycles(self.dut.clk, 2)
+        await self.wait()
+
+
+BROKEN = [WrongTag, Broken, BadCrc, NdrForDrs, NoCredits]
+BROKEN += [Silent, NeverOutOfReset, LostInDrain, LostInSequence, NoRoom, NoRoomInSequence]
+
+
+async def _run(test: type[uvm_test]) -> None:
+    await uvm_root().run_test(test, keep_set={ConfigDB})
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+@cocotb.parametrize(test=[cocotb.Param(value=test, name=test.__name__) for test in BROKEN])
+async def broken_device(dut: Any, test: type[Broken]) -> None:
+    """The call raises within the time-out, and check_phase fails as well."""
+    Clock(dut.clk, 2, "ns", impl="gpi").start()
+    text = ""
+    try:
+        await _run(test)
+    except AssertionError as error:
+        text = str(error)
+    assert " errors, first: clock " in text, text
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def waived_time_out(dut: Any) -> None:
+    """Green, and so is the next run of the same test: nothing of the first one goes on."""
+    Clock(dut.clk, 2, "ns", impl="gpi").start()
+    for _ in range(2):
+        await _run(WaivedAndReset)
+        agent = WaivedAndReset.ran
+        before = agent.driver.clock, agent.monitor.cycle
+        await ClockCycles(dut.clk, 5)
+        assert (agent.driver.clock, agent.monitor.cycle) == before

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the CXL.mem agent. Everything random comes from generators that are passed in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import cycle, repeat
+
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.packer import PackOptions
+
+Damage = Callable[[WireFlit], WireFlit]
+"""What the wire does to a flit."""
+
+
+@dataclass(slots=True)
+class ReadyPattern:
+    """tx_ready: always, with a chance per clock, or after a pattern that repeats.
+
+    ``hold`` (min, max): once low, how many clocks it stays low; only with ``rate`` below 1.
+    """
+
+    rate: float = 1.0
+    pattern: tuple[bool, ...] = ()
+    hold: tuple[int, int] = (1, 1)
+
+    def values(self, rng: random.Random) -> Iterator[bool]:
+        """One value a clock, for ever."""
+        if self.pattern:
+            return cycle(self.pattern)
+        if self.rate >= 1.0:
+            return repeat(True)
+        return self._random(rng)
+
+    def _random(self, rng: random.Random) -> Iterator[bool]:
+        while True:
+            if rng.random() < self.rate:
+                yield True
+            else:
+                yield from repeat(False, rng.randint(*self.hold))
+
+
+@dataclass(slots=True)
+class CxlConfig:
+    """Knobs of driver and monitor; the defaults are the fastest legal host.
+
+    ``link``: packing, credits that the host grants, acknowledgements, retry (see LinkConfig).
+    ``idle_rate``: chance per clock that the host sends nothing although it could.
+    ``ready``: back-pressure on the device's output.
+    ``queue_depth``: messages that may wait in the driver before ``issue`` blocks.
+    ``max_outstanding``: requests without their response before ``issue`` blocks.
+    ``phy_up_delay``: clocks from the end of reset to phy_up. ``retrain_clocks``: length of a
+    retrain. ``damage_to_device`` / ``damage_to_host``: hooks that change flits on the wire, before
+    the device's pins / behind them (the monitor sees the pins).
+    ``response_timeout``: clocks that the oldest request may wait for its response (from when it
+    became the oldest, or from a link-level retry), and that a queue may stand still.
+    ``link_up_timeout``: clocks from the end of reset to the first credits of both kinds. 0: no
+    limit. A call that waits raises CxlTimeout.
+    ``waive(rule, direction)``: True for broken rules that a test provokes on purpose; ("timeout",
+    "S2M") is what the device does not answer.
+    ``device_wrap``: LLR wrap value that the device must announce (None: any).
+    ``check_stable``: tx pins must hold their value while tx_ready is low.
+    """
+
+    link: LinkConfig = field(default_factory=LinkConfig)
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    idle_rate: float = 0.0
+    ready: ReadyPattern = field(default_factory=ReadyPattern)
+    queue_depth: int = 64
+    max_outstanding: int = 4096
+    sequential_tags: bool = False
+    phy_up_delay: int = 4
+    retrain_clocks: int = 8
+    response_timeout: int = 20_000
+    link_up_timeout: int = 20_000
+    damage_to_device: Damage | None = None
+    damage_to_host: Damage | None = None
+    waive: Callable[[str, str], bool] | None = None
+    device_wrap: int | None = None
+    check_stable: bool = True
+
+    @classmethod
+    def dense(cls, seed: int) -> CxlConfig:
+        """As fast as the rules allow: 4 writes per 5 flits, 2 reads per flit."""
+        rng = random.Random(seed)
+        return cls(link=LinkConfig(rng=rng, pack=PackOptions(rng=rng)), rng=rng)
+
+    @classmethod
+    def sparse(cls, seed: int) -> CxlConfig:
+        """Random slot placement, idle clocks, empty flits: every legal corner of packing."""
+        rng = random.Random(seed)
+        pack = PackOptions(dense=False, rng=rng, empty_weight=rng.choice((0.2, 0.6, 1.5)))
+        link = LinkConfig(rng=rng, pack=pack, idle_flit_rate=0.1, eds_rate=0.05)
+        return cls(link=link, rng=rng, idle_rate=rng.choice((0.0, 0.2, 0.5)))
+
+    @classmethod
+    def starved(cls, seed: int, credits: int = 2) -> CxlConfig:
+        """Few response credits that come back late, and random back-pressure."""
+        rng = random.Random(seed)
+        pack = PackOptions(dense=rng.random() < 0.5, rng=rng)
+        link = LinkConfig(
+            rng=rng,
+            pack=pack,
+            grant_plain=credits,
+            grant_data=credits,
+            return_delay=(0, 40),
+            ak_in_headers=rng.random() < 0.7,
+            credits_in_headers=rng.random() < 0.7,
+        )
+        return cls(link=link, rng=rng, ready=ReadyPattern(0.6, hold=(1, 12)))

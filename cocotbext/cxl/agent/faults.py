@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults on the wire of a CXL.mem link, by rate or at chosen places, and their bookkeeping.
+
+A FaultPlan is a list of FaultRules; a FaultInjector carries it out through the hooks of CxlConfig
+(damage before the device's pins, and behind them) and through the host's link partner. It counts
+what it did by kind and direction, and sees by itself when both receivers take flits again, which
+is what *recovered* means. What was *detected* is for counters to say: see ``fault_table``.
+
+"Lost" means that a NULL flit comes instead: receivers drop it in silence (spec: link spec §1).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.flit_event import FlitEvent, FlitKind
+from cocotbext.cxl.agent.tracker import LinkTracker
+from cocotbext.cxl.link.link import HostLink, WireFlit
+from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryReq, decode_control
+from cocotbext.cxl.wire.flits import FLIT_BITS, PAYLOAD_MASK, Direction, ProtocolCode, is_control
+
+MAX_BURST = 14
+"""Longest burst that the CRC sees wherever it lies in the flit (spec: link spec §2)."""
+_NULL = ProtocolCode.NULL.word
+_VALID = frozenset(code.word & 0xFF for code in ProtocolCode)
+
+
+class FaultKind(Enum):
+    """What happens; the value is how tables name it."""
+
+    FLIP_1 = "1 bit"
+    FLIP_2 = "2 bits"
+    FLIP_3 = "3 bits"
+    BURST = "burst of 2..14 bits"
+    PID_HALF = "Protocol ID, one half"
+    PID_BOTH = "Protocol ID, both halves"
+    LOST_FRAME = "lost RETRY.Frame"
+    LOST_REQ = "lost RETRY.Req"
+    LOST_ACK = "lost RETRY.Ack"
+    DAMAGED_FRAME = "damaged RETRY.Frame"
+    DAMAGED_REQ = "damaged RETRY.Req"
+    DAMAGED_ACK = "damaged RETRY.Ack"
+    DELAYED_ACK = "delayed acknowledgements"
+    NO_CREDIT = "credit exhaustion"
+    PHY_REINIT = "PHY reinit"
+    SILENT_LOSS = "silent loss"  # beyond what the protocol can see: never in a campaign
+
+
+CRC_KINDS = frozenset(
+    {FaultKind.FLIP_1, FaultKind.FLIP_2, FaultKind.FLIP_3, FaultKind.BURST}
+    | {FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK}
+)
+LOST_KINDS = frozenset({FaultKind.LOST_FRAME, FaultKind.LOST_REQ, FaultKind.LOST_ACK})
+EPISODES = frozenset({FaultKind.DELAYED_ACK, FaultKind.NO_CREDIT})
+CAMPAIGN = tuple(kind for kind in FaultKind if kind is not FaultKind.SILENT_LOSS)
+_FLIPS = {FaultKind.FLIP_1: 1, FaultKind.FLIP_2: 2, FaultKind.FLIP_3: 3}
+_TARGETS = {
+    FaultKind.LOST_FRAME: RetryFrame,
+    FaultKind.LOST_REQ: RetryReq,
+    FaultKind.LOST_ACK: RetryAck,
+    FaultKind.DAMAGED_FRAME: RetryFrame,
+    FaultKind.DAMAGED_REQ: RetryReq,
+    FaultKind.DAMAGED_ACK: RetryAck,
+}
+
+
+@dataclass(frozen=True)
+class FaultRule:
+    """One kind of fault on one direction (None: both).
+
+    ``rate``: chance for each flit that the kind can hit; ``places``: these of them by number, from
+    0 when the injector is armed. ``where`` narrows the flits that can be hit. ``spare_retry``: no
+    RETRY flit is hit. ``clocks`` (min, max): length of an episode (delayed acknowledgements,
+    exhausted credits). ValueError: the rate is no chance, or nothing says when.
+    """
+
+    kind: FaultKind
+    direction: Direction | None = None
+    rate: float = 0.0
+    places: tuple[int, ...] = ()
+    where: Callable[[WireFlit], bool] | None = None
+    spare_retry: bool = False
+    clocks: tuple[int, int] = (50, 250)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.rate <= 1.0:
+            raise ValueError(f"{self.kind.value}: a rate of {self.rate} is no chance")
+        if not self.rate and not self.places:
+            raise ValueError(f"{self.kind.value}: neither a rate nor a place")
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """What is to happen; the same plan and seed on the same traffic do the same."""
+
+    rules: tuple[FaultRule, ...]
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A fault from which the link has not recovered; direction -> flit that must be passed."""
+
+    kind: FaultKind
+    direction: Direction
+    waits: dict[Direction, int]
+
+
+@dataclass(slots=True)
+class _Episode:
+    rule: FaultRule
+    direction: Direction
+    end: int
+    noticed: bool = False
+    held: int = 0
+    credits: tuple[int, int] = (0, 0)
+
+
+Key = tuple[FaultKind, Direction]
+
+
+class FaultInjector:
+    """Life: ``attach(cfg)`` before the build, ``bind`` when the link partner exists, ``armed``
+    once the link is up; ``tick`` once a clock, ``observed`` for every flit on the pins."""
+
+    def __init__(self, plan: FaultPlan) -> None:
+        self.plan = plan
+        self.rng = random.Random(plan.seed)
+        self.armed = False
+        self.injected: Counter[Key] = Counter()
+        self.recovered: Counter[Key] = Counter()
+        self.noticed: Counter[Key] = Counter()
+        """Episodes that brought their sender to a stop."""
+        self.passed: Counter[Direction] = Counter()
+        """Flits that went through the hooks."""
+        self._seen = 0  # M2S flits that the monitor has seen
+        self._candidates: Counter[tuple[int, Direction]] = Counter()
+        self._open: list[_Open] = []
+        self._episodes: list[_Episode] = []
+        self._clock = 0
+        self._host: HostLink | None = None
+        self._tracker: LinkTracker | None = None
+        self._retrain: Callable[[], bool] = lambda: False
+
+    # -------------------------------------------------------------------------- wiring
+
+    def attach(self, cfg: CxlConfig) -> None:
+        """Takes the hooks of an agent, and waives what damaged M2S flits look like on the pins."""
+        cfg.damage_to_device = self.to_device
+        cfg.damage_to_host = self.to_host
+        inner = cfg.waive
+        rules = ("crc", "protocol_id", "retry")
+        cfg.waive = lambda rule, way: bool(
+            (way == "M2S" and rule in rules) or (inner is not None and inner(rule, way))
+        )
+
+    def bind(
+        self,
+        host: HostLink,
+        retrain: Callable[[], bool] = lambda: False,
+        tracker: LinkTracker | None = None,
+    ) -> None:
+        """The host's end; ``retrain`` takes the physical layer down and up; False: not begun."""
+        self._host, self._retrain, self._tracker = host, retrain, tracker
+
+    @property
+    def settled(self) -> bool:
+        """No episode is going on and the link has recovered from everything."""
+        return not self._open and not self._episodes
+
+    # -------------------------------------------------------------------------- hooks
+
+    def to_device(self, wire: WireFlit) -> WireFlit:
+        """Hook of the host's output."""
+        return self._pass(Direction.M2S, wire)
+
+    def to_host(self, wire: WireFlit) -> WireFlit:
+        """Hook of the host's input."""
+        host = self._host
+        if host is not None and host.retry.lrsm is Lrsm.NORMAL:
+            self._advance(Direction.S2M, self.passed[Direction.S2M])
+        return self._pass(Direction.S2M, wire)
+
+    def observed(self, event: FlitEvent) -> None:
+        """A flit on the pins, as the monitor's link_port gives it."""
+        if event.direction is not Direction.M2S:
+            return
+        self._seen += 1
+        taken = event.kind in (FlitKind.PROTOCOL, FlitKind.DATA, FlitKind.REPLAYED)
+        if taken or (event.kind is FlitKind.CONTROL and isinstance(event.control, Llcrd)):
+            self._advance(Direction.M2S, self._seen)
+
+    def _advance(self, direction: Direction, number: int) -> None:
+        if not self._open:
+            return
+        still: list[_Open] = []
+        for fault in self._open:
+            if fault.waits.get(direction, number + 1) <= number:
+                del fault.waits[direction]
+            if fault.waits:
+                still.append(fault)
+            else:
+                self.recovered[fault.kind, fault.direction] += 1
+        self._open = still
+
+    def _pass(self, direction: Direction, wire: WireFlit) -> WireFlit:
+        self.passed[direction] += 1
+        if not self.armed:
+            return wire
+        hit = None
+        for number, rule in enumerate(self.plan.rules):
+            if rule.direction not in (None, direction) or not _can_hit(rule, wire):
+                continue
+            place = self._candidates[number, direction]
+            self._candidates[number, direction] += 1
+            # One fault a flit: the first rule that wants it has it.
+            chance = rule.rate > 0 and self.rng.random() < rule.rate
+            if hit is None and (chance or place in rule.places):
+                hit = rule
+        return wire if hit is None else self._hit(hit, direction, wire)
+
+    def _hit(self, rule: FaultRule, direction: Direction, wire: WireFlit) -> WireFlit:
+        kind = rule.kind
+        if kind in EPISODES:
+            self._begin(rule, direction)
+            return wire
+        if kind is FaultKind.PHY_REINIT and not self._retrain():
+            return wire  # the other direction's hook has begun one in this clock
+        self.injected[kind, direction] += 1
+        if kind in _FLIPS or kind in (FaultKind.BURST, FaultKind.PID_HALF, FaultKind.PID_BOTH):
+            waits = {direction: self.passed[direction]}
+        else:
+            # Whose retry it disturbs is not looked at: both receivers must take flits again.
+            # A retrain takes a clock to begin, in which one flit more may come.
+            late = 2 * (kind is FaultKind.PHY_REINIT)
+            waits = {way: self.passed[way] + late + (way is not direction) for way in Direction}
+        self._open.append(_Open(kind, direction, waits))
+        return damage(kind, wire, self.rng)
+
+    # -------------------------------------------------------------------------- episodes
+
+    def _begin(self, rule: FaultRule, direction: Direction) -> None:
+        host = self._host
+        if host is None or any(
+            (e.rule.kind, e.direction) == (rule.kind, direction) for e in self._episodes
+        ):
+            return
+        self.injected[rule.kind, direction] += 1
+        episode = _Episode(rule, direction, self._clock + self.rng.randint(*rule.clocks))
+        self._episodes.append(episode)
+        if rule.kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
+            buffer: Any = host.buffer
+
+            def hold(count: int) -> bool:
+                episode.held += count
+                return True
+
+            buffer.acknowledge = hold
+        elif rule.kind is FaultKind.NO_CREDIT and direction is Direction.S2M:
+            host.returns.held = True
+
+    def tick(self) -> None:
+        """One clock."""
+        self._clock += 1
+        for episode in list(self._episodes):
+            self._hold(episode)
+            if self._clock >= episode.end:
+                self._end(episode)
+
+    def _hold(self, episode: _Episode) -> None:
+        host, tracker = self._host, self._tracker
+        assert host is not None
+        up = episode.direction is Direction.S2M
+        if episode.rule.kind is FaultKind.DELAYED_ACK:
+            if up:
+                episode.held += host.num_ack
+                host.num_ack = 0
+                if tracker is not None:
+                    way = tracker.s2m
+                    episode.noticed |= way.accepted - way.acked >= way.wrap - 1
+            else:
+                episode.noticed |= host.buffer.free <= 2
+        elif up:
+            if tracker is not None:
+                episode.noticed |= not tracker.s2m.plain or not tracker.s2m.data
+        else:
+            plain, data = episode.credits
+            episode.credits = plain + host.credits.plain, data + host.credits.data
+            host.credits.plain = host.credits.data = 0
+            episode.noticed |= host.packer.waiting > 0
+
+    def _end(self, episode: _Episode) -> None:
+        host, kind, direction = self._host, episode.rule.kind, episode.direction
+        assert host is not None
+        self._episodes.remove(episode)
+        self.noticed[kind, direction] += episode.noticed
+        if kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
+            buffer: Any = host.buffer
+            del buffer.acknowledge  # the class's own again
+            buffer.acknowledge(episode.held)
+        elif kind is FaultKind.DELAYED_ACK:
+            host.num_ack += episode.held
+        elif direction is Direction.S2M:
+            host.returns.held = False
+        else:
+            host.credits.plain += episode.credits[0]
+            host.credits.data += episode.credits[1]
+        after = {direction: self.passed[direction] + 1}
+        self._open.append(_Open(kind, direction, after))
+
+
+def _can_hit(rule: FaultRule, wire: WireFlit) -> bool:
+    target = _TARGETS.get(rule.kind)
+    control = None
+    if target is not None or rule.spare_retry:
+        payload = wire[1] & PAYLOAD_MASK
+        if is_control(payload):
+            control, wrong = decode_control(payload)
+            control = None if wrong else control
+    if target is not None and not isinstance(control, target):
+        return False
+    if rule.spare_retry and isinstance(control, RetryFrame | RetryReq | RetryAck):
+        return False
+    return rule.where is None or rule.where(wire)
+
+
+def damage(kind: FaultKind, wire: WireFlit, rng: random.Random) -> WireFlit:
+    """The flit as this kind of fault leaves it; unchanged for kinds that do not touch flits."""
+    pid, flit = wire
+    if kind in _FLIPS or kind in CRC_KINDS - {FaultKind.BURST}:
+        return pid, flit ^ random_flips(rng, _FLIPS.get(kind) or rng.randint(1, 3))
+    if kind is FaultKind.BURST:
+        length = rng.randint(2, MAX_BURST)
+        pattern = 1 | 1 << length - 1 | rng.getrandbits(length)
+        return pid, flit ^ pattern << rng.randrange(FLIT_BITS - length + 1)
+    if kind is FaultKind.PID_HALF:
+        bad = rng.choice([code for code in range(256) if code not in _VALID])
+        return rng.choice((bad << 8 | pid & 0xFF, pid & 0xFF00 | bad)), flit
+    if kind is FaultKind.PID_BOTH:
+        if rng.randrange(2):  # two valid halves that differ
+            high, low = rng.sample(sorted(_VALID), 2)
+        else:
+            high, low = rng.choices([code for code in range(256) if code not in _VALID], k=2)
+        return high << 8 | low, flit
+    if kind in LOST_KINDS or kind is FaultKind.SILENT_LOSS:
+        return _NULL, 0
+    return wire
+
+
+def random_flips(rng: random.Random, count: int) -> int:
+    """An error pattern of ``count`` bits anywhere in the 528."""
+    return sum(1 << bit for bit in rng.sample(range(FLIT_BITS), count))

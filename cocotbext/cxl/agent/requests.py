@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that are owed a response: their tags, and which response is whose. No simulator."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from cocotbext.cxl.agent.errors import CxlError, ErrorLog
+from cocotbext.cxl.agent.items import Transaction
+from cocotbext.cxl.agent.pairing import Key, channel, key_of, stray
+from cocotbext.cxl.wire.describe import describe_message
+from cocotbext.cxl.wire.messages import Completion, M2SMessage, S2MMessage, completion_of
+
+_TAGS = 1 << 16
+_NAMED = 3  # requests that a text names
+
+
+class Outstanding:
+    """The host's book of requests."""
+
+    def __init__(self, errors: ErrorLog, rng: random.Random, sequential: bool = False) -> None:
+        self._errors = errors
+        self._rng = rng
+        self._sequential = sequential
+        self._waiting: dict[Key, deque[Transaction]] = {}
+        self._by_age: deque[Transaction] = deque()
+        self._tags: set[int] = set()
+        self._last_tag = -1
+        self.count = 0
+        """Requests without their response."""
+        self.completed = 0
+
+    def new_tag(self) -> int:
+        """A tag that no request in flight has. CxlError: there is none."""
+        if len(self._tags) == _TAGS:
+            raise CxlError(
+                f"all {_TAGS:,} tags are in flight: wait for responses, or send with keep_tag"
+            )
+        tag = self._last_tag
+        while True:
+            tag = (tag + 1) & 0xFFFF if self._sequential else self._rng.getrandbits(16)
+            if tag not in self._tags:
+                self._last_tag = tag
+                return tag
+
+    def expect(self, message: M2SMessage, clock: int) -> Transaction:
+        """A request was queued; it is done at once where no response is owed."""
+        kind = completion_of(message)
+        transaction = Transaction(message, kind, clock, self._errors)
+        if kind is Completion.NONE:
+            transaction.finish(None, clock)
+        else:
+            key = (kind is Completion.DRS, message.tag, message.ldid)
+            self._waiting.setdefault(key, deque()).append(transaction)
+            self._by_age.append(transaction)
+            self._tags.add(message.tag)
+            self.count += 1
+        return transaction
+
+    def respond(self, message: S2MMessage, clock: int) -> str:
+        """A response has come; the text says what is wrong with it, if anything."""
+        key = key_of(message)
+        queue = self._waiting.get(key)
+        if not queue:
+            return stray(message, self._waiting.keys())
+        transaction = queue.popleft()
+        if not queue:
+            del self._waiting[key]
+            self._tags.discard(message.tag)
+        self.count -= 1
+        self.completed += 1
+        transaction.finish(message, clock)
+        return ""
+
+    def abort(self) -> None:
+        """A reset: nobody will answer."""
+        for transaction in self.open():
+            transaction.abort()
+        self._waiting.clear()
+        self._by_age.clear()
+        self._tags.clear()
+        self.count = 0
+
+    def open(self) -> list[Transaction]:
+        """What is owed a response, oldest first."""
+        return [transaction for transaction in self._by_age if not transaction.done]
+
+    @property
+    def oldest(self) -> Transaction | None:
+        """The request that has waited for the longest time."""
+        by_age = self._by_age
+        while by_age and by_age[0].done:
+            by_age.popleft()
+        return by_age[0] if by_age else None
+
+    def owed(self, clock: int) -> str:
+        """The oldest requests with the response that each is owed and their age in clocks."""
+        waiting = self.open()
+        if not waiting:
+            return ""
+        parts = [
+            f"{channel(one.expects is Completion.DRS)} for {describe_message(one.message)}, "
+            f"{clock - one.start} clocks old"
+            for one in waiting[:_NAMED]
+        ]
+        if len(waiting) > _NAMED:
+            parts.append(f"{len(waiting) - _NAMED} more")
+        return "owed: " + ", ".join(parts)
+
+    def wake(self) -> None:
+        """There is an error: calls that wait for a response look at it."""
+        for transaction in self.open():
+            transaction.wake()

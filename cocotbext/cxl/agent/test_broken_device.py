@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent says about a broken device, and that it says nothing about a slow one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.agent.errors import CxlError, CxlTimeout, ErrorLog
+from cocotbext.cxl.agent.requests import Outstanding
+from cocotbext.cxl.agent.tracker import LinkTracker
+from cocotbext.cxl.agent.watchdog import Watchdog
+from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
+from cocotbext.cxl.link.device_stub import DeviceStub
+from cocotbext.cxl.link.link import DeviceLink, HostLink, WireFlit
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.flits import Direction
+from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+
+LIMIT = 300
+READ = "M2SReq MEM_RD tag=0007 ld=3 addr=0x40"
+
+
+class Agent:
+    """Driver and monitor without pins: one step is a clock."""
+
+    def __init__(self, stub: DeviceStub, retry: bool = False, limit: int = LIMIT) -> None:
+        self.link_config = LinkConfig(retry=retry, retry_timeout=100)
+        self.cfg = CxlConfig(self.link_config, response_timeout=limit, link_up_timeout=limit)
+        self.stub = stub
+        self.host = HostLink(self.link_config)
+        self.logged: list[str] = []
+        self.log = ErrorLog(self.logged.append)
+        self.requests = Outstanding(self.log, random.Random(1))
+        self.watchdog = Watchdog(self.cfg, self.host, self.requests)
+        self.tracker = LinkTracker(retry, on_error=self.log.report)
+        self.clock = 0
+        self.log.owed = lambda: self.requests.owed(self.clock)
+        self.up = False
+        self.damage_to_host = False
+        self.phy_at = -1
+
+    def send(self, message: M2SMessage) -> None:
+        self.requests.expect(message, self.clock)
+        self.host.send(message)
+
+    def step(self) -> None:
+        self.clock += 1
+        if self.clock % self.watchdog.interval == 0:
+            text = self.watchdog.check(self.clock, self.up)
+            if text:
+                self.log.report(self.clock, text, kind=CxlTimeout)
+        self._retrain()
+        down, up = self.host.next_flit(), self.stub.next_flit()
+        if down is not None:
+            self.tracker.observe(Direction.M2S, *down, self.clock)
+            self.stub.receive(*down)
+        if up is not None:
+            self.tracker.observe(Direction.S2M, *up, self.clock)
+            self._take(up)
+        self.up = self.up or bool(self.host.credits.plain and self.host.credits.data)
+
+    def _retrain(self) -> None:
+        asked = self.stub.link.retry.retrain_request or self.host.retry.retrain_request
+        if self.host.phy and asked and self.link_config.retry:
+            self.phy_at = self.clock + 8
+            self._set_phy(False)
+        elif self.clock == self.phy_at:
+            self._set_phy(True)
+
+    def _set_phy(self, up: bool) -> None:
+        self.host.set_phy(up)
+        self.stub.link.set_phy(up)
+        if not up:
+            self.tracker.phy_down()
+
+    def _take(self, flit: WireFlit) -> None:
+        if self.damage_to_host and not flit[1] & 1:
+            self.damage_to_host = False
+            flit = flit[0], flit[1] ^ 1 << 300
+        for message in self.host.receive(*flit):
+            wrong = self.requests.respond(message, self.clock)
+            if wrong:
+                self.log.report(self.clock, wrong)
+
+    def raised(self, clocks: int) -> CxlError:
+        """What a waiting call raises within these clocks."""
+        for _ in range(clocks):
+            self.step()
+            try:
+                self.log.check()
+            except CxlError as error:
+                return error
+        raise AssertionError(f"nothing was said within {clocks} clocks: it hangs")
+
+
+def device(fault: DeviceFault, retry: bool = False) -> BrokenDevice:
+    return BrokenDevice(DeviceLink(LinkConfig(retry=retry, retry_timeout=100)), fault)
+
+
+def read_by(fault: DeviceFault, retry: bool = False) -> Agent:
+    """A link that is up, where a read has just been issued."""
+    agent = Agent(device(fault, retry), retry)
+    for _ in range(60):
+        agent.step()
+    agent.send(M2SReq(ReqOp.MEM_RD, 7, 0x40, ldid=3))
+    return agent
+
+
+AT_ONCE = {
+    DeviceFault.WRONG_TAG: "wrong tag, or a second response: nobody waits for it: "
+    "S2MDRS MEM_DATA tag=8007 ld=3",
+    DeviceFault.BAD_CRC: "S2M crc: the flit has CRC ",
+    DeviceFault.NDR_FOR_DRS: "NDR in place of the DRS that is owed: S2MNDR CMP tag=0007 ld=3",
+}
+
+
+@pytest.mark.parametrize("fault", AT_ONCE)
+def test_wrong_answers_are_told_at_once(fault: DeviceFault) -> None:
+    agent = read_by(fault)
+    error = agent.raised(40)
+    text = str(error)
+    assert not isinstance(error, CxlTimeout)
+    assert AT_ONCE[fault] in text
+    assert f"owed: DRS for {READ}, " in text
+    assert "clocks old" in text
+    assert "\n" not in text
+    assert agent.logged[0] == text
+    if fault is DeviceFault.BAD_CRC:  # the data comes last
+        assert text.index("owed: ") < text.index("clocks old: ")
+        assert len(text.rpartition(": ")[2]) == 132
+
+
+def test_a_lost_response_is_told_within_the_time_out() -> None:
+    agent = read_by(DeviceFault.LOST_RESPONSE)
+    error = agent.raised(LIMIT + 2 * agent.watchdog.interval)
+    text = str(error)
+    assert isinstance(error, CxlTimeout)
+    assert "time-out: no response to the oldest request within 300 clocks" in text
+    assert f"owed: DRS for {READ}, 3" in text
+    assert "credits from the device: 64 Req, 64 RwD" in text
+
+
+def test_a_lost_response_among_others_is_found() -> None:
+    """Other traffic that goes on does not hide it."""
+    agent = read_by(DeviceFault.LOST_RESPONSE)
+
+    def more() -> None:
+        tag = 100 + agent.clock
+        agent.send(M2SRwD(RwdOp.MEM_WR, tag, 64 * (tag % 9), data=bytes(64)))
+
+    for _ in range(LIMIT + 2 * agent.watchdog.interval):
+        more() if agent.clock % 5 == 0 else None
+        agent.step()
+    with pytest.raises(CxlTimeout, match=f"DRS for {READ}"):
+        agent.log.check()
+
+
+LINK_UP = {
+    DeviceFault.NO_CREDITS: ("no Req and no RwD credits from the device",),
+    DeviceFault.SILENT: ("no Req and no RwD credits", "no flit has come from the device"),
+}
+
+
+@pytest.mark.parametrize("fault", LINK_UP)
+def test_a_link_that_does_not_come_up(fault: DeviceFault) -> None:
+    agent = Agent(device(fault))
+    error = agent.raised(LIMIT + 2 * agent.watchdog.interval)
+    assert isinstance(error, CxlTimeout)
+    for part in ("time-out: no link-up within 300 clocks", *LINK_UP[fault]):
+        assert part in str(error)
+
+
+def test_credits_that_never_return() -> None:
+    agent = Agent(device(DeviceFault.NO_CREDIT_RETURN))
+    for _ in range(60):
+        agent.step()
+    for tag in range(70):
+        agent.send(M2SRwD(RwdOp.MEM_WR, tag, 64 * tag, data=bytes(64)))
+    text = str(agent.raised(2 * LIMIT))
+    assert "no RwD credits from the device" in text
+    assert "requests not sent: 6" in text
+    assert "owed: NDR for M2SRwD MEM_WR tag=0040 ld=0 addr=0x1000, " in text
+
+
+def test_requests_without_a_response_that_cannot_leave() -> None:
+    """MemSpecRd is owed nothing, and drain() would wait for it to leave."""
+    agent = Agent(device(DeviceFault.NO_CREDIT_RETURN))
+    for _ in range(60):
+        agent.step()
+    for _ in range(70):
+        agent.send(M2SReq(ReqOp.MEM_SPEC_RD, 0, 0))
+    text = str(agent.raised(2 * LIMIT))
+    assert "nothing could be sent within 300 clocks; no Req credits from the device" in text
+    assert "requests not sent: 6" in text
+
+
+def test_flits_that_are_never_acknowledged() -> None:
+    agent = Agent(device(DeviceFault.NO_ACKS, True), True)
+    for _ in range(60):
+        agent.step()
+    for tag in range(80):
+        agent.send(M2SRwD(RwdOp.MEM_WR, tag, 64 * tag, data=bytes(64)))
+    text = str(agent.raised(4 * LIMIT))
+    assert "flits that the device has not acknowledged: 6" in text
+
+
+def test_a_retry_that_is_never_acknowledged() -> None:
+    """Not the 110 tries of the protocol: no RETRY.Ack comes to a RETRY.Req of the host."""
+    agent = read_by(DeviceFault.NO_RETRY_ACK, True)
+    agent.watchdog = Watchdog(agent.cfg, agent.host, agent.requests)
+    agent.cfg.link.retry_timeout = agent.host.retry._timeout_limit = 1 << 30
+    agent.damage_to_host = True
+    text = str(agent.raised(2 * LIMIT))
+    assert "RETRY.Req 1 of the host is not acknowledged" in text
+    assert "bad flits from the device: 1" in text
+
+
+def test_a_device_that_retrains_for_ever() -> None:
+    """Retries begin a time-out anew, but not without end."""
+    agent = read_by(DeviceFault.RETRAINS, True)
+    text = str(agent.raised(20_000))
+    assert "retrains: " in text
+
+
+def test_the_retries_of_the_protocol_are_waited_for() -> None:
+    """A link that the device cannot hear takes 110 tries until the device is in ABORT."""
+    agent = read_by(DeviceFault.LOST_RESPONSE, True)
+    for _ in range(110):
+        agent.host.counters["retry_remote"] += 1
+        for _ in range(LIMIT - 2 * agent.watchdog.interval):
+            agent.step()
+        agent.log.check()
+    assert isinstance(agent.raised(LIMIT), CxlTimeout)
+
+
+def test_a_slow_device_is_waited_for() -> None:
+    """A request that waits behind many others has all the time that these need."""
+    link = DeviceLink(LinkConfig(return_delay=(100, 130), grant_plain=1))
+    agent = Agent(DeviceStub(link, (80, 120), random.Random(2)))
+    for _ in range(60):
+        agent.step()
+    for tag in range(30):
+        agent.send(M2SReq(ReqOp.MEM_RD, tag, 64 * tag))
+    while agent.requests.completed < 30:
+        agent.step()
+        agent.log.check()
+    assert agent.clock > 10 * LIMIT
+    assert agent.logged == []
+
+
+def test_no_time_out() -> None:
+    agent = Agent(device(DeviceFault.SILENT), limit=0)
+    for _ in range(10_000):
+        agent.step()
+    agent.log.check()
+
+
+def test_a_reset_that_is_never_released() -> None:
+    agent = Agent(device(DeviceFault.SILENT))
+    dog = agent.watchdog
+    assert not any(dog.check(k, False, in_reset=True, awaited=False) for k in range(2 * LIMIT))
+    texts = [dog.check(k, False, in_reset=True) for k in range(2 * LIMIT)]
+    assert "rst_n is not 1" in "".join(texts)
+
+
+def test_a_request_more_than_there_are_tags() -> None:
+    """The search for a free tag would take no simulation time, and never end."""
+    log = ErrorLog(lambda _text: None)
+    requests = Outstanding(log, random.Random(1), sequential=True)
+    for _ in range(1 << 16):
+        requests.expect(M2SReq(ReqOp.MEM_RD, requests.new_tag(), 0), 0)
+    with pytest.raises(CxlError, match="all 65,536 tags are in flight"):
+        requests.new_tag()
+
+
+def test_a_flood_of_errors_is_logged_in_part() -> None:
+    logged: list[str] = []
+    log = ErrorLog(logged.append)
+    for k in range(1000):
+        log.report(k, f"error {k}")
+    assert len(logged) == ErrorLog.LOGGED + 1
+    with pytest.raises(CxlError, match="error 0, at clock 0"):
+        log.check()
+    log.clear()
+    log.check()

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer of link traces: a test must not end otherwise because it is recorded."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cocotbext.cxl.agent.trace import TraceError, TraceWriter, from_environment, read
+from cocotbext.cxl.wire.control import RetryIdle, encode_control
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, seal
+from scripts.run.simulate import run_tests
+
+IDLE = ProtocolCode.CACHEMEM.word, seal(encode_control(RetryIdle()))
+
+
+@pytest.mark.parametrize("sim", ["icarus", "verilator"])
+def test_two_runs_in_one_test_are_recorded(sim: str, tmp_path: Path) -> None:
+    """The first run's monitor must not write to its closed trace while the second one runs."""
+    path = tmp_path / "link.trace"
+    record = run_tests(
+        sim,
+        "cocotbext.cxl.agent.broken_bench",
+        "waived_time_out",
+        top="bench_wire",
+        filelist="cocotbext/cxl/agent/bench_wire.f",
+        build_name="cxl-agent",
+        env={"NF_LINK_TRACE": str(path)},
+        runs=tmp_path,
+    )
+    assert record.passed, f"{record.cause} (see {record.log})"
+    clocks = [flit.clock for flit in read(path) if not flit.note]
+    again = [k for k in range(1, len(clocks)) if clocks[k] < clocks[k - 1]]
+    assert len(again) == 1, "the second run counts from 0"
+    assert clocks[: again[0]] == clocks[again[0] :], "both runs are recorded, whole"
+
+
+def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
+    writer = TraceWriter(tmp_path / "t")
+    writer.flit(1, Direction.M2S, *IDLE)
+    writer.close()
+    writer.flit(2, Direction.M2S, *IDLE)
+    writer.note("reset")
+    writer.close()
+    assert [flit.clock for flit in read(tmp_path / "t")] == [1]
+
+
+def test_the_next_test_goes_on_where_a_failed_one_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test that failed leaves its writer open; its last flits are not lost or out of order."""
+    monkeypatch.setenv("NF_LINK_TRACE", str(tmp_path / "t"))
+    for clock in (1, 2, 3):
+        writer = from_environment()
+        assert writer is not None
+        writer.flit(clock, Direction.M2S, *IDLE)
+    assert writer is not None
+    writer.close()
+    found = [flit.note or flit.clock for flit in read(tmp_path / "t")]
+    assert found == [1, "reset", 2, "reset", 3]
+
+
+def test_the_last_flits_of_a_failed_test_are_there(tmp_path: Path) -> None:
+    """A simulator that was forked ends by _exit, which writes no buffer of Python's out."""
+    script = f"""
+import atexit, os
+atexit.register(os._exit, 0)
+os.environ["NF_LINK_TRACE"] = {str(tmp_path / "t")!r}
+from cocotbext.cxl.wire.flits import Direction
+from cocotbext.cxl.agent.trace import from_environment
+writer = from_environment()
+writer.flit(7, Direction.M2S, 0x5555, 0)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    assert [flit.clock for flit in read(tmp_path / "t")] == [7]
+
+
+def test_a_full_disk_ends_the_trace_and_not_the_test(caplog: pytest.LogCaptureFixture) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full is not there")
+    writer = TraceWriter(Path("/dev/full"))
+    with caplog.at_level(logging.WARNING):
+        for clock in range(2000):
+            writer.flit(clock, Direction.M2S, *IDLE)
+        writer.close()
+    assert "the link trace /dev/full ends early: No space left on device" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(TraceError, match=r"^cannot write the link trace .*: File exists$"):
+        TraceWriter(tmp_path / "file" / "trace")

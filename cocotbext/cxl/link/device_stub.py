@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plain Type-3 memory behind a DeviceLink: peer of HostLink in tests without the real device.
+
+Memory only: no regions, no refusals. Unsupported opcodes are answered as in link spec §5.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from dataclasses import dataclass, field
+
+from cocotbext.cxl.link.link import DeviceLink, WireFlit
+from cocotbext.cxl.wire.messages import (
+    BE_ALL,
+    S2MDRS,
+    S2MNDR,
+    ZERO_LINE,
+    Completion,
+    DrsOp,
+    M2SMessage,
+    M2SRwD,
+    NdrOp,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+    completion_of,
+)
+
+
+@dataclass(slots=True)
+class PlainMemory:
+    """Lines by address, with their poison."""
+
+    lines: dict[int, tuple[bytes, bool]] = field(default_factory=dict)
+
+    def respond(self, message: M2SMessage) -> S2MMessage | None:
+        """Do what the message asks; None: no completion is owed."""
+        line = message.addr >> 6
+        if isinstance(message, M2SRwD):
+            if message.opcode in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL):
+                self._write(line, message)
+            return S2MNDR(NdrOp.CMP, message.tag, message.ldid)
+        kind = completion_of(message)
+        if kind is Completion.NONE:
+            return None
+        if kind is Completion.NDR:
+            return S2MNDR(NdrOp.CMP, message.tag, message.ldid)
+        if message.opcode == ReqOp.MEM_RD_FWD:
+            data, poison = b"\xff" * 64, True
+        else:
+            data, poison = self.lines.get(line, (ZERO_LINE, False))
+        return S2MDRS(DrsOp.MEM_DATA, message.tag, message.ldid, poison=poison, data=data)
+
+    def _write(self, line: int, message: M2SRwD) -> None:
+        if message.opcode == RwdOp.MEM_WR or message.be == BE_ALL:
+            self.lines[line] = (message.data, message.poison)
+            return
+        old, poison = self.lines.get(line, (ZERO_LINE, False))
+        data = bytes(
+            n if message.be >> i & 1 else o
+            for i, (o, n) in enumerate(zip(old, message.data, strict=True))
+        )
+        self.lines[line] = (data, poison or message.poison)
+
+
+class DeviceStub:
+    """DeviceLink and memory; responses come ``latency`` (min, max) clocks after the request."""
+
+    def __init__(
+        self,
+        link: DeviceLink,
+        latency: tuple[int, int] = (4, 4),
+        rng: random.Random | None = None,
+    ) -> None:
+        self.link = link
+        self.memory = PlainMemory()
+        self._latency = latency
+        self._rng = rng or random.Random(0)
+        self._due: list[tuple[int, int, S2MMessage]] = []
+        self._order = 0
+
+    def reset(self) -> None:
+        """Forget the link and what was on its way; memory keeps its lines."""
+        self.link.reset()
+        self._due.clear()
+
+    def receive(self, protocol_id: int, flit: int) -> None:
+        """A flit arrives."""
+        for message in self.link.receive(protocol_id, flit):
+            response = self.answer(message)
+            if response is not None:
+                self._order += 1
+                due = self.link.now + self._rng.randint(*self._latency)
+                heapq.heappush(self._due, (due, self._order, response))
+
+    def answer(self, message: M2SMessage) -> S2MMessage | None:
+        """What the memory answers."""
+        return self.memory.respond(message)
+
+    def next_flit(self, ready: bool = True) -> WireFlit | None:
+        """One clock; ``ready`` = False: the wire takes nothing."""
+        while self._due and self._due[0][0] <= self.link.now:
+            self.link.send(heapq.heappop(self._due)[2])
+        if not ready:
+            self.link.stall()
+            return None
+        return self.link.next_flit()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits."""
+        return not self._due and self.link.tx_idle

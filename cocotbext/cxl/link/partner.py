@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One end of the link, whichever: initialisation, credits, acknowledgements, retry (link spec).
+
+Users take HostLink or DeviceLink from ``link``. spec: link spec §6 to §9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Generic, TypeVar
+
+from cocotbext.cxl.link.credit_return import CreditReturn
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.retry import Lrsm, RetryBuffer, RetryMachine
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryIdle,
+    UnknownControl,
+    decode_control,
+    encode_control,
+)
+from cocotbext.cxl.wire.flits import (
+    PAYLOAD_MASK,
+    Direction,
+    ProtocolCode,
+    crc_ok,
+    decode_credit,
+    decode_protocol_id,
+    is_cache_credit,
+    is_control,
+    seal,
+)
+from cocotbext.cxl.wire.packer import Credits, Packed, Packer
+from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, Unpacker
+
+TxT = TypeVar("TxT")
+RxT = TypeVar("RxT")
+
+_PID = ProtocolCode.CACHEMEM.word
+_PID_EDS = ProtocolCode.CACHEMEM_EDS.word
+_MAX_NUM_ACK = 255
+WireFlit = tuple[int, int]
+"""Protocol ID and 528-bit flit."""
+
+
+class LinkPartner(Generic[TxT, RxT]):
+    """One end of the link; use HostLink or DeviceLink."""
+
+    tx_direction: Direction
+    # Nibbles that carry the credits we return (plain) and those that we get (plain); data: DataCrd.
+    _return_shift: int
+    _grant_shift: int
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        packer: Packer[TxT],
+        unpacker: Unpacker[RxT],
+    ) -> None:
+        self.config = config
+        self.packer = packer
+        self.unpacker = unpacker
+        self.reset()
+
+    def reset(self) -> None:
+        """As after a reset: nothing queued, link down."""
+        config = self.config
+        self.packer.reset()
+        self.unpacker.reset()
+        self.counters: Counter[str] = Counter()
+        self.issues: list[str] = []
+        self.now = 0
+        self.credits = Credits()
+        """Credits that we may spend."""
+        self.returns = CreditReturn(config)
+        self.buffer = RetryBuffer(config.retry_depth)
+        self.retry = RetryMachine(
+            self.buffer,
+            self._bump,
+            config.retry_timeout,
+            config.max_retry,
+            config.max_phy_reinit,
+        )
+        self.num_ack = 0
+        self._clean_seen = False
+        self._param_sent = False
+        self._param_received = False
+        self._flush = 0
+        self._in_adf_run = False
+        self._raw: deque[tuple[int, int, bool, int, int]] = deque()
+        self.phy = True
+
+    def _bump(self, name: str) -> None:
+        self.counters[name] += 1
+
+    # -------------------------------------------------------------------------- status
+
+    @property
+    def active(self) -> bool:
+        """INIT.Param has gone both ways."""
+        return self._param_sent and self._param_received
+
+    @property
+    def initialised(self) -> bool:
+        """INIT.Param of the peer has come."""
+        return self._param_received
+
+    @property
+    def failed(self) -> bool:
+        """The link is in ABORT."""
+        return self.retry.lrsm is Lrsm.ABORT
+
+    @property
+    def tx_idle(self) -> bool:
+        """No message waits or is half sent."""
+        return not (any(self.unsent) or self.buffer.replaying)
+
+    @property
+    def unsent(self) -> tuple[int, int, int]:
+        """What has not left yet: messages, data slots, raw flits."""
+        return self.packer.waiting, self.packer.owed, len(self._raw)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Retryable flits that the peer has not acknowledged."""
+        return self.buffer.depth - self.buffer.free
+
+    def send(self, message: TxT) -> None:
+        """Queue a message; it leaves when the link is up and credits are there."""
+        self.packer.push(message)
+
+    def inject(
+        self, protocol_id: int, flit: int, retryable: bool, plain: int = 0, data: int = 0
+    ) -> None:
+        """Queue a raw flit that leaves before new ones, once the link is up and no data is owed.
+
+        It costs ``plain`` / ``data`` credits; ``retryable``: the peer will acknowledge it.
+        """
+        self._raw.append((protocol_id, flit, retryable, plain, data))
+
+    def set_phy(self, up: bool) -> None:
+        """State of the physical layer; a drop after the first good flit starts a retry."""
+        if up == self.phy:
+            return
+        self.phy = up
+        if self.config.retry and self._clean_seen:
+            if up:
+                self.retry.phy_up()
+            else:
+                self.retry.phy_down()
+
+    # -------------------------------------------------------------------------- sender
+
+    def stall(self) -> None:
+        """A clock in which the wire takes nothing."""
+        self.now += 1
+        self._flush += 1
+
+    def next_flit(self) -> WireFlit | None:
+        """The flit of this clock, or None for an idle clock."""
+        self.now += 1
+        self._flush += 1
+        if not self.phy or self.retry.lrsm in (Lrsm.PHY_REINIT, Lrsm.ABORT):
+            return None
+        self.returns.tick(self.now)
+        if self._raw and self._may_inject:
+            return self._next_raw()
+        flit = self._choose()
+        if flit is None:
+            return None
+        self.counters["tx_flit"] += 1
+        if self.config.retry:
+            self.retry.transmitted()
+        config = self.config
+        if config.eds_rate and config.rng.random() < config.eds_rate:
+            return _PID_EDS, flit
+        return _PID, flit
+
+    @property
+    def _may_inject(self) -> bool:
+        quiet = not (self.retry.busy or self.buffer.replaying)
+        return self.active and quiet and not self.packer.owed
+
+    def _next_raw(self) -> WireFlit:
+        protocol_id, flit, retryable, plain, data = self._raw.popleft()
+        self.credits.plain -= plain
+        self.credits.data -= data
+        if retryable:
+            self.buffer.store(flit, False)
+        return protocol_id, flit
+
+    def _choose(self) -> int | None:
+        retry = self.config.retry
+        if not self._clean_seen:
+            return _IDLE
+        if retry and not self._in_adf_run:
+            control = self.retry.next()
+            if control is not None:
+                # A replay that begins with an ADF must follow its RETRY.Ack at once: the receiver
+                # is back in NORMAL, owed data, and would take a RETRY.Req of ours for that data.
+                self._in_adf_run = isinstance(control, RetryAck) and self.buffer.next_is_adf
+                return seal(encode_control(control))
+        if retry and self.buffer.replaying:
+            flit = self.buffer.replay()
+            self._in_adf_run = self.buffer.next_is_adf
+            return flit
+        if not self._param_sent:
+            self._param_sent = True
+            return self._store(encode_control(InitParam(self.config.retry_depth - 1)))
+        if not self._param_received:
+            return _IDLE
+        fresh = self._new_flit()
+        if fresh is None and self.retry.lrsm is Lrsm.LOCAL_IDLE:
+            return _IDLE  # TIMEOUT counts flits, so there must be some
+        return fresh
+
+    def _new_flit(self) -> int | None:
+        config = self.config
+        free = self.buffer.free if config.retry else self.buffer.depth
+        packed: Packed | None = None
+        if self._in_adf_run:
+            packed = self.packer.next(self.credits)
+        elif free > 2 or (free == 2 and self.num_ack >= 8 and config.ak_in_headers):
+            # An ADF run must end before NumFreeBuf = 2.
+            packed = self.packer.next(self.credits, free - 3 >= self.packer.WORST_ADFS)
+        if packed is None:
+            if self._llcrd_is_due(free):
+                return self._store(self._make_llcrd())
+            rate = config.idle_flit_rate
+            if rate and free > 2 and not self.packer.owed and config.rng.random() < rate:
+                packed = self.packer.empty()
+            else:
+                return None
+        payload = packed.payload
+        if not packed.adf:
+            self.credits.plain -= packed.plain
+            self.credits.data -= packed.data
+            payload |= self._header_extras()
+        self._in_adf_run = packed.owed > 3
+        return self._store(payload, packed.adf)
+
+    def _store(self, payload: int, adf: bool = False) -> int:
+        flit = seal(payload)
+        self.buffer.store(flit, adf)
+        return flit
+
+    def _header_extras(self) -> int:
+        extras = 0
+        config = self.config
+        if config.ak_in_headers and self.num_ack >= 8:
+            extras |= 1 << 2
+            self.num_ack -= 8
+        if config.credits_in_headers:
+            extras |= self._credit_nibbles()
+        if extras:
+            self._flush = 0
+        return extras
+
+    def _credit_nibbles(self) -> int:
+        plain, data = self.returns.take()
+        return plain << self._return_shift | data << 28
+
+    def _llcrd_is_due(self, free: int) -> bool:
+        if free < 2 or (free == 2 and not self.num_ack):
+            return False
+        if self.returns.initial or self.num_ack >= self.config.ack_force_threshold:
+            return True
+        if self.num_ack > 1 or any(self.returns.ready):
+            return self._flush >= self.config.flush_retimer
+        self._flush = 0
+        return False
+
+    def _make_llcrd(self) -> int:
+        nibbles = self._credit_nibbles()
+        ack = min(self.num_ack, _MAX_NUM_ACK)
+        self.num_ack -= ack
+        self._flush = 0
+        return encode_control(Llcrd(ack)) | nibbles
+
+    # -------------------------------------------------------------------------- receiver
+
+    def receive(self, protocol_id: int, flit: int) -> list[RxT]:
+        """Take a flit from the wire; returns the messages that are complete with it."""
+        self.counters["rx_flit"] += 1
+        pid = decode_protocol_id(protocol_id)
+        if pid.corrected:
+            self.counters["pid_correctable"] += 1
+        if pid.code is None:
+            return self._lost("pid_uncorrectable")
+        if not pid.code.is_cachemem:
+            if not pid.code.is_null:
+                self.counters["pid_unexpected"] += 1
+            return []
+        if not crc_ok(flit):
+            return self._lost("crc_error")
+        self._clean_seen = True
+        payload = flit & PAYLOAD_MASK
+        lrsm = self.retry.lrsm
+        if lrsm is Lrsm.PHY_REINIT or lrsm is Lrsm.ABORT:
+            return []
+        normal = lrsm is Lrsm.NORMAL
+        if is_control(payload) and not (normal and self.unpacker.owed > 3):
+            self._control(payload, normal)
+            return []
+        self.retry.other()
+        if not normal:
+            return []
+        if not self._param_received:
+            self._issue("protocol_error", "a protocol flit before INIT.Param")
+            return []
+        return self._protocol(payload)
+
+    def _lost(self, counter: str) -> list[RxT]:
+        self.counters[counter] += 1
+        if self.config.retry and self._clean_seen:
+            self.retry.error()
+        return []
+
+    def _issue(self, counter: str, text: str) -> None:
+        self.counters[counter] += 1
+        self.issues.append(text)
+
+    def _control(self, payload: int, normal: bool) -> None:
+        control, wrong = decode_control(payload)
+        if wrong:
+            # Elsewhere it may be an ADF in the shadow of an error.
+            self.retry.other()
+            if normal:
+                self._issue("protocol_error", "; ".join(wrong))
+            return
+        if isinstance(control, Llcrd | InitParam):
+            self.retry.other()
+            if normal:
+                self._retryable_control(control, payload)
+        elif self.config.retry and not isinstance(control, UnknownControl):
+            self.retry.control(control)
+
+    def _retryable_control(self, control: ControlFlit, payload: int) -> None:
+        if isinstance(control, InitParam):
+            if self._param_received:
+                self._issue("protocol_error", "a second INIT.Param")
+            else:
+                self._param_received = True
+                self.retry.wrap = control.wrap
+                self.returns.grant_initial()
+        elif not self._param_received:
+            self._issue("protocol_error", "LLCRD before INIT.Param")
+            return
+        elif isinstance(control, Llcrd):
+            self._acknowledged(control.ack)
+            self._granted(payload)
+        self._good_retryable()
+
+    def _good_retryable(self) -> None:
+        self.num_ack += 1
+        self.retry.good_retryable()
+
+    def _acknowledged(self, count: int) -> None:
+        if count and not self.buffer.acknowledge(count):
+            self._issue("protocol_error", f"{count} acknowledged, fewer were outstanding")
+
+    def _granted(self, header: int) -> None:
+        for shift in (20, 24, 28):
+            nibble = header >> shift & 15
+            if is_cache_credit(nibble):
+                self.counters["cache_credit"] += 1
+            elif nibble & 7:
+                if shift == self._grant_shift:
+                    self.credits.plain += decode_credit(nibble)
+                elif shift == 28:
+                    self.credits.data += decode_credit(nibble)
+
+    def _protocol(self, payload: int) -> list[RxT]:
+        report: FlitReport[RxT] = self.unpacker.feed(payload)
+        if not report.adf:
+            self._acknowledged(8 * (report.header >> 2 & 1))
+            self._granted(report.header)
+        for issue in report.issues:
+            if issue.kind not in (IssueKind.RESERVED_BITS, IssueKind.NOT_EMPTY_FORM):
+                self._issue(issue.kind.value, issue.text)
+        if not self.returns.spent(report.plain, report.data):
+            self._issue("protocol_error", "the peer spent credits that it did not have")
+        self.returns.release(self.now, report.plain, report.data)
+        self._good_retryable()
+        return report.messages
+
+
+_IDLE = seal(encode_control(RetryIdle()))

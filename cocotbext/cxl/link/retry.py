@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Link-level retry: the sender's buffer and both state machines (spec: link spec §9).
+
+``RetryBuffer`` is the sender's memory. ``RetryMachine`` holds the local (LRSM) and the remote
+(RRSM) state machine of one link partner; the link layer tells it what came in and takes from it
+the RETRY flits that have to leave. Neither knows anything about messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from cocotbext.cxl.wire.control import ControlFlit, RetryAck, RetryFrame, RetryReq
+
+FRAMES: Final = 5
+"""RETRY.Frame flits before a RETRY.Req or a RETRY.Ack."""
+INITIAL_WRAP: Final = 9
+"""Wrap value of ESeq until the peer's INIT.Param has come."""
+
+
+class RetryBuffer:
+    """Retryable flits that have left and are not acknowledged (depth entries, never full)."""
+
+    def __init__(self, depth: int) -> None:
+        if not 22 <= depth <= 255:
+            raise ValueError(f"a retry buffer has 22..255 entries, not {depth}")
+        self.depth = depth
+        self._entries: list[tuple[int, bool]] = [(0, False)] * depth
+        self.wr_ptr = 0
+        self.rd_ptr = 0
+        self.free = depth
+
+    @property
+    def replaying(self) -> bool:
+        """There is something between RdPtr and WrPtr."""
+        return self.rd_ptr != self.wr_ptr
+
+    @property
+    def next_is_adf(self) -> bool:
+        """The replay goes on with an all-data flit, which nothing may delay."""
+        return self.replaying and self._entries[self.rd_ptr][1]
+
+    def store(self, flit: int, adf: bool) -> None:
+        """A new retryable flit leaves."""
+        self._entries[self.wr_ptr] = (flit, adf)
+        self.wr_ptr = self.rd_ptr = (self.wr_ptr + 1) % self.depth
+        self.free -= 1
+
+    def acknowledge(self, count: int) -> bool:
+        """The peer has ``count`` more of them; False: more than were outstanding."""
+        self.free += count
+        if self.free <= self.depth:
+            return True
+        self.free = self.depth
+        return False
+
+    def holds(self, eseq: int) -> bool:
+        """A replay can begin at flit ``eseq``."""
+        return eseq < self.depth and (self.wr_ptr - eseq) % self.depth <= self.depth - self.free
+
+    def rewind(self, eseq: int) -> None:
+        """RdPtr := ESeq."""
+        self.rd_ptr = eseq
+
+    def replay(self) -> int:
+        """The next flit of a replay."""
+        flit = self._entries[self.rd_ptr][0]
+        self.rd_ptr = (self.rd_ptr + 1) % self.depth
+        return flit
+
+
+class Lrsm(Enum):
+    """Local retry state machine."""
+
+    NORMAL = "RETRY_LOCAL_NORMAL"
+    LLRREQ = "RETRY_LLRREQ"
+    LOCAL_IDLE = "RETRY_LOCAL_IDLE"
+    PHY_REINIT = "RETRY_PHY_REINIT"
+    ABORT = "RETRY_ABORT"
+
+
+class Rrsm(Enum):
+    """Remote retry state machine."""
+
+    NORMAL = "RETRY_REMOTE_NORMAL"
+    LLRACK = "RETRY_LLRACK"
+
+
+class RetryMachine:
+    """LRSM and RRSM of one link partner."""
+
+    def __init__(
+        self,
+        buffer: RetryBuffer,
+        count: Callable[[str], None],
+        timeout: int = 4096,
+        max_retry: int = 10,
+        max_phy_reinit: int = 10,
+    ) -> None:
+        self._buffer = buffer
+        self._count = count
+        self._timeout_limit = timeout
+        self._max_retry = max_retry
+        self._max_phy_reinit = max_phy_reinit
+        self.lrsm = Lrsm.NORMAL
+        self.rrsm = Rrsm.NORMAL
+        self.eseq = 0
+        self.wrap = INITIAL_WRAP
+        self.num_retry = 0
+        self.num_phy_reinit = 0
+        self.timeout = 0
+        self.retrain_request = False
+        self._frames = 0
+        self._sequence: deque[ControlFlit] = deque()
+        self._request: RetryReq | None = None  # the RETRY.Req that the next RETRY.Ack answers
+
+    # -------------------------------------------------------------------------- receiver
+
+    def good_retryable(self) -> None:
+        """A good retryable flit was processed in NORMAL."""
+        self.eseq = 0 if self.eseq >= self.wrap else self.eseq + 1
+        self.num_retry = self.num_phy_reinit = 0
+        self._frames = 0
+
+    def error(self) -> None:
+        """A flit was lost: CRC or Protocol ID."""
+        self._frames = 0
+        if self.lrsm is Lrsm.NORMAL:
+            self._count("retry_local")
+            self._enter_llrreq()
+
+    def other(self) -> None:
+        """Any other flit: it breaks a sequence of Frames."""
+        self._frames = 0
+
+    def control(self, flit: ControlFlit) -> None:
+        """A good RETRY flit: Idle, Frame, Req or Ack."""
+        if isinstance(flit, RetryFrame):
+            self._frames += 1
+            return
+        in_sequence = self._frames >= FRAMES
+        self._frames = 0
+        if isinstance(flit, RetryReq) and in_sequence:
+            if self._buffer.holds(flit.eseq):
+                self._request = flit
+                self.rrsm = Rrsm.LLRACK
+            else:
+                self._count("protocol_error")
+        elif isinstance(flit, RetryAck) and in_sequence:
+            self._acknowledged(flit)
+
+    def _acknowledged(self, flit: RetryAck) -> None:
+        if self.lrsm is Lrsm.LOCAL_IDLE:
+            if flit.num_retry == self.num_retry:
+                self.lrsm = Lrsm.NORMAL
+                self.timeout = 0
+                if flit.empty:
+                    self.num_retry = self.num_phy_reinit = 0
+        elif self.lrsm is Lrsm.NORMAL:
+            self._count("unexpected_retry_ack")
+
+    # -------------------------------------------------------------------------- states
+
+    def _enter_llrreq(self) -> None:
+        self.lrsm = Lrsm.LLRREQ
+        self.timeout = 0
+        self._limit()
+
+    def _limit(self) -> None:
+        if self.num_retry < self._max_retry:
+            return
+        if self.num_phy_reinit >= self._max_phy_reinit:
+            self.lrsm = Lrsm.ABORT
+            self._count("link_failure")
+        else:
+            self.num_phy_reinit += 1
+            self.retrain_request = True
+            self.lrsm = Lrsm.PHY_REINIT
+
+    def phy_down(self) -> None:
+        """The physical layer retrains: what is on its way is lost."""
+        self._frames = 0
+        if self.lrsm is not Lrsm.ABORT:
+            self._count("phy_reinit")
+            self.lrsm = Lrsm.PHY_REINIT
+            self._sequence.clear()
+            self._request = None  # the peer asks again
+            self.rrsm = Rrsm.NORMAL
+
+    def phy_up(self) -> None:
+        """The physical layer is back."""
+        self.retrain_request = False
+        if self.lrsm is Lrsm.PHY_REINIT:
+            self.num_retry = 0
+            self._enter_llrreq()
+
+    # -------------------------------------------------------------------------- sender
+
+    @property
+    def busy(self) -> bool:
+        """Something of §9 is going on."""
+        return self.lrsm is not Lrsm.NORMAL or self.rrsm is not Rrsm.NORMAL or bool(self._sequence)
+
+    def next(self) -> ControlFlit | None:
+        """The RETRY flit that must leave now, before any replay and any new flit."""
+        if not self._sequence:
+            if self.rrsm is Rrsm.LLRACK and self._request is not None:
+                request = self._request
+                self._request = None
+                self._sequence.extend([RetryFrame()] * FRAMES)
+                self._sequence.append(
+                    RetryAck(
+                        empty=self._buffer.wr_ptr == request.eseq,
+                        num_retry=request.num_retry,
+                        wr_ptr=self._buffer.wr_ptr,
+                        eseq=request.eseq,
+                        num_free_buf=self._buffer.free,
+                    )
+                )
+            elif self.lrsm is Lrsm.LLRREQ:
+                self._sequence.extend([RetryFrame()] * FRAMES)
+                # The count that will hold once the sequence has left, which the echo must match.
+                self._sequence.append(RetryReq(self.eseq, self.num_retry + 1, self.num_phy_reinit))
+            else:
+                return None
+        flit = self._sequence.popleft()
+        if isinstance(flit, RetryReq) and self.lrsm is Lrsm.LLRREQ:
+            self.num_retry += 1
+            self.lrsm = Lrsm.LOCAL_IDLE
+            self.timeout = 0
+        elif isinstance(flit, RetryAck):
+            self._count("retry_remote")
+            # Not before: a retrain that cuts the sequence off must not leave a replay behind.
+            self._buffer.rewind(flit.eseq)
+            if self._request is None:
+                # A RETRY.Req that came during the sequence is answered by another one.
+                self.rrsm = Rrsm.NORMAL
+        return flit
+
+    def transmitted(self) -> None:
+        """A flit left: TIMEOUT counts it."""
+        if self.lrsm is Lrsm.LOCAL_IDLE:
+            self.timeout += 1
+            if self.timeout >= self._timeout_limit:
+                self._count("retry_timeout")
+                self._enter_llrreq()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flit as text, slot by slot (spec: link spec §3, §4, §7)."""
+
+from __future__ import annotations
+
+from cocotbext.cxl.wire.flits import (
+    FLIT_BITS,
+    PAYLOAD_MASK,
+    Direction,
+    FlitHeader,
+    crc16,
+    decode_control,
+    decode_credit,
+    is_control,
+    slot_bits,
+)
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
+from cocotbext.cxl.wire.slots import LAYOUTS, Part, SlotUse
+
+
+def describe(flit: int, direction: Direction, owed: int = 0) -> str:
+    """Text of a 528-bit flit; ``owed``: data slots owed before it (more than 3: all data)."""
+    payload = flit & PAYLOAD_MASK
+    crc, good = flit >> FLIT_BITS - 16, crc16(payload)
+    tail = f"CRC {crc:04X}" + ("" if crc == good else f" BAD, computed {good:04X}")
+    if owed > 3:
+        lines = [f"{direction.value} all-data flit, {tail}"]
+        lines += [f"  slot {slot}: data {_hex(payload >> 128 * slot)}" for slot in range(4)]
+        return "\n".join(lines)
+    if is_control(payload):
+        control, wrong = decode_control(payload)
+        lines = [f"{direction.value} control flit, {tail}", f"  {control}"]
+        return "\n".join(lines + [f"  ! {text}" for text in wrong])
+    header = FlitHeader.decode(payload & 0xFFFF_FFFF)
+    lines = [f"{direction.value} protocol flit, {_header(header)}, {tail}"]
+    for slot in range(4):
+        bits = slot_bits(payload, slot)
+        layout = LAYOUTS[direction][1 if slot else 0][header.slots[slot]]
+        if layout.use is SlotUse.DATA:
+            text = f"data {_hex(bits)}"
+            if not owed and not any("DRS" in line or "RwD" in line for line in lines[1:]):
+                text += " (stray)"
+        else:
+            parts = [
+                describe_message(_unpack(field.part, field.extract(bits)))
+                for field in layout.fields
+                if bits >> field.offset & 1
+            ]
+            text = f"{layout.name}: " + ("; ".join(parts) or "empty")
+            if bits & layout.cache_valid:
+                text += " ! CXL.cache part is valid"
+            if bits & layout.reserved:
+                text += f" ! reserved bits {bits & layout.reserved:#x}"
+        lines.append(f"  slot {slot}: {text}")
+    return "\n".join(lines)
+
+
+def describe_message(message: Message) -> str:
+    """One line: opcode, tag, LD-ID, address, what is unusual. Data is left to the slots."""
+    name = getattr(message.opcode, "name", f"opcode {message.opcode}")
+    text = f"{type(message).__name__} {name} tag={message.tag:04X} ld={message.ldid}"
+    if isinstance(message, M2SReq | M2SRwD):
+        text += f" addr={message.addr:#x}"
+    else:
+        text += f" load={getattr(message.devload, 'name', message.devload)}"
+    if isinstance(message, M2SRwD | S2MDRS) and message.poison:
+        text += " POISON"
+    return text
+
+
+def _unpack(part: Part, raw: int) -> Message:
+    if part is Part.REQ:
+        return M2SReq.unpack(raw)
+    if part is Part.RWD:
+        return M2SRwD.unpack(raw)
+    if part is Part.NDR:
+        return S2MNDR.unpack(raw)
+    return S2MDRS.unpack(raw)
+
+
+def _header(header: FlitHeader) -> str:
+    parts = [f"formats {','.join(map(str, header.slots))}"]
+    parts += [
+        name for name, bit in (("Ak", header.ak), ("BE", header.be), ("Sz", header.sz)) if bit
+    ]
+    for name, nibble in (
+        ("RspCrd", header.rsp_crd),
+        ("ReqCrd", header.req_crd),
+        ("DataCrd", header.data_crd),
+    ):
+        if nibble & 7:
+            kind = "" if nibble & 8 else " (cache)"
+            parts.append(f"{name}={decode_credit(nibble | 8)}{kind}")
+    return " ".join(parts)
+
+
+def _hex(bits: int) -> str:
+    return (bits & (1 << 128) - 1).to_bytes(16, "little").hex()

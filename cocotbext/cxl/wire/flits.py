@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protocol ID, protocol flit header, credit nibbles and slot positions (spec: link spec §1, §3).
+
+A flit is a 528-bit int (payload [511:0], CRC [527:512]), a payload a 512-bit int. Slot k is bits
+[128k+127:128k]; slot 0 shares its lowest 32 bits with the header. Slot layouts are in ``slots``,
+control flits in ``control``; both are re-exported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import lru_cache
+from typing import Final
+
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    UnknownControl,
+    decode_control,
+    encode_control,
+    is_retryable,
+)
+from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_BITS, PAYLOAD_MASK, crc16, crc_ok, seal
+
+__all__ = [
+    "FLIT_BITS",
+    "PAYLOAD_BITS",
+    "PAYLOAD_MASK",
+    "ControlFlit",
+    "Direction",
+    "FlitHeader",
+    "InitParam",
+    "Llcrd",
+    "ProtocolCode",
+    "ProtocolId",
+    "RetryAck",
+    "RetryFrame",
+    "RetryIdle",
+    "RetryReq",
+    "UnknownControl",
+    "chunks_of_line",
+    "crc16",
+    "crc_ok",
+    "decode_control",
+    "decode_credit",
+    "decode_protocol_id",
+    "encode_control",
+    "encode_credit",
+    "is_cache_credit",
+    "is_control",
+    "is_retryable",
+    "largest_credit",
+    "line_of_chunks",
+    "seal",
+    "slot_bits",
+]
+
+H_BITS: Final = 96
+G_BITS: Final = 128
+H_MASK: Final = (1 << H_BITS) - 1
+G_MASK: Final = (1 << G_BITS) - 1
+CREDIT_SIZES: Final = (0, 1, 2, 4, 8, 16, 32, 64)
+
+
+class Direction(Enum):
+    """M2S goes to the device, S2M comes from it."""
+
+    M2S = "M2S"
+    S2M = "S2M"
+
+
+# ------------------------------------------------------------------------------ protocol ID
+
+
+class ProtocolCode(IntEnum):
+    """The 8-bit codes; a Protocol ID is one of them twice. _EDS ends a data stream."""
+
+    CACHEMEM = 0x55
+    CACHEMEM_EDS = 0x87
+    NULL = 0x99
+    NULL_EDS = 0x4B
+    IO = 0xFF
+    IO_EDS = 0xD2
+    ALMP = 0xCC
+    ALMP_EDS = 0x1E
+
+    @property
+    def word(self) -> int:
+        """The 16-bit Protocol ID."""
+        return int(self) * 0x101
+
+    @property
+    def is_cachemem(self) -> bool:
+        """The flit belongs to the CXL.cachemem link layer."""
+        return self in (ProtocolCode.CACHEMEM, ProtocolCode.CACHEMEM_EDS)
+
+    @property
+    def is_null(self) -> bool:
+        """The flit is dropped silently."""
+        return self in (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolId:
+    """Decoded Protocol ID: no code = uncorrectable; corrected = one half was bad."""
+
+    code: ProtocolCode | None
+    corrected: bool = False
+
+
+_CODES: Final = {int(code): code for code in ProtocolCode}
+
+
+@lru_cache(maxsize=4096)
+def decode_protocol_id(word: int) -> ProtocolId:
+    """One bad half: the good one counts. Both bad, or valid but different: no code."""
+    low, high = _CODES.get(word & 0xFF), _CODES.get(word >> 8)
+    if low is not None and high is not None:
+        return ProtocolId(low if low is high else None)
+    code = low if low is not None else high
+    return ProtocolId(code, corrected=code is not None)
+
+
+# ------------------------------------------------------------------------------ credits
+
+
+def encode_credit(count: int) -> int:
+    """Nibble that returns ``count`` CXL.mem credits: 0, 1, 2, 4 .. 64 (else ValueError)."""
+    if count == 0:
+        return 0
+    if count not in CREDIT_SIZES:
+        raise ValueError(f"{count} credits have no code")
+    return 8 | count.bit_length()
+
+
+def decode_credit(nibble: int) -> int:
+    """CXL.mem credits that a nibble returns; 0 for a CXL.cache nibble."""
+    return CREDIT_SIZES[nibble & 7] if nibble & 8 else 0
+
+
+def is_cache_credit(nibble: int) -> bool:
+    """The nibble returns CXL.cache credits, which a memory device does not know."""
+    return not nibble & 8 and bool(nibble & 7)
+
+
+def largest_credit(pending: int) -> int:
+    """The largest count with a code that is not above ``pending``."""
+    return 0 if pending <= 0 else min(64, 1 << pending.bit_length() - 1)
+
+
+# ------------------------------------------------------------------------------ header
+
+
+@dataclass(frozen=True, slots=True)
+class FlitHeader:
+    """Header of a protocol flit; the credit fields are raw nibbles."""
+
+    ak: bool = False
+    be: bool = False
+    sz: bool = False
+    slots: tuple[int, int, int, int] = (0, 0, 0, 0)
+    rsp_crd: int = 0
+    req_crd: int = 0
+    data_crd: int = 0
+
+    def encode(self) -> int:
+        """32 bits with Type = 0. ValueError: a format or a nibble does not fit."""
+        if any(s >> 3 for s in self.slots):
+            raise ValueError(f"slot formats {self.slots} do not fit in 3 bits each")
+        if self.rsp_crd >> 4 or self.req_crd >> 4 or self.data_crd >> 4:
+            raise ValueError("a credit nibble does not fit in 4 bits")
+        s0, s1, s2, s3 = self.slots
+        return (
+            self.ak << 2
+            | self.be << 3
+            | self.sz << 4
+            | s0 << 5
+            | s1 << 8
+            | s2 << 11
+            | s3 << 14
+            | self.rsp_crd << 20
+            | self.req_crd << 24
+            | self.data_crd << 28
+        )
+
+    @staticmethod
+    def decode(word: int) -> FlitHeader:
+        """Inverse of encode(); Type and the reserved bits are not looked at."""
+        return FlitHeader(
+            bool(word >> 2 & 1),
+            bool(word >> 3 & 1),
+            bool(word >> 4 & 1),
+            (word >> 5 & 7, word >> 8 & 7, word >> 11 & 7, word >> 14 & 7),
+            word >> 20 & 15,
+            word >> 24 & 15,
+            word >> 28 & 15,
+        )
+
+
+HEADER_RESERVED: Final = 1 << 1 | 7 << 17
+"""Header bits that a sender leaves 0."""
+
+
+def is_control(payload: int) -> bool:
+    """Type = 1; means nothing for an all-data flit."""
+    return bool(payload & 1)
+
+
+def slot_bits(payload: int, slot: int) -> int:
+    """The 96 (slot 0) or 128 (slots 1..3) bits of one slot."""
+    return payload >> 32 & H_MASK if slot == 0 else payload >> 128 * slot & G_MASK
+
+
+# ------------------------------------------------------------------------------ data
+
+
+def chunks_of_line(data: bytes) -> list[int]:
+    """The four 128-bit chunks of a 64-byte line: byte i of a chunk is byte i of its slot."""
+    line = int.from_bytes(data, "little")
+    return [line & G_MASK, line >> 128 & G_MASK, line >> 256 & G_MASK, line >> 384]
+
+
+def line_of_chunks(chunks: list[int]) -> bytes:
+    """Inverse of chunks_of_line() over the first four entries."""
+    line = chunks[0] | chunks[1] << 128 | chunks[2] << 256 | chunks[3] << 384
+    return line.to_bytes(64, "little")

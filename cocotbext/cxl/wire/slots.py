@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slot formats of both directions (spec: link spec §4).
+
+``LAYOUTS[direction][position][code]`` describes a slot; position 0 is slot 0 (an H format of 96
+bits), position 1 is slots 1..3 (a G format of 128 bits). All bit numbers count from the start of
+the slot's own bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from cocotbext.cxl.wire.flits import G_MASK, H_MASK, Direction
+from cocotbext.cxl.wire.messages import DRS_BITS, NDR_BITS, REQ_BITS, RWD_BITS
+
+
+class Part(Enum):
+    """A message header inside a slot."""
+
+    REQ = "Req"
+    RWD = "RwD"
+    DRS = "DRS"
+    NDR = "NDR"
+
+
+class SlotUse(Enum):
+    """What a format code means at a position."""
+
+    MEM = "mem"
+    DATA = "data"
+    CACHE = "cache"
+    RESERVED = "reserved"
+
+
+_BITS: Final = {Part.REQ: REQ_BITS, Part.RWD: RWD_BITS, Part.DRS: DRS_BITS, Part.NDR: NDR_BITS}
+# Bits of a header that carry something: Req and RwD end in 6 reserved bits, DRS in 9.
+_LIVE: Final = {
+    Part.REQ: (1 << 81) - 1,
+    Part.RWD: (1 << 81) - 1,
+    Part.DRS: (1 << 31) - 1,
+    Part.NDR: (1 << 30) - 1,
+}
+_NDR_LOW: Final = (1 << 28) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One header in a slot; ``devload`` >= 0: an NDR of 28 bits whose DevLoad stands there."""
+
+    part: Part
+    offset: int
+    devload: int = -1
+
+    def extract(self, slot: int) -> int:
+        """The header bits; bit 0 is Valid."""
+        raw = slot >> self.offset
+        if self.devload >= 0:
+            return raw & _NDR_LOW | (slot >> self.devload & 3) << 28
+        return raw & (1 << _BITS[self.part]) - 1
+
+    def insert(self, raw: int) -> int:
+        """The slot bits of a header."""
+        if self.devload >= 0:
+            return (raw & _NDR_LOW) << self.offset | raw >> 28 << self.devload
+        return raw << self.offset
+
+    @property
+    def live(self) -> int:
+        """Slot bits that this header may set."""
+        return self.insert(_LIVE[self.part])
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLayout:
+    """A format at a position; ``cache_valid``: Valid bits of its CXL.cache parts."""
+
+    name: str
+    use: SlotUse
+    fields: tuple[Field, ...] = ()
+    cache_valid: int = 0
+    reserved: int = 0
+
+    @property
+    def data_headers(self) -> int:
+        """How many messages with data the format can start."""
+        return sum(f.part in (Part.DRS, Part.RWD) for f in self.fields)
+
+    @property
+    def multi_header(self) -> bool:
+        """H5 and G6 of S2M."""
+        return self.data_headers > 1
+
+
+def _mem(name: str, *fields: Field, cache: range = range(0)) -> SlotLayout:
+    live = 0
+    for entry in fields:
+        live |= entry.live
+    for bit in cache:
+        live |= 1 << bit
+    full = H_MASK if name[0] == "H" else G_MASK
+    valid = 1 << cache.start if cache else 0
+    return SlotLayout(name, SlotUse.MEM, fields, valid, full & ~live)
+
+
+def _cache(name: str) -> SlotLayout:
+    # Its inner layout is out of scope: any bit set means that something of CXL.cache is there.
+    return SlotLayout(name, SlotUse.CACHE, (), H_MASK if name[0] == "H" else G_MASK)
+
+
+def _reserved(name: str) -> SlotLayout:
+    return SlotLayout(name, SlotUse.RESERVED)
+
+
+_DATA: Final = SlotLayout("G0 data", SlotUse.DATA)
+
+_M2S_H: Final = (
+    _cache("H0 cache"),
+    _cache("H1 cache"),
+    _cache("H2 cache"),
+    _cache("H3 cache"),
+    _mem("H4 RwD", Field(Part.RWD, 0)),
+    _mem("H5 Req", Field(Part.REQ, 0)),
+    _reserved("H6 reserved"),
+    _reserved("H7 reserved"),
+)
+_M2S_G: Final = (
+    _DATA,
+    _cache("G1 cache"),
+    _cache("G2 cache"),
+    _cache("G3 cache"),
+    _mem("G4 Req", Field(Part.REQ, 0), cache=range(88, 112)),
+    _mem("G5 RwD", Field(Part.RWD, 0), cache=range(88, 120)),
+    _reserved("G6 reserved"),
+    _reserved("G7 reserved"),
+)
+_S2M_H: Final = (
+    _cache("H0 cache + NDR"),
+    _cache("H1 cache"),
+    _cache("H2 cache"),
+    _mem("H3 DRS + NDR", Field(Part.DRS, 0), Field(Part.NDR, 40)),
+    _mem("H4 2 NDR", Field(Part.NDR, 0, 58), Field(Part.NDR, 28)),
+    _mem("H5 2 DRS", Field(Part.DRS, 0), Field(Part.DRS, 40)),
+    _reserved("H6 reserved"),
+    _reserved("H7 reserved"),
+)
+_S2M_G: Final = (
+    _DATA,
+    _cache("G1 cache"),
+    _cache("G2 cache"),
+    _cache("G3 cache"),
+    _mem("G4 DRS + 2 NDR", Field(Part.DRS, 0), Field(Part.NDR, 40, 98), Field(Part.NDR, 68)),
+    _mem("G5 2 NDR", Field(Part.NDR, 0, 58), Field(Part.NDR, 28)),
+    _mem("G6 3 DRS", Field(Part.DRS, 0), Field(Part.DRS, 40), Field(Part.DRS, 80)),
+    _reserved("G7 reserved"),
+)
+LAYOUTS: Final = {
+    Direction.M2S: (_M2S_H, _M2S_G),
+    Direction.S2M: (_S2M_H, _S2M_G),
+}
+
+# Codes of the formats that a memory device and its host send.
+DATA: Final = 0
+M2S_H_RWD: Final = 4
+M2S_H_REQ: Final = 5
+M2S_G_REQ: Final = 4
+M2S_G_RWD: Final = 5
+S2M_H_DRS_NDR: Final = 3
+S2M_H_2NDR: Final = 4
+S2M_H_2DRS: Final = 5
+S2M_G_DRS_2NDR: Final = 4
+S2M_G_2NDR: Final = 5
+S2M_G_3DRS: Final = 6
+EMPTY_G: Final = {Direction.M2S: M2S_G_REQ, Direction.S2M: S2M_G_2NDR}
+"""Format of an empty slot 1..3, every Valid = 0."""
+
+MAX_NDR: Final = 2
+MAX_DRS: Final = 3
+MAX_REQ: Final = 2
+MAX_RWD: Final = 1

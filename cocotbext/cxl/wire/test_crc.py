@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CRC against the definition, crcmod, the published mask and the promised error detection."""
+
+import random
+from itertools import combinations
+
+import crcmod
+
+from cocotbext.cxl.wire import crc
+
+PUBLISHED_MASK_15 = int(
+    "EF9CD9F9C4BBB83A3E84A97CD7AEDA13FAEB01B85B204A4CAE1E79D977535D21"
+    "DC7FDD6A38F03E77F5F52A2C636DB05C3978EA30CD50E0D99B0693D4746B2431",
+    16,
+)
+
+
+def _payloads(count: int) -> list[int]:
+    rng = random.Random(1)
+    return [rng.getrandbits(512) for _ in range(count)]
+
+
+def test_published_facts() -> None:
+    assert crc.COLUMNS[0] == 0xF053
+    assert crc.COLUMNS[511] == 0xC47D
+    assert crc.mask_of_crc_bit(15) == PUBLISHED_MASK_15
+    assert crc.seal(0) == 0
+
+
+def test_against_independent_calculators() -> None:
+    function = crcmod.mkCrcFun(0x1F053, initCrc=0, rev=False)
+    for payload in _payloads(300):
+        assert crc.crc16(payload) == function(payload.to_bytes(64, "big"))
+    for payload in _payloads(20):
+        assert crc.crc16(payload) == crc.crc16_serial(payload)
+
+
+def test_every_1_2_and_3_bit_error_is_detected() -> None:
+    # An error pattern goes undetected exactly when its syndromes add up to 0: no syndrome is 0, no
+    # two are equal, and no two add up to a third.
+    syndromes = [crc.syndrome_of_bit(bit) for bit in range(528)]
+    known = set(syndromes)
+    assert 0 not in known
+    assert len(known) == 528
+    assert not any(a ^ b in known for a, b in combinations(syndromes, 2))
+
+
+def _span_is_detected(start: int, length: int) -> bool:
+    """No non-zero pattern inside flit bits [start, start + length) goes undetected."""
+    basis: list[int] = []
+    for bit in range(start, start + length):
+        value = crc.syndrome_of_bit(bit)
+        for entry in basis:
+            value = min(value, value ^ entry)
+        if not value:
+            return False
+        basis.append(value)
+    return True
+
+
+def test_bursts() -> None:
+    assert all(_span_is_detected(start, 16) for start in range(512 - 16 + 1))
+    assert all(_span_is_detected(start, 14) for start in range(512 - 14, 512))
+    assert all(_span_is_detected(start, 16) for start in range(512, 513))
+
+
+def test_crc_ok_rejects_flips() -> None:
+    for payload in _payloads(50):
+        flit = crc.seal(payload)
+        assert crc.crc_ok(flit)
+        assert not crc.crc_ok(flit ^ 1 << random.Random(payload).randrange(528))

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Message layouts against the bit numbers of the link spec §5."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocotbext.cxl.wire.messages import (
+    BE_ALL,
+    S2MDRS,
+    S2MNDR,
+    Completion,
+    DrsOp,
+    M2SReq,
+    M2SRwD,
+    MetaField,
+    NdrOp,
+    ReqOp,
+    RwdOp,
+    completion_of,
+)
+
+HEAD = {
+    "tag": st.integers(0, 0xFFFF),
+    "ldid": st.integers(0, 15),
+    "meta_field": st.integers(0, 3),
+    "meta_value": st.integers(0, 3),
+}
+M2S = HEAD | {
+    "opcode": st.integers(0, 15),
+    "snp_type": st.integers(0, 7),
+    "tc": st.integers(0, 3),
+}
+S2M = HEAD | {"opcode": st.integers(0, 7), "devload": st.integers(0, 3)}
+LINE = st.binary(min_size=64, max_size=64)
+req = st.builds(M2SReq, addr=st.integers(0, 2**47 - 1).map(lambda a: a << 5), **M2S)
+rwd = st.builds(
+    M2SRwD,
+    addr=st.integers(0, 2**46 - 1).map(lambda a: a << 6),
+    data=LINE,
+    be=st.integers(0, BE_ALL),
+    poison=st.booleans(),
+    **M2S,
+)
+ndr = st.builds(S2MNDR, **S2M)
+drs = st.builds(S2MDRS, data=LINE, poison=st.booleans(), **S2M)
+
+
+def _bits(raw: int, high: int, low: int) -> int:
+    return raw >> low & (1 << high - low + 1) - 1
+
+
+@given(req)
+def test_req(message: M2SReq) -> None:
+    raw = message.pack()
+    assert raw >> 81 == 0
+    assert raw & 1
+    assert M2SReq.unpack(raw) == message
+    assert _bits(raw, 4, 1) == message.opcode
+    assert _bits(raw, 7, 5) == message.snp_type
+    assert _bits(raw, 9, 8) == message.meta_field
+    assert _bits(raw, 11, 10) == message.meta_value
+    assert _bits(raw, 27, 12) == message.tag
+    assert _bits(raw, 74, 28) == message.addr >> 5
+    assert _bits(raw, 76, 75) == message.tc
+    assert _bits(raw, 80, 77) == message.ldid
+    assert message.with_tag(7) == M2SReq.unpack(raw & ~(0xFFFF << 12) | 7 << 12)
+
+
+@given(rwd)
+def test_rwd(message: M2SRwD) -> None:
+    raw = message.pack()
+    assert raw >> 81 == 0
+    assert raw & 1
+    assert M2SRwD.unpack(raw, message.data, message.be) == message
+    assert _bits(raw, 73, 28) == message.addr >> 6
+    assert _bits(raw, 74, 74) == message.poison
+    assert _bits(raw, 76, 75) == message.tc
+    assert _bits(raw, 80, 77) == message.ldid
+    other = message.with_tag(7)
+    assert other.tag == 7
+    assert other.with_tag(message.tag) == message
+
+
+@given(ndr)
+def test_ndr(message: S2MNDR) -> None:
+    raw = message.pack()
+    assert raw >> 30 == 0
+    assert raw & 1
+    assert S2MNDR.unpack(raw) == message
+    assert _bits(raw, 3, 1) == message.opcode
+    assert _bits(raw, 5, 4) == message.meta_field
+    assert _bits(raw, 7, 6) == message.meta_value
+    assert _bits(raw, 23, 8) == message.tag
+    assert _bits(raw, 27, 24) == message.ldid
+    assert _bits(raw, 29, 28) == message.devload
+
+
+@given(drs)
+def test_drs(message: S2MDRS) -> None:
+    raw = message.pack()
+    assert raw >> 31 == 0
+    assert raw & 1
+    assert S2MDRS.unpack(raw, message.data) == message
+    assert _bits(raw, 24, 24) == message.poison
+    assert _bits(raw, 28, 25) == message.ldid
+    assert _bits(raw, 30, 29) == message.devload
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        M2SReq(ReqOp.MEM_RD, 1 << 16, 0),
+        M2SReq(ReqOp.MEM_RD, 0, 31),
+        M2SReq(ReqOp.MEM_RD, 0, 1 << 52),
+        M2SRwD(RwdOp.MEM_WR, 0, 32),
+        M2SRwD(16, 0, 0),
+        S2MNDR(8, 0),
+        S2MDRS(0, 0, ldid=16),
+        S2MNDR(NdrOp.CMP, -1),
+    ],
+)
+def test_what_does_not_fit_is_refused(message: M2SReq | M2SRwD | S2MNDR | S2MDRS) -> None:
+    with pytest.raises(ValueError, match=r"does not fit|not aligned"):
+        message.pack()
+
+
+def test_check_names_what_is_illegal() -> None:
+    assert M2SReq(ReqOp.MEM_RD, 0, 0).check() == []
+    assert "opcode" in M2SReq(5, 0, 0).check()[0]
+    assert "SnpType" in M2SReq(ReqOp.MEM_RD, 0, 0, snp_type=4).check()[0]
+    assert "MetaField" in S2MNDR(NdrOp.CMP, 0, meta_field=1).check()[0]
+    assert S2MNDR(NdrOp.CMP, 0, meta_field=MetaField.META0_STATE, meta_value=1).check()
+    assert "opcode" in S2MNDR(3, 0).check()[0]
+    assert "opcode" in S2MDRS(1, 0).check()[0]
+    assert "bytes" in S2MDRS(DrsOp.MEM_DATA, 0, data=b"").check()[0]
+    assert M2SRwD(RwdOp.MEM_WR, 0, 0, be=1).check()
+    assert not M2SRwD(RwdOp.MEM_WR_PTL, 0, 0, be=1).check()
+
+
+def test_completion_of_every_opcode() -> None:
+    drs_ops = {ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_RD_FWD}
+    for opcode in range(16):
+        kind = completion_of(M2SReq(opcode, 0, 0))
+        if opcode in drs_ops:
+            assert kind is Completion.DRS
+        elif opcode == ReqOp.MEM_SPEC_RD:
+            assert kind is Completion.NONE
+        else:
+            assert kind is Completion.NDR
+        assert completion_of(M2SRwD(opcode, 0, 0)) is Completion.NDR

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packers and unpackers of both directions: round trips, density, corners, broken rules."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from cocotbext.cxl.wire.describe import describe
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, seal
+from cocotbext.cxl.wire.messages import (
+    BE_ALL,
+    S2MDRS,
+    S2MNDR,
+    DrsOp,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    NdrOp,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+)
+from cocotbext.cxl.wire.packing import (
+    Credits,
+    FlitReport,
+    IssueKind,
+    M2SPacker,
+    M2SUnpacker,
+    Packed,
+    PackOptions,
+    S2MPacker,
+    S2MUnpacker,
+)
+
+PLENTY = Credits(10**6, 10**6)
+LINE = bytes(range(64))
+
+
+def m2s_messages(rng: random.Random, count: int) -> list[M2SMessage]:
+    out: list[M2SMessage] = []
+    for tag in range(count):
+        addr, ldid = rng.getrandbits(46) << 6, rng.randrange(16)
+        kind = rng.randrange(3)
+        if kind == 0:
+            out.append(M2SReq(ReqOp.MEM_RD, tag, addr | 32 * rng.randrange(2), ldid))
+        else:
+            op = RwdOp.MEM_WR if kind == 1 else RwdOp.MEM_WR_PTL
+            be = BE_ALL if kind == 1 else rng.getrandbits(64)
+            out.append(M2SRwD(op, tag, addr, ldid, data=rng.randbytes(64), be=be))
+    return out
+
+
+def s2m_messages(rng: random.Random, count: int) -> list[S2MMessage]:
+    out: list[S2MMessage] = []
+    for tag in range(count):
+        ldid, load = rng.randrange(16), rng.randrange(4)
+        if rng.randrange(2):
+            out.append(S2MNDR(NdrOp.CMP, tag, ldid, load))
+        else:
+            poison = rng.random() < 0.2
+            out.append(S2MDRS(DrsOp.MEM_DATA, tag, ldid, load, poison, rng.randbytes(64)))
+    return out
+
+
+def random_options(rng: random.Random) -> PackOptions:
+    return PackOptions(
+        dense=rng.random() < 0.3,
+        multi_header=rng.random() < 0.5,
+        rng=rng,
+        header_weight=rng.choice((0.2, 1, 5)),
+        data_weight=rng.choice((0.2, 1, 5)),
+        empty_weight=rng.choice((0.1, 1)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_m2s_round_trip(seed: int) -> None:
+    rng = random.Random(seed)
+    packer, unpacker = M2SPacker(random_options(rng)), M2SUnpacker()
+    sent = m2s_messages(rng, 120)
+    got: list[M2SMessage] = []
+    for message in sent:
+        packer.push(message)
+    for _ in range(2000):
+        credits = Credits(rng.randrange(4), rng.randrange(3))
+        before = unpacker.owed
+        packed = packer.next(credits)
+        if packed is None:
+            continue
+        assert packed.plain <= min(2, credits.plain)
+        assert packed.data <= min(1, credits.data)
+        report = unpacker.feed(packed.payload)
+        assert not report.issues
+        assert (report.owed_before, report.owed_after) == (before, packed.owed)
+        assert (report.plain, report.data) == (packed.plain, packed.data)
+        assert report.adf == packed.adf == (before > 3)
+        assert report.owed_after <= 5
+        got += report.messages
+    assert not packer.waiting
+    assert not packer.owed
+    for kind in (M2SReq, M2SRwD):
+        assert [m for m in got if isinstance(m, kind)] == [m for m in sent if isinstance(m, kind)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_s2m_round_trip(seed: int) -> None:
+    rng = random.Random(seed)
+    packer, unpacker = S2MPacker(random_options(rng)), S2MUnpacker()
+    sent = s2m_messages(rng, 150)
+    got: list[S2MMessage] = []
+    for message in sent:
+        packer.push(message)
+    for _ in range(2000):
+        credits = Credits(rng.randrange(4), rng.randrange(4))
+        packed = packer.next(credits)
+        if packed is None:
+            continue
+        assert packed.plain <= min(2, credits.plain)
+        assert packed.data <= min(3, credits.data)
+        report = unpacker.feed(packed.payload)
+        assert not report.issues
+        assert report.owed_after == packed.owed <= 12
+        got += report.messages
+    assert not packer.waiting
+    for kind in (S2MNDR, S2MDRS):
+        assert [m for m in got if isinstance(m, kind)] == [m for m in sent if isinstance(m, kind)]
+
+
+def _flits_for(packer: M2SPacker | S2MPacker, count: int) -> list[Packed]:
+    out = []
+    for _ in range(count):
+        packed = packer.next(PLENTY)
+        assert packed is not None
+        out.append(packed)
+    return out
+
+
+def test_dense_limits() -> None:
+    writes = M2SPacker()
+    for tag in range(8):
+        writes.push(M2SRwD(RwdOp.MEM_WR, tag, 64 * tag, data=LINE))
+    flits = _flits_for(writes, 10)  # 4 lines per 5 flits
+    assert [f.owed for f in flits] == [1, 2, 3, 4, 0] * 2
+    assert writes.next(PLENTY) is None
+
+    partial = M2SPacker()
+    for tag in range(4):
+        partial.push(M2SRwD(RwdOp.MEM_WR_PTL, tag, 64 * tag, data=LINE, be=tag))
+    assert [f.owed for f in _flits_for(partial, 6)] == [2, 4, 0] * 2  # 2 per 3
+    assert partial.next(PLENTY) is None
+
+    reads = M2SPacker()
+    for tag in range(6):
+        reads.push(M2SReq(ReqOp.MEM_RD, tag, 64 * tag))
+    assert [f.plain for f in _flits_for(reads, 3)] == [2, 2, 2]
+
+    single, multi = S2MPacker(), S2MPacker(PackOptions(multi_header=True))
+    for tag in range(8):
+        single.push(S2MDRS(DrsOp.MEM_DATA, tag, data=LINE))
+        multi.push(S2MDRS(DrsOp.MEM_DATA, tag, data=LINE))
+    assert [f.owed for f in _flits_for(single, 10)] == [1, 2, 3, 4, 0] * 2
+    assert [f.owed for f in _flits_for(multi, 9)] == [5, 1, 6, 2, 7, 3, 8, 4, 0]  # 8 lines per 9
+    assert multi.next(PLENTY) is None
+
+
+def test_rwd_and_reads_share_flits_in_order_of_age() -> None:
+    packer = M2SPacker()
+    packer.push(M2SReq(ReqOp.MEM_RD, 1, 0))
+    packer.push(M2SRwD(RwdOp.MEM_WR, 2, 64, data=LINE))
+    packer.push(M2SReq(ReqOp.MEM_RD, 3, 0))
+    first, second = _flits_for(packer, 2)
+    assert FlitHeader.decode(first.payload & 0xFFFF_FFFF).slots == (5, 5, 0, 0)
+    # The owed chunks first, in slots 1 and 2; slot 0 already holds the next request.
+    assert FlitHeader.decode(second.payload & 0xFFFF_FFFF).slots == (5, 0, 0, 4)
+
+
+def _flit(slots: tuple[int, int, int, int], bodies: dict[int, int], **header: bool | int) -> int:
+    payload = FlitHeader(slots=slots, **header).encode()  # type: ignore[arg-type]
+    for slot, bits in bodies.items():
+        payload |= bits << (128 * slot or 32)
+    return payload
+
+
+def _adf(*chunks: int) -> int:
+    return sum(chunk << 128 * i for i, chunk in enumerate(chunks))
+
+
+CHUNKS = [int.from_bytes(LINE[i : i + 16], "little") for i in (0, 16, 32, 48)]
+RWD = M2SRwD(RwdOp.MEM_WR, 0x1234, 0x40, data=LINE)
+PTL = M2SRwD(RwdOp.MEM_WR_PTL, 0x1235, 0x80, data=LINE, be=0x8000_0000_0000_0001)
+REQ = M2SReq(ReqOp.MEM_RD, 9, 0x1000)
+
+
+def test_corner_header_with_be_in_slot_2() -> None:
+    unpacker = M2SUnpacker()
+    report = unpacker.feed(
+        _flit((5, 4, 5, 0), {2: PTL.pack(), 3: CHUNKS[0]}, sz=True, be=True),
+    )
+    assert report.owed_after == 4
+    report = unpacker.feed(_adf(*CHUNKS[1:], PTL.be))
+    assert report.adf
+    assert report.messages == [PTL]
+    assert unpacker.owed == 0
+
+
+def test_corner_worst_cases() -> None:
+    unpacker = M2SUnpacker()
+    assert unpacker.feed(_flit((5, 4, 4, 5), {3: PTL.pack()}, sz=True, be=True)).owed_after == 5
+    assert unpacker.feed(_adf(*CHUNKS)).owed_after == 1
+    # Slot 1 must be data, slot 0 and the others are free.
+    report = unpacker.feed(_flit((5, 0, 4, 4), {0: REQ.pack(), 1: PTL.be, 2: REQ.pack()}))
+    assert report.messages == [REQ, PTL, REQ]
+    assert not report.issues
+
+    host = S2MUnpacker()
+    drs = [S2MDRS(DrsOp.MEM_DATA, tag, data=bytes([tag]) * 64) for tag in (1, 2, 3)]
+    bits = drs[0].pack() | drs[1].pack() << 40 | drs[2].pack() << 80
+    assert host.feed(_flit((4, 5, 5, 6), {3: bits}, sz=True)).owed_after == 12
+    reports = [host.feed(_adf(*[int.from_bytes(bytes([t]) * 16)] * 4)) for t in (1, 2, 3)]
+    assert [r.owed_after for r in reports] == [8, 4, 0]
+    assert [m for r in reports for m in r.messages] == drs
+
+
+def test_corner_header_in_slot_0_over_a_rollover_of_3() -> None:
+    unpacker = M2SUnpacker()
+    unpacker.feed(_flit((4, 4, 4, 0), {0: RWD.pack(), 3: CHUNKS[0]}, sz=True))
+    assert unpacker.owed == 3
+    report = unpacker.feed(
+        _flit(
+            (4, 0, 0, 0),
+            {0: PTL.pack(), 1: CHUNKS[1], 2: CHUNKS[2], 3: CHUNKS[3]},
+            sz=True,
+            be=True,
+        )
+    )
+    assert report.messages == [RWD]
+    assert report.owed_after == 5
+    unpacker.feed(_adf(*CHUNKS))
+    assert unpacker.feed(_flit((5, 0, 4, 4), {1: PTL.be})).messages == [PTL]
+
+
+def test_all_zero_flit_is_empty() -> None:
+    for unpacker in (M2SUnpacker(), S2MUnpacker()):
+        report: FlitReport[object] = unpacker.feed(0)  # type: ignore[assignment]
+        assert not report.messages
+        assert {issue.kind for issue in report.issues} == {IssueKind.STRAY_DATA}
+
+
+def _kinds(report: FlitReport[M2SMessage] | FlitReport[S2MMessage]) -> list[str]:
+    return [issue.kind.value for issue in report.issues]
+
+
+BROKEN: list[tuple[str, Callable[[], FlitReport[M2SMessage]], list[str]]] = [
+    (
+        "two data headers",
+        lambda: M2SUnpacker().feed(
+            _flit((4, 5, 4, 4), {0: RWD.pack(), 1: RWD.pack()}, sz=True),
+        ),
+        ["protocol_error"],
+    ),
+    (
+        "three Req",
+        lambda: M2SUnpacker().feed(
+            _flit((5, 4, 4, 4), {0: REQ.pack(), 1: REQ.pack(), 2: REQ.pack()}),
+        ),
+        ["protocol_error"],
+    ),
+    ("reserved H6", lambda: M2SUnpacker().feed(_flit((6, 4, 4, 4), {})), ["protocol_error"]),
+    ("reserved G7", lambda: M2SUnpacker().feed(_flit((5, 4, 7, 4), {})), ["protocol_error"]),
+    ("stray", lambda: M2SUnpacker().feed(_flit((5, 4, 0, 4), {2: 5})), ["stray_data"]),
+    (
+        "cache data header",
+        lambda: M2SUnpacker().feed(_flit((5, 4, 4, 4), {3: 1 << 88})),
+        ["cache_message"],
+    ),
+    ("cache slot", lambda: M2SUnpacker().feed(_flit((0, 4, 4, 4), {0: 1})), ["cache_message"]),
+    ("empty G5", lambda: M2SUnpacker().feed(_flit((5, 5, 4, 4), {})), ["not_empty_form"]),
+    (
+        "reserved bits",
+        lambda: M2SUnpacker().feed(_flit((5, 4, 4, 4), {1: 1 << 87})),
+        ["reserved_bits"],
+    ),
+    ("reserved header", lambda: M2SUnpacker().feed(5 << 5 | 0x4900 | 2 << 10 | 2), []),
+    (
+        "Sz = 0",
+        lambda: M2SUnpacker().feed(_flit((4, 4, 4, 4), {0: RWD.pack()})),
+        ["protocol_error"],
+    ),
+    (
+        "MemWr with BE",
+        lambda: M2SUnpacker().feed(_flit((4, 4, 4, 4), {0: RWD.pack()}, sz=True, be=True)),
+        ["protocol_error"],
+    ),
+    (
+        "MemWrPtl without BE",
+        lambda: M2SUnpacker().feed(_flit((4, 4, 4, 4), {0: PTL.pack()}, sz=True)),
+        ["protocol_error"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "run", "kinds"), BROKEN, ids=[row[0] for row in BROKEN])
+def test_broken_rules(
+    name: str, run: Callable[[], FlitReport[M2SMessage]], kinds: list[str]
+) -> None:
+    report = run()
+    if name == "reserved header":
+        assert "reserved_bits" in _kinds(report)
+    else:
+        assert _kinds(report) == kinds
+
+
+def test_misframed_message_follows_the_header_bits() -> None:
+    unpacker = M2SUnpacker()
+    assert unpacker.feed(_flit((4, 4, 4, 4), {0: RWD.pack()}, sz=True, be=True)).owed_after == 5
+    unpacker.feed(_adf(*CHUNKS))
+    report = unpacker.feed(_flit((5, 0, 4, 4), {1: 3}))
+    assert report.misframed == report.messages
+    assert report.messages[0].tag == RWD.tag
+
+
+def test_data_missing_where_it_must_stand() -> None:
+    unpacker = M2SUnpacker()
+    unpacker.feed(_flit((4, 0, 0, 4), {0: RWD.pack()}, sz=True))
+    assert unpacker.owed == 2
+    report = unpacker.feed(_flit((5, 0, 4, 0), {}))
+    assert _kinds(report) == ["protocol_error"]
+    assert report.owed_after == 0
+
+
+def test_s2m_rules() -> None:
+    drs, ndr = S2MDRS(DrsOp.MEM_DATA, 1), S2MNDR(NdrOp.CMP, 2)
+    two = drs.pack() | drs.pack() << 40
+    assert _kinds(S2MUnpacker().feed(_flit((5, 5, 5, 5), {0: two}, sz=True))) == []
+    assert _kinds(S2MUnpacker().feed(_flit((5, 4, 5, 5), {0: two, 1: drs.pack()}, sz=True))) == [
+        "protocol_error"
+    ]
+    assert _kinds(S2MUnpacker().feed(_flit((3, 4, 5, 5), {0: drs.pack(), 1: drs.pack()}, sz=True)))
+    assert _kinds(S2MUnpacker().feed(_flit((5, 5, 5, 5), {0: two}, sz=True, be=True))) == [
+        "protocol_error",
+        "protocol_error",
+    ]
+    three = _flit((3, 5, 5, 5), {0: ndr.pack() << 40, 1: ndr.pack() << 28, 2: ndr.pack() << 28})
+    assert _kinds(S2MUnpacker().feed(three)) == ["protocol_error"]
+
+
+def test_empty_flit() -> None:
+    for packer, unpacker in ((M2SPacker(), M2SUnpacker()), (S2MPacker(), S2MUnpacker())):
+        report = unpacker.feed(packer.empty().payload)
+        assert not report.messages
+        assert not report.issues
+
+
+def test_stray_data_knob() -> None:
+    options = PackOptions(dense=False, stray_data_rate=0.5, rng=random.Random(3))
+    packer, unpacker = M2SPacker(options), M2SUnpacker()
+    kinds = set()
+    for message in m2s_messages(random.Random(4), 50):
+        packer.push(message)
+        while (packed := packer.next(PLENTY)) is not None:
+            kinds |= {issue.kind for issue in unpacker.feed(packed.payload).issues}
+    assert kinds == {IssueKind.STRAY_DATA}
+
+
+def test_description() -> None:
+    packer = M2SPacker()
+    packer.push(PTL)
+    packed = packer.next(PLENTY)
+    assert packed is not None
+    text = describe(seal(packed.payload), Direction.M2S)
+    assert "MEM_WR_PTL tag=1235" in text
+    assert "BE Sz" in text
+    assert f"slot 1: data {LINE[:16].hex()}" in text
+    assert "BAD" in describe(seal(packed.payload) ^ 1 << 520, Direction.M2S)
+    assert "all-data" in describe(0, Direction.S2M, owed=4)
+    assert "(stray)" in describe(0, Direction.S2M)

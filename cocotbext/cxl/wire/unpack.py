@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flit payloads to messages, for both directions (spec: link spec §3, §4, §6).
+
+The unpacker is driven by the slot formats: every G0 slot while data is owed takes the next chunk,
+and where more than 3 slots are owed the whole flit is data. Nothing stops it: whatever breaks a
+rule is reported and decoding goes on as the formats say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from cocotbext.cxl.wire.assumptions import BE_SLOT_MASK, slot_to_be
+from cocotbext.cxl.wire.flits import G_MASK, H_MASK, HEADER_RESERVED, Direction, line_of_chunks
+from cocotbext.cxl.wire.messages import (
+    BE_ALL,
+    S2MDRS,
+    S2MNDR,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    RwdOp,
+    S2MMessage,
+)
+from cocotbext.cxl.wire.slots import (
+    LAYOUTS,
+    M2S_G_REQ,
+    MAX_NDR,
+    MAX_REQ,
+    S2M_G_2NDR,
+    Field,
+    Part,
+    SlotLayout,
+    SlotUse,
+)
+
+MessageT = TypeVar("MessageT")
+_RWD_CODES: Final = frozenset(int(op) for op in RwdOp)
+
+
+class IssueKind(Enum):
+    """What a receiver has to say about a flit; the first three are counted by the device."""
+
+    STRAY_DATA = "stray_data"
+    CACHE_MESSAGE = "cache_message"
+    PROTOCOL_ERROR = "protocol_error"
+    RESERVED_BITS = "reserved_bits"  # a sender's fault that a receiver does not look at
+    NOT_EMPTY_FORM = "not_empty_form"  # the same: an empty slot in another form than it should have
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One broken rule."""
+
+    kind: IssueKind
+    text: str
+
+
+@dataclass(slots=True)
+class FlitReport(Generic[MessageT]):
+    """Outcome of one flit.
+
+    ``messages``: complete with this flit, in order. ``misframed``: those of them whose Sz / BE was
+    illegal. ``plain`` / ``data``: valid headers without / with data that *started* in this flit,
+    which is what costs credits. ``placements``: (slot, format) of every slot that held a valid
+    header, for coverage.
+    """
+
+    adf: bool
+    owed_before: int
+    owed_after: int = 0
+    messages: list[MessageT] = field(default_factory=list)
+    misframed: list[MessageT] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+    plain: int = 0
+    data: int = 0
+    header: int = 0
+    placements: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A data header that waits for its slots."""
+
+    raw: int
+    has_be: bool
+    legal: bool
+    chunks: list[int] = field(default_factory=list)
+
+
+_Row = tuple[SlotUse, tuple[Field, ...], int, int, SlotLayout]
+
+
+def _rows(layouts: Sequence[SlotLayout]) -> tuple[_Row, ...]:
+    return tuple((e.use, e.fields, e.cache_valid, e.reserved, e) for e in layouts)
+
+
+class Unpacker(Generic[MessageT]):
+    """What both directions share; a subclass names the direction and finishes the messages."""
+
+    direction: Direction
+    max_plain: int
+    plain_name: str
+    _empty: int
+
+    def __init__(self) -> None:
+        h, g = LAYOUTS[self.direction]
+        self._h, self._g = _rows(h), _rows(g)
+        self._pending: deque[_Pending] = deque()
+        self.owed = 0
+        """Data slots still owed."""
+
+    def reset(self) -> None:
+        """Forget everything, as after a reset."""
+        self._pending.clear()
+        self.owed = 0
+
+    def feed(self, payload: int) -> FlitReport[MessageT]:
+        """Take one good data or protocol flit (512-bit payload)."""
+        owed = self.owed
+        report: FlitReport[MessageT] = FlitReport(owed > 3, owed)
+        if owed > 3:
+            for _ in range(4):
+                self._take(payload & G_MASK, report)
+                payload >>= 128
+        else:
+            self._protocol(payload, report)
+        report.owed_after = self.owed
+        return report
+
+    def _protocol(self, payload: int, report: FlitReport[MessageT]) -> None:
+        header = report.header = payload & 0xFFFF_FFFF
+        issues = report.issues
+        if header & HEADER_RESERVED:
+            issues.append(Issue(IssueKind.RESERVED_BITS, "a reserved header bit is 1"))
+        must = self.owed
+        data_slots = 0
+        multi = False
+        for slot in range(4):
+            code = header >> 5 + 3 * slot & 7
+            if slot == 0:
+                bits = payload >> 32 & H_MASK
+                use, fields, cache_valid, reserved, layout = self._h[code]
+            else:
+                bits = payload >> 128 * slot & G_MASK
+                use, fields, cache_valid, reserved, layout = self._g[code]
+                if slot <= must and use is not SlotUse.DATA:
+                    text = f"slot {slot} is {layout.name} where {must} data slots are owed"
+                    issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
+            if use is SlotUse.DATA:
+                if self.owed:
+                    self._take(bits, report)
+                else:
+                    issues.append(Issue(IssueKind.STRAY_DATA, f"slot {slot}: no data is owed"))
+                continue
+            if use is SlotUse.RESERVED:
+                issues.append(Issue(IssueKind.PROTOCOL_ERROR, f"slot {slot}: {layout.name}"))
+                continue
+            if bits & cache_valid:
+                issues.append(Issue(IssueKind.CACHE_MESSAGE, f"slot {slot}: {layout.name}"))
+            if bits & reserved:
+                text = f"slot {slot}: reserved bits {bits & reserved:#x} of {layout.name} are 1"
+                issues.append(Issue(IssueKind.RESERVED_BITS, text))
+            valid = starts_data = False
+            for entry in fields:
+                if bits >> entry.offset & 1:
+                    valid = True
+                    if entry.part is Part.REQ or entry.part is Part.NDR:
+                        report.plain += 1
+                        report.messages.append(self._plain(entry.extract(bits)))
+                    else:
+                        starts_data = True
+                        report.data += 1
+                        self._data_header(entry.extract(bits), header, report)
+            if valid:
+                report.placements.append((slot, code))
+                if starts_data:
+                    data_slots += 1
+                    multi = multi or layout.multi_header
+            elif slot and code != self._empty:
+                issues.append(Issue(IssueKind.NOT_EMPTY_FORM, f"slot {slot}: empty {layout.name}"))
+        if report.plain > self.max_plain:
+            text = f"{report.plain} {self.plain_name} in a flit"
+            issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
+        if data_slots > 1 or (report.data > 1 and not multi):
+            text = f"{report.data} data headers in {data_slots} slots of a flit"
+            issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
+
+    def _take(self, chunk: int, report: FlitReport[MessageT]) -> None:
+        entry = self._pending[0]
+        entry.chunks.append(chunk)
+        self.owed -= 1
+        if len(entry.chunks) == 4 + entry.has_be:
+            self._pending.popleft()
+            message = self._finish(entry, report)
+            report.messages.append(message)
+            if not entry.legal:
+                report.misframed.append(message)
+
+    def _owe(self, raw: int, has_be: bool, legal: bool) -> None:
+        self._pending.append(_Pending(raw, has_be, legal))
+        self.owed += 4 + has_be
+
+    def _plain(self, raw: int) -> MessageT:
+        raise NotImplementedError
+
+    def _data_header(self, raw: int, header: int, report: FlitReport[MessageT]) -> None:
+        raise NotImplementedError
+
+    def _finish(self, entry: _Pending, report: FlitReport[MessageT]) -> MessageT:
+        raise NotImplementedError
+
+
+class M2SUnpacker(Unpacker[M2SMessage]):
+    """Receiver of the device: Req and RwD."""
+
+    direction = Direction.M2S
+    max_plain = MAX_REQ
+    plain_name = "Req"
+    _empty = M2S_G_REQ
+
+    def _plain(self, raw: int) -> M2SMessage:
+        return M2SReq.unpack(raw)
+
+    def _data_header(self, raw: int, header: int, report: FlitReport[M2SMessage]) -> None:
+        has_be, sz = bool(header & 8), bool(header & 16)
+        opcode = raw >> 1 & 15
+        # An unsupported opcode may or may not have byte enables: it changes nothing anyway.
+        wrong_be = has_be != (opcode == RwdOp.MEM_WR_PTL) and opcode in _RWD_CODES
+        if not sz or wrong_be:
+            text = f"RwD of opcode {opcode} with Sz={sz:d} BE={has_be:d}"
+            report.issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
+        # M2S data is always 64 bytes: Sz = 0 does not shorten it.
+        self._owe(raw, has_be, sz and not wrong_be)
+
+    def _finish(self, entry: _Pending, report: FlitReport[M2SMessage]) -> M2SMessage:
+        be = BE_ALL
+        if entry.has_be:
+            slot = entry.chunks[4]
+            be = slot_to_be(slot)
+            if slot & ~BE_SLOT_MASK:
+                report.issues.append(
+                    Issue(IssueKind.RESERVED_BITS, "reserved bits of a byte-enable slot are 1")
+                )
+        return M2SRwD.unpack(entry.raw, line_of_chunks(entry.chunks), be)
+
+
+class S2MUnpacker(Unpacker[S2MMessage]):
+    """Receiver of the host: NDR and DRS."""
+
+    direction = Direction.S2M
+    max_plain = MAX_NDR
+    plain_name = "NDR"
+    _empty = S2M_G_2NDR
+
+    def _plain(self, raw: int) -> S2MMessage:
+        return S2MNDR.unpack(raw)
+
+    def _data_header(self, raw: int, header: int, report: FlitReport[S2MMessage]) -> None:
+        legal = header & 24 == 16
+        if not legal:
+            text = f"DRS with Sz={header >> 4 & 1} BE={header >> 3 & 1}"
+            report.issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
+        self._owe(raw, False, legal)
+
+    def _finish(self, entry: _Pending, report: FlitReport[S2MMessage]) -> S2MMessage:
+        return S2MDRS.unpack(entry.raw, line_of_chunks(entry.chunks))

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a capture asks of a model: can it be captured, and what its parameters are.
+
+Models are looked at by the names of their classes, so that nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from neuron_fabric.capture.layout import ModuleSpec
+from neuron_fabric.errors import CaptureError
+
+_DDP = "DistributedDataParallel"
+_FSDP = {"FullyShardedDataParallel", "FSDPModule"}
+HOOK = "capture_hook"
+
+
+def check_model(model: Any) -> None:
+    """CaptureError for a model whose gradients no hook of ours can see, or not any more."""
+    kinds = {kind.__name__ for kind in type(model).__mro__}
+    if kinds & _FSDP:
+        raise _refused(
+            f"{type(model).__name__} reduces shards, in which no parameter's gradient is whole",
+            f"capture the same training under {_DDP}",
+        )
+    if _DDP not in kinds:
+        raise _refused(
+            f"{type(model).__name__} is no {_DDP} model", f"wrap the model in {_DDP} before"
+        )
+    hooks = [hook for hook, _ in getattr(model, "_comm_hooks", [])]
+    if any(getattr(hook, "__name__", "") == HOOK for hook in hooks):
+        raise _refused("this model is captured already", "call attach once a model")
+    if getattr(model, "mixed_precision", None) is not None:
+        raise _refused("mixed_precision of DDP reduces by a hook of its own", "use torch.autocast")
+    if hooks or _hook_name(model):
+        raise second_hook(_hook_name(model) or str(getattr(hooks[0], "__name__", hooks[0])))
+    if getattr(model, "skip_all_reduce_unused_params", False):
+        raise _refused("skip_all_reduce_unused_params hides steps from hooks", "leave it out")
+    if getattr(model, "_use_python_reducer", False):
+        raise _refused("the python_reducer of torch.compile has no buckets", "use another mode")
+
+
+def second_hook(name: str) -> CaptureError:
+    """A model takes one communication hook; ``name`` is the other one's."""
+    return _refused(
+        f"a model takes one communication hook, and {name} is one too",
+        "do not register it, give it to attach(model, reduce=..., reduce_state=...)",
+    )
+
+
+def _refused(what: str, todo: str) -> CaptureError:
+    return CaptureError("attach", what, todo)
+
+
+def _hook_name(model: Any) -> str:
+    """What torch itself has noted: the only trace of a hook that is built in."""
+    logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
+    return str(logged.get("comm_hook", ""))
+
+
+def sparse_tensors(net: Any) -> set[str]:
+    """Names of parameters whose gradients are sparse: they are in no bucket's dense buffer."""
+    names = {id(parameter): name for name, parameter in net.named_parameters()}
+    return {
+        names[id(parameter)]
+        for module in net.modules()
+        if getattr(module, "sparse", False) is True
+        for parameter in module.parameters(recurse=False)
+    }
+
+
+def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
+    """The modules of ``net`` that hold captured tensors, in its order.
+
+    A module that the model uses several times stands once. The head is the last module with a
+    weight matrix that is neither a norm nor an embedding; it need not be captured.
+    """
+    names = {id(parameter): name for name, parameter in net.named_parameters()}
+    found: list[ModuleSpec] = []
+    head = ""
+    for name, module in net.named_modules():
+        own = list(module.parameters(recurse=False))
+        spec = ModuleSpec(name, _kind(module), tuple(names[id(one)] for one in own))
+        found += [spec] if own else []
+        if any(len(one.shape) > 1 for one in own) and not (spec.is_norm or spec.is_embedding):
+            head = name
+    return [
+        ModuleSpec(spec.name, spec.kind, kept, head=spec.name == head)
+        for spec in found
+        if (kept := tuple(name for name in spec.tensors if name in captured))
+    ]
+
+
+def _kind(module: Any) -> str:
+    """The class of torch.nn that it is or stands on, else its own."""
+    for kind in type(module).__mro__:
+        if kind.__module__.startswith("torch.nn.") and kind.__name__ != "Module":
+            return kind.__name__
+    return type(module).__name__

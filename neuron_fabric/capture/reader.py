@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures: gradients of every worker and step, read with each way to be wrong checked.
+
+spec: capture spec. Every failure is a ``CaptureError`` of one line; nothing else escapes from
+reading a capture. The writer makes synthetic captures and is the inverse of the reader.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from neuron_fabric.capture.layout import (
+    DTYPES,
+    FORMAT,
+    MANIFEST,
+    MAX_STEP,
+    MAX_WORKERS,
+    VERSION,
+    ModuleSpec,
+    TensorSpec,
+    check_name,
+    step_folder,
+    steps_on_disk,
+    worker_file,
+)
+from neuron_fabric.capture.safetensors_io import (
+    TensorFile,
+    f32_to_bf16,
+    is_int,
+    open_tensors,
+    parse_shape,
+)
+from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
+from neuron_fabric.data import DataError, read_object
+from neuron_fabric.errors import CaptureError
+
+F32 = NDArray[np.float32]
+
+__all__ = [
+    "MANIFEST",
+    "MAX_STEP",
+    "Capture",
+    "CaptureError",
+    "ModuleSpec",
+    "TensorSpec",
+    "write_capture",
+]
+
+_FIX = "correct the manifest or capture again"
+
+
+@dataclass(frozen=True)
+class Capture:
+    """An opened capture: the manifest is checked, the steps are checked as they are loaded.
+
+    ``modules`` is empty where the capture does not tell them.
+    """
+
+    path: Path
+    model: str
+    world_size: int
+    steps: tuple[int, ...]
+    tensors: tuple[TensorSpec, ...]
+    note: str = ""
+    created: str = ""
+    modules: tuple[ModuleSpec, ...] = ()
+
+    @staticmethod
+    def open(path: str | Path, max_workers: int = MAX_WORKERS) -> Capture:
+        """Read and check ``path``/capture.json; CaptureError when anything is wrong.
+
+        ``max_workers`` is what the device takes (64).
+        """
+        folder = Path(path)
+        where = folder / MANIFEST
+        if not folder.is_dir():
+            raise CaptureError(folder, "no such folder", "give the folder that holds capture.json")
+        try:
+            content = read_object(where)
+        except FileNotFoundError:
+            raise CaptureError(where, "file is missing", "this is no capture folder") from None
+        except DataError as error:
+            raise CaptureError(where, error, _FIX) from None
+        except OSError as error:
+            raise CaptureError(where, error.strerror or error, "check the file") from None
+        return _manifest(folder, where, content, max_workers)
+
+    def tensor(self, name: str) -> TensorSpec:
+        """The tensor of that name; CaptureError when there is none."""
+        for spec in self.tensors:
+            if spec.name == name:
+                return spec
+        raise CaptureError(self.path, f"no tensor {name!r}", "see the manifest for the names")
+
+    def unfinished(self) -> list[int]:
+        """Steps that lie on disk and are not listed: their capture was cut off."""
+        return [step for step in steps_on_disk(self.path) if step not in self.steps]
+
+    def worker_path(self, step: int, worker: int) -> Path:
+        """Where the gradients of (step, worker) lie."""
+        return worker_file(self.path, step, worker)
+
+    def open_step(self, step: int) -> list[TensorFile]:
+        """The checked headers of every worker's file of ``step``, worker 0 first."""
+        if step not in self.steps:
+            if step_folder(self.path, step).is_dir():
+                what = f"step {step} is not whole: its capture was cut off"
+                raise CaptureError(self.path, what, "take another step")
+            have = ", ".join(map(str, self.steps[:8])) + (", ..." if len(self.steps) > 8 else "")
+            raise CaptureError(self.path, f"no step {step}", f"the capture has {have}")
+        return [self._open_worker(step, worker) for worker in range(self.world_size)]
+
+    def _open_worker(self, step: int, worker: int) -> TensorFile:
+        path = self.worker_path(step, worker)
+        if not path.exists():
+            raise CaptureError(
+                path,
+                f"worker {worker} of {self.world_size} is missing in step {step}",
+                "capture the step again with every worker",
+            )
+        file = open_tensors(path)
+        for spec in self.tensors:
+            info = file.tensors.get(spec.name)
+            if info is None:
+                raise CaptureError(path, f"tensor {spec.name!r} is missing", "capture it again")
+            if info.shape != spec.shape:
+                raise CaptureError(
+                    path,
+                    f"tensor {spec.name!r} has shape {list(info.shape)}, "
+                    f"the manifest says {list(spec.shape)}",
+                    _FIX,
+                )
+            if info.dtype != spec.dtype:
+                raise CaptureError(
+                    path,
+                    f"tensor {spec.name!r} has dtype {info.dtype}, the manifest says {spec.dtype}",
+                    _FIX,
+                )
+        extra = sorted(file.tensors.keys() - {spec.name for spec in self.tensors})
+        if extra:
+            raise CaptureError(path, f"tensor {extra[0]!r} is not in the manifest", _FIX)
+        return file
+
+    def load(self, step: int, names: Sequence[str] | None = None) -> dict[str, F32]:
+        """Gradients of ``step``: name to float32[W, *shape], in manifest order.
+
+        ``names`` limits it to some tensors. CaptureError when a file is missing, truncated or
+        wrong.
+        """
+        files = self.open_step(step)
+        wanted = None if names is None else set(names)
+        for name in (wanted or set()) - {spec.name for spec in self.tensors}:
+            self.tensor(name)  # raises
+        return {
+            spec.name: np.stack([file.read_f32(spec.name) for file in files])
+            for spec in self.tensors
+            if wanted is None or spec.name in wanted
+        }
+
+    def verify(self) -> None:
+        """Check every file of every step, data included; CaptureError at the first fault.
+
+        One tensor of one worker is in memory at a time.
+        """
+        for _ in self.values():
+            pass
+
+    def values(self) -> Iterator[tuple[int, int, TensorSpec, F32]]:
+        """(step, worker, tensor, float32[*shape]) of all there is, one at a time."""
+        for step in self.steps:
+            for worker, file in enumerate(self.open_step(step)):
+                for spec in self.tensors:
+                    yield step, worker, spec, file.read_f32(spec.name)
+
+
+def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: int) -> Capture:
+    def fail(what: str, todo: str = _FIX) -> CaptureError:
+        return CaptureError(where, what, todo)
+
+    if content.get("format") != FORMAT:
+        raise fail(f"format is {content.get('format')!r}, not {FORMAT!r}", "this is no capture")
+    version = content.get("version")
+    if not is_int(version) or version != VERSION:
+        raise fail(f"unknown version {version!r}", f"this reader knows version {VERSION}")
+    world = content.get("world_size")
+    if not isinstance(world, int) or isinstance(world, bool) or world < 1:
+        raise fail(f"world_size is {world!r}, not a positive number")
+    if world > max_workers:
+        raise fail(f"{world} workers, the device takes {max_workers}", "capture with fewer workers")
+    steps = content.get("steps")
+    if steps == []:
+        raise fail("no step is whole: the capture was cut off or is under way", "capture again")
+    if not isinstance(steps, list) or not all(is_int(s) and 0 <= s <= MAX_STEP for s in steps):
+        raise fail(f"steps is no list of step numbers 0..{MAX_STEP}")
+    if len(set(steps)) != len(steps):
+        raise fail("a step stands twice in steps")
+    texts = {}
+    for key in ("model", "note", "created"):
+        value = content.get(key, None if key == "model" else "")
+        if not isinstance(value, str):
+            raise fail(f"{key} is {value!r}, not a text")
+        texts[key] = value
+    entries = content.get("tensors")
+    if not isinstance(entries, list) or not entries:
+        raise fail("tensors is no list of tensors")
+    specs = tuple(_spec(where, entry) for entry in entries)
+    [(name, times)] = Counter(spec.name for spec in specs).most_common(1)
+    if times > 1:
+        raise fail(f"tensor {name!r} stands twice")
+    modules = _modules(where, content.get("modules", []), [spec.name for spec in specs])
+    return Capture(
+        folder, texts["model"], world, tuple(steps), specs, texts["note"], texts["created"], modules
+    )
+
+
+def _modules(where: Path, entries: object, names: Sequence[str]) -> tuple[ModuleSpec, ...]:
+    if not isinstance(entries, list):
+        raise CaptureError(where, "modules is no list of modules", _FIX)
+    known = set(names)
+    modules = tuple(_module(where, entry, known) for entry in entries)
+    held = {name for module in modules for name in module.tensors}
+    missing = [name for name in names if name not in held]
+    if modules and missing:
+        raise CaptureError(where, f"tensor {missing[0]!r} is in none of the modules", _FIX)
+    return modules
+
+
+def _module(where: Path, entry: object, names: Collection[str]) -> ModuleSpec:
+    """``names``: the tensors that there are."""
+    if not isinstance(entry, dict):
+        raise CaptureError(where, f"module entry {entry!r} is no object", _FIX)
+    name, kind, held = entry.get("name"), entry.get("kind"), entry.get("tensors")
+    if name != "":  # the model itself
+        check_name(where, name, _FIX, "module")
+    check_name(where, kind, _FIX, "kind of module")
+    if not isinstance(held, list) or not all(isinstance(one, str) for one in held):
+        raise CaptureError(where, f"module {name!r}: tensors is no list of names", _FIX)
+    strange = [one for one in held if one not in names]
+    if strange or len(set(held)) != len(held):
+        what = f"holds {strange[0]!r}, which is no tensor" if strange else "holds a tensor twice"
+        raise CaptureError(where, f"module {name!r} {what}", _FIX)
+    head = entry.get("head", False)
+    if not isinstance(head, bool):
+        raise CaptureError(where, f"module {name!r}: head is {head!r}, not true or false", _FIX)
+    return ModuleSpec(str(name), str(kind), tuple(held), head)
+
+
+def _spec(where: Path, entry: object) -> TensorSpec:
+    if not isinstance(entry, dict):
+        raise CaptureError(where, f"tensor entry {entry!r} is no object", _FIX)
+    name = check_name(where, entry.get("name"), _FIX)
+    shape = parse_shape(where, name, entry.get("shape"), _FIX)
+    dtype = entry.get("dtype")
+    if dtype not in DTYPES:
+        raise CaptureError(
+            where, f"tensor {name!r} has dtype {dtype!r}", "gradients are F32, F16 or BF16"
+        )
+    return TensorSpec(name, shape, str(dtype))
+
+
+def write_capture(
+    path: str | Path,
+    model: str,
+    steps: Mapping[int, Mapping[str, ArrayLike]],
+    dtype: Literal["F32", "F16", "BF16"] = "F32",
+    note: str = "",
+    created: str = "",
+    modules: Sequence[ModuleSpec] = (),
+) -> Capture:
+    """Write a synthetic capture and open it; one that ``path`` holds already is replaced.
+
+    ``steps`` maps a step to name -> float32[W, *shape]; names, shapes and W must agree between
+    steps (ValueError). ``dtype`` is what is stored: F16 and BF16 round.
+    """
+    folder = Path(path)
+    arrays: dict[int, dict[str, NDArray[np.float32]]] = {
+        step: {name: np.asarray(value, dtype=np.float32) for name, value in tensors.items()}
+        for step, tensors in steps.items()
+    }
+    if not arrays:
+        raise ValueError("a capture has at least one step")
+    shapes = [{name: a.shape for name, a in tensors.items()} for tensors in arrays.values()]
+    workers = {shape[:1] for shape in shapes[0].values()}
+    if any(s != shapes[0] for s in shapes) or len(workers) != 1 or workers == {()}:
+        raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
+    world = next(iter(workers))[0]
+    specs = [TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
+    lead = CaptureFolder(folder, model, world, specs, note, created, modules)
+    lead.create(replace=True)
+    for step, tensors in arrays.items():
+        for worker in range(world):
+            writer = WorkerWriter(folder, worker, specs)
+            writer.begin(step)
+            for name, values in tensors.items():
+                writer.write(name, _stored(values[worker], dtype))
+            writer.end()
+        lead.finished(step)
+    return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
+
+
+def _stored(values: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    if dtype == "BF16":
+        return f32_to_bf16(values).astype("<u2")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(values, dtype="<f2" if dtype == "F16" else "<f4")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which steps, ranks and layers to capture, in the words of the command line and of environment
+variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from neuron_fabric.capture.layout import MAX_STEP, TensorSpec
+from neuron_fabric.errors import CaptureError
+
+FOLDER = "NF_CAPTURE_DIR"
+STEPS = "NF_CAPTURE_STEPS"
+RANKS = "NF_CAPTURE_RANKS"
+LAYERS = "NF_CAPTURE_LAYERS"
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A set of numbers as ranges; everything when there are none."""
+
+    ranges: tuple[range, ...] = ()
+
+    def __contains__(self, number: object) -> bool:
+        return not self.ranges or any(number in one for one in self.ranges)
+
+    @staticmethod
+    def parse(text: str, what: str, limit: int) -> Numbers:
+        """``3,60``, ``0-100`` or ``0-1000:50`` (every 50th), all up to ``limit``; an empty text is
+        everything. CaptureError, which names ``what``, when it is not that.
+        """
+        ranges = []
+        for part in [p.strip() for p in text.split(",")] if text.strip() else []:
+            match = _RANGE.fullmatch(part)
+            if match is None:
+                raise CaptureError(
+                    f"{what} {part!r}", "not understood", "write 3,60 or 0-100 or 0-1000:50"
+                )
+            first, last = int(match[1]), int(match[2] or match[1])
+            stride = int(match[3] or 1)
+            if not first <= last <= limit or stride == 0:
+                raise CaptureError(f"{what} {part!r}", "no such range", f"0 to {limit}, upwards")
+            ranges.append(range(first, last + 1, stride))
+        return Numbers(tuple(ranges))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to capture; the default is all of it."""
+
+    steps: Numbers = Numbers()
+    ranks: Numbers = Numbers()
+    layers: tuple[str, ...] = ()
+
+    @staticmethod
+    def parse(steps: str = "", ranks: str = "", layers: str | Sequence[str] = ()) -> Selection:
+        """From texts; ``layers`` are globs over parameter names, in one text parted by commas."""
+        parts = layers.split(",") if isinstance(layers, str) else layers
+        return Selection(
+            Numbers.parse(steps, "steps", MAX_STEP),
+            Numbers.parse(ranks, "ranks", MAX_STEP),
+            tuple(part.strip() for part in parts if part.strip()),
+        )
+
+    @staticmethod
+    def from_environment(env: Mapping[str, str]) -> Selection:
+        """From NF_CAPTURE_STEPS, NF_CAPTURE_RANKS and NF_CAPTURE_LAYERS; what is not set is all."""
+        return Selection.parse(env.get(STEPS, ""), env.get(RANKS, ""), env.get(LAYERS, ""))
+
+    def workers(self, world_size: int) -> list[int]:
+        """The chosen ranks in order; their places are the capture's workers. CaptureError for a
+        rank that is not there, and when none is left.
+        """
+        for one in self.ranks.ranges:
+            if one[-1] >= world_size:
+                raise CaptureError(
+                    f"rank {one[-1]}", f"there are {world_size} ranks", "choose among them"
+                )
+        return [rank for rank in range(world_size) if rank in self.ranks]
+
+    def tensors(self, all_tensors: Sequence[TensorSpec]) -> list[TensorSpec]:
+        """The chosen tensors in the model's order. CaptureError for a glob that matches none: it is
+        a typing error, and the layer that was meant would silently be missing.
+        """
+        for glob in self.layers:
+            if not any(fnmatchcase(spec.name, glob) for spec in all_tensors):
+                like = f"the names are like {all_tensors[0].name!r}" if all_tensors else "none here"
+                raise CaptureError(f"layer {glob!r}", "matches no parameter", like)
+        return [
+            spec
+            for spec in all_tensors
+            if not self.layers or any(fnmatchcase(spec.name, glob) for glob in self.layers)
+        ]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safetensors reader and writer, held against the format's own library."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.capture.safetensors_io import (
+    bf16_to_f32,
+    f32_to_bf16,
+    open_tensors,
+    write_tensors,
+)
+from neuron_fabric.errors import CaptureError, one_line
+
+ARRAYS: dict[str, np.ndarray[Any, Any]] = {
+    "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "half": np.array([1.5, -2], dtype=np.float16),
+    "vote": np.array([-1, 0, 1], dtype=np.int8),
+    "plus": np.array(7, dtype=np.uint8),
+    "none": np.zeros((0, 4), dtype=np.float32),
+}
+
+
+def raw(path: Path, header: object, data: bytes = b"") -> Path:
+    """A file with the given header, legal or not."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8)) -> dict[str, Any]:
+    return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", ARRAYS, {"epoch": "3"})
+    file = open_tensors(tmp_path / "x")
+    assert file.metadata == {"epoch": "3"}
+    assert list(file.tensors) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert file.read(name).dtype == array.dtype
+        assert (file.read(name) == array).all()
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
+
+
+def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    write_tensors(tmp_path / "x", ARRAYS, {"note": "π"})
+    back = library.load_file(tmp_path / "x")
+    assert set(back) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert (back[name] == array).all()
+    library.save_file(ARRAYS, tmp_path / "y", metadata={"k": "v"})
+    file = open_tensors(tmp_path / "y")
+    assert all((file.read(name) == array).all() for name, array in ARRAYS.items())
+
+
+def test_every_bf16_pattern_survives() -> None:
+    patterns = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
+    wide = bf16_to_f32(patterns)
+    assert wide[0x3F80] == 1.0
+    assert wide[0xC040] == -3.0
+    nan = np.isnan(wide)
+    assert (f32_to_bf16(wide)[~nan] == patterns[~nan]).all()
+    assert np.isnan(bf16_to_f32(f32_to_bf16(wide[nan]))).all()
+
+
+def test_bf16_rounds_to_nearest_even() -> None:
+    bits = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF], dtype=np.uint32)
+    assert list(f32_to_bf16(bits.view(np.float32))) == [0x3F80, 0x3F82, 0x3F81, 0x7F80]
+
+
+def test_half_formats_are_widened(tmp_path: Path) -> None:
+    values = np.array([1.0, -0.5, 3e38, np.nan], dtype=np.float32)
+    write_tensors(tmp_path / "b", {"a": values}, bf16=True)
+    file = open_tensors(tmp_path / "b")
+    assert file.tensors["a"].dtype == "BF16"
+    assert list(file.read_f32("a")[:2]) == [1.0, -0.5]
+    write_tensors(tmp_path / "h", {"a": np.array([65504, -0.0], dtype=np.float16)})
+    back = open_tensors(tmp_path / "h").read_f32("a")
+    assert back.dtype == np.float32
+    assert back[0] == 65504
+    assert np.signbit(back[1])
+    write_tensors(tmp_path / "i", {"a": np.zeros(2, dtype=np.int8)})
+    with pytest.raises(CaptureError, match="is I8"):
+        open_tensors(tmp_path / "i").read_f32("a")
+
+
+BAD = {
+    "no header": (b"{", b"", "malformed JSON"),
+    "not utf-8": (b'{"a\xff":1}', b"", "malformed JSON"),
+    "twice": (b'{"a":1,"a":2}', b"", "stands twice"),
+    "NaN": (b'{"a":NaN}', b"", "malformed JSON"),
+    "deep": (b"[" * 100_000, b"", "malformed JSON"),
+    "a list": ([], b"", "no JSON object"),
+    "metadata": ({"__metadata__": {"a": 1}}, b"", "map of texts"),
+    "no entry": ({"a": 1}, b"", "no description"),
+    "dtype": (entry("F8"), bytes(8), "dtype F8"),
+    "dtype kind": (entry([]), bytes(8), "dtype"),
+    "shape kind": (entry(shape="2"), bytes(8), "bad shape"),
+    "shape bool": (entry(shape=[True]), bytes(8), "bad shape"),
+    "shape sign": (entry(shape=[-2]), bytes(8), "bad shape"),
+    "shape size": (entry(shape=[1 << 30, 1 << 30]), bytes(8), "bad shape"),
+    "offsets kind": (entry(offsets=[0]), bytes(8), "bad data_offsets"),
+    "offsets order": (entry(offsets=[8, 0]), bytes(8), "bad data_offsets"),
+    "offsets sign": (entry(offsets=[-8, 0]), bytes(8), "bad data_offsets"),
+    "size": (entry(shape=[3]), bytes(8), "its shape needs 12"),
+    "hole": (entry(offsets=[4, 12]), bytes(12), "leaves a hole"),
+    "cut": (entry(), bytes(7), "truncated"),
+    "tail": (entry(), bytes(9), "1 bytes behind"),
+    "overlap": ({**entry(), "b": entry()["a"]}, bytes(8), "overlaps"),
+}
+
+
+@pytest.mark.parametrize(("header", "data", "text"), BAD.values(), ids=BAD.keys())
+def test_bad_files(tmp_path: Path, header: object, data: bytes, text: str) -> None:
+    with pytest.raises(CaptureError, match=text) as caught:
+        open_tensors(raw(tmp_path / "x", header, data))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_and_short_files(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="missing"):
+        open_tensors(tmp_path / "none")
+    with pytest.raises(CaptureError, match="is a folder, not a file; check the file"):
+        open_tensors(tmp_path)
+    (tmp_path / "x").write_bytes(b"abc")
+    with pytest.raises(CaptureError, match="truncated"):
+        open_tensors(tmp_path / "x")
+    (tmp_path / "x").write_bytes((1 << 60).to_bytes(8, "little") + b"{}")
+    with pytest.raises(CaptureError, match="truncated"):
+        open_tensors(tmp_path / "x")
+
+
+def test_a_file_cut_after_opening(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", ARRAYS)
+    file = open_tensors(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"")
+    with pytest.raises(CaptureError, match="truncated"):
+        file.read("w")
+    (tmp_path / "x").unlink()
+    with pytest.raises(CaptureError, match="check the file"):
+        file.read("w")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damage_is_found_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Any byte changed, any length cut: one clear error, or tensors of the declared shapes."""
+    path = tmp_path_factory.mktemp("d") / "x"
+    write_tensors(path, {"a": np.ones(3, dtype=np.float32)}, {"m": "t"})
+    content = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    del content[data.draw(st.integers(0, len(content))) :]
+    path.write_bytes(content)
+    with contextlib.suppress(CaptureError):
+        file = open_tensors(path)
+        for name, info in file.tensors.items():
+            assert file.read(name).shape == info.shape
+
+
+def test_unknown_types_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="complex"):
+        write_tensors(tmp_path / "x", {"a": np.zeros(1, dtype=np.complex64)})
+
+
+def test_error_texts_are_one_short_line() -> None:
+    assert one_line("a\nb\x1b[1m") == "a\\nb\\x1b[1m"
+    assert len(one_line("x" * 1000)) == 200
+    assert str(CaptureError("where", "what", "todo")) == "where: what; todo"

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer against the reader: every capture comes back, and nothing half-written is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.capture.layout import TensorSpec, worker_file
+from neuron_fabric.capture.reader import Capture
+from neuron_fabric.capture.safetensors_io import bf16_to_f32, open_tensors
+from neuron_fabric.capture.tensor_file import PART, TensorFileWriter
+from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
+from neuron_fabric.errors import CaptureError
+
+ROOT = Path(__file__).parents[2]
+NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+names = st.text("abcXYZ0189._-é ", min_size=1, max_size=12).filter(lambda n: ".." not in n)
+shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
+tensor_sets = st.dictionaries(
+    names, st.tuples(shapes, st.sampled_from(list(NUMPY))), min_size=1, max_size=6
+).map(lambda found: [TensorSpec(name, *rest) for name, rest in found.items()])
+
+
+def stored(spec: TensorSpec, seed: int) -> np.ndarray:
+    """Any bit patterns, NaN among them."""
+    size = spec.elements * np.dtype(NUMPY[spec.dtype]).itemsize
+    raw = np.random.default_rng([seed, len(spec.name)]).bytes(size)
+    return np.frombuffer(raw, dtype=NUMPY[spec.dtype]).reshape(spec.shape)
+
+
+def widened(values: np.ndarray) -> np.ndarray:
+    """What the reader gives."""
+    if values.dtype == np.dtype("<u2"):
+        return bf16_to_f32(values)
+    with np.errstate(invalid="ignore"):
+        return values.astype(np.float32)
+
+
+def write(folder: Path, tensors: list[TensorSpec], step: int, worker: int, seed: int) -> None:
+    writer = WorkerWriter(folder, worker, tensors)
+    writer.begin(step)
+    for spec in reversed(tensors):
+        writer.write(spec.name, stored(spec, seed))
+    writer.end()
+
+
+@given(tensors=tensor_sets, workers=st.integers(1, 3), order=st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_what_is_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, tensors: list[TensorSpec], workers: int, order: object
+) -> None:
+    """Any names, shapes, dtypes and bit patterns; tensors come in any order, steps too."""
+    folder = tmp_path_factory.mktemp("c") / "capture"
+    lead = CaptureFolder(folder, "m", workers, tensors, "note", "created")
+    lead.create()
+    for step in (60, 3):
+        for worker in range(workers):
+            writer = WorkerWriter(folder, worker, tensors, {"rank": str(worker)})
+            writer.begin(step)
+            mixed = list(tensors)
+            order.shuffle(mixed)  # type: ignore[attr-defined]
+            for spec in mixed:
+                writer.write(spec.name, stored(spec, step + worker))
+            writer.end()
+        lead.finished(step)
+    capture = Capture.open(folder)
+    assert capture.tensors == tuple(tensors)  # the model's order, whatever the order of writing
+    assert (capture.steps, capture.note, capture.created) == ((3, 60), "note", "created")
+    for step, worker, spec, got in capture.values():
+        assert got.tobytes() == widened(stored(spec, step + worker)).tobytes()
+    assert open_tensors(worker_file(folder, 60, 0)).metadata == {"rank": "0", "step": "60"}
+    assert not list(folder.rglob("*" + PART))
+
+
+def test_the_library_reads_it(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    specs = [TensorSpec("a", (3, 2)), TensorSpec("b", (), "F16")]
+    with TensorFileWriter(tmp_path / "x", specs, {"k": "v"}) as file:
+        file.write("b", stored(specs[1], 1))
+        file.write("a", stored(specs[0], 1))
+    found = library.load_file(tmp_path / "x")
+    assert all(found[s.name].tobytes() == stored(s, 1).tobytes() for s in specs)
+
+
+def test_one_tensor_is_in_memory_at_a_time(tmp_path: Path) -> None:
+    """20 tensors of 1 MB: the writer keeps none of them."""
+    specs = [TensorSpec(f"t{i}", (250_000,)) for i in range(20)]
+    tracemalloc.start()
+    with TensorFileWriter(tmp_path / "x", specs) as file:
+        for spec in specs:
+            file.write(spec.name, np.zeros(spec.shape, dtype="<f4"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.5e6
+
+
+SPECS = [TensorSpec("a", (2, 3)), TensorSpec("b", (4,))]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "text"),
+    [
+        ("a", 5, "'a' takes 24 bytes, got 20"),
+        ("c", 1, "'c' is not in the file"),
+        ("a", 7, "'a' takes 24 bytes, got 28"),
+        ("b", 4, "'b' came twice"),
+    ],
+)
+def test_wrong_tensors_are_refused(tmp_path: Path, name: str, size: int, text: str) -> None:
+    file = TensorFileWriter(tmp_path / "x", SPECS)
+    file.write("b", np.zeros(4, dtype="<f4"))
+    with pytest.raises(ValueError, match=text):
+        file.write(name, np.zeros(size, dtype="<f4"))
+    file.abort()
+    assert not list(tmp_path.iterdir())
+
+
+def test_pieces_where_what_is_not_written_is_zero(tmp_path: Path) -> None:
+    with TensorFileWriter(tmp_path / "x", SPECS, zeros=True) as file:
+        file.write("b", np.array([7.0, 8.0], dtype="<f4"), 8)
+        with pytest.raises(ValueError, match="'b' takes 16 bytes, got 8"):
+            file.write("b", np.zeros(2, dtype="<f4"), 12)
+    found = open_tensors(tmp_path / "x")
+    assert found.read("b").tolist() == [0.0, 0.0, 7.0, 8.0]
+    assert not found.read("a").any()
+
+
+def test_a_missing_tensor_leaves_no_file(tmp_path: Path) -> None:
+    writer = WorkerWriter(tmp_path, 0, SPECS)
+    with pytest.raises(ValueError, match="no step has begun"):
+        writer.write("a", np.zeros((2, 3), dtype="<f4"))
+    writer.begin(1)
+    writer.write("b", np.zeros(4, dtype="<f4"))
+    with pytest.raises(ValueError, match="'a' was not written"):
+        writer.end()
+    assert not list((tmp_path / "step-000001").iterdir())
+    writer.begin(2)
+    writer.begin(3)  # the step before was given up
+    writer.abort()
+    assert not list(tmp_path.rglob("*.safetensors*"))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "text"),
+    [
+        ([], "no tensor to capture"),
+        ([TensorSpec("a", (1,), "F64")], "dtype F64"),
+        ([TensorSpec("../a", (1,))], "unsafe tensor name"),
+    ],
+)
+def test_tensors_that_no_capture_holds(
+    tmp_path: Path, tensors: list[TensorSpec], text: str
+) -> None:
+    with pytest.raises(CaptureError, match=text):
+        CaptureFolder(tmp_path / "c", "m", 1, tensors).create()
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_folder_that_holds_something(tmp_path: Path) -> None:
+    """Whole steps and foreign files are never touched; a capture without a step is begun anew."""
+    lead = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
+    lead.create()
+    (tmp_path / "c" / "step-000007").mkdir()
+    lead.create()
+    assert not (tmp_path / "c" / "step-000007").exists()
+    write(lead.path, SPECS, 1, 0, 1)
+    lead.finished(1)
+    with pytest.raises(CaptureError, match=r"holds a capture already \(1 steps\)"):
+        lead.create()
+    Capture.open(lead.path).verify()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    with pytest.raises(CaptureError, match="holds no capture"):
+        CaptureFolder(tmp_path / "other", "m", 1, SPECS).create()
+    (tmp_path / "file").touch()
+    with pytest.raises(CaptureError, match="File exists"):
+        CaptureFolder(tmp_path / "file", "m", 1, SPECS).create()
+
+
+def test_a_folder_is_written_by_one_at_a_time(tmp_path: Path) -> None:
+    """Two captures into one folder would list steps of which each has written a part."""
+    first = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
+    first.create()
+    second = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
+    with pytest.raises(CaptureError, match="another capture is being written to this folder"):
+        second.create()
+    del first
+    second.create()
+
+
+def test_a_step_is_listed_when_every_worker_has_closed_its_file(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    lead = CaptureFolder(folder, "m", 2, SPECS)
+    lead.create()
+    refused(folder, "no step is whole")
+    write(folder, SPECS, 5, 0, 1)
+    lead.finished(5)
+    refused(folder, "no step is whole")
+    late = WorkerWriter(folder, 1, SPECS)
+    late.begin(5)
+    for spec in SPECS:
+        late.write(spec.name, stored(spec, 2))
+    lead.collect()
+    refused(folder, "no step is whole")
+    late.end()
+    blocked = folder / "capture.json.part"
+    blocked.mkdir()  # as a full disk, the manifest cannot be written
+    with pytest.raises(OSError, match="Is a directory"):
+        lead.collect()
+    blocked.rmdir()
+    lead.collect()
+    assert Capture.open(folder).steps == (5,)
+    write(folder, SPECS, 6, 0, 1)  # worker 1 is killed in step 6
+    lead.finished(6)
+    capture = Capture.open(folder)
+    assert (capture.steps, capture.unfinished()) == ((5,), [6])
+    with pytest.raises(CaptureError, match="step 6 is not whole"):
+        capture.load(6)
+
+
+def refused(folder: Path, text: str) -> None:
+    with pytest.raises(CaptureError, match=text) as caught:
+        Capture.open(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_folder_works_alone(tmp_path: Path) -> None:
+    """Copied to where nothing of the project is, beside a `models` of somebody else."""
+    shutil.copytree(ROOT / "neuron_fabric", tmp_path / "neuron_fabric")
+    (tmp_path / "models.py").write_text("raise ImportError('not the project')", encoding="utf-8")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import "
+    code += "neuron_fabric.capture.writer as w, neuron_fabric.capture.selection; print(w.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.stdout.startswith(str(tmp_path)), done.stderr
+
+
+_VICTIM = """
+import sys
+import numpy as np
+from pathlib import Path
+from neuron_fabric.capture.layout import TensorSpec
+from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
+folder, specs = Path(sys.argv[1]), [TensorSpec(f"t{i}", (20_000,)) for i in range(8)]
+lead = CaptureFolder(folder, "m", 2, specs)
+lead.create()
+print("go", flush=True)
+for step in range(10**6):
+    for worker in range(2):
+        writer = WorkerWriter(folder, worker, specs)
+        writer.begin(step)
+        for spec in specs:
+            writer.write(spec.name, np.full(spec.shape, step, dtype="<f4"))
+        writer.end()
+    lead.finished(step)
+"""
+
+
+@pytest.mark.parametrize("milliseconds", [0, 3, 11, 40, 130])
+def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: int) -> None:
+    """Whatever the moment: what the manifest lists is whole, the rest is not taken for a step."""
+    folder = tmp_path / "c"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    victim = subprocess.Popen(
+        [sys.executable, "-c", _VICTIM, str(folder)], stdout=subprocess.PIPE, env=env
+    )
+    assert victim.stdout is not None
+    victim.stdout.readline()
+    time.sleep(milliseconds / 1000)
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    if json.loads((folder / "capture.json").read_text(encoding="utf-8"))["steps"] == []:
+        refused(folder, "no step is whole")
+        CaptureFolder(folder, "m", 2, SPECS).create()  # and the folder can be used again
+        return
+    capture = Capture.open(folder)
+    for step, _, _, values in capture.values():
+        assert (values == step).all()
+    for step in capture.unfinished():
+        with pytest.raises(CaptureError, match="is not whole"):
+            capture.open_step(step)
+
+
+def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None:
+    """A capture in a folder that others may write to."""
+    victim, folder = tmp_path / "victim", tmp_path / "capture"
+    victim.write_text("mine", encoding="utf-8")
+    lead = CaptureFolder(folder, "m", 1, [TensorSpec("a", (3,))])
+    folder.mkdir()
+    (folder / "capture.json.part").symlink_to(victim)
+    lead.create()
+    writer = WorkerWriter(folder, 0, [TensorSpec("a", (3,))])
+    step = folder / "step-000000"
+    step.mkdir()
+    (step / "worker-000.safetensors.part").symlink_to(victim)
+    writer.begin(0)
+    writer.write("a", np.zeros(3, "<f4"))
+    writer.end()
+    lead.finished(0)
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert Capture.open(folder).steps == (0,)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a capture while the training runs; what is on disk is whole at every moment.
+
+spec: capture spec. Each worker writes files of its own. The lead (worker 0) keeps the manifest: a
+step is listed once every worker's file of it lies there under its final name, which a file gets
+only when it is complete and on disk. A crash at any moment therefore leaves the steps that were
+whole before; the rest is not listed, and no reader takes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.capture.layout import (
+    DTYPES,
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    ModuleSpec,
+    TensorSpec,
+    check_name,
+    step_folder,
+    steps_on_disk,
+    worker_file,
+)
+from neuron_fabric.capture.tensor_file import PART, TensorFileWriter, sync_folder
+from neuron_fabric.data import DataError, read_json
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import create, naming, put
+
+
+@dataclass
+class CaptureFolder:
+    """The lead's side: makes the folder, lists the steps that are whole."""
+
+    path: Path
+    model: str
+    world_size: int
+    tensors: Sequence[TensorSpec]
+    note: str = ""
+    created: str = ""
+    modules: Sequence[ModuleSpec] = ()
+    steps: list[int] = field(default_factory=list)
+    pending: list[int] = field(default_factory=list)
+    _locked: bool = False
+
+    def create(self, replace: bool = False) -> None:
+        """Make the folder, with no step yet.
+
+        CaptureError when it cannot be made, when it holds something else or (unless ``replace``)
+        whole steps, for tensors that a capture cannot hold, and when somebody else is writing to
+        it. What an interrupted capture without a whole step has left is removed.
+        """
+        check_tensors(self.path, self.tensors)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
+            listed = _listed_steps(self.path)
+            if listed and not replace:
+                raise CaptureError(
+                    self.path,
+                    f"holds a capture already ({listed} steps)",
+                    "remove it or choose another folder",
+                )
+            self._write_manifest()  # first: no step may be listed while it is being removed
+            for step in steps_on_disk(self.path):
+                shutil.rmtree(step_folder(self.path, step))
+        except OSError as error:
+            raise CaptureError(
+                self.path, error.strerror or error, "choose another folder"
+            ) from None
+
+    def _lock(self) -> None:
+        """Keep others out while this object lives; the system frees a process that dies."""
+        if self._locked:
+            return
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(folder)
+            what = "another capture is being written to this folder"
+            todo = "give every model and every run a folder of its own"
+            raise CaptureError(self.path, what, todo) from None
+        except OSError:
+            os.close(folder)  # a file system without locks
+            return
+        self._locked = True
+        weakref.finalize(self, os.close, folder)
+
+    def finished(self, step: int) -> None:
+        """The lead's own file of ``step`` is closed; list it as soon as all the others are."""
+        self.pending.append(step)
+        self.collect()
+
+    def collect(self) -> None:
+        """List every pending step whose files have all come. OSError when the disk refuses: they
+        stay pending, and the next call tries again."""
+        whole = [step for step in self.pending if self._whole(step)]
+        if whole:
+            self.steps = sorted({*self.steps, *whole})
+            self._write_manifest()
+            self.pending = [step for step in self.pending if step not in whole]
+
+    def _whole(self, step: int) -> bool:
+        files = [worker_file(self.path, step, worker) for worker in range(self.world_size)]
+        return all(file.is_file() for file in files)
+
+    def _write_manifest(self) -> None:
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": self.model,
+            "world_size": self.world_size,
+            "steps": self.steps,
+            "tensors": [
+                {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in self.tensors
+            ],
+            "note": self.note,
+            "created": self.created,
+        }
+        if self.modules:
+            manifest["modules"] = [_entry(one) for one in self.modules]
+        temporary = self.path / (MANIFEST + PART)
+        with os.fdopen(create(temporary), "w", encoding="utf-8") as stream, naming(temporary):
+            stream.write(json.dumps(manifest, indent=1) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        put(temporary, self.path / MANIFEST)
+        sync_folder(self.path)
+
+
+@dataclass
+class WorkerWriter:
+    """One worker's side: a file a step, a tensor at a time in any order."""
+
+    path: Path
+    worker: int
+    tensors: Sequence[TensorSpec]
+    metadata: dict[str, str] = field(default_factory=dict)
+    _open: TensorFileWriter | None = None
+
+    def begin(self, step: int) -> None:
+        """Start the file of ``step``; one that was left unfinished is given up. OSError."""
+        self.abort()
+        target = worker_file(self.path, step, self.worker)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sync_folder(self.path)
+        metadata = {**self.metadata, "step": str(step)}
+        self._open = TensorFileWriter(target, self.tensors, metadata, durable=True)
+
+    def write(self, name: str, data: Any) -> None:
+        """One tensor of the step, as `TensorFileWriter.write`."""
+        self._file().write(name, data)
+
+    def end(self) -> None:
+        """Close the file. ValueError when a tensor has not come; OSError."""
+        file, self._open = self._file(), None
+        file.close()
+
+    def abort(self) -> None:
+        """Give up the file under way, if there is one."""
+        file, self._open = self._open, None
+        if file is not None:
+            file.abort()
+
+    def _file(self) -> TensorFileWriter:
+        if self._open is None:
+            raise ValueError("no step has begun")
+        return self._open
+
+
+def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:
+    """CaptureError for names and dtypes that a capture cannot hold, and for no tensor at all."""
+    if not tensors:
+        raise CaptureError(where, "no tensor to capture", "choose other layers")
+    for spec in tensors:
+        check_name(where, spec.name)
+        if spec.dtype not in DTYPES:
+            raise CaptureError(
+                where,
+                f"tensor {spec.name!r} has dtype {spec.dtype}",
+                "gradients are F32, F16 or BF16: train in one of these, or leave the layer out",
+            )
+
+
+def _entry(module: ModuleSpec) -> dict[str, Any]:
+    entry = {"name": module.name, "kind": module.kind, "tensors": list(module.tensors)}
+    return {**entry, "head": True} if module.head else entry
+
+
+def _listed_steps(path: Path) -> int:
+    """Steps of the capture in ``path``; CaptureError when the folder is something else."""
+    manifest = path / MANIFEST
+    if manifest.is_file():
+        try:
+            content = read_json(manifest)
+        except DataError:
+            content = None
+        if isinstance(content, dict) and content.get("format") == FORMAT:
+            steps = content.get("steps")
+            return len(steps) if isinstance(steps, list) else 0
+    elif all(one.name == MANIFEST + PART for one in path.iterdir()):
+        return 0
+    raise CaptureError(path, "is not empty and holds no capture", "choose another folder")

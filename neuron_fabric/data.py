@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads files that are data: whatever they hold, the outcome is a value or one `DataError`.
+
+JSON is read strictly: UTF-8, no key twice, no NaN or infinity, no half of a surrogate pair, and
+limits on size, depth, number of values and digits, so that no file can exhaust memory or the stack.
+Only regular files are opened: a FIFO would wait for ever, a device never end. What the values mean
+is checked by `neuron_fabric.typed`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import stat
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.text import LineError
+
+MEBIBYTE = 1 << 20
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class DataError(LineError, ValueError):
+    """What is wrong with some data, in one line; the caller adds which file it is."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a JSON text may have at most. ``values`` counts commas and opening brackets."""
+
+    size: int = 64 * MEBIBYTE
+    depth: int = 64
+    values: int = 4_000_000
+    digits: int = 40
+
+
+LIMITS = Limits()
+
+
+def open_file(path: str | Path) -> BufferedReader:
+    """A regular file, open for reading. OSError when it cannot be opened, and when it is something
+    else than a file: its kind is looked at without waiting for anybody to write to it."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            what = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            raise OSError(what, f"is {_kind(mode)}, not a file", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _kind(mode: int) -> str:
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+
+
+def read_bytes(path: str | Path, size: int = LIMITS.size) -> bytes:
+    """The whole of a regular file. OSError; DataError when it has more than ``size`` bytes."""
+    with open_file(path) as stream:
+        data = stream.read(size + 1)
+    if len(data) > size:
+        raise DataError(f"has more than {size:,} bytes")
+    return data
+
+
+def read_text(path: str | Path, size: int = LIMITS.size) -> str:
+    """The whole of a UTF-8 file. OSError; DataError when it is too large or not UTF-8."""
+    return decode(read_bytes(path, size))
+
+
+def decode(data: bytes) -> str:
+    """UTF-8 as text; DataError with the place of the first byte that is none."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 at byte {error.start}") from None
+
+
+def read_json(path: str | Path, limits: Limits = LIMITS) -> Any:
+    """The value that a JSON file holds. OSError; DataError."""
+    return parse_json(read_bytes(path, limits.size), limits)
+
+
+def read_object(path: str | Path, limits: Limits = LIMITS) -> dict[str, Any]:
+    """The JSON object that a file holds. OSError; DataError."""
+    return as_object(read_json(path, limits))
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """``value``, which must be a JSON object; DataError."""
+    if not isinstance(value, dict):
+        raise DataError("no JSON object")
+    return value
+
+
+def parse_json(data: bytes | str, limits: Limits = LIMITS) -> Any:
+    """The value of a JSON text; DataError when it is not strict JSON within ``limits``."""
+    try:
+        text = decode(data) if isinstance(data, bytes) else data
+    except DataError as error:
+        raise DataError(f"malformed JSON ({error})") from None
+    if len(text) > limits.size:
+        raise DataError(f"has more than {limits.size:,} characters")
+    if sum(text.count(mark) for mark in ",[{") > limits.values:
+        raise DataError(f"has more than {limits.values:,} values")
+
+    def integer(digits: str) -> int:
+        if len(digits) > limits.digits:
+            raise DataError(f"malformed JSON (a number of {len(digits)} digits)")
+        return int(digits)
+
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_pairs,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=integer,
+        )
+    except DataError:
+        raise
+    except RecursionError:
+        raise DataError(f"malformed JSON (nested deeper than {limits.depth})") from None
+    except (ValueError, MemoryError) as error:
+        raise DataError(f"malformed JSON ({error or 'out of memory'})") from None
+    _check(value, limits.depth, bool(_SURROGATE.search(text)) or not text.isascii())
+    return value
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise DataError(f"malformed JSON (key {key[:80]!r} stands twice)")
+            seen.add(key)
+    return out
+
+
+def _no_constant(text: str) -> Any:
+    raise DataError(f"malformed JSON ({text} is no number)")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise DataError(f"malformed JSON ({text[:40]} is too large)")
+    return value
+
+
+def _check(value: object, depth: int, texts: bool) -> None:
+    """Depth, and (``texts``) whether every text can be encoded again; level by level, not by
+    recursion."""
+    level = [value]
+    for _ in range(depth):
+        if texts:
+            for one in level:
+                for text in one if isinstance(one, dict) else (one,):
+                    if isinstance(text, str) and not _encodable(text):
+                        raise DataError("malformed JSON (half of a surrogate pair in a text)")
+        below: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                below.extend(one.values())
+            elif isinstance(one, list):
+                below.extend(one)
+        if not below:
+            return
+        level = below
+    raise DataError(f"malformed JSON (nested deeper than {depth})")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def encodable(value: Any) -> Any:
+    """``value``, plain data, with every text such that it can be written and read again: bytes of
+    a file name or an argument that are not UTF-8 become escapes (``\\udcff``)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [encodable(one) for one in value]
+    return value

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook in a process group of one; `scripts/cli/test_capture.py` has it with several workers."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neuron_fabric.capture.layout import ModuleSpec
+from neuron_fabric.capture.reader import Capture, write_capture
+from neuron_fabric.capture.selection import Selection
+from neuron_fabric.errors import CaptureError
+
+torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
+from torch import distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (  # noqa: E402
+    allreduce_hook,
+)
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+from neuron_fabric.ddp import CaptureState, attach, capture_hook  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    torch.set_num_threads(1)
+    store = tmp_path_factory.mktemp("group") / "store"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def network(dtype: Any = None) -> Any:
+    """Several buckets of 1 KB; one parameter is not trained."""
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(16, 24), torch.nn.Linear(24, 24), torch.nn.Linear(24, 3)]
+    net = torch.nn.Sequential(*layers).to(dtype or torch.float32)
+    net[1].bias.requires_grad = False
+    return DistributedDataParallel(net, bucket_cap_mb=0.001)
+
+
+def train(model: Any, steps: int, seed: int = 5) -> list[dict[str, np.ndarray]]:
+    """Plain SGD; the gradients of every step."""
+    draw = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        first = next(model.parameters())
+        model(torch.randn(8, 16, generator=draw).to(first.dtype)).square().mean().backward()
+        named = model.module.named_parameters()
+        seen.append({n: p.grad.float().numpy().copy() for n, p in named if p.requires_grad})
+        optimizer.step()
+    return seen
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_gradients_by_name_in_the_models_order(tmp_path: Path, dtype: str) -> None:
+    model = network(getattr(torch, dtype))
+    model.register_comm_hook(
+        CaptureState(model, tmp_path / "c", Selection.parse("0-9:2")), capture_hook
+    )
+    seen = train(model, 5)
+    capture = Capture.open(tmp_path / "c")
+    names = [n for n, p in model.module.named_parameters() if p.requires_grad]
+    assert [spec.name for spec in capture.tensors] == names
+    assert {spec.dtype for spec in capture.tensors} == {
+        {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}[dtype]
+    }
+    assert (capture.steps, capture.model, capture.world_size) == ((0, 2, 4), "Sequential", 1)
+    # With one worker the mean that DDP leaves in .grad is this worker's gradient.
+    for step, _, spec, values in capture.values():
+        assert values.tobytes() == seen[step][spec.name].tobytes(), (step, spec.name)
+
+
+def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
+    plain, captured = network(), network()
+    assert attach(plain, env={}) is None
+    assert attach(captured, env={"NF_CAPTURE_DIR": str(tmp_path / "c")}) is not None
+    train(plain, 3)
+    train(captured, 3)
+    for one, other in zip(plain.parameters(), captured.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_layers_and_a_channels_last_tensor(tmp_path: Path) -> None:
+    """A gradient that is not contiguous is written in C order; other layers are left out."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 2, 3))
+    model = DistributedDataParallel(net.to(memory_format=torch.channels_last))
+    state = CaptureState(model, tmp_path / "c", Selection.parse(layers="1.*"), name="conv")
+    model.register_comm_hook(state, capture_hook)
+    model(torch.randn(1, 3, 8, 8)).square().sum().backward()
+    capture = Capture.open(tmp_path / "c")
+    assert (capture.model, [spec.name for spec in capture.tensors]) == (
+        "conv",
+        ["1.weight", "1.bias"],
+    )
+    assert not net[1].weight.is_contiguous()
+    wanted = net[1].weight.grad.contiguous().numpy()
+    assert capture.load(0)["1.weight"][0].tobytes() == wanted.tobytes()
+
+
+def test_another_reduction_is_wrapped(tmp_path: Path) -> None:
+    def zero(state: list[int], bucket: Any) -> Any:
+        state.append(bucket.index())
+        done = torch.futures.Future()
+        done.set_result(torch.zeros_like(bucket.buffer()))
+        return done
+
+    model, seen = network(), list[int]()
+    attach(model, reduce=zero, reduce_state=seen, env={"NF_CAPTURE_DIR": str(tmp_path / "c")})
+    gradients = train(model, 2)
+    assert seen == [0, 0, 1]  # DDP cuts its bucket up after the first step
+    assert not any(values.any() for step in gradients for values in step.values())
+    assert any(values.any() for _, _, _, values in Capture.open(tmp_path / "c").values())
+
+
+def test_an_interrupted_backward_is_no_step(tmp_path: Path) -> None:
+    """The next backward begins a file of its own; the one before is given up."""
+    model = network()
+    state = CaptureState(model, tmp_path / "c")
+    model.register_comm_hook(state, capture_hook)
+    train(model, 2)
+    assert state._writer is not None
+    state._writer.begin(state.step)  # as a backward that an exception ended leaves it
+    train(model, 1)
+    assert Capture.open(tmp_path / "c").steps == (0, 1, 2)
+
+
+def test_a_full_disk_costs_the_step_not_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = network()
+    attach(model, env={"NF_CAPTURE_DIR": str(tmp_path / "c")})
+    train(model, 1)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("neuron_fabric.capture.tensor_file.os.pwrite", full)
+        train(model, 1)
+    train(model, 1)
+    assert Capture.open(tmp_path / "c").steps == (0, 2)
+    assert not list(tmp_path.rglob("*.part"))
+    error = capfd.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert "step 1 of worker 0 is not captured: [Errno 28] No space left" in error
+
+
+def test_one_hook_a_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A second attach, a hook before and after: one line each, not torch's RuntimeError."""
+    env = {"NF_CAPTURE_DIR": str(tmp_path / "c")}
+    model, other, hooked = network(), network(), network()
+    attach(model, env=env)
+    hooked.register_comm_hook(None, allreduce_hook)
+    tries = {
+        "this model is captured already": lambda: attach(model, env=env),
+        "another capture is being written to this folder": lambda: attach(other, env=env),
+        "and allreduce_hook is one too": lambda: attach(hooked, env=env),
+        "attach(model, reduce=": lambda: model.register_comm_hook(None, allreduce_hook),
+        "Linear is no DistributedDataParallel": lambda: attach(torch.nn.Linear(2, 2), env=env),
+    }
+    for text, attempt in tries.items():
+        with pytest.raises(SystemExit) as ended:
+            attempt()
+        (line,) = capfd.readouterr().err.splitlines()
+        assert ended.value.code == 2
+        assert text in line
+    train(model, 1)
+    assert Capture.open(tmp_path / "c").steps == (0,)
+
+
+def test_modules_and_sparse_gradients(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Embedding(5, 4, sparse=True), torch.nn.Linear(4, 5))
+    model = DistributedDataParallel(net)
+    with pytest.raises(CaptureError, match=r"tensor '0\.weight': its gradients are sparse"):
+        CaptureState(model, tmp_path / "c")
+    attach(model, env={"NF_CAPTURE_DIR": str(tmp_path / "c"), "NF_CAPTURE_LAYERS": "1.*"})
+    model(torch.tensor([1, 2])).square().sum().backward()
+    capture = Capture.open(tmp_path / "c")
+    assert capture.modules == (ModuleSpec("1", "Linear", ("1.weight", "1.bias"), head=True),)
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wte, self.norm = torch.nn.Embedding(5, 4), torch.nn.LayerNorm(4)
+            self.lm_head = torch.nn.Linear(4, 5, bias=False)
+            self.lm_head.weight = self.wte.weight
+
+    attach(DistributedDataParallel(Tied()), env={"NF_CAPTURE_DIR": str(tmp_path / "tied")})
+    modules = json.loads((tmp_path / "tied" / "capture.json").read_text(encoding="utf-8"))[
+        "modules"
+    ]
+    assert [(one["name"], one["kind"]) for one in modules] == [
+        ("wte", "Embedding"),
+        ("norm", "LayerNorm"),
+        ("lm_head", "Linear"),
+    ]
+    assert modules[0]["tensors"] == modules[2]["tensors"] == ["wte.weight"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ({"NF_CAPTURE_LAYERS": "fc.*"}, "layer 'fc.*': matches no parameter"),
+        ({"NF_CAPTURE_RANKS": "1"}, "rank 1: there are 1 ranks"),
+        ({"NF_CAPTURE_STEPS": "x"}, "steps 'x': not understood"),
+        ({"NF_CAPTURE_DIR": "/dev/null/x"}, "Not a directory"),
+    ],
+)
+def test_bad_choices_are_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: dict[str, str], text: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        attach(network(), env={"NF_CAPTURE_DIR": str(tmp_path / "c"), **words})
+    error = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert len(error.splitlines()) == 1
+    assert text in error
+    assert not (tmp_path / "c").exists()
+
+
+def test_float64_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"has dtype torch\.float64"):
+        CaptureState(network(torch.float64), tmp_path / "c")
+
+
+def test_a_folder_that_holds_a_capture_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_capture(tmp_path / "c", "m", {1: {"a": np.ones((1, 2))}})
+    with pytest.raises(SystemExit) as ended:
+        attach(network(), env={"NF_CAPTURE_DIR": str(tmp_path / "c")})
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("holds a capture already (1 steps); remove it or choose another folder")

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks between processes: one holder, its name, and its death."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric import lock
+from neuron_fabric.lock import Busy, Lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from neuron_fabric.lock import Lock
+with Lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_holder_is_named_and_its_death_frees(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    command = [sys.executable, "-c", HOLDER, str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(Busy, match=rf"in use by `-c .*out` \(process {process.pid}\)"):
+            Lock(target).acquire()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list(tmp_path.iterdir())  # the file is left behind, and blocks nobody
+    with Lock(target) as own:
+        assert own.held
+        assert Lock(target).holder().endswith(f"(process {os.getpid()})")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shared_holders_and_an_exclusive_one(tmp_path: Path) -> None:
+    target = tmp_path / "tree"
+    with Lock(target, shared=True), Lock(target, shared=True), pytest.raises(Busy):
+        Lock(target).acquire()
+    with Lock(target), pytest.raises(Busy):
+        Lock(target, shared=True).acquire()
+
+
+def test_who_waits_gets_the_lock_of_the_name(tmp_path: Path) -> None:
+    """The holder removes the file when it goes: two must not then hold two files of one name."""
+    first, waited = Lock(tmp_path / "x").acquire(), []
+
+    def wait() -> None:
+        waited.append(1)
+        first.release()
+
+    second = Lock(tmp_path / "x").acquire(wait=wait)
+    assert waited == [1]
+    with pytest.raises(Busy):
+        Lock(tmp_path / "x").acquire()
+    second.release()
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine", encoding="utf-8")
+    Lock(tmp_path / "x").path.symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        Lock(tmp_path / "x").acquire()
+    assert victim.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_file_system_without_locks_is_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    monkeypatch.setattr(lock, "_told", set())
+    for name in ("x", "y"):
+        with Lock(tmp_path / name) as one:
+            assert not one.held
+    error = capsys.readouterr().err
+    assert error == f"{tmp_path}: {lock.NO_LOCKS}\n"

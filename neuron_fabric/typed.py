@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes frozen dataclasses of JSON values, by their annotations: the types are the schema.
+
+`typed(RunRecord, values)` either gives a RunRecord whose every field has the type that it says, or
+raises one `DataError` that names the field: ``cases[2].seconds: 'x' is no number``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from neuron_fabric.data import DataError
+
+T = TypeVar("T")
+
+
+def typed(kind: type[T], value: object, place: str = "") -> T:
+    """``value``, as `json.loads` gives it, as a ``kind``: a dataclass, or anything that a field of
+    one may be. DataError, with ``place`` in front, when it is not that."""
+    return cast(T, _as(kind, value, place))
+
+
+def _as(kind: Any, value: object, place: str) -> Any:
+    origin = get_origin(kind)
+    if kind is Any:
+        return value
+    if kind is None or kind is types.NoneType:
+        return value if value is None else _wrong(value, "null", place)
+    if origin in (Union, types.UnionType):
+        return _one_of(get_args(kind), value, place)
+    if origin is Literal:
+        return value if value in get_args(kind) else _wrong(value, _choice(get_args(kind)), place)
+    if origin in (tuple, list, Sequence):
+        return _sequence(kind, value, place)
+    if origin in (dict, Mapping):
+        return _mapping(get_args(kind), value, place)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(cast(type, kind), value, place)
+    return _plain(kind, value, place)
+
+
+def _plain(kind: Any, value: object, place: str) -> Any:
+    if kind is bool:
+        return value if isinstance(value, bool) else _wrong(value, "true or false", place)
+    if kind is int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        return value if fits else _wrong(value, "an integer", place)
+    if kind is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        number = float(cast(float, value)) if fits else math.nan
+        return number if math.isfinite(number) else _wrong(value, "a number", place)
+    if kind in (str, Path):
+        return kind(value) if isinstance(value, str) else _wrong(value, "a text", place)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        members = [member.value for member in kind]
+        return kind(value) if value in members else _wrong(value, _choice(members), place)
+    raise TypeError(f"{kind} has no JSON form")
+
+
+def _one_of(kinds: Sequence[Any], value: object, place: str) -> Any:
+    if value is None and types.NoneType in kinds:
+        return None
+    rest = [kind for kind in kinds if kind is not types.NoneType]
+    for kind in rest[:-1]:
+        try:
+            return _as(kind, value, place)
+        except DataError:
+            continue
+    return _as(rest[-1], value, place)
+
+
+def _sequence(kind: Any, value: object, place: str) -> Any:
+    if not isinstance(value, list | tuple):
+        return _wrong(value, "a list", place)
+    args = get_args(kind)
+    if get_origin(kind) is tuple and args[-1] is not Ellipsis:
+        if len(value) != len(args):
+            return _wrong(value, f"a list of {len(args)}", place)
+        kinds: Sequence[Any] = args
+    else:
+        kinds = [args[0]] * len(value)
+    made = [
+        _as(one, x, f"{place}[{n}]") for n, (one, x) in enumerate(zip(kinds, value, strict=True))
+    ]
+    return made if get_origin(kind) is list else tuple(made)
+
+
+def _mapping(args: Sequence[Any], value: object, place: str) -> dict[Any, Any]:
+    if not isinstance(value, Mapping):
+        return cast(dict[Any, Any], _wrong(value, "an object", place))
+    return {
+        _as(args[0], key, place): _as(args[1], one, _below(place, key))
+        for key, one in value.items()
+    }
+
+
+def _dataclass(kind: type, value: object, place: str) -> Any:
+    if not isinstance(value, Mapping):
+        return _wrong(value, "an object", place)
+    hints = _hints(kind)
+    unknown = [key for key in value if key not in hints]
+    if unknown:
+        raise DataError(f"{_head(place)}field {_short(unknown[0])} is not known here")
+    made = {}
+    for field in dataclasses.fields(kind):
+        if field.name in value:
+            made[field.name] = _as(hints[field.name], value[field.name], _below(place, field.name))
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise DataError(f"{_head(place)}field {field.name!r} is missing")
+    return kind(**made)
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {name: hint for name, hint in typing.get_type_hints(kind).items() if name in names}
+
+
+def _wrong(value: object, what: str, place: str) -> Any:
+    raise DataError(f"{_head(place)}{_short(value)} is not {what}")
+
+
+def _choice(values: Sequence[object]) -> str:
+    return "one of " + ", ".join(map(str, values))
+
+
+def _head(place: str) -> str:
+    return f"{place}: " if place else ""
+
+
+def _below(place: str, name: object) -> str:
+    return f"{place}.{name}" if place else str(name)
+
+
+def _short(value: object) -> str:
+    """A value in a message: a container by its kind, as what it holds may be huge."""
+    if isinstance(value, dict | list | tuple):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = repr(value[:60] if isinstance(value, str) else value)
+    return text if len(text) <= 70 else text[:67] + "..."

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf bench runner`: what running tests costs besides simulating, as ratios of one session."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from neuron_fabric.text import say
+from scripts.build import build_cache, toolchain
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, ROOT
+from scripts.common.records import BuildSpec, RunRecord, RunSpec, Sim
+from scripts.farm.schedule import run_all
+from scripts.plan import testplan
+from scripts.plan.discover import discover, select
+from scripts.record import report
+from scripts.run import forkserver, simulate
+
+HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"
+FOLDER = BUILD / "bench"
+QUICK = ("test_regs::*",)
+EMPTY = 200
+DESIGN = "module empty (input wire clk); endmodule\n"
+BENCH = "import cocotb\n\n\n@cocotb.test()\nasync def empty(dut):\n    pass\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured figure and what it must not exceed."""
+
+    name: str
+    value: float
+    goal: float
+    unit: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether the goal is reached."""
+        return self.value <= self.goal
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--suite", default="smoke", help="what the jobs are compared on (smoke)")
+    parser.add_argument(
+        "--quick",
+        nargs="?",
+        const=" ".join(QUICK),
+        metavar="GLOBS",
+        help="these tests instead of a suite (a few short ones)",
+    )
+    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print the table; 1 when a goal is missed."""
+    sims, missing = toolchain.choose(args.sim)
+    if missing:
+        say(missing)
+    rows = [*_jobs(_specs(args, sims)), *(_rebuild(sim) for sim in sims)]
+    rows += [_empty(sim) for sim in sims]
+    for line in table(rows):
+        say(line)
+    return 0 if all(row.good for row in rows) else 1
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """The figures beside their goals."""
+    width = max(len(row.name) for row in rows)
+    out = [f"{'figure':{width}} {'value':>10} {'goal':>10}"]
+    for row in rows:
+        value, goal = (f"{number:.2f}{row.unit}" for number in (row.value, row.goal))
+        word = "ok" if row.good else "MISSED"
+        out.append(f"{row.name:{width}} {value:>10} {'<= ' + goal:>10} {word}")
+    return out
+
+
+def _specs(args: argparse.Namespace, sims: list[Sim]) -> list[RunSpec]:
+    plan, tests = testplan.read(), discover()
+    options = testplan.Options(tuple(sims), (1,))
+    if args.quick:
+        tests = select(tests, args.quick.split())
+    else:
+        suite = plan.suite(args.suite)
+        tests = testplan.of_suite(plan, suite, tests)
+        seeds = tuple(range(1, suite.seeds + 1))
+        options = replace(options, seeds=seeds, group=suite.group, scale=suite.scale)
+    specs = testplan.expand(plan, tests, options)
+    if not specs:
+        raise NfError("nothing to measure: the testplan allows none of these tests.")
+    return specs
+
+
+def _jobs(specs: list[RunSpec]) -> list[Row]:
+    """Two jobs against one, and one job against the bare simulator processes."""
+    say(f"building for {len(specs)} runs")
+    for spec in {spec.build: spec for spec in specs}.values():
+        build_cache.build(spec.build)
+    _wall(specs[:2], 1)  # what is only done once: byte code, the file cache
+    one, records = _wall(specs, 1)
+    two, _ = _wall(specs, 2)
+    _, direct = _wall([replace(spec, direct=True) for spec in specs], 1)
+    bare = sum(record.sim_seconds for record in direct)
+    inside = sum(record.sim_seconds for record in records)
+    say(f"{len(specs)} runs: {one:.1f} s with --jobs 1, {two:.1f} s with --jobs 2")
+    say(f"their simulators: {bare:.1f} s started one by one, {inside:.1f} s forked")
+    return [
+        Row("--jobs 2 / --jobs 1", two / one, 0.60),
+        Row("--jobs 1 above bare simulations", 100 * (one / bare - 1), 10.0, " %"),
+    ]
+
+
+def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
+    """Seconds of a whole invocation, from no server to the report, and its records."""
+    forkserver.close_all()
+    start = time.monotonic()
+    records = run_all(specs, jobs, lambda record: None, _run)
+    report.write_all(records, "nf bench runner", FOLDER / "report")
+    forkserver.close_all()
+    seconds = time.monotonic() - start
+    for record in records:
+        if not record.passed:
+            raise NfError(f"{record.name} {record.sim} is red: {record.cause} ({record.log}).")
+    return seconds, records
+
+
+def _run(spec: RunSpec) -> RunRecord:
+    """Runs of a measurement must not look like results."""
+    return simulate.run(spec, runs=FOLDER / "runs")
+
+
+def _rebuild(sim: Sim) -> Row:
+    """Seconds to find out, in a new process, that nothing has to be compiled."""
+    code = (
+        "from scripts.build import build_cache; from scripts.plan import testplan; "
+        "from scripts.common.records import Sim; "
+        f"build_cache.build(testplan.build_spec(testplan.read(), 'default', Sim('{sim}')))"
+    )
+    command = [sys.executable, "-c", code]
+    seconds = [_timed(lambda: subprocess.run(command, cwd=ROOT, check=True)) for _ in range(4)]
+    return Row(f"unchanged rebuild, {sim}", statistics.median(seconds[1:]), 1.0, " s")
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start = time.monotonic()
+    action()
+    return time.monotonic() - start
+
+
+def _empty(sim: Sim) -> Row:
+    """Wall time of 200 empty tests, two jobs, over that of one."""
+    folder = _empty_project(FOLDER / "empty")
+    spec = RunSpec(BuildSpec(sim, "empty", "empty.f", root=folder, opt="-O1"), "empty_bench")
+    build_cache.build(spec.build)
+    many = [replace(spec, build_name=f"copy{number}") for number in range(EMPTY)]
+    one = statistics.median([_wall([spec], 2)[0] for _ in range(4)][1:])
+    all_of_them = _wall(many, 2)[0]
+    say(f"empty tests, {sim}: one {one:.2f} s, {EMPTY} {all_of_them:.2f} s")
+    return Row(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
+
+
+def _empty_project(folder: Path) -> Path:
+    os.makedirs(folder, exist_ok=True)
+    (folder / "empty.sv").write_text(DESIGN, encoding="utf-8")
+    (folder / "empty.f").write_text("empty.sv\n", encoding="utf-8")
+    (folder / "empty_bench.py").write_text(BENCH, encoding="utf-8")
+    return folder

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles a design once per content. Parallel runs and later calls share the result."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from neuron_fabric.data import DataError, read_json
+from neuron_fabric.lock import Lock
+from neuron_fabric.output import naming
+from neuron_fabric.text import say
+from neuron_fabric.typed import typed
+from scripts.common import atomic
+from scripts.common import claims
+from scripts.common import process
+from scripts.build import simulators
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import BUILD, SIM_BUILDS, shown
+from scripts.build.ports import public_control_file
+from scripts.common.records import BuildSpec, Sim, Waves
+from scripts.build.sources import Sources, collect, write_copy
+
+STAMP = "build.json"  # the build is whole
+MADE = ".nf-build"  # it has begun: what `nf clean` may remove
+TIMESCALE = ("1ns", "1ps")
+# Lines and branches, and cover properties. Toggles of the wide buses would be 25 MB a run; plain
+# --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
+COVERAGE = ("--coverage-line", "--coverage-user")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished build. `seconds` is what this call waited for it, 0 when it was there."""
+
+    directory: Path
+    seconds: float
+    cached: bool
+
+
+def build_directory(spec: BuildSpec, base: Path = SIM_BUILDS) -> tuple[Path, Sources]:
+    """Directory that a spec builds into, and its sources."""
+    sources = collect(spec)
+    return base / f"{spec.sim}-{spec.top}-{sources.key}", sources
+
+
+def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None) -> Built:
+    """Compile unless it has been done. Raises BuildError (first error line) or NfError."""
+    directory, sources = build_directory(spec, base)
+
+    def compile_design(target: Path) -> dict[str, str]:
+        _compile(spec, sources, target, make_jobs or os.cpu_count() or 1)
+        return {"top": spec.top, "sim": spec.sim}
+
+    # As cocotb's runners call what they make.
+    product = spec.top if spec.sim is Sim.VERILATOR else "sim.vvp"
+    return once(directory, compile_design, [product])
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a finished build leaves: ``seconds`` is what it took, ``products`` are the files that a
+    run loads, each with its size and its SHA-256."""
+
+    seconds: float
+    top: str = ""
+    sim: str = ""
+    products: dict[str, str] = field(default_factory=dict)
+
+
+def read_stamp(directory: Path) -> Stamp:
+    """The stamp of a build. OSError when there is none; DataError when it is damaged."""
+    return typed(Stamp, read_json(directory / STAMP))
+
+
+def _done(directory: Path, products: Sequence[str], tell: bool = False) -> bool:
+    """Whether a build is there. A damaged one counts as none, and is told: it is made again."""
+    try:
+        lack = _damage(directory, products)
+    except FileNotFoundError:
+        return False
+    if lack and tell:
+        say(f"nf: the build {shown(directory)} is made again: {lack}.", file=sys.stderr)
+    return not lack
+
+
+def _damage(directory: Path, products: Sequence[str]) -> str:
+    """What is not as the build left it, "" when all is. FileNotFoundError when it left nothing."""
+    try:
+        stamp = read_stamp(directory)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return f"{STAMP} {error.strerror}"
+    except DataError as error:
+        return f"{STAMP} is damaged ({error})"
+    for name in products:
+        try:
+            if _fingerprint(directory / name) != stamp.products.get(name):
+                return f"{name} is not as it was made"
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+    return ""
+
+
+def _fingerprint(path: Path) -> str:
+    found = path.stat()
+    return _hashed(path, found.st_size, found.st_mtime_ns)
+
+
+@functools.cache  # a suite asks for the same build before every run
+def _hashed(path: Path, size: int, _mtime_ns: int) -> str:
+    with path.open("rb") as file:
+        return f"{size} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def once(
+    directory: Path, make: Callable[[Path], dict[str, str]], products: Sequence[str] = ()
+) -> Built:
+    """Fill ``directory`` by ``make`` unless it has been done; what it returns is kept as facts.
+
+    ``products`` are the files that a run loads. A build of which one is gone or not as it was made
+    is made again, and a line says so. What an interrupted build has left is removed first. Raises
+    NfError, and what ``make`` raises.
+    """
+    stamp = directory / STAMP
+    if directory.is_relative_to(BUILD):
+        claims.tree()
+    if _done(directory, products):
+        os.utime(stamp)  # last use, for `nf clean`
+        return Built(directory, 0.0, cached=True)
+    start = time.monotonic()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NfError(f"cannot write to {directory}: {error.strerror}.") from error
+    if directory.is_symlink():
+        raise NfError(f"{shown(directory)} is a link, and a build would go there: remove it.")
+    with Lock(directory).acquire(wait=process.check_stopping):
+        if _done(directory, products, tell=True):  # somebody else built it while we waited
+            return Built(directory, time.monotonic() - start, cached=True)
+        _empty(directory)
+        with naming(directory):
+            facts = {
+                **make(directory),
+                "seconds": round(time.monotonic() - start, 2),
+                "products": {name: _fingerprint(directory / name) for name in products},
+            }
+        atomic.write_text(stamp, json.dumps(facts))
+    return Built(directory, time.monotonic() - start, cached=False)
+
+
+def _empty(directory: Path) -> None:
+    """Remove what an interrupted build has left; NfError for what no build has made."""
+    found = list(directory.iterdir())
+    if found and not is_build(directory):
+        raise NfError(f"{shown(directory)} holds something else than a build: move it away.")
+    (directory / MADE).touch()  # first: a kill may come at any moment
+    for old in found:
+        if old.name == MADE:
+            continue
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+
+
+def is_build(directory: Path) -> bool:
+    """Whether a build has made that folder, whole or not."""
+    if directory.is_symlink() or not directory.is_dir():
+        return False
+    return (directory / MADE).is_file() or (directory / STAMP).is_file()
+
+
+def _compile(spec: BuildSpec, sources: Sources, directory: Path, make_jobs: int) -> None:
+    root = spec.root
+    if spec.edits:
+        root = directory / "src"
+        write_copy(sources, root)
+    log = directory / "build.log"
+    files = [root / name for name in sources.files.sources]
+    arguments: list[str] = ["-Wno-fatal"] if spec.sim is Sim.VERILATOR else []
+    if spec.sim is Sim.VERILATOR:
+        ports = directory / "public.vlt"
+        includes = [root / name for name in sources.files.includes]
+        ports.write_text(public_control_file(spec, files, includes), encoding="utf-8")
+        files = [ports, *(root / name for name in sources.files.control), *files]
+        arguments += ["--assert", "--x-initial", "unique"]
+        if spec.coverage:
+            arguments += COVERAGE
+        if spec.waves is Waves.FST:
+            arguments += ["--trace-fst"]
+    elif spec.coverage:
+        raise NfError("code coverage is collected with Verilator only.")
+    runner = simulators.make_runner(spec.sim, log, {})
+    if isinstance(runner, simulators.NfVerilator):
+        runner.opt = spec.opt
+        runner.make_jobs = make_jobs
+    runner.build(
+        sources=files,
+        includes=[root / name for name in sources.files.includes],
+        defines=dict(spec.defines),
+        parameters=dict(spec.parameters),
+        build_args=arguments,
+        hdl_toplevel=spec.top,
+        build_dir=directory,
+        timescale=TIMESCALE,
+        waves=spec.waves is not None,
+        always=True,
+    )
+    if runner.finished is None or runner.finished.returncode != 0:
+        raise BuildError(simulators.first_error(log))

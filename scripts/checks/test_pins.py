@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What set-up installs: all of it pinned and hashed, and the lists as the lock files have them."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.checks import pins
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+
+TORCH = "requirements-torch.lock"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with the lists and the lock files."""
+    for name in (*pins.LISTS, *pins.LISTS.values()):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.search(old, text, re.MULTILINE)
+    path.write_text(re.sub(old, new, text, count=1, flags=re.MULTILINE), encoding="utf-8")
+
+
+def test_the_lists_are_locked() -> None:
+    assert pins.problems() == []
+
+
+CHANGES = {
+    "another version": ("requirements.txt", r"^numpy==[\d.]+", "numpy==1.0", "numpy 1.0"),
+    "a new pin": ("requirements.txt", r"\Z", "left-pad==1.0  # why\n", "has left-pad"),
+    "a pin that went": ("requirements.txt", r"^numpy==.*\n", "", "requirements.txt has not"),
+    "a marker": ("requirements.txt", r"^numpy==\S+", r"\g<0> ; python_version < '3'", "for ``"),
+    "no hash": ("requirements.lock", r"^(numpy==\S+) (\\\n +--hash\S+ ?)+", r"\1", "no hash of"),
+    "torch": ("requirements-torch.txt", r"^torch==\S+", "torch==1.0+cpu", "has torch 1.0+cpu"),
+}
+
+
+@pytest.mark.parametrize(("name", "old", "new", "text"), CHANGES.values(), ids=CHANGES.keys())
+def test_a_list_that_its_lock_file_does_not_have(
+    root: Path, name: str, old: str, new: str, text: str
+) -> None:
+    edit(root / name, old, new)
+    (line,) = pins.problems(root)
+    assert text in line
+    assert line.endswith("run `python -m scripts.checks.pins`")
+
+
+def test_what_is_no_pin_is_refused(root: Path) -> None:
+    edit(root / "requirements.txt", r"^numpy==", "numpy>=")
+    with pytest.raises(NfError, match=r"requirements\.txt: `numpy>=\S+` is no pin"):
+        pins.problems(root)
+
+
+def test_torch_is_the_cpu_build(root: Path) -> None:
+    torch = pins.read(ROOT / TORCH)[0]["torch"]
+    assert torch.version.endswith("+cpu")
+    assert pins.has("torch", root) is torch.applies(
+        "{}.{}".format(*sys.version_info), platform.machine()
+    )
+    assert not pins.has("nothing", root)
+
+
+def test_nothing_is_installed_without_a_pin() -> None:
+    """Whatever a package of the lock file asks for is in it too: pip installs nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "check", "--disable-pip-version-check"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_set_up_installs_by_hash_alone() -> None:
+    text = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8").replace("\\\n", " ")
+    installs = [line for line in text.splitlines() if "pip install" in line]
+    assert installs
+    for option in ("--require-hashes", "--no-deps", "--no-build-isolation"):
+        assert [line for line in installs if option not in line.split()] == []
+
+
+def test_actions_are_named_by_commit() -> None:
+    text = (ROOT / "ci" / "github.yml").read_text(encoding="utf-8")
+    uses = re.findall(r"uses: (\S+)", text)
+    assert uses
+    assert [name for name in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
+    assert [f"{python}" for python in pins.PYTHONS if f'python: "{python}"' not in text] == []
+
+
+def test_there_is_no_wheel(tmp_path: Path) -> None:
+    """It would have no RTL; its `nf` no tree. An editable install stays possible."""
+    words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *map(str, words)],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "neuron-fabric makes no package: clone the repository" in done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []

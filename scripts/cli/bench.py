@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf bench WHAT`: measures, in one run, what the project promises about its speed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+# Each module has add_arguments(parser) and measure(args), which gives the rows of the table.
+BENCHES = {"runner": "scripts.benchmarks.bench_runner", "replay": "scripts.benchmarks.bench_replay"}
+
+EXAMPLES = """examples:
+  nf bench runner                            the runner against its goals
+  nf bench replay --sim verilator            bulk replay against the bare model
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    for name, module in BENCHES.items():
+        found = importlib.import_module(module)
+        sub = kinds.add_parser(name, help=found.HELP, description=found.HELP)
+        found.add_arguments(sub)
+
+
+def run(args: argparse.Namespace) -> int:
+    code: int = importlib.import_module(BENCHES[args.what]).run(args)
+    return code

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf capture`: runs a training script with capture on, and tells what a capture holds."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from models.regions import MAX_WORKERS
+from neuron_fabric.capture.layout import DTYPES, MANIFEST
+from neuron_fabric.capture.reader import Capture
+from neuron_fabric.capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
+from neuron_fabric.capture.tensor_file import DTYPE_BYTES
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.lock import Busy
+from neuron_fabric.text import say
+from scripts.common import claims
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, ROOT, shown, writable
+from scripts.run.launch import run_workers
+from verif.replay.doubts import ZeroTensors, route_doubts
+from verif.replay.routing import assign_routes, tied_tensors
+
+EXAMPLE_SCRIPTS = ROOT / "examples"
+CAPTURES = BUILD / "captures"
+CHECK = "check"
+
+EXAMPLES = """examples:
+  nf capture --steps 3,60 train_digits       an example of the project, captured
+  nf capture --workers 8 --layers 'fc.*' -- train.py --lr 1  your own script
+  nf capture check build/captures/train      is it whole, what is in it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    parser.usage = (
+        "nf capture [--out DIR] [--workers N] [--steps S] [--ranks R] [--layers GLOBS] "
+        "[--] SCRIPT [ARGS]\n       nf capture check DIR"
+    )
+    add("--out", type=Path, metavar="DIR", help="folder to make (build/captures/SCRIPT by default)")
+    add("--workers", type=_workers, default=4, metavar="N", help="gloo workers to start (4)")
+    add("--steps", default="", metavar="S", help="3,60 or 0-100 or 0-1000:50 (all)")
+    add("--ranks", default="", metavar="R", help="0,2 or 0-3 (all)")
+    add("--layers", default="", metavar="GLOBS", help="parameter names: 'layer1.*,fc.*' (all)")
+    add(
+        "script", metavar="SCRIPT", help="a script that calls attach(), an example's name, or check"
+    )
+    add("args", nargs=argparse.REMAINDER, metavar="ARGS", help="its own arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        if args.script == CHECK:
+            if len(args.args) != 1:
+                raise NfError("write `nf capture check DIR` with one folder.")
+            return _check(Path(args.args[0]))
+        return _capture(args)
+    except CaptureError as error:
+        raise NfError(f"{error}.") from error
+
+
+def _capture(args: argparse.Namespace) -> int:
+    script = _script(args.script)
+    Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
+    if importlib.util.find_spec("torch") is None:
+        raise NfError("torch is not installed: `make torch`.")
+    claims.tree()
+    folder = args.out or _free_folder(script.stem)
+    if args.out:
+        try:
+            claims.take(folder)
+        except Busy as busy:
+            raise NfError(f"{folder} is {busy}: choose another --out.") from None
+    writable(folder)
+    with suppress(OSError):  # what is not empty stays
+        folder.rmdir()
+    env = {
+        **os.environ,
+        FOLDER: str(Path(folder).resolve()),
+        STEPS: args.steps,
+        RANKS: args.ranks,
+        LAYERS: args.layers,
+        # Behind the script's own folder: so that neuron_fabric is found where nothing is installed.
+        "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)])),
+    }
+    failed = run_workers([sys.executable, str(script.absolute()), *args.args], args.workers, env)
+    if failed is not None:
+        say(f"nf capture: {args.script}: {failed}", file=sys.stderr)
+    if not (folder / MANIFEST).is_file():
+        if failed is None:
+            raise NfError(
+                f"{args.script} has captured nothing: it calls attach(model) of neuron_fabric.ddp "
+                "after it has made its DistributedDataParallel model."
+            )
+        return 1
+    try:
+        capture = Capture.open(folder)
+    except CaptureError:
+        if failed is None:
+            raise
+        return 1  # before the first step was whole: why has been said
+    for line in _summary(capture):
+        say(line)
+    say(f"nf capture: replay it with `nf replay {shown(capture.path)}`")
+    return 0 if failed is None else 1
+
+
+def _check(folder: Path) -> int:
+    """Reads every byte: a capture that passes can be replayed, but for the device's own limits."""
+    capture = Capture.open(folder)
+    for line in _summary(capture):
+        say(line)
+    values = special = 0
+    zeros, by_default = ZeroTensors(), assign_routes(capture.tensors, (), capture.modules)
+    for step, worker, spec, array in capture.values():
+        zeros.look(step, {spec.name: array[None]}, by_default, worker)
+        values += array.size
+        special += array.size - int(np.isfinite(array).sum())
+    for line in zeros.lines():
+        say(f"nf capture: warning: {line}")
+    say(f"nf capture: whole: {values:,} values read, {special:,} of them NaN or infinite")
+    return 0
+
+
+def _summary(capture: Capture) -> list[str]:
+    steps = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
+    elements = sum(spec.elements for spec in capture.tensors)
+    size = sum(spec.elements * DTYPE_BYTES[spec.dtype] for spec in capture.tensors)
+    dtypes = [d for d in DTYPES if any(spec.dtype == d for spec in capture.tensors)]
+    lines = [
+        f"{shown(capture.path)}: {capture.model}, {capture.world_size} workers, "
+        f"{len(capture.steps)} steps ({steps})",
+        f"  a worker and step: {len(capture.tensors)} tensors, {elements:,} elements "
+        f"({', '.join(dtypes)}), {size:,} bytes",
+    ]
+    if capture.note:
+        lines.append(f"  {capture.note}")
+    heads = [module.name or "the model" for module in capture.modules if module.head]
+    tied = tied_tensors(capture.modules)
+    if capture.modules:
+        lines.append(f"  head: {', '.join(heads) or 'not captured'}")
+    if tied:
+        lines.append(f"  tied: {', '.join(tied[:4])}" + ", ..." * (len(tied) > 4))
+    routes = assign_routes(capture.tensors, (), capture.modules)
+    lines += [f"  warning: {line}" for line in route_doubts(capture, routes)]
+    cut = capture.unfinished()
+    if cut:
+        lines.append(f"  not whole, left out: step {', '.join(map(str, cut[:8]))}")
+    return lines
+
+
+def _script(name: str) -> Path:
+    """A path, or the name of an example."""
+    example = EXAMPLE_SCRIPTS / f"{name}.py"
+    path = example if example.is_file() and not Path(name).exists() else Path(name)
+    if not path.is_file():
+        known = ", ".join(_examples())
+        raise NfError(f"no script {name}; give a path, or one of the examples: {known}.")
+    return path
+
+
+def _examples() -> list[str]:
+    """Scripts that capture: what only uses them does not count."""
+    files = sorted(EXAMPLE_SCRIPTS.glob("train_*.py"))
+    return [path.stem for path in files]
+
+
+def _free_folder(stem: str) -> Path:
+    """`build/captures/STEM`, or with a number behind it when that is taken."""
+    for number in count(1):
+        path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
+        if not path.exists():
+            with suppress(Busy):  # another command is about to make it
+                claims.take(path)
+                return path
+    raise AssertionError
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
+    return int(text)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf flits`: prints a recorded link trace, slot by slot."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from cocotbext.cxl.agent.trace import TraceError, explain, read
+from neuron_fabric.data import open_file
+from neuron_fabric.text import say
+from scripts.common.errors import NfError
+
+MAX_BYTES = 1 << 30
+EXAMPLES = """examples:
+  nf run test_modes::fp32 --link-trace       records build/runs/*/link.trace
+  nf flits build/runs/RUN/link.trace         slot by slot
+"""
+
+
+def _clock(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"a clock is a whole number from 0 on, not {text!r}")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="a trace, as `nf run --link-trace` leaves it")
+    parser.add_argument("--direction", choices=("M2S", "S2M"), help="of this direction alone")
+    parser.add_argument(
+        "--first", type=_clock, default=0, metavar="CLOCK", help="from this clock on"
+    )
+    parser.add_argument("--last", type=_clock, metavar="CLOCK", help="up to this clock")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        with open_file(args.file) as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_BYTES:
+                raise NfError(f"{args.file} has more than {MAX_BYTES >> 20:,} MiB: cut it.")
+    except FileNotFoundError:
+        raise NfError(f"cannot read {args.file}: there is no such file.") from None
+    except OSError as error:
+        raise NfError(f"cannot read {args.file}: {error.strerror}.") from error
+    try:
+        for item, text in explain(read(args.file)):
+            wanted = args.direction in (None, item.direction.value) or item.flit is None
+            late = args.last is not None and item.clock > args.last
+            if wanted and item.clock >= args.first and not late:
+                say(*text.splitlines())
+    except TraceError as error:
+        raise NfError(f"{error}.") from error
+    return 0

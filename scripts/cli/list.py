@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf list`: tests, their stage and feature; suites and builds."""
+
+from __future__ import annotations
+
+import argparse
+
+from neuron_fabric.text import say
+from scripts.cli import shell_words as completion
+from scripts.cli.shell_words import with_completer
+from scripts.plan import testplan
+from scripts.plan.discover import discover, select
+
+EXAMPLES = """examples:
+  nf list                                    every test with its feature and stage
+  nf list 'test_modes*'                      tests that match
+  nf list --suites                           suites, and why they have so many seeds
+  nf list --builds                           named parameter sets
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    with_completer(
+        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names"),
+        completion.tests,
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--suites", action="store_true", help="show the suites and why they are so")
+    what.add_argument("--builds", action="store_true", help="show the named parameter sets")
+
+
+def run(args: argparse.Namespace) -> int:
+    plan = testplan.read()
+    if args.suites:
+        for suite in plan.suites.values():
+            say(f"{suite.name:12} {suite.seeds} seed(s)  {suite.reason}")
+        return 0
+    if args.builds:
+        for name, build in plan.builds.items():
+            values = " ".join(f"{k}={v}" for k, v in build.parameters) or "as in the source"
+            say(f"{name:12} {build.top}: {values}")
+        return 0
+    tests = select(discover(), args.globs)
+    for test in tests:
+        entry = plan.entries.get(test.id)
+        where = f"{entry.stage} {entry.feature}" if entry else "not in the testplan"
+        say(f"{test.id:58} {where:28} {test.summary}")
+    say(f"{len(tests)} tests")
+    return 0

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf`: the command line. A wrong word gets one clear line and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
+
+from neuron_fabric.text import LineError, one_line, say
+from scripts.cli import shell_words as completion
+from scripts.cli import start
+from scripts.common import process
+
+# Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
+VERBS = {
+    "doctor": "show every tool, its version and what is missing",
+    "list": "show tests, suites and builds",
+    "run": "run tests by name or suite",
+    "rerun": "one recorded run again, exactly",
+    "history": "what was run before: commands, runs, causes, durations",
+    "report": "write the report of a recorded command again",
+    "replay": "drive a capture through the design and check every result",
+    "capture": "run a training script with gradient capture on; check a capture",
+    "flits": "print a recorded link trace slot by slot",
+    "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
+    "check": "format, types, generated files, layers, testplan",
+    "synth": "elaborate and map the RTL with yosys",
+    "mutate": "break the RTL on purpose and see each breakage caught",
+    "fuzz": "bad input, faults and hostile use: generated cases, each of which must hold",
+    "test": "every check: check, lint, pytest, smoke suite, mutants, a short replay",
+    "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
+    "bench": "measure the runner against its goals",
+    "clean": "remove old builds (or all that was generated)",
+    "completion": "completion for bash, zsh or fish",
+}
+EPILOG = """examples:
+  nf doctor                                  what is installed, what is missing
+  nf list 'test_modes::*'                    tests that match
+  nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
+  nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
+  nf run test_modes::g_ternary --seed 7 --waves  one run again, with waves
+  nf run --failed --waves                    what was red, again, with waves
+  nf history 'test_modes*' --result failed   when and why it was red
+  nf replay captures/digits-resnet-8x        captured gradients through the design
+  nf capture --steps 3,60 -- train.py --lr 1 gradients of your own training
+`nf VERB --help` has more of them.
+"""
+
+
+class Verb(Protocol):
+    """What a module of `scripts.cli` provides."""
+
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
+
+
+def load(name: str) -> Verb:
+    """The module of a verb."""
+    module: Verb = importlib.import_module(f"scripts.cli.{name}")
+    return module
+
+
+def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser of `nf`. Only the chosen verb is given its options: the rest stays unloaded."""
+    parser = _Parser(
+        prog="nf",
+        description="Build, run and check the neuron-fabric controller.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(
+        dest="verb", required=True, metavar="VERB", parser_class=_Parser
+    )
+    for name, text in VERBS.items():
+        sub = commands.add_parser(name, help=text, description=text)
+        if name == chosen:
+            verb = load(name)
+            sub.epilog, sub.formatter_class = verb.EXAMPLES, argparse.RawDescriptionHelpFormatter
+            verb.add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 done, 1 something is red, 2 cannot be done."""
+    start.streams()
+    with process.ended_in_order():
+        code = _main(argv)
+    if code == process.INTERRUPT_CODE:
+        process.deaf_at_exit()
+    return code
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    asked = completion.asked()
+    words = asked or list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    try:
+        parser = make_parser(chosen)
+        if asked is not None:
+            completion.answer(parser)
+        args = parser.parse_args(words)
+        start.check()
+        code = load(args.verb).run(args)
+        sys.stdout.flush()  # while a full disk or a closed pipe can still be told
+        return code
+    except LineError as error:
+        say(f"nf: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, RecursionError):
+        say("nf: not enough memory for that.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return process.interrupted()
+    except process.Terminated as end:
+        say(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
+        return 128 + int(end.args[0])
+    except BrokenPipeError:  # `nf list | head`
+        start.settle_output()
+        return 1
+    except OSError as error:
+        start.settle_output()
+        where = f": {one_line(error.filename)}" if error.filename else ""
+        say(f"nf: {error.strerror}{where}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

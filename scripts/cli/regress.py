@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf regress`: the shipped capture on every simulator by every route, then the smoke suite."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from neuron_fabric.text import say
+from scripts.build import toolchain
+from scripts.cli import stages
+from scripts.cli.run import positive
+from scripts.common.paths import BUILD, REPORT, ROOT, shown
+from scripts.common.records import FailureKind, RunRecord, Sim
+from scripts.record import report
+
+CAPTURE = ROOT / "captures" / "digits-resnet-8x"
+OUT = BUILD / "replay"
+# Route options of `nf replay` by name; the first is the layer-aware default.
+ROUTES: dict[str, tuple[str, ...]] = {
+    "layer-aware": (),
+    "binary": ("--route", "*=G_BINARY"),
+    "ternary": ("--route", "*=G_TERNARY"),
+    "fp32": ("--route", "*=FP32"),
+    "mix": ("--route", "5.*=G_TERNARY"),
+}
+
+TRANSPORTS = ("signal", "bulk")
+
+EXAMPLES = """examples:
+  nf regress                                 both simulators
+  nf regress --sim verilator --jobs 2        one of them
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+    parser.add_argument("--jobs", "-j", type=positive, help="runs at once")
+
+
+def run(args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    sims, missing = toolchain.choose(args.sim)
+    if missing:
+        say(missing)
+    done: list[stages.Stage] = []
+    records: list[RunRecord] = []
+    jobs = args.jobs or os.cpu_count() or 1
+    # What takes longest first: FP32, Icarus. While it runs, Verilator compiles.
+    work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
+    work.sort(key=lambda one: one[1] != "fp32")
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        for stage, record in pool.map(lambda one: _replay(*one), work):
+            done.append(stage)
+            records.append(record)
+    done.append(_compare([_who(sim, how) for sim in sims for how in TRANSPORTS]))
+    words = stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(jobs))
+    done.append(stages.run("smoke suite", words))
+    smoke = REPORT / "results.json"
+    if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
+        records += report.read_records(smoke)
+    report.write_all(records, "nf regress", seconds=time.monotonic() - start)
+    say(report.where())
+    return stages.close(done, time.monotonic() - start)
+
+
+def _who(sim: Sim, transport: str) -> str:
+    """Whose results: begins the names of their files."""
+    return str(sim) if transport == "signal" else f"{sim}-{transport}"
+
+
+def _replay_words(
+    sim: Sim, options: tuple[str, ...], out: Path, transport: str = "signal"
+) -> list[str]:
+    words = ["replay", shown(CAPTURE), "--sim", str(sim), "--transport", transport]
+    return stages.nf(*words, "--out", shown(out), *options)
+
+
+def _replay(sim: Sim, route: str, transport: str) -> tuple[stages.Stage, RunRecord]:
+    OUT.mkdir(parents=True, exist_ok=True)
+    who = _who(sim, transport)
+    log = OUT / f"{who}-{route}.log"
+    words = _replay_words(sim, ROUTES[route], OUT / f"{who}-{route}.safetensors", transport)
+    stage = stages.run(f"replay {route} {who}", words, log, stages.Show.AT_END)
+    record = RunRecord(
+        id=f"replay.{route}-{who}",
+        name=f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}",
+        sim=sim,
+        seed=1,
+        build_name="default",
+        parameters=(),
+        passed=stage.returncode == 0,
+        kind=None if stage.returncode == 0 else FailureKind.MISMATCH,
+        cause="" if stage.returncode == 0 else stage.last,
+        build_seconds=0.0,
+        seconds=round(stage.seconds, 3),
+        sim_time_ns=0.0,
+        cases=(),
+        log=shown(log),
+        waves=None,
+        coverage=None,
+        rerun=" ".join([".venv/bin/nf", *words[3:]]),
+    )
+    return stage, record
+
+
+def _compare(sims: list[str]) -> stages.Stage:
+    """The tensors read back must be the same on every simulator and by both transports."""
+    start = time.monotonic()
+    say("--- replay results are the same on every simulator, in bulk too", flush=True)
+    bad = [line for route in ROUTES for line in differences(OUT, sims, route)]
+    for line in bad:
+        say(line)
+    last = bad[0] if bad else f"{len(ROUTES)} routes compared"
+    seconds = time.monotonic() - start
+    return stages.Stage(
+        "replay results agree", int(bool(bad)), int(not bad), len(bad), seconds, last
+    )
+
+
+def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
+    """Tensors that differ between the result files of a route, one line each."""
+    from safetensors.numpy import load_file
+
+    out: list[str] = []
+    first, *others = sims
+    files = folder.glob(f"{first}-{route}*.safetensors")
+    steps = sorted(path.name.removeprefix(f"{first}-") for path in files)
+    if not steps:
+        return [f"{route}: {first} wrote no result"]
+    for step in steps:
+        reference = load_file(folder / f"{first}-{step}")
+        for sim in others:
+            path = folder / f"{sim}-{step}"
+            if not path.is_file():
+                out.append(f"{route}: {sim} wrote no {path.name}")
+                continue
+            other = load_file(path)
+            if reference.keys() != other.keys():
+                out.append(f"{route}: {sim} returned other tensors than {first} in {path.name}")
+                continue
+            out += [
+                f"{route}: {name} differs between {first} and {sim}"
+                for name in reference
+                if reference[name].tobytes() != other[name].tobytes()
+            ]
+    return out
+
+
+def short_replays(capture: Path, sim: str) -> Iterator[tuple[str, list[str]]]:
+    """Replay stages for `nf test`: the default route on each simulator."""
+    sims, _ = toolchain.choose(sim)
+    OUT.mkdir(parents=True, exist_ok=True)
+    for one in sims:
+        out = OUT / f"test-{one}.safetensors"
+        words = ("replay", shown(capture), "--sim", str(one), "--out", shown(out))
+        yield f"replay {one}", stages.nf(*words)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf report`: writes the report again, of any recorded command, also of one that was killed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.text import say
+from scripts.cli.run import positive
+from scripts.common import claims, data, paths
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+from scripts.common.records import RunRecord
+from scripts.record import earlier, report
+from scripts.record.database import History, Invocation
+
+EXAMPLES = """examples:
+  nf report                                  of the last command
+  nf report 12                               of command 12 of `nf history`
+  nf report --runs build/runs                of the run folders, without the history
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("number", nargs="?", type=positive, metavar="N", help="command's number")
+    parser.add_argument("--runs", type=Path, metavar="FOLDER", help="of the records in run folders")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.runs and args.number:
+        raise NfError("give the number of a command, or --runs, not both.")
+    claims.tree()
+    if args.runs:
+        records = _of_folder(args.runs)
+        seconds = sum(record.seconds for record in records)
+        title = f"runs in {shown(args.runs)}"
+        report.write_all(records, title, paths.REPORT, seconds=seconds)
+        say(report.where(paths.REPORT))
+        say(*report.summary(records, seconds, len(records)).splitlines())
+        return 0
+    found, records, before = _of_history(args.number)
+    what = earlier.invocation(found, records)
+    report.write_all(records, what, paths.REPORT, history=earlier.points(before))
+    say(report.where(paths.REPORT))
+    say(*report.summary(records, what.seconds, what.expected).splitlines())
+    return 0
+
+
+def _of_history(
+    number: int | None,
+) -> tuple[Invocation, list[RunRecord], list[dict[str, Any]]]:
+    """A command (None: the last), its records, and the facts of those before it."""
+    history = History(write=False)
+    try:
+        found = next((one for one in history.invocations(-1) if number in (None, one.id)), None)
+        if found is None:
+            what = f"command {number}" if number else "command yet"
+            raise NfError(f"the history holds no {what} (`nf history`).")
+        same = history.invocations(-1, found.title)
+        before = [one.facts for one in reversed(same) if one.id < found.id and one.facts]
+        runs = history.runs(invocation=found.id)
+    finally:
+        history.close()
+    return found, [run.record for run in reversed(runs)], before
+
+
+def _of_folder(folder: Path) -> list[RunRecord]:
+    records: list[RunRecord] = []
+    for path in sorted(folder.glob("*/record.json")):
+        records.append(data.load_json(path, RunRecord))
+    if not records:
+        raise NfError(f"{shown(folder)} holds no run (FOLDER/*/record.json).")
+    return records

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf test`: every check of the project, what fails soonest first. `make test` is this."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from scripts.cli import stages
+from scripts.cli.regress import CAPTURE, short_replays
+from scripts.common.errors import NfError
+
+EXAMPLES = """examples:
+  nf test                                    everything that CI runs
+  nf test --only lint                        one stage of it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", default=[], help="run only this stage")
+    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+
+
+def run(args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    jobs = str(os.cpu_count() or 1)
+    todo = {
+        "doctor": stages.nf("doctor"),
+        "check": stages.nf("check"),
+        "lint": stages.nf("lint"),
+        "pytest": [sys.executable, "-m", "pytest"],
+        "smoke": stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
+        "mutate": stages.nf("mutate", "--jobs", jobs),
+    }
+    for name, words in short_replays(CAPTURE, args.sim):
+        todo[name] = words
+    wanted: list[str] = [
+        n for n in todo if not args.only or n in args.only or n.split()[0] in args.only
+    ]
+    if not wanted:
+        raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
+    done = [stages.run(name, todo[name], show=_show(name)) for name in wanted]
+    return stages.close(done, time.monotonic() - start)
+
+
+def _show(name: str) -> stages.Show:
+    return stages.Show.IF_RED if name == "doctor" else stages.Show.NOW

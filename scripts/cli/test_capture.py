@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf capture`: bad words, workers that fail, and (with torch) captures of real trainings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuron_fabric.capture.reader import Capture, ModuleSpec, write_capture
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.lock import Lock
+from scripts.build.toolchain import package_version
+from scripts.cli.main import main
+from scripts.common.paths import ROOT
+from scripts.run import launch, launch_guard
+
+needs_torch = pytest.mark.skipif(
+    package_version("torch") is None, reason="torch is not installed: see requirements-torch.txt"
+)
+
+TRAIN = """
+import os, sys, signal
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from neuron_fabric.ddp import attach
+from neuron_fabric.capture.writer import WorkerWriter
+
+def train():
+    torch.manual_seed(1)
+    rank = dist.get_rank()
+    net = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.Linear(6, 2))
+    model = DistributedDataParallel(net)
+    attach(model)
+    for step in range(6):
+        if sys.argv[1:] == ["die"] and step == 3 and rank == 1:
+            whole = WorkerWriter.write
+            def die(self, name, data):
+                whole(self, name, data)
+                os.kill(os.getpid(), signal.SIGKILL)
+            WorkerWriter.write = die
+        model.zero_grad()
+        model(torch.full((2, 8), float(rank + step))).square().sum().backward()
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+train()
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN, encoding="utf-8")
+    # A folder of the script's own that has the name of one of the project's.
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").touch()
+    return path
+
+
+def capture(*words: object) -> int:
+    return main(["capture", *map(str, words)])
+
+
+@needs_torch
+def test_chosen_steps_ranks_and_layers(
+    script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "c"
+    words = ("--steps", "1,3-9:2", "--ranks", "1", "--layers", "1.*", "--workers", 2)
+    assert capture(*words, "--out", out, "--", script) == 0
+    found = Capture.open(out)
+    assert (found.steps, found.world_size) == ((1, 3, 5), 1)
+    assert [spec.name for spec in found.tensors] == ["1.weight", "1.bias"]
+    assert "ranks 1 of 2" in found.note
+    text = capfd.readouterr().out
+    assert "Sequential, 1 workers, 3 steps (1, 3, 5)" in text
+    assert f"nf replay {out}" in text
+
+
+@needs_torch
+def test_kill_9_of_a_worker(
+    script: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Killed between two tensors of step 3: the steps before are whole, step 3 is refused."""
+    out = tmp_path / "c"
+    assert capture("--out", out, "--workers", 2, script, "die") == 1
+    shown = capfd.readouterr()
+    assert "worker 1 was ended by signal 9" in shown.err
+    assert "not whole, left out: step 3" in shown.out
+    assert [path.suffix for path in (out / "step-000003").glob("worker-001.*")] == [".part"]
+    found = Capture.open(out)
+    assert found.steps == (0, 1, 2)
+    weight = found.load(2)["1.weight"]
+    assert (weight[0] != weight[1]).any()  # each worker's own, not the mean
+    with pytest.raises(CaptureError, match="step 3 is not whole"):
+        found.load(3)
+    assert capture("check", out) == 0
+    text = capfd.readouterr().out
+    assert "not whole, left out: step 3" in text
+    assert "nf capture: whole: 408 values read, 0 of them NaN or infinite" in text
+
+
+@needs_torch
+def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plain = tmp_path / "plain.py"
+    plain.write_text("print('trained')", encoding="utf-8")
+    assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 2
+    assert "has captured nothing: it calls attach(model)" in capfd.readouterr().err
+    plain.write_text("raise SystemExit(3)", encoding="utf-8")
+    assert capture("--out", tmp_path / "c", "--workers", 1, plain) == 1
+    assert "worker 0 ended with code 3" in capfd.readouterr().err
+
+
+BAD = {
+    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train_"),
+    "check alone": (["check"], "nf capture check DIR"),
+    "check nothing": (["check", "none"], "no such folder"),
+    "steps": (["--steps", "9-1", "train_digits"], "steps '9-1': no such range"),
+    "ranks": (["--ranks", "4", "train_digits"], "rank 4: there are 4 ranks"),
+    "workers": (["--workers", "65", "train_digits"], "'65' is not a number from 1 to 64"),
+}
+
+
+@pytest.mark.parametrize(("words", "text"), BAD.values(), ids=BAD.keys())
+def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = capture(*words)
+    except SystemExit as ended:  # argparse
+        code = int(ended.code or 0)
+    error = capfd.readouterr().err
+    assert code == 2
+    assert len(error.splitlines()) == 1
+    assert text in error
+
+
+def test_a_script_is_no_option_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`python -c WORD` would run the first of its arguments as a program."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.chdir(tmp_path)
+    Path("-c").write_text("import sys; open('argument', 'w').write(sys.argv[1])", encoding="utf-8")
+    word = "open('program', 'w')"
+    assert capture("--out", tmp_path / "c", "--workers", 1, "--", "-c", word) == 2
+    assert "-c has captured nothing" in capfd.readouterr().err
+    assert Path("argument").read_text(encoding="utf-8") == word
+    assert not Path("program").exists()
+
+
+def test_a_folder_that_another_command_fills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.setattr("scripts.cli.capture.run_workers", lambda *_: pytest.fail("started"))
+    with Lock(tmp_path / "c"):
+        assert capture("--out", tmp_path / "c", "train_digits") == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"{tmp_path / 'c'} is in use by `" in line
+    assert line.endswith("choose another --out.")
+
+
+def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    assert capture("train_digits") == 2
+    assert "torch is not installed: `make torch`" in capfd.readouterr().err
+
+
+def test_check_counts_what_is_not_finite(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_capture(tmp_path / "c", "m", {1: {"a": np.array([[1.0, np.nan], [np.inf, 2.0]])}})
+    assert capture("check", tmp_path / "c") == 0
+    assert "whole: 4 values read, 2 of them NaN or infinite" in capfd.readouterr().out
+    file = Capture.open(tmp_path / "c").worker_path(1, 1)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert capture("check", tmp_path / "c") == 2
+    assert "truncated" in capfd.readouterr().err
+
+
+def test_check_tells_the_head_ties_and_zeros(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    values = {"wte.weight": np.ones((2, 3, 2)), "a.weight": np.array([[[1.0]], [[0.0]]])}
+    modules = [
+        ModuleSpec("wte", "Embedding", ("wte.weight",)),
+        ModuleSpec("a", "Linear", ("a.weight",)),
+        ModuleSpec("lm_head", "Linear", ("wte.weight",), head=True),
+    ]
+    write_capture(tmp_path / "c", "m", {4: values}, modules=modules)
+    assert capture("check", tmp_path / "c") == 0
+    text = capfd.readouterr().out
+    assert "head: lm_head\n  tied: wte.weight\n" in text
+    assert "warning: tensor 'a.weight' is zero everywhere in step 4 of worker 1: unused" in text
+    write_capture(tmp_path / "d", "m", {4: {**values, "ln_f.weight": np.ones((2, 3))}})
+    assert capture("check", tmp_path / "d") == 0
+    assert "warning: the capture does not tell which layer is the head" in capfd.readouterr().out
+
+
+def test_a_manifest_forges_no_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    forged = "x\nFORGED\x1b[2J"
+    write_capture(tmp_path / "c", forged, {1: {"a": np.ones((1, 2))}}, note=forged)
+    assert capture("check", tmp_path / "c") == 0
+    text = capfd.readouterr().out
+    assert text.count("x\\nFORGED\\x1b[2J") == 2
+    assert "\nFORGED" not in text
+
+
+def python(code: str) -> Sequence[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_workers_know_their_rank(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys; e = os.environ;"
+        f"pathlib.Path({str(tmp_path)!r}, e['RANK']).write_text("
+        "e['LOCAL_RANK'] + e['WORLD_SIZE'] + e['MASTER_ADDR'])"
+    )
+    assert launch.run_workers(python(code), 2) is None
+    assert [(tmp_path / name).read_text(encoding="utf-8") for name in "01"] == [
+        "02127.0.0.1",
+        "12127.0.0.1",
+    ]
+
+
+def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also one that does not listen, and what it has started."""
+    monkeypatch.setattr(launch, "GRACE_SECONDS", 0.5)
+    pids = tmp_path / "pids"
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    child = subprocess.Popen(['sleep', '60'])\n"
+        f"    open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+        "    time.sleep(60)\n"
+        f"while not os.path.exists({str(pids)!r}) or not open({str(pids)!r}).read():\n"
+        "    time.sleep(0.01)\n"
+        "sys.exit(7)"
+    )
+    failed = launch.run_workers(python(code), 2)
+    assert str(failed) == "worker 1 ended with code 7"
+    until = time.monotonic() + 5
+    while any(alive(pid) for pid in pids.read_text(encoding="utf-8").split()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> None:
+    work = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(60)"
+    code = (
+        "import signal; from scripts.run import launch\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # also where the tests run under nohup
+        f"launch.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
+    )
+    lead = subprocess.Popen(python(code), cwd=ROOT)
+    until = time.monotonic() + 20
+    while len(list(tmp_path.iterdir())) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    lead.send_signal(number)
+    assert lead.wait(20) == 128 + number
+    assert not [path.name for path in tmp_path.iterdir() if alive(path.name)]
+
+
+LAUNCH = """
+import sys
+from scripts.run import launch
+from scripts.common.errors import NfError
+try:
+    launch.run_workers([sys.executable, *sys.argv[1:]], 2)
+except NfError as error:
+    sys.exit(str(error))
+"""
+
+WORK = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "60"])
+for pid in (os.getpid(), child.pid, os.getppid()):
+    open(os.path.join(sys.argv[1], str(pid)), "w")
+time.sleep(60)
+"""
+
+
+def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
+    """A launcher, the processes of its two workers (with what they have started), their guard."""
+    lead = subprocess.Popen(
+        [*python(LAUNCH), "-c", WORK, str(tmp_path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    until = time.monotonic() + 20
+    while len(list(tmp_path.iterdir())) < 5:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    pids = {path.name for path in tmp_path.iterdir()}
+    (guard,) = (pid for pid in pids if f"PPid:\t{lead.pid}\n" in status(pid))
+    return lead, pids - {guard}, guard
+
+
+def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
+    """Neither workers that do not listen to SIGTERM nor what they have started, nor the guard."""
+    lead, pids, guard = launched(tmp_path)
+    lead.kill()
+    lead.wait()
+    assert gone(*pids, guard)
+    lead.communicate()
+
+
+def test_kill_9_of_the_guard_leaves_nothing(tmp_path: Path) -> None:
+    lead, pids, guard = launched(tmp_path)
+    os.kill(int(guard), signal.SIGKILL)
+    _, error = lead.communicate(timeout=20)
+    assert gone(*pids)
+    assert lead.returncode == 1
+    assert f"guard (process {guard}) has ended with code -9" in error
+
+
+def test_a_launcher_that_dies_at_once_leaves_nothing() -> None:
+    """Before the guard has heard of the work, and between a worker's fork and its prctl."""
+    guard = str(launch_guard.__file__)
+    done = subprocess.run([sys.executable, "-I", guard], stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 1
+    late = launch_guard._dies_with(os.getppid())  # not the parent of what this process starts
+    assert subprocess.run(["echo"], preexec_fn=late, check=False).returncode == 1
+
+
+def status(pid: str) -> str:
+    return Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+
+
+def gone(*pids: str) -> bool:
+    """Within three seconds."""
+    until = time.monotonic() + 3
+    while any(alive(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not any(alive(pid) for pid in pids)
+
+
+def alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_out_that_cannot_be_written_starts_no_worker(
+    script: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
+    monkeypatch.setattr("scripts.cli.capture.run_workers", lambda *_: pytest.fail("started"))
+    (tmp_path / "file").touch()
+    assert capture("--out", tmp_path / "file", "--", script) == 2
+    error = capfd.readouterr().err
+    assert "cannot write to" in error
+    assert len(error.splitlines()) == 1

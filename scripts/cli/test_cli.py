@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: bad input is one clear line and a non-zero exit, never a traceback."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import stages
+from scripts.cli.main import main
+from scripts.common import process
+from scripts.common.paths import ROOT
+from scripts.common.records import CaseResult, FailureKind, RunSpec
+from scripts.conftest import Toy
+from scripts.farm import schedule
+from scripts.record.report.conftest import RECORD
+
+RED = replace(
+    RECORD,
+    passed=False,
+    kind=FailureKind.MISMATCH,
+    cause="got <1>, want 2",
+    cases=(CaseResult("one", "failed", 1.0, 5.0, "got <1>, want 2"),),
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["bogus"],
+        ["run"],
+        ["run", "no_such_test*"],
+        ["run", "x", "--suite", "smoke"],
+        ["run", "--suite", "no_such_suite"],
+        ["run", "x", "--seed", "0"],
+        ["run", "x", "--seeds", "many"],
+        ["run", "x", "--sim", "questa"],
+        ["run", "x", "--timeout", "-1"],
+        ["run", "x", "--seed", "99999999999999999999"],
+        ["run", "test_regs::unmapped", "--cluster", "nowhere"],
+        ["run", "test_regs::unmapped", "--cluster", ""],
+        ["run", "test_regs::unmapped", "--cluster", "tls://127.0.0.1:9"],
+        ["history", "--last", "99999999999999999999"],
+        ["history", "--trend", "--result", "failed"],
+        ["rerun", "99999999999999999999"],
+        ["list", "--suites", "--builds"],
+        ["mutate", "no_such_mutant"],
+        ["test", "--only", "nothing"],
+    ],
+)
+def test_bad_input_is_one_line(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.cli.main", *words],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for name in ("python", "libpython", "verilator", "icarus", "cocotb", "ruff"):
+        assert name in out
+
+
+def test_progress_is_plain_lines_without_a_terminal() -> None:
+    out = io.StringIO()
+    progress = schedule.Progress(2, out)
+    progress.finished(RECORD)
+    progress.finished(RED)
+    progress.close()
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "PASS test_x::one icarus seed 1 1.0 s"
+    assert lines[1].startswith("FAIL")
+    assert any("rerun: nf run test_x::one" in line for line in lines)
+    assert "\x1b" not in out.getvalue()
+
+
+def test_run_all_keeps_every_record(toy: Toy) -> None:
+    specs = [RunSpec(toy.spec(), "toy_bench", ("one",), seed=n) for n in range(1, 6)]
+    seen: list[int] = []
+    records = schedule.run_all(
+        specs,
+        2,
+        lambda record: seen.append(record.seed),
+        runner=lambda spec: replace(RECORD, seed=spec.seed),
+    )
+    assert sorted(seen) == sorted(r.seed for r in records) == [1, 2, 3, 4, 5]
+
+
+def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:
+    marker = tmp_path / "alive"
+    child = f"sleep 2; touch {marker}"
+    done = process.run_logged(
+        ["sh", "-c", f"({child}) & sleep 60"], tmp_path / "log", cwd=tmp_path, timeout_s=0.3
+    )
+    assert done.timed_out
+    time.sleep(2.2)
+    assert not marker.exists()
+
+
+def test_stage_score(capsys: pytest.CaptureFixture[str]) -> None:
+    good = stages.run("good", [sys.executable, "-c", "print('3 passed, 0 failed')"])
+    bad = stages.run("bad", [sys.executable, "-c", "raise SystemExit(3)"])
+    assert (good.passed, good.failed, bad.passed, bad.failed) == (3, 0, 0, 1)
+    assert stages.close([good, bad], 1.0) == 1
+    assert "3 passed, 1 failed" in capsys.readouterr().out

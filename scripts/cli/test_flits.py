@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf flits`: a trace is printed slot by slot; what is no trace gives one clear line."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from cocotbext.cxl.agent.trace import TraceWriter, explain, read
+from cocotbext.cxl.link.device_stub import DeviceStub
+from cocotbext.cxl.link.link import DeviceLink, HostLink
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, seal
+from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
+from scripts.cli.main import main
+
+PID = ProtocolCode.CACHEMEM.word
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Five writes and a read; on each way one flit is damaged, S2M behind the device's pins."""
+    path = tmp_path / "link.trace"
+    writer = TraceWriter(path)
+    host = HostLink(LinkConfig(retry=True))
+    stub = DeviceStub(DeviceLink(LinkConfig(retry=True)))
+    rng = random.Random(1)
+    intact = True
+    for clock in range(160):
+        if clock == 60:
+            for k in range(5):
+                host.send(M2SRwD(RwdOp.MEM_WR, k, 64 * k, data=rng.randbytes(64)))
+            host.send(M2SReq(ReqOp.MEM_RD, 9, 64))
+        out, up = host.next_flit(), stub.next_flit()
+        if out is not None:
+            if clock == 61:
+                out = out[0], out[1] ^ 1 << 400
+            writer.flit(clock, Direction.M2S, *out)
+            stub.receive(*out)
+        if up is not None:
+            writer.flit(clock, Direction.S2M, *up)
+            if clock > 60 and not up[1] & 1 and intact:
+                up, intact = (up[0], up[1] ^ 1 << 400), False
+            host.receive(*up)
+    writer.close()
+    return path
+
+
+def test_slot_by_slot(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flits", str(recorded)]) == 0
+    text = capsys.readouterr().out
+    for part in (
+        "InitParam(wrap=63",
+        "M2SRwD MEM_WR tag=0000 ld=0 addr=0x0",
+        "M2SReq MEM_RD tag=0009",
+        "S2MDRS MEM_DATA tag=0009",
+        "S2MNDR CMP",
+        "all-data flit",
+        "BAD, computed",
+        "in the shadow of an error",
+        "RetryReq(eseq=",
+        "(replayed)",
+    ):
+        assert part in text, part
+
+
+def test_filters(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flits", str(recorded), "--direction", "S2M", "--first", "60"]) == 0
+    text = capsys.readouterr().out
+    assert "M2S" not in text
+    assert "RetryReq" in text
+    assert "InitParam" not in text
+    assert main(["flits", str(recorded), "--first", "1000000"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("clock", ["-1", "+5", "1_0", " 7", "\u0661", "9" * 5000])
+@pytest.mark.parametrize("option", ["--first", "--last"])
+def test_clocks_are_plain_numbers(
+    recorded: Path, capsys: pytest.CaptureFixture[str], option: str, clock: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["flits", str(recorded), f"{option}={clock}"])
+    assert "a clock is a whole number" in capsys.readouterr().err
+
+
+def test_reset_and_comments(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    word = f"{seal(encode_control(InitParam(63))):0132X}"
+    idle = f"{seal(encode_control(RetryIdle())):0132X}"
+    lines = ["# a comment", f"1 S2M 5555 {idle}", f"2 M2S 5555 {word}  # again", "reset"]
+    path.write_text("\n".join([*lines, *lines]), encoding="utf-8")
+    texts = [text for _, text in explain(read(path))]
+    assert len(texts) == 6
+    assert not any("a second" in text for text in texts), "a reset forgets the first"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "no flit in it"),
+        ("hello world\n", ":1: not 'clock M2S|S2M"),
+        (f"1 M2S 5555 {'0' * 131}\n", "132 hex digits"),
+        (f"1 X2Y 5555 {'0' * 132}\n", ":1: not"),
+        (f"reset\n1 M2S 55G5 {'0' * 132}\n", ":2: not"),
+        (f"+1 M2S 5555 {'0' * 132}\n", ":1: not"),
+        (f"-0 M2S 5555 {'0' * 132}\n", ":1: not"),
+        (f"1_0 M2S 5555 {'0' * 132}\n", ":1: not"),
+        (f"\u0661 M2S 5555 {'0' * 132}\n", ":1: not"),
+        (f"{'9' * 5000} M2S 5555 {'0' * 132}\n", ":1: not"),
+        (f"1 M2S +555 {'0' * 132}\n", ":1: not"),
+        (f"1 M2S 0x55 {'0' * 132}\n", ":1: not"),
+        (f"1 M2S 5555 -{'0' * 131}\n", ":1: not"),
+        (f"1 M2S 5555 0x{'0' * 130}\n", ":1: not"),
+        (f"1 M2S 5555 {'0' * 65}_{'0' * 66}\n", ":1: not"),
+        (f"1 M2S 5555 {'0' * 132} 7\n", ":1: not"),
+        (b"\xff\xfe\x00", "not even text"),
+        (None, "cannot read"),
+    ],
+)
+def test_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | bytes | None, complaint: str
+) -> None:
+    path = tmp_path / "trace"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        path.write_text(content, encoding="utf-8")
+    assert main(["flits", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
+
+
+def test_what_is_no_file_is_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "huge").open("wb") as stream:
+        stream.truncate(2 << 30)
+    for path, says in (
+        (tmp_path / "fifo", "is a FIFO, not a file"),
+        (Path("/dev/zero"), "is a device, not a file"),
+        (tmp_path / "huge", "more than 1,024 MiB"),
+    ):
+        assert main(["flits", str(path)]) == 2
+        assert says in capsys.readouterr().err

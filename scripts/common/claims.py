@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands that are at work in one tree at the same time must not share.
+
+Each holds the tree as long as it lives, so that `nf clean` takes nothing away from it, and claims
+the folders that it empties and fills: another command gets a folder of its own beside it. The death
+of a process gives everything back.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from neuron_fabric.lock import Busy, Lock
+from scripts.common import paths, process
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+
+_MOST = 100  # commands at once
+_lock = threading.Lock()
+_held: dict[Path, Lock] = {}
+_folders: dict[Path, Path] = {}
+
+
+@atexit.register
+def release() -> None:
+    """Give everything back, so that no lock file is left."""
+    with _lock:
+        while _held:
+            _held.popitem()[1].release()
+        _folders.clear()
+
+
+def tree() -> None:
+    """Hold the build folder beside other commands, until this process ends; waits for `nf clean`.
+
+    NfError when nothing can be written there.
+    """
+    with _lock:
+        if paths.BUILD in _held:
+            return
+        try:
+            paths.BUILD.mkdir(parents=True, exist_ok=True)
+            _held[paths.BUILD] = _tree(shared=True).acquire(wait=process.check_stopping)
+        except OSError as error:
+            raise NfError(f"cannot write to {shown(paths.BUILD)}: {error.strerror}.") from error
+
+
+def folder(path: Path) -> Path:
+    """`path`, or the first of `path.2`, `path.3` .. that no other command has claimed; this one
+    has it until it ends, and gets the same one again. It may exist and hold what is left of others.
+
+    NfError when nothing can be written there.
+    """
+    tree()
+    with _lock:
+        if path not in _folders:
+            _folders[path] = _claim(path)
+        return _folders[path]
+
+
+def take(path: Path) -> None:
+    """Claim exactly that path until this process ends. Busy when another command has it; NfError
+    when its folder cannot be written to."""
+    if path in _held:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _held[path] = Lock(path).acquire()
+    except OSError as error:
+        raise NfError(f"cannot write to {shown(path.parent)}: {error.strerror}.") from error
+
+
+def _claim(path: Path) -> Path:
+    for number in range(1, _MOST):
+        own = path if number == 1 else path.with_name(f"{path.name}.{number}")
+        with suppress(Busy):
+            take(own)
+            return own
+    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} beside it.")
+
+
+def alone() -> Lock:
+    """The build folder without anybody else, for `nf clean`. NfError when a command is at work."""
+    try:
+        return _tree(shared=False).acquire()
+    except Busy as busy:
+        raise NfError(f"{shown(paths.BUILD)} is {busy}: clean it when that has ended.") from None
+
+
+def _tree(*, shared: bool) -> Lock:
+    return Lock(paths.BUILD / "tree", shared=shared)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads YAML that a schema describes, and JSON that a dataclass describes; a mistake in either is
+one line that names file and place.
+
+YAML is read strictly: no aliases (a few of them can stand for 10^9 values), no key twice, no NaN,
+and limits on size and depth. JSON is read by `neuron_fabric.data`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jsonschema
+import yaml
+
+from neuron_fabric.data import DataError, Limits, parse_json, read_json, read_text
+from neuron_fabric.text import one_line
+from neuron_fabric.typed import typed
+from scripts.common.errors import NfError
+from scripts.common.paths import SCHEMAS, shown
+
+YAML = Limits(size=2 << 20, depth=20, values=200_000)
+T = TypeVar("T")
+
+
+def load(path: Path, schema: str) -> dict[str, Any]:
+    """Load YAML and check it against `scripts/schema/<schema>.json`; NfError in one line."""
+    try:
+        data = parse_yaml(read_text(path, YAML.size))
+    except OSError as error:
+        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
+    except _BadYaml as error:
+        raise NfError(f"{shown(path)}:{error.line}: {error}.") from error
+    except DataError as error:
+        raise NfError(f"{shown(path)}: {error}.") from error
+    rules = read_json(SCHEMAS / f"{schema}.json")
+    validator = jsonschema.Draft202012Validator(rules)
+    wrong = jsonschema.exceptions.best_match(validator.iter_errors(data))
+    if wrong is not None:
+        place = "/".join(str(part) for part in wrong.absolute_path) or "top level"
+        raise NfError(f"{shown(path)}: {one_line(place)}: {one_line(wrong.message, 160)}.")
+    result: dict[str, Any] = data
+    return result
+
+
+def load_json(path: Path, kind: type[T]) -> T:
+    """A JSON file as a ``kind`` (see `neuron_fabric.typed`); NfError in one line."""
+    try:
+        return typed(kind, read_json(path))
+    except OSError as error:
+        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
+    except DataError as error:
+        raise NfError(f"{shown(path)} is damaged: {error}.") from error
+
+
+def from_text(text: object, kind: Any) -> Any:
+    """A JSON text as a ``kind``, which may be a union; DataError."""
+    if not isinstance(text, str):
+        raise DataError("no text")
+    return typed(kind, parse_json(text))
+
+
+class _BadYaml(DataError):
+    """DataError with a line number, counted from 1."""
+
+    def __init__(self, what: str, line: int) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML text; DataError when it is not YAML as described above."""
+    _scan(text)
+    try:
+        value = yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise _not_yaml(error) from None
+    except DataError:
+        raise
+    except (ValueError, RecursionError, MemoryError) as error:  # 5,000 digits, a 13th month
+        raise DataError(f"not YAML ({error})") from None
+    _finite(value)
+    return value
+
+
+def _not_yaml(error: yaml.YAMLError) -> DataError:
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    what = f"not YAML ({problem})" if problem else "not YAML"
+    return _BadYaml(what, mark.line + 1) if mark else DataError(what)
+
+
+def _scan(text: str) -> None:
+    """Limits, before anything is made of the text."""
+    depth = values = 0
+    try:
+        for event in yaml.parse(text, yaml.CSafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            values += 1
+            if isinstance(event, yaml.AliasEvent):
+                raise _BadYaml("an alias (*name), which is not allowed here", line)
+            if depth > YAML.depth:
+                raise _BadYaml(f"nested deeper than {YAML.depth}", line)
+            if values > YAML.values:
+                raise _BadYaml(f"has more than {YAML.values:,} values", line)
+    except yaml.YAMLError as error:
+        raise _not_yaml(error) from None
+
+
+class _Loader(yaml.CSafeLoader):
+    """Safe, and no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str | int | bool):
+                raise _BadYaml("a key that is no text", key_node.start_mark.line + 1)
+            if key in seen:
+                raise _BadYaml(f"key {str(key)[:80]!r} stands twice", key_node.start_mark.line + 1)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _finite(value: object) -> None:
+    """`_scan` has limited the depth."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"{value} is no number here")
+    for below in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        _finite(below)

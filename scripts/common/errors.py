@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that a user can act on: one clear line, never a traceback."""
+
+from __future__ import annotations
+
+from neuron_fabric.text import LineError
+
+
+class NfError(LineError):
+    """A mistake or a lack on the user's side; `str()` is the line to show (exit code 2)."""
+
+
+class BuildError(LineError):
+    """The simulator refused the design. `str()` is the first error line of its log."""

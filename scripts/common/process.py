@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Child processes that can always be ended: each in its own group, each known until it is gone."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from neuron_fabric.text import say
+from scripts.common import warden
+
+_live: set[int] = set()
+_lock = threading.Lock()
+_stopping = threading.Event()
+INTERRUPTED, INTERRUPT_CODE = "nf: interrupted", 128 + signal.SIGINT
+_PATIENCE_S = 1.0
+_interrupted: float | None = None  # when Ctrl-C came
+_said = False
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP has come; the argument is its number. No SystemExit: cocotb's runners
+    raise that, and it is caught there."""
+
+
+class Interrupted(Exception):
+    """Raised in a worker whose process was ended by `kill_all`."""
+
+
+def resume() -> None:
+    """Allow processes again, once everything that `kill_all` ended is gone."""
+    _stopping.clear()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a process ended; `returncode` is negative for a signal, as in subprocess."""
+
+    returncode: int
+    timed_out: bool
+    seconds: float
+
+
+def kill_group(pid: int) -> None:
+    """End the whole group: a simulator may have started helpers of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def check_stopping() -> None:
+    """Raise Interrupted once `kill_all` was called."""
+    if _stopping.is_set():
+        raise Interrupted
+
+
+class Child(subprocess.Popen[bytes]):
+    """A process in a group of its own, which ends with this process whatever happens to it."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As Popen; what has ended is forgotten."""
+        code = super().wait(timeout)
+        forget(self.pid)
+        return code
+
+    def kill(self) -> None:
+        """End the whole group."""
+        kill_group(self.pid)
+
+
+def start(
+    command: Sequence[str],
+    out: IO[bytes],
+    *,
+    cwd: Path | str,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Child:
+    """Start a command in a group of its own, both outputs in `out`, and keep it in mind."""
+    with _lock:  # `kill_all` either sees this process or keeps it from starting
+        check_stopping()
+        process = Child(
+            list(command),
+            cwd=cwd,
+            env=dict(env) if env is not None else None,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+        _live.add(process.pid)
+        warden.watch(process.pid)
+    return process
+
+
+def watch(pid: int) -> None:
+    """Keep in mind a group that somebody else started for us."""
+    with _lock:
+        _live.add(pid)
+        warden.watch(pid)
+        if _stopping.is_set():
+            kill_group(pid)
+
+
+def forget(pid: int) -> None:
+    """The group is gone."""
+    with _lock:
+        _live.discard(pid)
+    warden.forget(pid)
+
+
+def run_logged(
+    command: Sequence[str],
+    log: Path,
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+    append: bool = False,
+) -> Finished:
+    """Run a command with both outputs in `log`; after `timeout_s` seconds kill its whole group."""
+    begin = time.monotonic()
+    with log.open("ab" if append else "wb") as out:
+        process = start(command, out, cwd=cwd, env=env)
+        timed_out = False
+        try:
+            process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            kill_group(process.pid)  # also what the process left behind
+            process.wait()
+    check_stopping()
+    return Finished(process.returncode, timed_out, time.monotonic() - begin)
+
+
+@contextlib.contextmanager
+def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
+    """While inside, these signals call `handle`, in the main thread, which alone they reach; in
+    another nothing changes. Under `nohup` a closed terminal (SIGHUP) goes on to end nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = [number for number in numbers if not (nohup and number is signal.SIGHUP)]
+    old = {number: signal.signal(number, lambda one, _frame: handle(one)) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def interrupt(*_: object) -> None:
+    """What Ctrl-C does. The first one ends what is under way in order, by KeyboardInterrupt. More
+    of them at once are of the same hand; one that comes later ends this process where it stands,
+    and the warden ends the others."""
+    global _interrupted
+    now = time.monotonic()
+    if _interrupted is None:
+        _interrupted = now
+        raise KeyboardInterrupt
+    if now - _interrupted > _PATIENCE_S:
+        if not _said:
+            os.write(2, f"{INTERRUPTED}\n".encode())
+        os._exit(INTERRUPT_CODE)
+
+
+def interrupted() -> int:
+    """Say it, once; the exit code."""
+    global _said
+    _said = True
+    say(INTERRUPTED, file=sys.stderr)
+    return INTERRUPT_CODE
+
+
+def deaf_at_exit() -> None:
+    """Behind Ctrl-C: Python takes its handlers away before it is gone, and one more Ctrl-C would
+    then be a raw signal instead of an exit code."""
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """For the whole of a command: Ctrl-C, however often, SIGTERM and SIGHUP end it with its exit
+    code, after everything that is under way was ended."""
+    global _interrupted, _said
+    here = threading.current_thread() is threading.main_thread()
+    old = signal.getsignal(signal.SIGINT) if here else signal.SIG_IGN
+    _interrupted, _said = None, False
+    with handling(_leave, signal.SIGTERM, signal.SIGHUP):
+        if old is not signal.SIG_IGN:  # so a shell starts what runs in the background
+            signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            if old is not signal.SIG_IGN and _interrupted is None:
+                signal.signal(signal.SIGINT, old)
+
+
+def _leave(number: int) -> None:
+    raise Terminated(number)
+
+
+def kill_all() -> None:
+    """End every process started here and refuse new ones. For Ctrl-C."""
+    _stopping.set()
+    with _lock:
+        pids = list(_live)
+    for pid in pids:
+        kill_group(pid)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The typed facts that the runner works on: what to build, what to run, what came of it.
+
+All are frozen and hold plain values only, so they can be compared, hashed into a build key, sent
+to another process and written as JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import DataError, encodable
+from neuron_fabric.typed import typed
+from scripts.common.paths import ROOT
+
+
+class Sim(StrEnum):
+    """Simulators that the project runs on."""
+
+    VERILATOR = "verilator"
+    ICARUS = "icarus"
+
+
+class Waves(StrEnum):
+    """Waveform formats. Icarus always writes FST; Verilator's FST needs zlib and lz4 headers."""
+
+    VCD = "vcd"
+    FST = "fst"
+
+
+class FailureKind(StrEnum):
+    """Why a run is red."""
+
+    ASSERTION = "assertion"  # an assertion in the RTL fired
+    MISMATCH = "mismatch"  # a checker of the bench raised
+    TIME_OUT = "time-out"  # wall-clock limit, or a simulated-time limit of the test
+    CRASH = "crash"  # the simulator or the bench died of something no checker raised
+    BUILD = "build"  # the design did not compile
+    NO_TEST = "no test"  # nothing ran: an empty result is never green
+    INFRASTRUCTURE = "infrastructure"  # disk, permissions, missing tool
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One textual change of a source: `old` must occur exactly once in `file` (from the root)."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class BuildSpec:
+    """A design to compile. Equal specs over equal sources share one build directory.
+
+    `filelist` is read relative to `root`. `public` names internal variables ("module.variable")
+    that a test looks at under Verilator, which otherwise shows the top-level ports only.
+    `edits` are applied to a copy: the tree is never touched.
+    """
+
+    sim: Sim
+    top: str
+    filelist: str
+    root: Path = ROOT
+    parameters: tuple[tuple[str, int], ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+    edits: tuple[Edit, ...] = ()
+    public: tuple[str, ...] = ()
+    waves: Waves | None = None
+    coverage: bool = False
+    opt: str = "-O3"
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One simulator process: some tests of one module, on one build, with one seed.
+
+    `tests` empty means every test of the module. `timeout_s` is wall-clock time.
+    """
+
+    build: BuildSpec
+    module: str
+    tests: tuple[str, ...] = ()
+    seed: int = 1
+    timeout_s: float = 600.0
+    plusargs: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    build_name: str = "default"
+    rerun: str = ""  # command line that runs this again; made from the rest when empty
+    direct: bool = False  # start the simulator afresh, not as a fork of one that is up
+    window_ns: tuple[float, float] | None = None  # simulated time that waves are kept of; all else
+
+    @property
+    def short_module(self) -> str:
+        """Module name without its package."""
+        return self.module.rpartition(".")[2]
+
+    @property
+    def name(self) -> str:
+        """`test_module::test`, or `test_module::*` for several tests at once."""
+        test = self.tests[0] if len(self.tests) == 1 else "*"
+        return f"{self.short_module}::{test}"
+
+    @property
+    def id(self) -> str:
+        """Names the run uniquely inside one invocation; also usable as a file name."""
+        test = self.tests[0] if len(self.tests) == 1 else "all"
+        raw = f"{self.short_module}.{test}-{self.build.sim}-{self.build_name}-s{self.seed}"
+        return "".join(c if c.isalnum() or c in "._-=" else "_" for c in raw)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionary; a design of this project is written without the project's place."""
+        build = dataclasses.asdict(self.build)
+        build["root"] = "." if self.build.root == ROOT else str(self.build.root)
+        return _plain({**dataclasses.asdict(self), "build": build})
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> RunSpec:
+        """Inverse of `to_json`, in the checkout that reads it; DataError names what is wrong."""
+        spec = typed(RunSpec, data)
+        return replace(spec, build=replace(spec.build, root=ROOT / spec.build.root))
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives it back; DataError for what JSON has no form for (NaN)."""
+    try:
+        out: dict[str, Any] = json.loads(json.dumps(encodable(fields), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"a record that JSON cannot hold ({error})") from None
+    return out
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One test as the simulator's result file tells it; status passed, failed or skipped."""
+
+    name: str
+    status: str
+    seconds: float
+    sim_time_ns: float
+    message: str = ""
+    error_type: str = ""
+    cause_key: str = ""  # from the checker that raised; empty when none did
+    place: str = ""  # file:line of the bench that raised
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What came of a RunSpec. Every report is written from these.
+
+    A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
+    and cause are those of the failure. `note` says what the second run added, in one line.
+    `cause_key` is the same for all runs that one fault turns red (see `causes.key_of`).
+    """
+
+    id: str
+    name: str
+    sim: Sim
+    seed: int
+    build_name: str
+    parameters: tuple[tuple[str, int], ...]
+    passed: bool
+    kind: FailureKind | None
+    cause: str
+    build_seconds: float
+    seconds: float
+    sim_time_ns: float
+    cases: tuple[CaseResult, ...]
+    log: str
+    waves: str | None
+    coverage: str | None
+    rerun: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+    cycles: int | None = None  # clock cycles, where the bench counts them
+    sim_seconds: float = 0.0  # of `seconds`, what the simulator's process took
+    flaky: bool = False
+    note: str = ""
+    rerun_log: str | None = None  # log of the automatic rerun with waves
+    cause_key: str = ""
+
+    @property
+    def status(self) -> str:
+        """`passed`, `failed`, or `flaky`, which is never green."""
+        return "flaky" if self.flaky else "passed" if self.passed else "failed"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionary, ready for json.dump."""
+        return _plain(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> RunRecord:
+        """Inverse of `to_json`; DataError names what is wrong."""
+        return typed(RunRecord, data)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File lists, discovery, testplan, mutants, layers: everything that is read, not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scripts.build import sources
+from scripts.checks import layers
+from scripts.common.errors import NfError
+from scripts.common.records import Edit, FailureKind, Sim
+from scripts.plan import mutants, testplan
+from scripts.plan.discover import TestCase, discover, select
+
+Write = Callable[[str, str], Path]
+
+
+def test_filelist(write: Write, tmp_path: Path) -> None:
+    for name in ("a.sv", "b.sv", "w.vlt", "inc/h.svh"):
+        write(name, "")
+    write("sub.f", "b.sv\nw.vlt\n")
+    write("top.f", "# comment\n+incdir+inc\na.sv // first\n-f sub.f\na.sv\n")
+    files = sources.read_filelist(tmp_path, "top.f")
+    assert files.sources == ("a.sv", "b.sv")
+    assert files.control == ("w.vlt",)
+    assert files.headers(tmp_path) == ["inc/h.svh"]
+
+
+@pytest.mark.parametrize(("text", "says"), [("x.sv", "x.sv"), ("+libext+.v", "not understood")])
+def test_bad_filelist(write: Write, tmp_path: Path, text: str, says: str) -> None:
+    write("top.f", text)
+    with pytest.raises(NfError, match=says):
+        sources.read_filelist(tmp_path, "top.f")
+
+
+def test_edits_must_fit_once() -> None:
+    assert sources.apply_edits({"f": "abc"}, [Edit("f", "b", "x")]) == {"f": "axc"}
+    for edit in (Edit("f", "z", ""), Edit("f", "a", ""), Edit("g", "a", "")):
+        with pytest.raises(NfError):
+            sources.apply_edits({"f": "aa"}, [edit])
+
+
+BENCH = '''
+    import cocotb, pyuvm
+    @cocotb.test()
+    async def one(dut):
+        """First line.
+
+        More."""
+    @cocotb.test(skip=True)
+    async def later(dut): ...
+    @cocotb.test(name="renamed")
+    @cocotb.parametrize(n=[1])
+    async def two(dut, n): ...
+    @pyuvm.test()
+    class Three: ...
+    async def helper(dut): ...
+'''
+
+
+@pytest.fixture
+def tests(write: Write, tmp_path: Path) -> list[TestCase]:
+    write("t/test_x.py", BENCH)
+    return discover(tmp_path / "t", "verif.tests")
+
+
+def test_discover(tests: list[TestCase]) -> None:
+    names = ["test_x::one", "test_x::later", "test_x::renamed", "test_x::Three"]
+    assert [t.id for t in tests] == names
+    assert tests[0].summary == "First line."
+    assert tests[1].skip
+    assert tests[2].parametrized
+
+
+def test_select(tests: list[TestCase]) -> None:
+    assert [t.name for t in select(tests, ["*"])] == ["one", "renamed", "Three"]
+    assert [t.name for t in select(tests, ["test_x::later"])] == ["later"]
+    assert [t.name for t in select(tests, ["test_x::renamed/n=1"])] == ["renamed/n=1"]
+    assert [t.name for t in select(tests, ["Three", "test_x::o*"])] == ["one", "Three"]
+    with pytest.raises(NfError, match="no test matches"):
+        select(tests, ["one", "nothing"])
+    for glob in ("renamed/n=*", "renamed/*", "test_x::renamed/(a+)+"):  # would run nothing
+        with pytest.raises(NfError, match=r"write .*renamed/NAME=VALUE"):
+            select(tests, [glob])
+
+
+def test_discover_names_a_syntax_error(write: Write, tmp_path: Path) -> None:
+    write("t/test_bad.py", "x = (\n")
+    with pytest.raises(NfError, match=r"test_bad\.py:1"):
+        discover(tmp_path / "t")
+
+
+PLAN = """
+    builds:
+      small: {parameters: {SLOTS: 4}, reason: another set of parameters}
+    suites:
+      smoke: {tests: ["*"], stages: [V1], seeds: 2, group: true, reason: quick look at everything}
+    features:
+      - name: modes
+        spec: controller §3
+        goal: every mode computes what the reference computes
+        tests:
+          - {test: "test_x::one", stage: V1, builds: [default, small]}
+          - {test: "test_x::renamed", stage: V2, sims: [verilator]}
+          - {test: "test_x::Three", stage: V1, timeout: 5}
+"""
+
+
+def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
+    write("p/plan.yaml", PLAN)
+    plan = testplan.read(tmp_path / "p")
+    assert testplan.problems(plan, tests) == ["test_x::later has no entry in the testplan"]
+    assert testplan.problems(plan, tests[2:]) == [
+        "the testplan names test_x::one, which no file defines"
+    ]
+    chosen = testplan.of_suite(plan, plan.suite("smoke"), tests)
+    assert [t.name for t in chosen] == ["one", "Three"]
+    options = testplan.Options((Sim.ICARUS, Sim.VERILATOR), (1, 2))
+    specs = testplan.expand(plan, chosen, options)
+    assert len(specs) == 2 * 2 * (2 + 1)
+    assert {dict(s.build.parameters).get("SLOTS") for s in specs} == {None, 4}
+    grouped = testplan.expand(plan, chosen, testplan.Options((Sim.ICARUS,), (1,), group=True))
+    assert sorted(s.tests for s in grouped) == [("one",), ("one", "Three")]
+    with pytest.raises(NfError, match="unknown suite"):
+        plan.suite("night")
+    with pytest.raises(NfError, match="unknown build"):
+        testplan.expand(plan, chosen, testplan.Options((Sim.ICARUS,), (1,), builds=("big",)))
+    many = testplan.Options((Sim.ICARUS,), range(1, 10**9))  # a typing error; no list is made
+    with pytest.raises(NfError, match="1,999,999,998 runs, more than 100,000"):
+        testplan.expand(plan, chosen, many)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("stage: V2", "stage: V9", "V9"),
+        ("[default, small]", "[tiny]", "unknown build"),
+        ('"test_x::renamed"', '"test_x::one"', "twice"),
+        ("seeds: 2, ", "", "seeds"),
+        ("builds:\n", "builds: [\n", "not YAML"),
+        ("seeds: 2", "seeds: 1000000000", "suites/smoke/seeds"),
+        ("seeds: 2", "seeds: .nan", "nan is no number"),
+        ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),
+        ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:5: key 'seeds' stands twice"),
+        ("seeds: 2", "seeds: 2026-13-45", "not YAML"),
+        ("seeds: 2", "? [1] : 2", "a key that is no text"),
+        ("goal: every", "goal: &a [every", "plan.yaml"),
+        ("V1, builds: [default, small]", "&a V1, builds: [*a]", "an alias"),
+        ("goal: every", f"goal: {'[' * 5000}", "nested deeper than 20"),
+        ("goal: every", "goal: \x1b", "not YAML"),
+        ("goal: every", "goal: !!python/object/apply:os.system [x]", "not YAML"),
+    ],
+)
+def test_bad_plan(write: Write, tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in PLAN
+    write("p/plan.yaml", PLAN.replace(old, new))
+    with pytest.raises(NfError, match=says):
+        testplan.read(tmp_path / "p")
+
+
+def test_mutants(write: Write, tests: list[TestCase]) -> None:
+    path = write(
+        "mutants.yaml",
+        """
+        mutants:
+          - id: one
+            why: the first of them all
+            file: no/such.sv
+            old: a
+            new: b
+            tests: ["test_x::one", "test_x::gone"]
+            caught_by: [assertion]
+        """,
+    )
+    (mutant,) = mutants.read(path)
+    assert mutant.caught_by == (FailureKind.ASSERTION,)
+    plan = testplan.Plan({}, {"default": testplan.NamedBuild("t", "no.f", (), ())}, {})
+    lines = mutants.problems([mutant, mutant], plan, tests)
+    assert any("no test test_x::gone" in line for line in lines)
+    assert any("twice" in line for line in lines)
+    assert any("no.f" in line for line in lines)
+
+
+def test_layers(write: Write, tmp_path: Path) -> None:
+    write("cocotbext/cxl/a.py", "from models import formats\n")
+    write("models/b.py", "import verif.env\nfrom cocotbext.cxl import a\n")
+    write("verif/c.py", "from models import b\n")
+    write("verif/test_c.py", "from scripts import simulate\n")
+    write("scripts/d.py", "# SPDX-License-Identifier: Apache-2.0\nimport verif, models\n")
+    found = layers.violations(tmp_path)
+    assert [line.split(":")[0] for line in found] == ["cocotbext/cxl/a.py", "models/b.py"]
+    assert len(layers.missing_licence(tmp_path)) == 4

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a checkout may lie: which tree `nf` works on, and folders with names that tools split."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cocotb_tools import runner
+
+from scripts.build import simulators, toolchain
+from scripts.cli import start
+from scripts.common import places
+from scripts.common.paths import ROOT
+from scripts.common.records import RunSpec, Sim
+from scripts.conftest import Toy
+from scripts.run.simulate import run
+
+ODD = "a b#c:d$e'é"
+STUB = """
+    from neuron_fabric.text import say
+    from scripts.common.paths import ROOT
+    from scripts.common.places import named
+    EXAMPLES = ""
+    def add_arguments(parser): pass
+    def run(args):
+        say(named(ROOT))
+        return 0
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A checkout with a .venv as set-up leaves it; its `nf list` says where it works."""
+    root = tmp_path / "first"
+    shutil.copytree(ROOT / "neuron_fabric", root / "neuron_fabric")
+    skip = shutil.ignore_patterns("test_*", "__pycache__")
+    shutil.copytree(ROOT / "scripts", root / "scripts", ignore=skip)
+    (root / "scripts/cli/list.py").write_text(textwrap.dedent(STUB), encoding="utf-8")
+    site = root / f".venv/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    site.mkdir(parents=True)
+    (site / "neuron_fabric.pth").write_text("../../../..\n", encoding="utf-8")
+    (root / ".venv" / "bin").mkdir()
+    shutil.copy(ROOT / "scripts" / "nf.sh", root / ".venv/bin/nf")
+    (root / ".venv/bin/nf").chmod(0o755)
+    (root / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", root / ".venv")
+    return root
+
+
+def nf(program: Path, cwd: Path, **env: str) -> tuple[int, str, str]:
+    """`nf list`: exit code, output, and what it complains of."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NF_", "PYTHON"))}
+    done = subprocess.run(
+        [program, "list"],
+        cwd=cwd,
+        env={**environment, **env},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def works_on(program: Path, cwd: Path, root: Path, **env: str) -> None:
+    code, out, said = nf(program, cwd, **env)
+    assert (code, out, said) == (0, f"{root}\n", "")
+
+
+@pytest.mark.parametrize("name", ["second", ODD])
+def test_a_copy_and_a_moved_checkout(tree: Path, tmp_path: Path, name: str) -> None:
+    """False green: each tests itself, never the checkout that it was made from."""
+    other = tmp_path / name
+    shutil.copytree(tree, other, symlinks=True)
+    for cwd in (other, other / "scripts", tmp_path):
+        works_on(other / ".venv/bin/nf", cwd, other)
+    tree.rename(tmp_path / "third")
+    works_on(tmp_path / "third/.venv/bin/nf", tmp_path, tmp_path / "third")
+
+
+def test_links(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "tree").symlink_to(tree)
+    (tmp_path / "nf").symlink_to(tree / ".venv/bin/nf")
+    works_on(tmp_path / "tree/.venv/bin/nf", tmp_path / "tree", tree)
+    works_on(tmp_path / "nf", tmp_path, tree)
+
+
+def test_the_nf_of_another_checkout_is_refused(tree: Path, tmp_path: Path) -> None:
+    other = tmp_path / "second"
+    shutil.copytree(tree, other, symlinks=True)
+    for path in (other, other / "scripts"):
+        code, out, said = nf(tree / ".venv/bin/nf", path)
+        assert (code, out) == (2, "")
+        assert said.startswith(f"nf: this nf belongs to {tree}, and you mean {other}: ")
+    works_on(other / ".venv/bin/nf", tmp_path, other, PYTHONPATH=str(tree))  # its own comes first
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
+def test_a_closed_stream(tree: Path, closed: str) -> None:
+    number = ("stdin", "stdout", "stderr").index(closed)
+    line = f"exec .venv/bin/nf list {number}{'<' if number == 0 else '>'}&-"
+    done = subprocess.run(line, shell=True, cwd=tree, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert bool(done.stdout) is (closed != "stdout")
+
+
+def test_a_full_disk_for_output_is_one_line(tree: Path) -> None:
+    line = "exec .venv/bin/nf list >/dev/full"
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}  # nothing at its end
+    done = subprocess.run(line, shell=True, cwd=tree, env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (2, b"nf: No space left on device\n")
+
+
+@pytest.mark.parametrize("name", ["TMPDIR", "TMP"])
+def test_no_folder_for_temporary_files(tree: Path, name: str) -> None:
+    code, _, said = nf(tree / ".venv/bin/nf", tree, **{name: "/nowhere/at/all"})
+    assert (code, said.count("\n")) == (2, 1)
+    assert f"{name}=/nowhere/at/all" in said
+
+
+def test_the_locale_does_not_matter(tree: Path, tmp_path: Path) -> None:
+    other = tmp_path / "é"
+    tree.rename(other)
+    for name in ("POSIX", "C", "C.UTF-8"):
+        code, out, said = nf(other / ".venv/bin/nf", other, LC_ALL=name)
+        assert (code, said) == (0, "")
+        assert out.startswith(str(tmp_path))
+    # A letter that the terminal's encoding lacks: Python makes UTF-8 of the locales above.
+    code, out, said = nf(other / ".venv/bin/nf", other, PYTHONIOENCODING="ascii")
+    assert (code, out, said) == (0, f"{tmp_path}/\\xe9\n", "")
+
+
+def test_a_plain_name_needs_no_link(tmp_path: Path) -> None:
+    assert places.plain(tmp_path) == tmp_path
+    assert places.named(tmp_path / "a") == tmp_path / "a"
+
+
+def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, other = tmp_path / ODD, tmp_path / "other"
+    taken, home = tmp_path / "taken", tmp_path / "home"
+    taken.mkdir(mode=0o777)
+    taken.chmod(0o777)  # whoever comes could point a link elsewhere
+    monkeypatch.setattr(places, "_homes", lambda: iter([taken, home]))
+    link = places.plain(folder)
+    assert (link.parent, link.resolve()) == (home, folder)
+    assert folder.is_dir()  # made: what is below a link that leads nowhere cannot be
+    assert places.named(link / "build" / "x") == folder / "build" / "x"
+    link.unlink()
+    link.symlink_to(other)
+    assert places.plain(folder).resolve() == folder  # a link that leads elsewhere is put right
+    monkeypatch.setattr(places, "_homes", lambda: iter([taken]))
+    with pytest.raises(places.PlaceError, match="another user can write there"):
+        places.plain(folder)
+
+
+@pytest.mark.parametrize("sim", list(Sim))
+def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: Sim) -> None:
+    """Sources, build and run below a name with all that make and the shell do not take."""
+    root = places.plain(tmp_path / ODD)
+    shutil.copytree(toy.folder, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("sim"))
+    spec = RunSpec(toy.spec(sim, root=root), "toy_bench", ("adds_one",), timeout_s=60)
+    record = run(spec, root / "runs", root / "sim")
+    assert record.passed, record.cause
+
+
+def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its script would look behind the link, and write that name into the makefile."""
+    found = toolchain.find_verilator()
+    assert found is not None
+    link = tmp_path / "link"
+    link.symlink_to(Path(found).parents[1])
+    monkeypatch.setattr(toolchain, "find_verilator", lambda: str(link / "bin" / "verilator"))
+    env = {**os.environ, **toolchain.verilator_environment()}
+    words = [str(link / "bin" / "verilator"), "--getenv", "VERILATOR_ROOT"]
+    assert toolchain.first_line(words, env) == str(link)
+
+
+def test_cocotb_keeps_the_link(tmp_path: Path) -> None:
+    assert issubclass(simulators.NfIcarus, runner.Icarus)  # its module has changed it
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert runner.get_abs_path(tmp_path / "link") == tmp_path / "link"
+
+
+def test_which_checkout(tmp_path: Path, write: Callable[[str, str], Path]) -> None:
+    assert start.checkout(ROOT / "scripts" / "cli") == ROOT
+    assert start.checkout(tmp_path) is None

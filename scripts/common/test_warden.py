@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing stays behind, however a command ends; and Ctrl-C ends it, however often it is pressed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+COMMON = "import contextlib, os, sys, time\nfrom pathlib import Path\nfrom scripts.common import process\n"
+GROUP = """
+out = open(os.devnull, "wb")
+child = process.start(["sh", "-c", "sleep 300 & echo $! > grandchild; wait"], out, cwd=".")
+while not (Path("grandchild").exists() and Path("grandchild").read_text(encoding="utf-8").strip()):
+    time.sleep(0.01)
+print(child.pid, Path("grandchild").read_text(encoding="utf-8").strip(), flush=True)
+time.sleep(60)
+"""
+# A simulator that comes up and then does one round for ever.
+SIMULATOR = """
+import os, time
+numbers = os.environ["NF_BULK"].split(",")
+os.write(int(numbers[1]), b"ok\\n")
+print(os.getpid(), flush=True)
+time.sleep(300)
+"""
+ICARUS = """
+import numpy as np
+from scripts.build import bulk_build
+from verif.replay.bulk.block import Block, Kind, operations
+from verif.replay.bulk.opening import IcarusModel
+model = IcarusModel((sys.executable, "-c", SIMULATOR), 0.0, 0.0, bulk_build._start)
+device = model.open(Path("."), 10, 1)
+while not Path("simulator.log").read_text(encoding="utf-8").strip():
+    time.sleep(0.01)
+print(Path("simulator.log").read_text(encoding="utf-8").strip(), flush=True)
+device.run(Block.of(operations(1, Kind.READ), None, 1))
+"""
+STAGE = """
+from scripts.cli import stages
+code = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
+stages.run("long", [sys.executable, "-c", code])
+"""
+PROGRAMS = {"group": GROUP, "icarus": ICARUS, "stage": STAGE}
+
+
+def start(folder: Path, program: str) -> subprocess.Popen[str]:
+    """A Python program in that folder, in a process group of its own."""
+    text = f"{COMMON}SIMULATOR = {SIMULATOR!r}\n{program}"
+    return subprocess.Popen(
+        [sys.executable, "-c", text],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    )
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends soon."""
+    for _ in range(300):
+        try:
+            state = (
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+            )
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_what_a_killed_command_has_started_ends(
+    tmp_path: Path, program: str, number: signal.Signals
+) -> None:
+    with start(tmp_path, program) as process:
+        assert process.stdout is not None
+        pids: list[int] = []
+        while not pids:
+            line = process.stdout.readline()
+            assert line, "the program has ended"
+            pids = [int(word) for word in line.split() if word.isdecimal()]
+        assert not any(
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] == "Z" for pid in pids
+        )
+        process.send_signal(number)
+        process.wait()
+        assert all(map(gone, pids))
+
+
+PRESSED = """
+from scripts.cli import main as cli
+
+class Verb:
+    EXAMPLES = ""
+    @staticmethod
+    def add_arguments(parser): pass
+    @staticmethod
+    def run(args):
+        print("up", flush=True)
+        try:
+            with contextlib.suppress(SystemExit):  # as where cocotb's runners are called
+                time.sleep(60)
+        finally:
+            time.sleep(float(os.environ["CLEANING"]))
+
+cli.load = lambda name: Verb
+sys.exit(cli.main(["doctor"]))
+"""
+
+
+def at_once(press: Callable[[], None]) -> None:
+    for _ in range(5):
+        press()
+        time.sleep(0.01)
+
+
+def later(press: Callable[[], None]) -> None:
+    press()
+    time.sleep(1.2)
+    press()
+
+
+@pytest.mark.parametrize(
+    ("cleaning", "hand"), [("0", at_once), ("0.4", at_once), ("60", later)], ids=str
+)
+def test_ctrl_c_however_often(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cleaning: str,
+    hand: Callable[[Callable[[], None]], None],
+) -> None:
+    """However long it takes to clean up."""
+    monkeypatch.setenv("CLEANING", cleaning)
+    with start(tmp_path, PRESSED) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "up\n"
+        hand(lambda: process.send_signal(signal.SIGINT))
+        error = process.stderr.read()
+        assert (process.wait(), error) == (130, "nf: interrupted\n")
+
+
+def test_sigterm_has_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEANING", "0")
+    with start(tmp_path, PRESSED) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        error = process.stderr.read()
+        assert (process.wait(), error) == (128 + signal.SIGTERM, "nf: ended by SIGTERM\n")

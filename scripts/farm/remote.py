@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m scripts.farm.remote`: serves runs on another machine, in sources that were sent there.
+
+Reads one request a line from its input (see `worker.run`) and answers each with one line; at the
+end of its input it ends every simulator, whatever the reason was. The build that was shipped takes
+the place in the build cache where this machine would have put its own, so that a run finds it by
+the ordinary way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from scripts.build import toolchain
+from scripts.build.build_cache import build_directory
+from scripts.common import claims, process
+from scripts.common.paths import RUNS
+from scripts.common.records import RunRecord, RunSpec, Sim
+from scripts.run import simulate
+
+
+def versions() -> dict[str, str]:
+    """What a build and the machine that runs it must agree on."""
+    python = ".".join(str(part) for part in sys.version_info[:2])
+    return {"Python": python, "cocotb": toolchain.package_version("cocotb") or "none"}
+
+
+def serve(request: dict[str, Any]) -> dict[str, Any]:
+    """One run: {"record": .., "folder": where its files are}."""
+    spec = RunSpec.from_json(request["spec"])
+    spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
+    lack = _lack(spec.build.sim, request["versions"])
+    record = simulate.infrastructure(spec, lack) if lack else _run(spec, Path(request["build"]))
+    return {"record": record.to_json(), "folder": str(claims.folder(RUNS) / spec.id)}
+
+
+def _lack(sim: Sim, wanted: dict[str, str]) -> str:
+    """What this machine has not; empty when it can run the build."""
+    here, host = versions(), os.uname().nodename
+    for name, version in wanted.items():
+        if here.get(name) != version:
+            return (
+                f"worker {host} has {name} {here.get(name)}, the build was made with {version}: "
+                "install the same requirements there"
+            )
+    if sim is Sim.ICARUS and shutil.which("vvp") is None:
+        return f"worker {host} has no Icarus Verilog (vvp)"
+    return ""
+
+
+def _run(spec: RunSpec, shipped: Path) -> RunRecord:
+    directory, _ = build_directory(spec.build)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):  # the run before this one was of the same build
+        directory.symlink_to(shipped)
+    return simulate.run(spec)
+
+
+def _read(requests: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        requests.put(line)
+    process.kill_all()
+    time.sleep(1.0)  # the run under way sees its simulator end
+    os._exit(0)
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    from cocotb_tools import config
+
+    # The model names the place of cocotb's libraries where it was built; here is where they are.
+    libraries = [str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH", "")]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what anything else prints must not be taken for an answer
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    while True:
+        answer = serve(json.loads(requests.get()))
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs many RunSpecs with a number of jobs, through concurrent.futures, and shows progress."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from typing import TextIO
+
+from neuron_fabric.text import say
+from scripts.common import process
+from scripts.common.process import Interrupted
+from scripts.common.records import RunRecord, RunSpec
+from scripts.run import simulate
+
+Runner = Callable[[RunSpec], RunRecord]
+_TICK_S = 0.5
+_BAR = 24
+_LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
+
+
+class Progress:
+    """One line a finished run in a log; on a terminal also a bar with the time left at the end.
+
+    `seconds` gives what each run took so far, by record id; a run that is not in it counts as the
+    average of the others. `jobs` run at the same time.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        out: TextIO | None = None,
+        seconds: Mapping[str, float] | None = None,
+        jobs: int = 1,
+    ) -> None:
+        self.total = total
+        self.done = 0
+        self.failed = 0
+        self.out = out or sys.stdout
+        self.live = self.out.isatty()
+        self.start = time.monotonic()
+        self.jobs = max(1, jobs)
+        self._seconds = {id: max(took, _LEAST_S) for id, took in (seconds or {}).items()}
+        known = list(self._seconds.values())
+        self._usual = sum(known) / len(known) if known else 1.0
+        self._all = sum(known) + self._usual * (total - len(known))
+        self._worked = 0.0  # expected seconds of the runs that are done
+
+    def finished(self, record: RunRecord) -> None:
+        """Show one record."""
+        self.done += 1
+        self.failed += not record.passed
+        self._worked += self._seconds.get(record.id, self._usual)
+        self._clear()
+        say(line_of(record), file=self.out, flush=True)
+        if not record.passed:
+            say(*details(record), file=self.out, flush=True)
+        self.tick()
+
+    def tick(self) -> None:
+        """Draw the bar again."""
+        if self.live and self.done < self.total:
+            self._clear()
+            self._write(self.status(time.monotonic() - self.start))
+
+    def status(self, spent: float) -> str:
+        """The bar after `spent` seconds."""
+        full = int(_BAR * self._worked / self._all)
+        text = f"[{'#' * full}{'.' * (_BAR - full)}] {self.done}/{self.total} runs"
+        if self.failed:
+            text += f", {self.failed} failed"
+        left = self.left(spent)
+        return text if left is None else f"{text}, {clock(left)} left"
+
+    def left(self, spent: float) -> float | None:
+        """Seconds left: by the pace so far; before the first run is done, by the history."""
+        if self.done:
+            return max(0.0, spent / self._worked * self._all - spent)
+        return max(0.0, self._all / self.jobs - spent) if self._seconds else None
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._clear()
+
+    def _clear(self) -> None:
+        if self.live:
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()
+
+
+def clock(seconds: float) -> str:
+    """Seconds as 1:05 or 2:00:13."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def line_of(record: RunRecord) -> str:
+    """The line of a run in the terminal and in a CI log."""
+    word = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}[record.status]
+    cases = f" ({len(record.cases)} tests)" if len(record.cases) > 1 else ""
+    build = "" if record.build_name == "default" else f" {record.build_name}"
+    return (
+        f"{word} {record.name}{cases} {record.sim}{build} seed {record.seed} {record.seconds:.1f} s"
+    )
+
+
+def details(record: RunRecord) -> list[str]:
+    """What a developer needs of a failure: cause, log, and the line to paste."""
+    lines = [f"  {record.kind}: {record.cause}", f"  log:   {record.log}"]
+    if record.waves:
+        lines.append(f"  waves: {record.waves}")
+    if record.note:
+        lines.append(f"  note:  {record.note}")
+    failed = [case.name for case in record.cases if case.status == "failed"]
+    if failed and len(record.cases) > 1:
+        lines.insert(0, f"  in {', '.join(failed)}")
+    lines.append(f"  rerun: {record.rerun}")
+    return lines
+
+
+def run_all(
+    specs: Sequence[RunSpec],
+    jobs: int,
+    on_record: Callable[[RunRecord], None],
+    runner: Runner = simulate.run,
+    fail_fast: bool = False,
+    *,
+    end: Callable[[], None] = process.kill_all,
+    on_tick: Callable[[], None] = lambda: None,
+    interrupted: threading.Event | None = None,
+) -> list[RunRecord]:
+    """Run everything, in the order given; records come in the order they finish.
+
+    Ctrl-C (or SIGTERM, SIGHUP) sets `interrupted`, calls `end`, which ends every run under way, and
+    lets what finished be returned: no record is lost, the caller sees that some are missing. A
+    second Ctrl-C raises KeyboardInterrupt. `on_tick` is called about twice a second.
+    """
+    records: list[RunRecord] = []
+    stop = interrupted or threading.Event()
+    pool = ThreadPoolExecutor(max_workers=max(1, jobs))
+    by_future = {pool.submit(_safely, runner, spec): spec for spec in specs}
+    pending: set[Future[RunRecord]] = set(by_future)
+
+    def take(done: set[Future[RunRecord]]) -> bool:
+        """Hand on what came; True when one is red."""
+        came = [record for record in map(_result, done) if record is not None]
+        for record in came:
+            records.append(record)
+            on_record(record)
+        return not all(record.passed for record in came)
+
+    def note(_number: int) -> None:
+        """Instead of raising in the middle of a record."""
+        if stop.is_set():
+            process.interrupt()
+        stop.set()
+
+    with process.handling(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        try:
+            while pending and not stop.is_set():
+                done, pending = wait(pending, timeout=_TICK_S, return_when=FIRST_COMPLETED)
+                if take(done) and fail_fast:
+                    break
+                on_tick()
+        finally:
+            if pending:
+                end()
+            pool.shutdown(wait=True, cancel_futures=True)
+            process.resume()  # nothing of this is left; whoever runs next may start processes
+        take(pending)  # what was finished in the same moment
+    return records
+
+
+def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
+    """A fault of the runner itself costs its own run alone."""
+    try:
+        return runner(spec)
+    except (Interrupted, CancelledError):
+        raise
+    except Exception as error:
+        return simulate.infrastructure(spec, f"{type(error).__name__}: {error}")
+
+
+def _result(future: Future[RunRecord]) -> RunRecord | None:
+    """The record, or None for a run that was ended before it was done."""
+    try:
+        return future.result()
+    except (Interrupted, CancelledError):
+        return None

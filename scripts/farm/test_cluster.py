@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on a real Dask scheduler with worker processes on loopback that have no checkout."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scripts.common.errors import NfError
+from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.conftest import QUICK, Toy
+from scripts.farm import cluster, schedule
+
+RUNS = 200
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore::ResourceWarning",
+)
+
+
+class Loopback:
+    """A scheduler and workers, each a process of its own in an empty folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[str]] = []
+        self.workers: list[subprocess.Popen[str]] = []
+        scheduler = self._start("scheduler", "--port", "0", "--dashboard-address", ":0")
+        self.address = self._address(folder / "scheduler.log", scheduler)
+
+    def _start(self, kind: str, *words: str) -> subprocess.Popen[str]:
+        name = kind if kind == "scheduler" else f"{kind}{len(self.workers)}"
+        home = self.folder / name
+        home.mkdir()
+        with (self.folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "distributed.cli.dask_" + kind, *words],
+                cwd=home,
+                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+            )
+        self.processes.append(process)
+        return process
+
+    @staticmethod
+    def _address(log: Path, process: subprocess.Popen[str]) -> str:
+        late = time.monotonic() + 60
+        while time.monotonic() < late and process.poll() is None:
+            found = re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text(encoding="utf-8"))
+            if found:
+                return found[1]
+            time.sleep(0.05)
+        raise AssertionError(log.read_text(encoding="utf-8"))
+
+    def add_worker(self) -> None:
+        """One more worker with one thread."""
+        words = ("--nthreads", "1", "--no-nanny", "--memory-limit", "0")
+        home = ("--local-directory", str(self.folder / f"worker{len(self.workers)}"))
+        self.workers.append(self._start("worker", self.address, *words, *home))
+
+    def close(self) -> None:
+        """End everything."""
+        for process in self.processes:
+            process.kill()  # an orderly end would take its time
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    """A scheduler with three workers."""
+    made = Loopback(tmp_path_factory.mktemp("farm"))
+    try:
+        for _ in range(3):
+            made.add_worker()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def farm(loopback: Loopback, toy: Toy) -> Iterator[cluster.Farm]:
+    """A connection that keeps what comes back in the toy's folder."""
+    with cluster.connect(loopback.address) as made:
+        made.runs, made.builds = toy.folder / "runs", toy.folder / "sim"
+        yield made
+
+
+def test_every_kind_of_result_comes_back(farm: cluster.Farm, toy: Toy) -> None:
+    build = toy.spec(waves=None)
+    good = farm.run(RunSpec(build, "toy_bench", ("adds_one",), timeout_s=60))
+    assert good.passed, good.cause
+    assert good.metrics["cycles"] == 3
+    assert "adds_one" in Path(good.log).read_text(encoding="utf-8")
+    wrong = farm.run(RunSpec(build, "toy_bench", ("wrong",), timeout_s=60))
+    assert wrong.kind is FailureKind.MISMATCH
+    assert wrong.cause.startswith("AssertionError: q is not 77 (toy_bench.py:")  # no worker's place
+    assert wrong.rerun.endswith(f"toy_bench::wrong --sim {QUICK} --seed 1")
+    broken = replace(build, defines=(("STEP", "1 +"),), top="nothing")
+    assert farm.run(RunSpec(broken, "toy_bench", ("wrong",))).kind is FailureKind.BUILD
+
+
+def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy: Toy) -> None:
+    specs = [
+        RunSpec(toy.spec(), "toy_bench", ("adds_one",), seed=seed, timeout_s=60)
+        for seed in range(1, RUNS + 1)
+    ]
+    victim = loopback.workers[0]
+    seen: list[RunRecord] = []
+
+    def came(record: RunRecord) -> None:
+        seen.append(record)
+        if len(seen) == RUNS // 2:
+            victim.send_signal(signal.SIGKILL)
+
+    records = schedule.run_all(specs, farm.slots, came, runner=farm.run, end=farm.end)
+    assert victim.wait(timeout=10) == -signal.SIGKILL
+    assert Counter(record.seed for record in records) == dict.fromkeys(range(1, RUNS + 1), 1)
+    assert [record.cause for record in records if not record.passed] == []
+    assert seen == records
+    for record in records:
+        assert Path(record.log).is_file()
+    _all_gone(loopback.folder / "worker0")
+
+
+def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
+    specs = [RunSpec(toy.spec(), "toy_bench", (test,)) for test in ("adds_one", "hang")]
+    stop = threading.Event()
+    with cluster.connect(loopback.address) as farm:
+        farm.runs, farm.builds = toy.folder / "runs", toy.folder / "sim"
+        records = schedule.run_all(
+            specs,
+            farm.slots,
+            lambda record: stop.set(),
+            runner=farm.run,
+            end=farm.end,
+            interrupted=stop,
+        )
+        assert [record.name for record in records] == ["toy_bench::adds_one"]
+        farm.resume()  # as the next round of --watch does
+        _all_gone(loopback.folder)
+        assert farm.run(specs[0]).passed
+    _all_gone(loopback.folder)
+
+
+def _all_gone(folder: Path) -> None:
+    """No server and no simulator works below `folder`, apart from Dask's own processes."""
+    late = time.monotonic() + 15
+    while found := _working(folder):
+        assert time.monotonic() < late, found
+        time.sleep(0.1)
+
+
+def _working(folder: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = " ".join(process.cmdline())
+            if Path(process.cwd()).is_relative_to(folder) and "dask_" not in words:
+                found.append(words)
+    return found
+
+
+@pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: bytes) -> None:
+    """It takes the connection and says nothing, or nothing that Dask knows: no hang."""
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = threading.Thread(target=_speak, args=(server, spoken), daemon=True)
+        peer.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        start = time.monotonic()
+        with (
+            pytest.raises(NfError, match="no Dask scheduler answers there"),
+            cluster.connect(address),
+        ):
+            pass
+        assert time.monotonic() - start < 10
+        server.shutdown(socket.SHUT_RDWR)  # ends the wait for the next connection
+        peer.join()
+
+
+def _speak(server: socket.socket, spoken: bytes) -> None:
+    with contextlib.ExitStack() as kept, contextlib.suppress(OSError):
+        while True:  # a connection that is closed would be an answer
+            kept.enter_context(server.accept()[0]).sendall(spoken)
+
+
+def test_an_open_scheduler_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.2)
+    for _ in range(2):
+        with pytest.raises(NfError), cluster.connect("tcp://127.0.0.1:8"):
+            pass
+    assert capsys.readouterr().err.count("without TLS") == 1
+
+
+def test_tls_needs_certificates() -> None:
+    with (
+        pytest.raises(NfError, match="names no key"),
+        cluster.connect("tls://127.0.0.1:8"),
+    ):
+        pass
+
+
+def test_no_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 1)
+    with (
+        pytest.raises(NfError, match="no Dask scheduler answers"),
+        cluster.connect("tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+SUBMIT = """\
+    #!{python}
+    # Stands for a batch system: starts the script at once, in the background.
+    import os, subprocess, sys
+    script = sys.argv[-1] if len(sys.argv) > 1 else None
+    text = open(script).read() if script else sys.stdin.read()
+    job = subprocess.Popen(["bash", "-c", text], start_new_session=True, cwd={folder!r},
+                           stdin=subprocess.DEVNULL, stdout=open(os.devnull, "w"),
+                           stderr=subprocess.STDOUT)
+    print({says!r}.format(job.pid))
+"""
+CANCEL = """\
+    #!{python}
+    import os, signal, sys
+    for word in sys.argv[1:]:
+        try:
+            os.killpg(int(word), signal.SIGTERM)
+        except (OSError, ValueError):
+            pass
+"""
+SYSTEMS = {
+    "slurm": ("sbatch", "scancel", "Submitted batch job {}"),
+    "lsf": ("bsub", "bkill", "Job <{}> is submitted to default queue."),
+    "pbs": ("qsub", "qdel", "{}.server"),
+}
+
+
+@pytest.mark.parametrize("system", list(SYSTEMS))
+def test_batch_systems(
+    tmp_path: Path, toy: Toy, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dask-jobqueue's own code, against commands that stand for those of the batch system."""
+    submit, cancel, says = SYSTEMS[system]
+    for name, text in ((submit, SUBMIT), (cancel, CANCEL)):
+        path = tmp_path / name
+        text = textwrap.dedent(text)
+        path.write_text(
+            text.format(python=sys.executable, folder=str(tmp_path), says=says), encoding="utf-8"
+        )
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(cluster, "BUILD", tmp_path)
+    with cluster.connect(system, 1) as farm:
+        farm.runs, farm.builds = tmp_path / "runs", toy.folder / "sim"
+        _nothing_is_open(tmp_path)
+        if system == next(iter(SYSTEMS)):  # a worker is a worker: one of the three does a run
+            record = farm.run(RunSpec(toy.spec(), "toy_bench", ("adds_one",), timeout_s=60))
+            assert record.passed, record.cause
+    assert list((tmp_path / "cluster").iterdir()) == []  # no key is left
+
+
+def _nothing_is_open(jobs: Path) -> None:
+    """Each port that other machines reach, here and in the jobs, asks for a certificate."""
+    workers = [one for one in psutil.process_iter() if _in(one, jobs)]
+    ports = {
+        found.laddr
+        for process in (psutil.Process(), *workers)
+        for found in process.net_connections("tcp")
+        if found.status == psutil.CONN_LISTEN and not found.laddr.ip.startswith(("127.", "::1"))
+    }
+    assert len(ports) >= 2  # the scheduler's and the worker's
+    for ip, port in ports:
+        here = "127.0.0.1" if ip in ("0.0.0.0", "::") else ip
+        with socket.create_connection((here, port), timeout=5) as peer:
+            peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                assert peer.recv(1) in (b"", b"\x15")  # an alert of TLS, or an end
+    assert (jobs / "cluster").stat().st_mode & 0o077 == 0
+
+
+def _in(process: psutil.Process, folder: Path) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return Path(process.cwd()).is_relative_to(folder)
+    return False
+
+
+def test_batch_system_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    with pytest.raises(NfError, match="sbatch"), cluster.connect("slurm", 1):
+        pass

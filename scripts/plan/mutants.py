@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deliberate breakages of the RTL, each with the test that must turn red by the right checker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scripts.build import sources
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Sim
+from scripts.plan import testplan
+from scripts.plan.discover import TestCase
+from scripts.plan.testplan import Plan
+
+FILE = ROOT / "verif" / "mutants.yaml"
+_KINDS = (FailureKind.MISMATCH, FailureKind.ASSERTION)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One breakage. `caught_by` are the failure kinds that count as a catch."""
+
+    id: str
+    why: str
+    edits: tuple[Edit, ...]
+    tests: tuple[str, ...]
+    caught_by: tuple[FailureKind, ...]
+    cause: str
+    sim: Sim
+    build: str
+    seed: int
+    timeout_s: float
+    scale: float = 1.0
+
+
+def read(path: Path = FILE) -> list[Mutant]:
+    """Read and check the list."""
+    out: list[Mutant] = []
+    for value in data.load(path, "mutants")["mutants"]:
+        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
+        out.append(
+            Mutant(
+                id=value["id"],
+                why=value["why"],
+                edits=tuple(Edit(**edit) for edit in edits),
+                tests=tuple(value["tests"]),
+                caught_by=tuple(FailureKind(k) for k in value.get("caught_by", _KINDS)),
+                cause=value.get("cause", ""),
+                sim=Sim(value.get("sim", Sim.ICARUS)),
+                build=value.get("build", "default"),
+                seed=value.get("seed", 1),
+                timeout_s=float(value.get("timeout", testplan.DEFAULT_TIMEOUT_S)),
+                scale=float(value.get("scale", 1)),
+            )
+        )
+    return out
+
+
+def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -> list[str]:
+    """Mutants that cannot be run: a test or a build that does not exist, an edit that misses."""
+    known = {test.id for test in tests}
+    out: list[str] = []
+    seen: set[str] = set()
+    for mutant in mutants:
+        if mutant.id in seen:
+            out.append(f"mutant {mutant.id} is listed twice")
+        seen.add(mutant.id)
+        gone = [t for t in mutant.tests if t.partition("/")[0] not in known]  # less its parameter
+        out += [f"mutant {mutant.id}: no test {t}" for t in gone]
+        try:
+            spec = testplan.build_spec(plan, mutant.build, mutant.sim)
+            sources.collect(replace(spec, edits=mutant.edits))
+            re.compile(mutant.cause)
+        except (NfError, re.error) as error:
+            out.append(f"mutant {mutant.id}: {error}")
+    return out
+
+
+def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
+    """One run for each test that must catch the mutant."""
+    build = replace(
+        testplan.build_spec(plan, mutant.build, mutant.sim),
+        edits=mutant.edits,
+        opt="-O0",  # run once, for a second or two: what counts is the time of the compiler
+    )
+    return [
+        RunSpec(
+            build,
+            f"verif.tests.{test.partition('::')[0]}",
+            (test.partition("::")[2],),
+            mutant.seed,
+            mutant.timeout_s,
+            env=testplan.scale_environment(mutant.scale),
+            build_name=f"mutant-{mutant.id}",
+            rerun=f".venv/bin/nf mutate {mutant.id}",
+        )
+        for test in mutant.tests
+    ]
+
+
+def caught(mutant: Mutant, record: RunRecord) -> bool:
+    """True when the run is red for a reason that counts."""
+    return (
+        not record.passed
+        and record.kind in mutant.caught_by
+        and re.search(mutant.cause, record.cause) is not None
+    )

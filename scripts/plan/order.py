@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs first: what failed last, what changed since it was green, what is new, then the rest,
+longest first, so that the jobs end together. A build that is missing is started early, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+from scripts.build.build_cache import STAMP, build_directory
+from scripts.common.errors import NfError
+from scripts.common.paths import SIM_BUILDS
+from scripts.common.records import BuildSpec, RunSpec, Sim
+from scripts.plan.depends import Dependencies
+from scripts.record.database import History, Key, keys_of
+
+
+class Reason(IntEnum):
+    """Why a run has its place, in the order of running."""
+
+    FAILED = 0
+    CHANGED = 1
+    NEW = 2
+    KNOWN = 3
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the history knows, read once. Empty where there is none: then everything is new."""
+
+    durations: Mapping[Key, float] = field(default_factory=dict)
+    seeds: Mapping[Key, tuple[int, ...]] = field(default_factory=dict)
+    red: frozenset[tuple[Key, int]] = frozenset()
+    green: frozenset[tuple[Key, str]] = frozenset()
+    largest_seed: int = 0
+
+    @staticmethod
+    def read(path: Path | None = None) -> Memory:
+        """From the history file; raises NfError where there is none or it is damaged."""
+        history = History(path, write=False)
+        try:
+            red = {
+                ((test, str(run.record.sim), run.record.build_name), run.record.seed)
+                for test, run in history.red()
+            }
+            return Memory(
+                history.durations(),
+                history.last_seeds(),
+                frozenset(red),
+                frozenset(history.green()),
+                history.largest_seed(),
+            )
+        finally:
+            history.close()
+
+    @staticmethod
+    def read_if_any() -> Memory:
+        """As `read`; empty where that fails, which whoever writes the history will tell."""
+        try:
+            return Memory.read()
+        except NfError:
+            return Memory()
+
+    def seconds(self, spec: RunSpec) -> float | None:
+        """How long a run took so far; None when one of its tests was never run."""
+        times = [self.durations.get(key) for key in keys_of(spec)]
+        known = [time for time in times if time is not None]
+        return sum(known) if known and len(known) == len(times) else None
+
+    def unchanged(self, spec: RunSpec, fingerprint: str) -> bool:
+        """True when every test of the run was green with these very files."""
+        keys = keys_of(spec)
+        return bool(keys) and all((key, fingerprint) in self.green for key in keys)
+
+
+def reason(spec: RunSpec, memory: Memory, fingerprint: str) -> Reason:
+    """Why a run comes when it does."""
+    keys = keys_of(spec)
+    if any((key, spec.seed) in memory.red for key in keys):
+        return Reason.FAILED
+    if not any(key in memory.durations for key in keys):
+        return Reason.NEW
+    return Reason.KNOWN if memory.unchanged(spec, fingerprint) else Reason.CHANGED
+
+
+def arrange(
+    specs: Iterable[RunSpec],
+    memory: Memory,
+    fingerprints: Mapping[str, str],
+    builds: Path = SIM_BUILDS,
+) -> list[RunSpec]:
+    """The order to run in. After what failed comes one run of each build that is not there yet,
+    so that jobs compile side by side instead of waiting for each other."""
+    todo = list(specs)
+    why = {spec.id: reason(spec, memory, fingerprints.get(spec.id, "")) for spec in todo}
+
+    def place(spec: RunSpec) -> tuple[int, float, bool]:
+        # Of what is unknown, Icarus first: it compiles at once, and Verilator's compiler has time.
+        seconds = memory.seconds(spec) or 0.0
+        return why[spec.id], -seconds, spec.build.sim is Sim.VERILATOR
+
+    todo.sort(key=place)
+    failed = [spec for spec in todo if why[spec.id] is Reason.FAILED]
+    rest = [spec for spec in todo if why[spec.id] is not Reason.FAILED]
+    first = _openers(rest, {spec.build for spec in failed}, builds)
+    return failed + first + [spec for spec in rest if spec not in first]
+
+
+def _openers(specs: Sequence[RunSpec], started: set[BuildSpec], base: Path) -> list[RunSpec]:
+    """The first run of each build that has to be compiled; Verilator's, which take long, first."""
+    firsts: dict[BuildSpec, RunSpec] = {}
+    for spec in specs:
+        firsts.setdefault(spec.build, spec)
+    missing = [s for b, s in firsts.items() if b not in started and not _built(b, base)]
+    return sorted(missing, key=lambda spec: spec.build.sim is not Sim.VERILATOR)
+
+
+def _built(build: BuildSpec, base: Path) -> bool:
+    try:
+        return (build_directory(build, base)[0] / STAMP).is_file()
+    except (NfError, OSError):
+        return True  # it cannot be built: nothing to start early
+
+
+def fingerprints(specs: Iterable[RunSpec]) -> dict[str, str]:
+    """Hash of all files that a run depends on, by record id."""
+    depends = Dependencies()
+    return {spec.id: depends.fingerprint(spec) for spec in specs}

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs first, what a file affects, which seeds: everything that is decided before a run."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import main as cli
+from scripts.cli import watch
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import RunSpec, Sim
+from scripts.conftest import Toy
+from scripts.farm import schedule
+from scripts.plan import order, selection
+from scripts.plan.depends import Dependencies, changed_since
+from scripts.plan.order import Memory, Reason
+from scripts.record.database import History, keys_of
+from scripts.record.report.conftest import RECORD
+from scripts.record.test_history import record, spec
+
+
+def test_failed_then_changed_then_new_then_longest() -> None:
+    slow, quick, new, edited, red = (spec(name) for name in ("slow", "quick", "new", "ed", "red"))
+    known = {slow: 9.0, quick: 1.0, edited: 5.0, red: 0.1}
+    memory = Memory(
+        durations={keys_of(one)[0]: seconds for one, seconds in known.items()},
+        red=frozenset({(keys_of(red)[0], 1)}),
+        green=frozenset((keys_of(one)[0], "same") for one in (slow, quick, red)),
+    )
+    prints = {one.id: "same" for one in (slow, quick, new, edited, red)}
+    got = order.arrange([quick, new, slow, edited, red], memory, prints)
+    assert [one.name for one in got] == [one.name for one in (red, edited, new, slow, quick)]
+    assert order.reason(replace(red, seed=2), memory, "same") is Reason.KNOWN
+    assert memory.seconds(spec("slow", "quick")) == 10.0
+    assert memory.seconds(spec("slow", "new")) is None
+
+
+def test_a_missing_build_is_started_early(toy: Toy, tmp_path: Path) -> None:
+    names = [
+        RunSpec(toy.spec(sim), "toy_bench", (test,))
+        for test in ("one", "two")
+        for sim in (Sim.ICARUS, Sim.VERILATOR)
+    ]
+    got = order.arrange(names, Memory(), {}, tmp_path)
+    assert [one.build.sim for one in got[:2]] == [Sim.VERILATOR, Sim.ICARUS]
+    assert sorted(one.id for one in got) == sorted(one.id for one in names)
+
+
+def test_dependencies(write: Callable[[str, str], Path], tmp_path: Path, toy: Toy) -> None:
+    write("verif/__init__.py", "")
+    write("verif/env/__init__.py", "from .deep import x\n")
+    write("verif/env/deep.py", "import json\nx = 1\n")
+    write("verif/env/table.yaml", "a: 1\n")
+    write("verif/env/README.md", "")
+    write("verif/other.py", "")
+    write("verif/late.py", "")
+    write("bench.py", "from verif.env import (\n  deep,\n)\ndef f():\n    from verif import late\n")
+    for name in ("toy.sv", "toy.f", "inc/toy.svh"):
+        write(name, (toy.folder / name).read_text(encoding="utf-8"))
+    one = RunSpec(toy.spec(root=tmp_path), "bench")
+    found = {path.relative_to(tmp_path).as_posix() for path in Dependencies().files(one)}
+    python = {"bench.py", "verif/__init__.py", "verif/late.py"}
+    python |= {"verif/env/__init__.py", "verif/env/deep.py", "verif/env/table.yaml"}
+    assert found == python | {"toy.sv", "toy.f", "inc/toy.svh"}
+    before = Dependencies().fingerprint(one)
+    write("verif/other.py", "y = 1\n")
+    assert Dependencies().fingerprint(one) == before
+    for name, text in (("verif/env/deep.py", "x = 2\n"), ("inc/toy.svh", "`define STEP 2\n")):
+        write(name, text)
+        after = Dependencies().fingerprint(one)
+        assert after != before
+        before = after
+
+
+def test_an_unknown_revision_is_one_line() -> None:
+    with pytest.raises(NfError, match="no-such-revision"):
+        changed_since("no-such-revision")
+
+
+def test_a_revision_is_no_option_of_git(tmp_path: Path) -> None:
+    target = tmp_path / "written"
+    with pytest.raises(NfError, match="a revision does not begin with a dash"):
+        changed_since(f"--output={target}")
+    assert not target.exists()
+
+
+def words(*text: str) -> argparse.Namespace:
+    """Arguments of `nf run`."""
+    return cli.make_parser("run").parse_args(["run", *text])
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A history of its own, not there yet."""
+    path = tmp_path / "history.sqlite"
+    monkeypatch.setattr("scripts.common.paths.HISTORY", path)
+    return path
+
+
+TEST = "test_regs::read_write"
+
+
+def plan(*text: str) -> list[tuple[str, int]]:
+    """(simulator, seed) of the runs of one real test."""
+    found = selection.plan_runs(words(*text, "--sim", "verilator"))
+    assert {one.name for one in found} == {TEST}
+    return [(one.build_name, one.seed) for one in found]
+
+
+def test_seeds(empty: Path, open_history: Callable[[Path], History]) -> None:
+    assert plan(TEST) == [("default", 1)]
+    assert plan(TEST, "--seeds", "2") == [("default", 1), ("default", 2)]
+    assert plan(TEST, "--seed", "7") == [("default", 7)]
+    with pytest.raises(NfError, match="no history yet"):
+        plan(TEST, "--seed", "repeat")
+    history = open_history(empty)
+    number = history.begin("nf run", 3)
+    for seed in (4, 5):
+        (one,) = selection.plan_runs(words(TEST, "--seed", str(seed), "--sim", "verilator"))
+        history.add(number, one, record(one, *(one.tests if seed == 5 else ())))
+    assert plan(TEST, "--seed", "repeat") == [("default", 4), ("default", 5)]
+    assert plan("--failed") == [("default", 5)]
+    with pytest.raises(NfError, match="holds no run of these"):
+        selection.plan_runs(words("test_regs::unmapped", "--seed", "repeat"))
+    with pytest.raises(selection.NothingToDo, match="was red"):
+        selection.plan_runs(words("test_regs::unmapped", "--failed"))
+    some = list(selection.rounds([one], 2, history.largest_seed()))
+    assert [[each.seed for each in round_] for round_ in some] == [[6], [7]]
+    suite = [replace(one, seed=seed) for seed in (1, 2, 3)]  # its own seeds make no copies
+    assert [len(round_) for round_ in selection.rounds(suite, 2, 0)] == [1, 1]
+
+
+def test_changed(empty: Path, open_history: Callable[[Path], History]) -> None:
+    history = open_history(empty)
+    number = history.begin("nf run", 1)
+    (one,) = selection.plan_runs(words(TEST, "--sim", "verilator"))
+    assert len(plan(TEST, "--changed")) == 1  # never green
+    history.add(number, one, record(one), "other files")
+    assert len(plan(TEST, "--changed")) == 1
+    history.add(number, one, record(one), order.fingerprints([one])[one.id])
+    with pytest.raises(selection.NothingToDo, match="no file"):
+        plan(TEST, "--changed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ["--suite", "smoke", TEST],
+        [],
+        ["--suite", "no_such_suite"],
+        ["no_such_test"],
+        [TEST, "--build", "no_such_build"],
+        [TEST, "--changed", "no-such-revision"],
+    ],
+)
+def test_a_wrong_choice_is_refused(empty: Path, text: list[str]) -> None:
+    with pytest.raises(NfError):
+        selection.plan_runs(words(*text))
+
+
+def test_watch(toy: Toy) -> None:
+    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    other = replace(one, module="other_bench")
+    (toy.folder / "other_bench.py").write_text("", encoding="utf-8")
+    seen: list[list[RunSpec]] = []
+    broken = iter([False, False, False, True])
+
+    def plan() -> list[RunSpec]:
+        if next(broken, False):
+            (toy.folder / "toy.f").write_text(
+                (toy.folder / "toy.f").read_text(encoding="utf-8") + "\n", encoding="utf-8"
+            )
+            raise NfError("half saved")
+        return [one, other]
+
+    def run(specs: list[RunSpec]) -> int:
+        seen.append(list(specs))
+        path = toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv")
+        path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        return 0
+
+    assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
+    assert seen == [[one, other], [other], [one, other]]
+
+
+def test_watch_waits_for_a_file_that_is_gone(toy: Toy) -> None:
+    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    path = toy.folder / "gone.py"
+    path.write_text("", encoding="utf-8")
+    before = {path: watch._stamped([path])[path]}
+    path.unlink()
+    assert watch.changed(before) >= {path}
+    before |= watch._stamped([path])
+    assert path not in watch.changed(before)  # told once, not again and again
+    path.write_text("", encoding="utf-8")
+    assert path in watch.changed(before)
+    path.unlink()
+    assert watch.affected(lambda: [one], [one], frozenset({path})) == []
+
+
+def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
+    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    source = toy.folder / "toy.sv"
+    seen: list[int] = []
+
+    def save() -> None:
+        source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+    def plan() -> list[RunSpec]:
+        if len(seen) == 1:
+            save()
+        return [one]
+
+    def run(specs: list[RunSpec]) -> int:
+        seen.append(len(specs))
+        if len(seen) == 1:
+            save()
+        return 0
+
+    assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
+    assert seen == [1, 1, 1]
+
+
+def test_an_interrupted_run_ends_the_watch(toy: Toy) -> None:
+    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    assert watch.watch(lambda: [one], lambda specs: 130) == 130
+
+
+class Terminal(io.StringIO):
+    """Says that it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_knows_the_time_left() -> None:
+    out = Terminal()
+    seconds = {RECORD.id: 30.0, "long": 90.0}
+    progress = schedule.Progress(2, out, seconds, jobs=2)
+    assert progress.status(0.0).endswith("0/2 runs, 1:00 left")  # by the history
+    progress.finished(RECORD)
+    assert "[######.................." in out.getvalue()
+    assert progress.status(10.0).endswith("1/2 runs, 0:30 left")  # by the pace
+    progress.close()
+    assert out.getvalue().endswith("\r\x1b[K")
+    unknown = schedule.Progress(4, out)
+    assert unknown.status(5.0).endswith("0/4 runs")
+    unknown.finished(RECORD)
+    assert unknown.status(5.0).endswith("1/4 runs, 0:15 left")
+    assert schedule.clock(3723) == "1:02:03"
+    after_broken_builds = schedule.Progress(2, out, {RECORD.id: 0.0, "other": 0.0})
+    assert after_broken_builds.status(0.0).endswith("0/2 runs, 0:00 left")
+    after_broken_builds.finished(RECORD)
+    assert after_broken_builds.status(5.0).endswith("1/2 runs, 0:05 left")
+
+
+def test_every_suite_says_why() -> None:
+    from scripts.plan import testplan
+
+    for suite in testplan.read(ROOT / "verif" / "testplan").suites.values():
+        assert suite.seeds >= 1
+        assert len(suite.reason) > 20

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The testplan: features -> tests -> stage, named builds, and suites with their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import TESTPLAN, shown
+from scripts.common.records import BuildSpec, RunSpec, Sim
+from scripts.plan.discover import TestCase, select
+from scripts.run.simulate import FILELIST, TOP, wave_format
+
+DEFAULT_TIMEOUT_S = 300.0
+MAX_RUNS = 100_000  # of one command: some days
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A planned test: its feature and stage, and the builds and simulators that it runs on."""
+
+    test: str
+    feature: str
+    stage: str
+    builds: tuple[str, ...]
+    sims: tuple[Sim, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class NamedBuild:
+    """A parameter set of a design under test."""
+
+    top: str
+    filelist: str
+    parameters: tuple[tuple[str, int], ...]
+    public: tuple[str, ...]
+    opt: str = BuildSpec.opt
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named list of tests; `seeds` runs of each, from seed 1 on."""
+
+    name: str
+    tests: tuple[str, ...]
+    stages: tuple[str, ...]
+    seeds: int
+    group: bool
+    reason: str
+    scale: tuple[tuple[Sim, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All files of the testplan folder, merged."""
+
+    entries: dict[str, Entry]
+    builds: dict[str, NamedBuild]
+    suites: dict[str, Suite]
+
+    def suite(self, name: str) -> Suite:
+        """The suite of that name; an NfError that lists the names else."""
+        if name not in self.suites:
+            known = ", ".join(sorted(self.suites)) or "none"
+            raise NfError(f"unknown suite {name!r}; there are: {known}.")
+        return self.suites[name]
+
+    def build(self, name: str) -> NamedBuild:
+        """The build of that name; an NfError that lists the names else."""
+        if name not in self.builds:
+            raise NfError(f"unknown build {name!r}; there are: {', '.join(sorted(self.builds))}.")
+        return self.builds[name]
+
+
+_DEFAULT_BUILD = NamedBuild(TOP, FILELIST, (), ())
+
+
+def read(folder: Path = TESTPLAN) -> Plan:
+    """Read every `*.yaml` of the folder. Names must be unique over all files."""
+    entries: dict[str, Entry] = {}
+    builds: dict[str, NamedBuild] = {"default": _DEFAULT_BUILD}
+    suites: dict[str, Suite] = {}
+    named: set[str] = set()
+    for path in sorted(folder.glob("*.yaml")):
+        content = data.load(path, "testplan")
+        for name, value in content.get("builds", {}).items():
+            _once(named, f"build {name}", path)
+            builds[name] = NamedBuild(
+                value.get("top", TOP),
+                value.get("filelist", FILELIST),
+                tuple(sorted(value.get("parameters", {}).items())),
+                tuple(value.get("public", ())),
+                value.get("opt", BuildSpec.opt),
+            )
+        for name, value in content.get("suites", {}).items():
+            _once(named, f"suite {name}", path)
+            suites[name] = Suite(
+                name,
+                tuple(value["tests"]),
+                tuple(value.get("stages", ())),
+                value["seeds"],
+                value.get("group", False),
+                value["reason"],
+                tuple((Sim(sim), float(x)) for sim, x in value.get("scale", {}).items()),
+            )
+        for feature in content.get("features", ()):
+            for value in feature["tests"]:
+                _once(named, f"test {value['test']}", path)
+                entries[value["test"]] = Entry(
+                    value["test"],
+                    feature["name"],
+                    value["stage"],
+                    tuple(value.get("builds", ("default",))),
+                    tuple(Sim(s) for s in value.get("sims", list(Sim))),
+                    float(value.get("timeout", DEFAULT_TIMEOUT_S)),
+                )
+    plan = Plan(entries, builds, suites)
+    for entry in entries.values():
+        for name in entry.builds:
+            plan.build(name)
+    return plan
+
+
+def _once(named: set[str], what: str, path: Path) -> None:
+    if what in named:
+        raise NfError(f"{shown(path)}: {what} is in the testplan twice.")
+    named.add(what)
+
+
+def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
+    """Tests without a plan entry, and entries without a test, one line each."""
+    existing = {test.id for test in tests}
+    out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
+    missing = [entry for entry in plan.entries if entry not in existing]
+    out += [f"the testplan names {entry}, which no file defines" for entry in missing]
+    return out
+
+
+def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCase]:
+    """Tests that a suite stands for."""
+    chosen = select(tests, suite.tests)
+    if suite.stages:
+        chosen = [t for t in chosen if t.id in plan.entries and _stage(plan, t) in suite.stages]
+    if not chosen:
+        raise NfError(f"suite {suite.name!r} holds no test.")
+    return chosen
+
+
+def _stage(plan: Plan, test: TestCase) -> str:
+    return plan.entries[test.id].stage
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line adds to the plan."""
+
+    sims: tuple[Sim, ...]
+    seeds: Sequence[int]
+    builds: tuple[str, ...] = ()  # empty: those of the plan entry
+    timeout_s: float | None = None
+    waves: bool = False
+    coverage: bool = False
+    group: bool = False
+    scale: tuple[tuple[Sim, float], ...] = ()  # traffic of the tests, by simulator; 1 else
+
+
+def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
+    """Every run that the tests stand for: builds x simulators x seeds, grouped if asked. NfError
+    for more runs than a command can make: `--seeds 1000000000` is a typing error."""
+    most = len(tests) * len(options.sims) * len(options.seeds)
+    if most > MAX_RUNS:
+        raise NfError(f"that is {most:,} runs, more than {MAX_RUNS:,}: take fewer seeds or tests.")
+    specs: dict[tuple[object, ...], RunSpec] = {}
+    for test in tests:
+        entry = plan.entries.get(test.id.partition("/")[0])
+        wanted_builds = options.builds or (entry.builds if entry else ("default",))
+        allowed = entry.sims if entry else tuple(Sim)
+        planned = entry.timeout_s if entry else DEFAULT_TIMEOUT_S
+        timeout = options.timeout_s or planned
+        for name in wanted_builds:
+            for sim in (s for s in options.sims if s in allowed):
+                for seed in options.seeds:
+                    build = build_spec(plan, name, sim, options.waves, options.coverage)
+                    one = RunSpec(
+                        build,
+                        test.module,
+                        (test.name,),
+                        seed,
+                        timeout,
+                        env=scale_environment(dict(options.scale).get(sim, 1.0)),
+                        build_name=name,
+                    )
+                    key = (test.module, name, sim, seed) + (() if options.group else (test.name,))
+                    old = specs.get(key)
+                    specs[key] = one if old is None else _join(old, one)
+    return list(specs.values())
+
+
+def _join(first: RunSpec, second: RunSpec) -> RunSpec:
+    return RunSpec(
+        first.build,
+        first.module,
+        first.tests + second.tests,
+        first.seed,
+        first.timeout_s + second.timeout_s,
+        env=first.env,
+        build_name=first.build_name,
+    )
+
+
+def scale_environment(scale: float) -> tuple[tuple[str, str], ...]:
+    """The variable that tells a bench how much traffic to make."""
+    return (("NF_SCALE", f"{scale:g}"),) if scale != 1 else ()
+
+
+def build_spec(
+    plan: Plan, name: str, sim: Sim, waves: bool = False, coverage: bool = False
+) -> BuildSpec:
+    """The BuildSpec of a named build on a simulator; coverage is Verilator's alone."""
+    named = plan.build(name)
+    return BuildSpec(
+        sim=sim,
+        top=named.top,
+        filelist=named.filelist,
+        parameters=named.parameters,
+        public=named.public if sim is Sim.VERILATOR else (),
+        opt=named.opt if sim is Sim.VERILATOR else BuildSpec.opt,
+        waves=wave_format(sim) if waves else None,
+        coverage=coverage and sim is Sim.VERILATOR,
+    )

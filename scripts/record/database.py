@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every run that was ever made here, in one SQLite file: what `--failed`, `--seed repeat`,
+`nf rerun` and `nf history` look at.
+
+A record is committed as it comes, so that a crash loses none that finished. The history is a help,
+never a condition: a run goes on without it when it cannot be written (`recorder.py`). Three tables:
+an invocation is one command, a run is one process of it, a result is one test in a run.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+from neuron_fabric.data import encodable
+from neuron_fabric.text import one_line
+from scripts.common import paths
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+from scripts.common.records import RunRecord, RunSpec
+from scripts.record.database_rows import COLUMNS, Invocation, Run, invocation_of, run_of
+
+__all__ = ["SCHEMA", "History", "Invocation", "Key", "Run", "keys_of"]
+
+SCHEMA = 1
+_BUSY_S = 20.0  # two commands may write at the same time
+_TABLES = """
+CREATE TABLE invocation (
+  id INTEGER PRIMARY KEY, started REAL NOT NULL, finished REAL, title TEXT NOT NULL,
+  command TEXT NOT NULL, revision TEXT NOT NULL, expected INTEGER NOT NULL, facts TEXT);
+CREATE INDEX invocation_by_title ON invocation(title);
+CREATE TABLE run (
+  id INTEGER PRIMARY KEY, invocation INTEGER NOT NULL REFERENCES invocation(id),
+  record_id TEXT NOT NULL, finished REAL NOT NULL, name TEXT NOT NULL,
+  sim TEXT NOT NULL, build TEXT NOT NULL, seed INTEGER NOT NULL, result TEXT NOT NULL,
+  kind TEXT NOT NULL, cause TEXT NOT NULL, seconds REAL NOT NULL, build_seconds REAL NOT NULL,
+  fingerprint TEXT NOT NULL, spec TEXT NOT NULL, record TEXT NOT NULL);
+CREATE TABLE result (
+  run INTEGER NOT NULL REFERENCES run(id), test TEXT NOT NULL, sim TEXT NOT NULL,
+  build TEXT NOT NULL, seed INTEGER NOT NULL, result TEXT NOT NULL, seconds REAL NOT NULL);
+CREATE INDEX run_by_invocation ON run(invocation);
+CREATE INDEX result_by_test ON result(test, sim, build, seed, run);
+"""
+# A test on a simulator and a build: what durations and seeds are remembered for.
+Key = tuple[str, str, str]
+
+
+def keys_of(spec: RunSpec) -> list[Key]:
+    """The tests that a run stands for; parameter values (`test/n=1`) belong to their test."""
+    names = dict.fromkeys(test.partition("/")[0] for test in spec.tests)
+    place = (str(spec.build.sim), spec.build_name)
+    return [(f"{spec.short_module}::{name}", *place) for name in names]
+
+
+class History:
+    """The open database; close it, or use it in `with`. Raises NfError, in one line, for whatever
+    is wrong with it."""
+
+    def __init__(self, path: Path | None = None, *, write: bool = True) -> None:
+        self.path = path or paths.HISTORY
+        if not write and not self.path.is_file():
+            raise NfError("there is no history yet: `nf run` writes it.")
+        with self._clear():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None)
+            try:
+                self._open()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        # A killed process loses nothing; only a power cut may take the last records along.
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            self._create()
+        elif version != SCHEMA:
+            raise NfError(
+                f"{shown(self.path)} is of schema {version}, this nf reads {SCHEMA}: "
+                "move it away to start a new history."
+            )
+
+    def _create(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        with self._transaction():  # another command may have been faster
+            if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
+                for statement in _TABLES.split(";\n"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    @contextmanager
+    def _clear(self) -> Iterator[None]:
+        """Errors of SQLite and of the disk as one line that says what to do."""
+        name = shown(self.path)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise NfError(f"the history {name} cannot be used: {error}.") from error
+        except sqlite3.DatabaseError as error:
+            raise NfError(
+                f"the history {name} is damaged ({error}): move it away to start a new one."
+            ) from error
+        except OSError as error:
+            raise NfError(f"the history {name} cannot be used: {error.strerror}.") from error
+        except OverflowError as error:  # SQLite's integers have 64 bits
+            raise NfError(f"the history {name} holds no number as large as that.") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _rows(
+        self, query: str, values: Sequence[Any] = (), types: Sequence[type | UnionType] = ()
+    ) -> list[tuple[Any, ...]]:
+        """What a query finds; NfError when a value is not of its column's type (SQLite takes any
+        value in any column)."""
+        with self._clear():
+            rows: list[tuple[Any, ...]] = self._db.execute(query, values).fetchall()
+        for row in rows:
+            for value, kind in zip(row, types, strict=bool(types)):
+                if not isinstance(value, kind):
+                    raise NfError(
+                        f"the history {shown(self.path)} is damaged ({one_line(value, 60)} where "
+                        "another type belongs): move it away to start a new one."
+                    )
+        return rows
+
+    # ---- writing
+
+    def begin(self, title: str, expected: int, command: str = "", revision: str = "") -> int:
+        """A command starts that wants `expected` runs; its number."""
+        with self._clear():
+            done = self._db.execute(
+                "INSERT INTO invocation(started, title, command, revision, expected)"
+                " VALUES(?, ?, ?, ?, ?)",
+                (time.time(), *map(encodable, (title, command, revision)), expected),
+            )
+        return int(done.lastrowid or 0)
+
+    def add(self, invocation: int, spec: RunSpec, record: RunRecord, fingerprint: str = "") -> int:
+        """Write a run that finished; its number. `fingerprint` is of all files that it used."""
+        with self._clear(), self._transaction():
+            done = self._db.execute(
+                f"INSERT INTO run VALUES(NULL{', ?' * 15})",
+                (
+                    *(
+                        invocation,
+                        encodable(record.id),
+                        time.time(),
+                        encodable(record.name),
+                        str(record.sim),
+                        record.build_name,
+                    ),
+                    *(record.seed, record.status, str(record.kind or "")),
+                    encodable(record.cause),
+                    *(record.seconds, record.build_seconds, fingerprint),
+                    *(json.dumps(spec.to_json()), json.dumps(record.to_json())),
+                ),
+            )
+            run = int(done.lastrowid or 0)
+            place = (str(record.sim), record.build_name, record.seed)
+            self._db.executemany(
+                "INSERT INTO result VALUES(?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (run, encodable(test), *place, result, seconds)
+                    for test, result, seconds in _results(spec, record)
+                ],
+            )
+        return run
+
+    def finish(self, invocation: int, facts: Mapping[str, Any] | None = None) -> None:
+        """The command came to its end; `facts` are kept as they are."""
+        with self._clear():
+            self._db.execute(
+                "UPDATE invocation SET finished = ?, facts = ? WHERE id = ?",
+                (time.time(), json.dumps(encodable(facts)), invocation),
+            )
+
+    # ---- reading
+
+    def invocations(self, limit: int = 20, title: str | None = None) -> list[Invocation]:
+        """The latest commands (of that title), newest first."""
+        rows = self._rows(
+            "SELECT i.id, started, i.finished, title, command, revision, expected, facts,"
+            " COUNT(r.id) FILTER (WHERE result = 'passed'),"
+            " COUNT(r.id) FILTER (WHERE result = 'failed'),"
+            " COUNT(r.id) FILTER (WHERE result = 'flaky')"
+            " FROM invocation i LEFT JOIN run r ON r.invocation = i.id WHERE title = ? OR ? IS NULL"
+            " GROUP BY i.id ORDER BY i.id DESC LIMIT ?",
+            (title, title, limit),
+        )
+        return [invocation_of(row) for row in rows]
+
+    def runs(
+        self,
+        *,
+        globs: Sequence[str] = (),
+        sim: str | None = None,
+        result: str | None = None,
+        invocation: int | None = None,
+        limit: int = -1,
+    ) -> list[Run]:
+        """Runs that fit every filter, newest first. A glob is held against each test of a run."""
+        where, values = ["1"], []
+        for column, value in (("sim", sim), ("result", result), ("invocation", invocation)):
+            if value is not None:
+                where.append(f"r.{column} = ?")
+                values.append(value)
+        if globs:
+            hit, patterns = _tests("t.test", globs)
+            where.append(f"EXISTS (SELECT 1 FROM result t WHERE t.run = r.id AND {hit})")
+            values += patterns
+        query = (
+            f"SELECT {COLUMNS} FROM run r WHERE {' AND '.join(where)} ORDER BY r.id DESC LIMIT ?"
+        )
+        return [run_of(row) for row in self._rows(query, [*values, limit])]
+
+    def run(self, id: int) -> Run:
+        """The run of that number."""
+        rows = self._rows(f"SELECT {COLUMNS} FROM run r WHERE r.id = ?", (id,))
+        if not rows:
+            raise NfError(f"the history holds no run {id} (`nf history '*'` shows their numbers).")
+        return run_of(rows[0])
+
+    def latest(self, record_id: str) -> Run:
+        """The last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
+        rows = self._rows(
+            f"SELECT {COLUMNS} FROM run r WHERE record_id = ? ORDER BY r.id DESC LIMIT 1",
+            (record_id,),
+        )
+        if not rows:
+            raise NfError(f"the history holds no run {record_id!r} (`nf history '*'`).")
+        return run_of(rows[0])
+
+    def red(self) -> list[tuple[str, Run]]:
+        """(test, its last run) of every test, simulator, build and seed whose last run was red."""
+        rows = self._rows(
+            "SELECT test, run FROM (SELECT *, ROW_NUMBER() OVER"
+            " (PARTITION BY test, sim, build, seed ORDER BY run DESC) AS age FROM result)"
+            " WHERE age = 1 AND result != 'passed' ORDER BY run DESC",
+            types=(str, int),
+        )
+        return [(test, self.run(run)) for test, run in rows]
+
+    def durations(self) -> dict[Key, float]:
+        """Mean seconds of the last five runs of every test on a simulator and build."""
+        rows = self._rows(
+            "SELECT test, sim, build, AVG(seconds) FROM (SELECT *, ROW_NUMBER() OVER"
+            " (PARTITION BY test, sim, build ORDER BY run DESC) AS age FROM result)"
+            " WHERE age <= 5 GROUP BY test, sim, build",
+            types=(str, str, str, float | int),
+        )
+        return {(test, sim, build): seconds for test, sim, build, seconds in rows}
+
+    def series(
+        self, *, globs: Sequence[str] = (), sim: str | None = None
+    ) -> dict[Key, list[float]]:
+        """Seconds of every green run of a test on a simulator and build, oldest first."""
+        where, values = _tests("test", globs)
+        rows = self._rows(
+            f"SELECT test, sim, build, seconds FROM result WHERE result = 'passed' AND {where}"
+            f"{' AND sim = ?' if sim else ''} ORDER BY run",
+            [*values, *([sim] if sim else [])],
+            types=(str, str, str, float | int),
+        )
+        out: dict[Key, list[float]] = {}
+        for test, on, build, seconds in rows:
+            out.setdefault((test, on, build), []).append(seconds)
+        return out
+
+    def last_seeds(self) -> dict[Key, tuple[int, ...]]:
+        """Seeds of the last command that ran a test, by test, simulator and build."""
+        rows = self._rows(
+            "SELECT DISTINCT test, sim, build, seed FROM (SELECT t.*, RANK() OVER"
+            " (PARTITION BY t.test, t.sim, t.build ORDER BY r.invocation DESC) AS age"
+            " FROM result t JOIN run r ON r.id = t.run) WHERE age = 1 ORDER BY seed",
+            types=(str, str, str, int),
+        )
+        out: dict[Key, tuple[int, ...]] = {}
+        for test, sim, build, seed in rows:
+            out[test, sim, build] = (*out.get((test, sim, build), ()), seed)
+        return out
+
+    def largest_seed(self) -> int:
+        """The largest seed that was ever used; 0 when there is none."""
+        return int(self._rows("SELECT COALESCE(MAX(seed), 0) FROM run", types=(int,))[0][0])
+
+    def green(self) -> set[tuple[Key, str]]:
+        """Tests that passed, each with the fingerprint of the files that it passed with."""
+        rows = self._rows(
+            "SELECT DISTINCT t.test, t.sim, t.build, r.fingerprint"
+            " FROM result t JOIN run r ON r.id = t.run"
+            " WHERE t.result = 'passed' AND r.fingerprint != ''",
+            types=(str, str, str, str),
+        )
+        return {((test, sim, build), text) for test, sim, build, text in rows}
+
+
+def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:
+    """Condition and values for tests that fit a glob; as in `nf run`, one without `::` may name a
+    module or a test."""
+    fits = [[glob] if "::" in glob else [f"{glob}::*", f"*::{glob}"] for glob in globs]
+    patterns = [pattern for some in fits for pattern in some]
+    return f"({' OR '.join(f'{column} GLOB ?' for _ in patterns) or '1'})", patterns
+
+
+def _results(spec: RunSpec, record: RunRecord) -> Iterator[tuple[str, str, float]]:
+    """(test, result, seconds) of a run; a test that a crash kept from its end is red too."""
+    module = spec.short_module
+    cases: dict[str, list[tuple[str, float]]] = {
+        name.partition("/")[0]: [] for name in spec.tests if record.cases or not record.passed
+    }
+    for case in record.cases:
+        cases.setdefault(case.name.partition("/")[0], []).append((case.status, case.seconds))
+    bad = "flaky" if record.flaky else "failed"
+    alone = len(cases) == 1  # then start-up and tear-down belong to this test as well
+    for name, found in cases.items():
+        states = {status for status, _ in found}
+        if "failed" in states or not found or (alone and not record.passed):
+            result = bad
+        elif "passed" in states:
+            result = "passed"
+        else:
+            continue  # skipped
+        seconds = record.seconds if alone else sum(seconds for _, seconds in found)
+        yield f"{module}::{name}", result, seconds

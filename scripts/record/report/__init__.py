@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what the records say: terminal summary, JUnit XML, JSON, one offline HTML page.
+
+    found = report.write_all(records, "nf run: smoke", seconds=wall, expected=len(specs))
+    say(*report.summary(records, wall, len(specs)).splitlines())
+
+`gather` makes one typed Report of the records; each writer turns that into a text and knows nothing
+else. Files are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from neuron_fabric.lock import Lock
+from neuron_fabric.text import one_line, say
+from scripts.common import atomic
+from scripts.common.errors import NfError
+from scripts.common.paths import REPORT, shown
+from scripts.common.records import RunRecord
+from scripts.plan import testplan
+from scripts.record.report import code_coverage, document, functional, junit, page, trend
+from scripts.record.report.document import Report, read_records
+from scripts.record.report.invocation import Invocation, describe, moment, revision
+from scripts.record.report.outcome import Counts, buckets, counts, ordered
+from scripts.record.report.progress import Progress, measure
+from scripts.record.report.trend import HistoryPoint
+
+__all__ = [
+    "Counts",
+    "HistoryPoint",
+    "Invocation",
+    "Report",
+    "counts",
+    "coverage_lines",
+    "gather",
+    "moment",
+    "read_records",
+    "revision",
+    "summary",
+    "where",
+    "write_all",
+]
+
+JSON, JUNIT, PAGE = "results.json", "junit.xml", "index.html"
+
+
+def gather(
+    records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
+) -> Report:
+    """Everything there is to tell of an invocation; `history` are the ones before it."""
+    return Report(
+        invocation=invocation,
+        counts=counts(records),
+        records=tuple(ordered(records)),
+        functional=functional.merge(records, waivers=_waivers()),
+        code=code_coverage.merge(records),
+        progress=_progress(records),
+        history=tuple(history),
+    )
+
+
+def write_all(
+    records: Sequence[RunRecord],
+    what: str | Invocation,
+    folder: Path = REPORT,
+    *,
+    seconds: float = 0.0,
+    expected: int | None = None,
+    history: Sequence[HistoryPoint] | None = None,
+) -> Report:
+    """Write results.json, junit.xml and index.html into `folder`.
+
+    `what` is the title of the command that ends now, after `seconds` of wall-clock time and of
+    `expected` runs, or an Invocation that ended earlier. `history` are the invocations before it;
+    None takes those that the report in `folder` carries.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(what, str):
+        what = describe(what, records, seconds, expected)
+    with Lock(folder).acquire(wait=lambda: None):  # all three are of one command
+        if history is None:
+            history = trend.from_report(folder / JSON)
+        found = gather(records, what, history)
+        atomic.write_text(folder / JSON, document.text(found))
+        atomic.write_text(folder / JUNIT, junit.text(found))
+        atomic.write_text(folder / PAGE, page.text(found, folder))
+    return found
+
+
+def _waivers() -> list[functional.Waiver]:
+    # A mistake in these files is found by `nf check`; it must not cost the results of a night.
+    try:
+        return functional.read_waivers()
+    except NfError as error:
+        say(f"nf: {error} Reported without waivers.", file=sys.stderr)
+        return []
+
+
+def _progress(records: Sequence[RunRecord]) -> Progress | None:
+    try:
+        return measure(testplan.read(), records)
+    except NfError as error:
+        say(f"nf: {error} Reported without the testplan.", file=sys.stderr)
+        return None
+
+
+def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
+    """The last lines in the terminal. `expected` runs were wanted; a missing one is named."""
+    lines: list[str] = []
+    found = buckets(records)
+    if found:
+        lines.append("failures by cause (N: a value that differs):")
+        lines += [f"  {len(b.records)} x {b.kind}: {one_line(b.cause, 600)}" for b in found]
+    if len(records) < expected:
+        lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")
+    lines.append(f"===== {counts(records)} in {seconds:.1f} s ({len(records)} runs) =====")
+    return "\n".join(lines)
+
+
+def coverage_lines(found: Report) -> list[str]:
+    """Coverage for the terminal: the totals, and every hole by name."""
+    return functional.lines(found.functional) + code_coverage.lines(found.code)
+
+
+def where(folder: Path = REPORT) -> str:
+    """One line that tells where the reports lie."""
+    return f"report: {shown(folder / PAGE)} (also {JUNIT}, {JSON})"

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON report: everything that the other reports say, for programs. Schema: report.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from neuron_fabric.data import DataError, read_json
+from neuron_fabric.typed import typed
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+from scripts.common.records import RunRecord
+from scripts.record.report import trend
+from scripts.record.report.code_coverage import CodeCoverage
+from scripts.record.report.functional import Functional
+from scripts.record.report.invocation import Invocation
+from scripts.record.report.outcome import Counts
+from scripts.record.report.progress import Progress
+from scripts.record.report.trend import HistoryPoint
+
+NAME = "neuron-fabric report"
+VERSION = 1  # goes up when a reader of the old one would be wrong
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is known of one invocation: every writer gets this and nothing else.
+
+    `history` are earlier invocations of any title; `progress` is None without a testplan.
+    """
+
+    invocation: Invocation
+    counts: Counts
+    records: tuple[RunRecord, ...]
+    functional: Functional | None
+    code: CodeCoverage | None
+    progress: Progress | None
+    history: tuple[HistoryPoint, ...]
+
+    @property
+    def missing(self) -> int:
+        """Runs that were wanted and left no record."""
+        return max(0, self.invocation.expected - len(self.records))
+
+    @property
+    def green(self) -> bool:
+        """Something ran, all of it, and nothing is failed or flaky."""
+        counts = self.counts
+        return counts.passed > 0 and not (counts.failed or counts.flaky or self.missing)
+
+
+def text(report: Report) -> str:
+    """The JSON document."""
+    point = trend.point(report.invocation, report.records)
+    return json.dumps(
+        {
+            "format": NAME,
+            "version": VERSION,
+            "green": report.green,
+            "missing": report.missing,
+            "counts": asdict(report.counts),
+            "invocation": asdict(report.invocation),
+            "functional_coverage": asdict(report.functional) if report.functional else None,
+            "code_coverage": asdict(report.code) if report.code else None,
+            "testplan": asdict(report.progress) if report.progress else None,
+            "history": trend.to_json([*report.history, point][-trend.KEPT :]),
+            "records": [record.to_json() for record in report.records],
+        },
+        indent=1,
+    )
+
+
+def read_records(path: Path) -> list[RunRecord]:
+    """The records of a JSON report; NfError when it is none, or of another version."""
+    try:
+        found = read_json(path)
+        if not isinstance(found, dict) or found.get("format") != NAME:
+            raise NfError(f"{shown(path)} is no report of nf.")
+        version = found.get("version")
+        if version != VERSION:
+            raise NfError(
+                f"{shown(path)} is of version {version!r}, this nf reads {VERSION}: rerun."
+            )
+        return typed(list[RunRecord], found.get("records"), "records")
+    except OSError as error:
+        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
+    except DataError as error:
+        raise NfError(f"{shown(path)} is damaged: {error}.") from error

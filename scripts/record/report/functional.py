@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional coverage over the runs of a report: its holes by name, and what is waived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from neuron_fabric.data import DataError
+from neuron_fabric.typed import typed
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import RunRecord
+from scripts.record.report.outcome import many
+from verif.coverage.bins import FUNCTIONAL, CoverModel
+
+WAIVERS = ROOT / "verif" / "waivers.yaml"
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """A bin that need not be hit, and why."""
+
+    point: str
+    bin: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A planned bin. `reason` is what it is there for; `waived` why it need not be hit, or None."""
+
+    point: str
+    name: str
+    reason: str
+    hits: int
+    waived: str | None = None
+
+    @property
+    def hole(self) -> bool:
+        return not self.hits and self.waived is None
+
+
+@dataclass(frozen=True)
+class Functional:
+    """Coverage merged over `runs` runs. `unplanned` is (point, bin, hits) that no plan names."""
+
+    runs: int
+    bins: tuple[Bin, ...]
+    unplanned: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def wanted(self) -> list[Bin]:
+        """Every bin that is not waived: what the share is of."""
+        return [b for b in self.bins if b.waived is None]
+
+    @property
+    def holes(self) -> list[Bin]:
+        return [b for b in self.bins if b.hole]
+
+    @property
+    def waived(self) -> list[Bin]:
+        """Waived and not hit."""
+        return [b for b in self.bins if b.waived is not None and not b.hits]
+
+    @property
+    def waived_but_hit(self) -> list[Bin]:
+        """A waiver that is wrong: the bin can be hit."""
+        return [b for b in self.bins if b.waived is not None and b.hits]
+
+    @property
+    def share(self) -> float:
+        """Hit bins in percent of the wanted ones."""
+        wanted = self.wanted
+        return 100 * (len(wanted) - len(self.holes)) / len(wanted) if wanted else 0.0
+
+    def points(self) -> dict[str, list[Bin]]:
+        """Bins by point, in the order of the plan."""
+        out: dict[str, list[Bin]] = {}
+        for b in self.bins:
+            out.setdefault(b.point, []).append(b)
+        return out
+
+
+def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
+    """Read and check the list; NfError in one line."""
+    return [Waiver(**value) for value in data.load(path, "waivers")["waivers"]]
+
+
+def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
+    """Hits by point and bin that a run has measured; none where it has not, NfError when what it
+    left is damaged."""
+    try:
+        return typed(dict[str, dict[str, int]], record.metrics.get(FUNCTIONAL, {}), FUNCTIONAL)
+    except DataError as error:
+        raise NfError(f"the coverage of {record.name} is damaged ({error}).") from error
+
+
+def planned() -> CoverModel:
+    """The cover points of the controller, nothing hit."""
+    from verif.coverage.functional_coverage import (
+        NfCoverage,  # brings the models in: only when needed
+    )
+
+    return NfCoverage().model
+
+
+def problems(waivers: Iterable[Waiver], model: CoverModel) -> list[str]:
+    """Waivers of a bin that does not exist, or that has one already."""
+    out: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for waiver in waivers:
+        key = (waiver.point, waiver.bin)
+        point = model.points.get(waiver.point)
+        if point is None or waiver.bin not in point.bins:
+            out.append(f"waiver of a bin that does not exist: {waiver.point} / {waiver.bin}")
+        elif key in seen:
+            out.append(f"waived twice: {waiver.point} / {waiver.bin}")
+        seen.add(key)
+    return out
+
+
+def merge(
+    records: Iterable[RunRecord], model: CoverModel | None = None, waivers: Iterable[Waiver] = ()
+) -> Functional | None:
+    """Coverage of the green runs; None when none of them measured any.
+
+    A red run is left out: what it hit was seen of a design, or a bench, that does not work.
+    """
+    found = [hits_of(r) for r in records if r.passed and FUNCTIONAL in r.metrics]
+    if not found:
+        return None
+    model = model or planned()
+    for hits in found:
+        model.add(hits)
+    reasons = {(waiver.point, waiver.bin): waiver.reason for waiver in waivers}
+    return Functional(
+        len(found),
+        tuple(
+            Bin(point.name, name, point.reason, hits, reasons.get((point.name, name)))
+            for point in model.points.values()
+            for name, hits in point.bins.items()
+        ),
+        tuple(
+            (point.name, name, hits)
+            for point in model.points.values()
+            for name, hits in point.unexpected.items()
+        ),
+    )
+
+
+def lines(found: Functional | None) -> list[str]:
+    """For the terminal: the total, holes by point with its reason, waivers, and what is odd."""
+    if found is None:
+        return []
+    wanted, missing = len(found.wanted), found.holes
+    note = f", {len(found.waived)} waived" if found.waived else ""
+    out = [
+        f"functional coverage: {wanted - len(missing)} of {wanted} bins ({found.share:.1f} %), "
+        f"{many(len(missing), 'hole')}{note}, over {many(found.runs, 'run')}"
+    ]
+    for point, bins in found.points().items():
+        names = ", ".join(b.name for b in bins if b.hole)
+        out += [f"  holes in {point} ({bins[0].reason}): {names}"] if names else []
+    out += [f"  waived: {b.point} / {b.name} ({b.waived})" for b in found.waived]
+    out += [
+        f"  waived but hit {b.hits} times, drop the waiver: {b.point} / {b.name}"
+        for b in found.waived_but_hit
+    ]
+    out += [f"  hit but not planned: {point} / {name}" for point, name, _ in found.unplanned]
+    return out

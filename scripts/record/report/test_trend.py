@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress against the testplan, and over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.common.records import CaseResult, FailureKind, RunRecord
+from scripts.plan import testplan
+from scripts.record import report
+from scripts.record.report import progress, trend
+from scripts.record.report.charts import HEIGHT, duration_bars, trend_chart
+from scripts.record.report.conftest import CRASHED, RECORD
+from scripts.record.report.page import span
+from scripts.record.report.trend import HistoryPoint
+
+PLAN = """
+    features:
+      - name: first
+        spec: none at all
+        goal: it does what it should
+        tests:
+          - {test: "test_x::one", stage: V1}
+          - {test: "test_x::two", stage: V2}
+          - {test: "test_y::three", stage: V2}
+          - {test: "test_z::four", stage: V2}
+"""
+POINT = HistoryPoint("a", "smoke", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.0, {})
+
+
+def test_progress_by_stage(
+    write: Callable[[str, str], Path], record: Callable[..., RunRecord]
+) -> None:
+    plan = testplan.read(write("plan/a.yaml", PLAN).parent)
+    red = record(
+        name="test_x::*",
+        seed=2,
+        passed=False,
+        kind=FailureKind.MISMATCH,
+        cases=(CaseResult("one", "passed", 1, 1), CaseResult("two/n=1", "failed", 1, 1)),
+    )
+    found = progress.measure(plan, [RECORD, red, CRASHED])
+    first, second = found.stages
+    assert (first.name, first.passed, first.red, first.not_run) == ("V1", ("test_x::one",), (), ())
+    # A module that crashed as a whole is red in each of its tests.
+    assert second.red == ("test_x::two", "test_y::three")
+    assert (second.not_run, second.total) == (("test_z::four",), 3)
+    assert [row.name for row in found.features] == ["first"]
+
+
+def test_red_with_one_seed_is_red(record: Callable[..., RunRecord]) -> None:
+    plan = testplan.Plan(
+        {"test_x::one": testplan.Entry("test_x::one", "f", "V1", ("default",), (), 1.0)}, {}, {}
+    )
+    red = record(seed=2, passed=False, kind=FailureKind.CRASH, cases=())
+    assert progress.states(plan, [RECORD, red]) == {"test_x::one": "failed"}
+    assert progress.states(plan, []) == {"test_x::one": "not run"}
+
+
+def test_history_travels_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trend, "KEPT", 3)
+    for title in ("smoke", "other", "smoke"):
+        found = report.write_all([RECORD], title, tmp_path)
+    points = trend.from_report(tmp_path / "results.json")
+    assert [p.title for p in points] == ["smoke", "other", "smoke"]
+    assert points[0].durations == {"test_x::one icarus default": 1.0}
+    assert [p.title for p in found.history] == ["smoke", "other"]
+    assert len(trend.comparable(points, "smoke")) == 2
+    report.write_all([RECORD], "more", tmp_path)
+    titles = [p.title for p in trend.from_report(tmp_path / "results.json")]
+    assert titles == ["other", "smoke", "more"]  # the oldest goes
+
+
+def test_a_history_that_is_given_wins(tmp_path: Path) -> None:
+    report.write_all([RECORD], "smoke", tmp_path)
+    found = report.write_all([RECORD], "smoke", tmp_path, history=[POINT])
+    assert found.history == (POINT,)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "2 invocations of" in page
+
+
+def test_one_failure_among_thousands_is_seen() -> None:
+    chart = trend_chart([replace(POINT, passed=5000, failed=1), replace(POINT, failed=0)])
+    bars = {bar.kind: bar for bar in chart.columns[0].bars}
+    assert bars["failed"].height >= 3
+    assert bars["failed"].y + bars["failed"].height == HEIGHT  # at the bottom, never hidden
+    assert [bar.kind for bar in chart.columns[1].bars] == ["passed"]
+    assert trend_chart([]).columns == ()
+
+
+def test_bars_and_times() -> None:
+    assert [bar.width for bar in duration_bars([2.0, 1.0])] == [600, 300]
+    assert duration_bars([0.0])[0].width == 0
+    texts = [span(value) for value in (0.44, 59.4, 61, 3600, 7500)]
+    assert texts == ["0.4 s", "59 s", "1 min 1 s", "1 h 0 min", "2 h 5 min"]

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what a simulation left behind and says in one line what went wrong.
+
+The result file alone is not to be trusted: an SVA that fires ends the simulator before cocotb can
+name it, and a filter that matches nothing leaves an empty file and exit code 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from neuron_fabric.data import read_bytes
+from scripts.common.paths import ROOT
+from scripts.common.process import Finished
+from scripts.common.records import CaseResult, FailureKind
+from scripts.run import traces
+from scripts.run.causes import normalised
+from verif.scoreboard.finding import KEY_LINE, link_rule
+
+_NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")
+_PLAIN_ASSERT = re.compile(
+    r"(?:%Error|%Fatal|ERROR|FATAL):\s*(?P<at>[^\s:]+:\d+)(?::\d+)?:\s*"
+    r"(?:Assertion failed in )?(?P<text>.*)"
+)
+_TIME_OUTS = ("SimTimeoutError", "TimeoutError")
+_TIME_OUT_TEXT = re.compile(r"\btime[d]?[ -]?out\b", re.IGNORECASE)
+# Exceptions that no checker raises on purpose: the bench itself is broken.
+_BENCH_ERRORS = frozenset(
+    {
+        *("ArithmeticError", "AttributeError", "EOFError", "FileNotFoundError", "ImportError"),
+        *("IndexError", "IndentationError", "KeyError", "LookupError", "MemoryError"),
+        *("ModuleNotFoundError", "NameError", "OSError", "OverflowError", "RecursionError"),
+        *("RuntimeError", "StopIteration", "SyntaxError", "TypeError", "UnboundLocalError"),
+        *("UVMConfigItemNotFound", "UVMFactoryError", "ValueError", "ZeroDivisionError"),
+    }
+)
+# What a second run would end in just so, with nothing in its waves that could be looked at.
+_UNLOADABLE = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
+_NOTHING_TO_SEE = tuple(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit"))
+_SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # it stands behind every cause
+# What ends a run on purpose, in words; {} is what it said.
+_ENDINGS = {
+    "BdbQuit": "a debugger ended the test: a run has no terminal for breakpoint() and pdb",
+    "SystemExit": "the test was ended by sys.exit({})",
+    "KeyboardInterrupt": "the test was ended by a KeyboardInterrupt",
+}
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
+_SIMULATOR_LINE = re.compile(r"^(?:%\w+:|\S*vvp\b|\S+:\d+: |[A-Z]+: )")
+_MAX_CAUSE = 600
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """passed, or why not. `key` is the same for all runs that one fault turns red."""
+
+    passed: bool
+    kind: FailureKind | None = None
+    cause: str = ""
+    key: str = ""
+
+
+def read_results(path: Path, bench: Path = ROOT) -> tuple[CaseResult, ...] | None:
+    """Test cases of a cocotb result file; None when it is missing or broken.
+
+    `bench` is the folder that places in the bench are shown relative to.
+    """
+    try:
+        root = ElementTree.fromstring(read_bytes(path))
+        return tuple(_case(element, bench) for element in root.iter("testcase"))
+    except (OSError, ElementTree.ParseError, ValueError, LookupError, RecursionError):
+        return None  # no XML, a coding that Python does not know, a time that is no number
+
+
+def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
+    status, message, error_type, place = "passed", "", "", ""
+    for child in element:
+        if child.tag in ("failure", "error"):
+            status = "failed"
+            message = child.get("message") or child.get("error_msg") or ""
+            error_type = child.get("type") or child.get("error_type") or ""
+            place = traces.place(child.text or "", bench)
+        elif child.tag == "skipped" and child.get("type") != "xfail":
+            status = "skipped"
+    properties = {p.get("name"): p.get("value") for p in element.iter("property") if p.get("name")}
+    sim_time = properties.get("sim_time_duration") or element.get("sim_time_ns") or "0"
+    said = message.strip().splitlines()
+    return CaseResult(
+        name=element.get("name", "?"),
+        status=status,
+        seconds=_number(element.get("time") or "0"),
+        sim_time_ns=_number(sim_time),
+        message="\n".join(line for line in said if not line.startswith(KEY_LINE)),
+        error_type=error_type.rpartition(".")[2],
+        cause_key=next((x.removeprefix(KEY_LINE) for x in said if x.startswith(KEY_LINE)), ""),
+        place=place,
+    )
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no time")
+    return value
+
+
+def read_log(path: Path) -> list[str]:
+    """Lines of a log without colour codes."""
+    try:
+        return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8")).splitlines()
+    except OSError:
+        return []
+
+
+def judge(
+    finished: Finished,
+    cases: tuple[CaseResult, ...] | None,
+    lines: list[str],
+    expected: Sequence[str] = (),
+    bench: Path = ROOT,
+) -> Verdict:
+    """Decide on a simulation that ended, from its exit, its cases and its log.
+
+    `expected` names tests, without parameters, each of which must have left a case; `bench` is as
+    in `read_results`.
+    """
+    assertion = _assertion(lines)
+    if assertion is not None:
+        return _verdict(FailureKind.ASSERTION, assertion)
+    if finished.timed_out:
+        text = f"killed after {finished.seconds:.0f} s of wall-clock time"
+        return _verdict(FailureKind.TIME_OUT, text)
+    for case in cases or ():
+        if case.status == "failed":
+            return _failed_case(case, lines, bench)
+    if finished.returncode != 0 or cases is None:
+        return _crash(finished, lines, bench)
+    if not any(case.status == "passed" for case in cases):
+        text = "every test was skipped" if cases else "no test matched: nothing was run"
+        return _verdict(FailureKind.NO_TEST, text)
+    missing = [test for test in expected if not any(_is_case_of(case, test) for case in cases)]
+    if missing:
+        text = f"no result of {', '.join(missing)}: nothing of that name was run"
+        return _verdict(FailureKind.NO_TEST, text)
+    return Verdict(True)
+
+
+def worth_a_rerun(key: str) -> bool:
+    """False where a run with waves would show nothing: the bench does not load, or pdb ends it."""
+    return not key.startswith(_NOTHING_TO_SEE)
+
+
+def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Verdict:
+    """The text in one line, cut if need be, but never its place; the key of the whole text."""
+    end = f" ({place})" if place else ""
+    one_line = " ".join(text.split())
+    room = _MAX_CAUSE - len(end)
+    short = one_line if len(one_line) <= room else one_line[: room - 3] + "..."
+    return Verdict(False, kind, short + end, key or normalised(one_line))
+
+
+def _is_case_of(case: CaseResult, test: str) -> bool:
+    """A test with parameters leaves a case for each of their values."""
+    return case.name == test or case.name.startswith(f"{test}/")
+
+
+def _assertion(lines: list[str]) -> str | None:
+    for line in lines:
+        named = _NAMED_ASSERT.search(line)
+        if named:
+            return f"{named['name']} in {named['where']}"
+        plain = _PLAIN_ASSERT.search(line)
+        if plain and "Verilog $stop" not in line:
+            return f"{plain['text'].strip() or 'assertion'} at {plain['at']}"
+    return None
+
+
+def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
+    first = case.message.splitlines()[0] if case.message else ""
+    if case.cause_key:
+        return _verdict(FailureKind.MISMATCH, first, case.cause_key)
+    if case.error_type == "SimFailure":
+        last = next((x.strip() for x in lines if _SIMULATOR_LINE.match(x)), "")
+        last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
+        return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
+    if not first and not case.error_type:
+        first = traces.last_exception(lines, bench)[0] or "no message"
+    text = ": ".join(filter(None, (case.error_type, first)))
+    if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
+        return _verdict(FailureKind.TIME_OUT, text)
+    if case.error_type in _BENCH_ERRORS or case.error_type in _ENDINGS:
+        return _died(text, case.place, lines, bench)
+    # What an assertion without a text of its own shows are values; its place tells what it checks.
+    bare = case.place and (not first or first.startswith("assert "))
+    key = f"{case.error_type} at {case.place}" if bare else link_rule(first)
+    return _verdict(FailureKind.MISMATCH, text, key, case.place)
+
+
+def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
+    """The bench raised what no checker raises: a fault of its own, or an order to end."""
+    kind, _, said = exception.partition(": ")
+    kind = kind.rpartition(".")[2]
+    if kind == "BdbQuit":
+        place = traces.place_of_debugger(lines, bench) or place
+    key = f"{kind} at {place}" if place else ""
+    text = _ENDINGS[kind].format(said) if kind in _ENDINGS else exception
+    text = _SYNTAX_PLACE.sub("", text) if place else text
+    return _verdict(FailureKind.CRASH, text, key, place)
+
+
+def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
+    """The simulator left no results, or ended badly after them."""
+    how = (
+        f"signal {-finished.returncode}"
+        if finished.returncode < 0
+        else f"exit code {finished.returncode}"
+    )
+    exception, place = traces.last_exception(lines, bench)
+    if exception and finished.returncode >= 0:
+        return _died(exception, place, lines, bench)
+    running = [found["test"] for found in map(_RUNNING.search, lines) if found]
+    if finished.returncode == 0:
+        where = f"in {running[-1]}" if running else "while the tests were loaded"
+        text = f"the simulator ended {where} without results: did the bench call exit?"
+        return _verdict(FailureKind.CRASH, text)
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    text = f"simulator ended with {how}: {exception or last}"
+    return _verdict(FailureKind.CRASH, text, place=place)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a simulation as a fork of a simulator that is already up, so that start-up is paid once.
+
+A server (`zygote.py`, inside the simulator) belongs to one command line and one environment;
+only what `PER_RUN` names may differ between its children. It serves one run at a time, so a
+pool holds as many of a kind as there are jobs, and no message ever has to be sorted. What is
+part of the command line (Verilator's seed of reset values, plusargs) is right in every child by
+construction. A server that cannot be had is no failure: the caller starts the simulator afresh.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scripts.common import process
+from scripts.common.process import Finished
+from scripts.run import zygote
+
+# Variables that are read after the fork: cocotb's per-run settings and the project's own.
+PER_RUN = frozenset(
+    {
+        "COCOTB_RANDOM_SEED",
+        "COCOTB_TEST_FILTER",
+        "COCOTB_TEST_MODULES",
+        "COCOTB_RESULTS_FILE",
+        "COCOTB_RESULTS_ATTACHMENTS",
+        "PYTEST_CURRENT_TEST",
+    }
+)
+# Third-party packages that nearly every bench imports. The project's own code is imported by each
+# run, so that an edit is seen at once.
+PRELOAD = "cocotb_tools._coverage cocotb._init cocotb.clock numpy pyuvm cocotbext.axi"
+# cocotb's own list of what to start, behind ours (pygpi/entry.py).
+_USERS = (
+    "scripts.run.zygote:serve",
+    "cocotb_tools._coverage:start_cocotb_library_coverage",
+    "cocotb.logging:_configure",
+    "cocotb._init:init_package_from_simulation",
+    "cocotb.regression:_run_regression",
+)
+_START_S = 60.0
+_IDLE = 16  # servers kept for later runs; the one that was not needed for longest goes
+
+Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+
+
+class ServerError(Exception):
+    """No server, or it died: nothing is known about the run."""
+
+
+class _Server:
+    """One waiting simulator."""
+
+    def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        # Packets, so that a message is never read in halves.
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection = ours
+        extra = {
+            zygote.FD: str(theirs.fileno()),
+            zygote.PRELOAD: PRELOAD,
+            "PYGPI_USERS": ",".join(_USERS),
+        }
+        with theirs, tempfile.TemporaryFile() as out:
+            self._process = process.start(
+                command,
+                out,
+                cwd=cwd,  # pytest's settings depend on it
+                env={**env, **extra},
+                pass_fds=(theirs.fileno(),),
+            )
+        try:
+            self._read("ready", time.monotonic() + _START_S)
+        except (ServerError, TimeoutError) as error:
+            self.close()
+            process.check_stopping()
+            raise ServerError("the simulator did not come up as a server") from error
+
+    @property
+    def pid(self) -> int:
+        """Process number of the simulator that waits."""
+        return self._process.pid
+
+    def run(self, request: dict[str, Any], timeout_s: float | None) -> Finished:
+        """Fork a child and wait for it; after `timeout_s` seconds kill its group."""
+        begin = time.monotonic()
+        try:
+            self._connection.send(json.dumps(request).encode())
+        except OSError as error:
+            raise ServerError("the server is gone") from error
+        pid = self._read("pid", begin + _START_S)
+        process.watch(pid)
+        timed_out = False
+        try:
+            try:
+                status = self._read("status", begin + timeout_s if timeout_s else None)
+            except TimeoutError:
+                timed_out = True
+                process.kill_group(pid)
+                status = self._read("status", time.monotonic() + _START_S)
+        finally:
+            process.kill_group(pid)  # also what the child left behind
+            process.forget(pid)
+        return Finished(status, timed_out, time.monotonic() - begin)
+
+    def close(self) -> None:
+        """End the server, and with it a child that still runs."""
+        self._connection.close()
+        process.kill_group(self._process.pid)
+        self._process.wait()
+        process.forget(self._process.pid)
+
+    def _read(self, word: str, deadline: float | None) -> int:
+        left = None if deadline is None else max(0.001, deadline - time.monotonic())
+        self._connection.settimeout(left)
+        try:
+            message = self._connection.recv(4096)
+        except ConnectionError:
+            message = b""
+        if not message:
+            raise ServerError("the server is gone")
+        return int(json.loads(message)[word])
+
+
+_idle: OrderedDict[_Server, Key] = OrderedDict()
+_refused: set[Key] = set()  # tried once, and no server came up
+_lock = threading.Lock()
+
+
+def run_forked(
+    command: Sequence[str],
+    log: Path,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float | None = None,
+) -> Finished:
+    """Like `process.run_logged`, in a child of a server. Raises ServerError when there is none."""
+    process.check_stopping()
+    server = _take(command, cwd, env)
+    request = {"cwd": str(cwd), "log": str(log), "env": dict(env)}
+    try:
+        finished = server.run(request, timeout_s)
+    except (ServerError, TimeoutError, ValueError) as error:
+        server.close()
+        process.check_stopping()
+        raise ServerError(str(error)) from error
+    except BaseException:
+        server.close()
+        raise
+    _give_back(server, _key(command, cwd, env))
+    process.check_stopping()
+    return finished
+
+
+def _key(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Key:
+    shared = ((k, v) for k, v in env.items() if k not in PER_RUN and not k.startswith("NF_"))
+    return (str(cwd.parent), *command), tuple(sorted(shared))
+
+
+def _take(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> _Server:
+    key = _key(command, cwd, env)
+    with _lock:
+        for server, has in _idle.items():
+            if has == key:
+                del _idle[server]
+                return server
+        if key in _refused:
+            raise ServerError("no server could be had for this command")
+    try:
+        return _Server(command, cwd, env)
+    except (ServerError, OSError) as error:
+        with _lock:
+            _refused.add(key)
+        raise ServerError(str(error)) from error
+
+
+def _give_back(server: _Server, key: Key) -> None:
+    with _lock:
+        _idle[server] = key
+        surplus = _idle.popitem(last=False)[0] if len(_idle) > _IDLE else None
+    if surplus:
+        surplus.close()
+
+
+def close_all() -> None:
+    """End every waiting server."""
+    with _lock:
+        servers = list(_idle)
+        _idle.clear()
+    for server in servers:
+        server.close()
+
+
+atexit.register(close_all)
+# A forked copy of the runner must not talk to servers of the original.
+os.register_at_fork(after_in_child=_idle.clear)

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a design and runs cocotb tests on it: the one entry point for runs of any kind.
+
+`run(RunSpec)` never raises for a failing test: whatever happens becomes a RunRecord. `run_tests`
+is the same with plain arguments, for callers outside the runner (replay, pytest).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import DataError, read_object
+from neuron_fabric.text import say
+from scripts.build import simulators, toolchain
+from scripts.build.build_cache import Built, build_directory
+from scripts.build.build_cache import build as build_design
+from scripts.common import atomic, claims
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import RUNS, SIM_BUILDS, shown
+from scripts.common.process import Finished
+from scripts.common.records import (
+    BuildSpec,
+    CaseResult,
+    Edit,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+    Sim,
+    Waves,
+)
+from scripts.run import failure, vcd
+
+TOP = "nf_controller"
+FILELIST = "hdl/nf_controller.f"
+_RESULTS = "results.xml"
+_METRICS = "metrics.json"
+_FULL_BYTES = 1 << 20
+
+
+def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> RunRecord:
+    """Build (or find) the design, run the tests, and say what came of it.
+
+    ``runs``: where its folder goes; by default the one that this command has claimed.
+    """
+    try:
+        folder = (runs or claims.folder(RUNS)) / spec.id
+        clear(folder)
+    except NfError as error:
+        return infrastructure(spec, str(error), runs)
+    except OSError as error:
+        cause = f"cannot write to {folder}: {error.strerror}"
+        return infrastructure(spec, cause, runs)
+    try:
+        built = build_design(spec.build, builds)
+    except BuildError as error:
+        verdict = failure.Verdict(False, FailureKind.BUILD, str(error))
+        log = build_directory(spec.build, builds)[0] / "build.log"
+        return save(_record(spec, folder, verdict, log=log), folder)
+    except (NfError, OSError) as error:
+        verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
+        return save(_record(spec, folder, verdict), folder)
+    try:
+        return save(_simulate(spec, folder, built), folder)
+    except OSError as error:
+        verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
+        return _record(spec, folder, verdict, built)
+
+
+def clear(folder: Path) -> None:
+    """An empty folder for a run."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:
+    """The record of a run that never came to be: no disk, no worker, a fault of the runner."""
+    verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
+    return _record(spec, (runs or RUNS) / spec.id, verdict)
+
+
+def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
+    log = folder / "run.log"
+    start = time.monotonic()
+    environment = _environment(spec, folder)
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        # Compiling the bench again in each run takes longer than a short test; not in the tree.
+        environment["PYTHONPYCACHEPREFIX"] = str(built.directory.parent / "pycache")
+    runner = simulators.make_runner(spec.build.sim, log, environment, timeout_s=spec.timeout_s)
+    runner.hdl_toplevel = spec.build.top  # build() may have run in another process
+    # Waves and code coverage name their file on the command line: nothing could share a server.
+    runner.forked = not (spec.direct or spec.build.waves or spec.build.coverage)
+    with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
+        runner.test(
+            test_module=spec.module,
+            hdl_toplevel=spec.build.top,
+            hdl_toplevel_lang="verilog",
+            test_filter=_filter(spec),
+            seed=spec.seed,
+            parameters=dict(spec.build.parameters),
+            build_dir=built.directory,
+            test_dir=folder,
+            results_xml=str(folder / _RESULTS),
+            test_args=_simulator_arguments(spec, folder),
+            plusargs=_plusargs(spec, folder),
+            waves=spec.build.waves is not None,
+        )
+    finished = runner.finished or Finished(1, False, 0.0)
+    cases = failure.read_results(folder / _RESULTS, spec.build.root)
+    lines = failure.read_log(log)
+    verdict = failure.judge(finished, cases, lines, spec.tests, spec.build.root)
+    if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
+        # Half a log and half a result file say nothing about the design.
+        verdict = failure.Verdict(
+            False, FailureKind.INFRASTRUCTURE, f"no space left on the disk of {folder}"
+        )
+    if spec.build.waves is Waves.VCD and spec.window_ns:
+        with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
+            vcd.trim(_waves_file(spec, folder), *spec.window_ns)
+    record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
+    record = replace(record, sim_seconds=round(finished.seconds, 3))
+    if finished.timed_out and not spec.rerun:  # the limit may come from the command line
+        return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
+    return record
+
+
+def _filter(spec: RunSpec) -> str:
+    """cocotb's regular expression for exactly these tests, with all their parameter values."""
+    module = re.escape(spec.module)
+    if not spec.tests:
+        return rf"^{module}\."
+    return rf"^{module}\.({'|'.join(re.escape(test) for test in spec.tests)})(/.*)?$"
+
+
+def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
+    env = {
+        "COCOTB_RANDOM_SEED": str(spec.seed),
+        "COCOTB_TEST_FILTER": _filter(spec),
+        "COCOTB_ANSI_OUTPUT": "0",
+        "COCOTB_RESULTS_ATTACHMENTS": "",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # cocotb wants pytest's assertions, nothing else
+        "PYTHONHASHSEED": "0",  # the order of a set is part of the stimulus
+        "NF_SIM": str(spec.build.sim),
+        "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),
+        "NF_METRICS": str(folder / _METRICS),
+        "PYTHONPATH": str(spec.build.root),
+    }
+    found = toolchain.libpython()
+    if found:
+        env["LIBPYTHON_LOC"] = found
+    env.update(dict(spec.env))
+    return env
+
+
+def _simulator_arguments(spec: RunSpec, folder: Path) -> list[str]:
+    if spec.build.sim is not Sim.VERILATOR:
+        return []
+    # Registers without reset start at values drawn from the seed: 2-state must not hide them.
+    arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{spec.seed % 0x7FFFFFFF or 1}"]
+    if spec.build.coverage:
+        arguments.append(f"+verilator+coverage+file+{folder / 'coverage.dat'}")
+    if spec.build.waves is not None:
+        arguments += ["--trace-file", str(_waves_file(spec, folder))]
+    return arguments
+
+
+def _plusargs(spec: RunSpec, folder: Path) -> list[str]:
+    if spec.build.sim is Sim.ICARUS and spec.build.waves is not None:
+        extra = [f"+dumpfile_path={_waves_file(spec, folder)}"]
+        if spec.window_ns:
+            first, last = (round(time_ns) for time_ns in spec.window_ns)
+            extra += [f"+dump_from_ns={first}", f"+dump_for_ns={max(1, last - first)}"]
+        return [*spec.plusargs, *extra]
+    return list(spec.plusargs)
+
+
+def _waves_file(spec: RunSpec, folder: Path) -> Path:
+    suffix = "fst" if spec.build.sim is Sim.ICARUS else str(spec.build.waves)
+    return folder / f"waves.{suffix}"
+
+
+def _record(
+    spec: RunSpec,
+    folder: Path,
+    verdict: failure.Verdict,
+    built: Built | None = None,
+    seconds: float = 0.0,
+    cases: Sequence[CaseResult] = (),
+    log: Path | None = None,
+) -> RunRecord:
+    waves = _waves_file(spec, folder)
+    coverage = folder / "coverage.dat"
+    metrics = _metrics(folder / _METRICS)
+    return RunRecord(
+        id=spec.id,
+        name=spec.name,
+        sim=spec.build.sim,
+        seed=spec.seed,
+        build_name=spec.build_name,
+        parameters=spec.build.parameters,
+        passed=verdict.passed,
+        kind=verdict.kind,
+        cause=verdict.cause,
+        cause_key=verdict.key,
+        build_seconds=round(built.seconds, 3) if built else 0.0,
+        seconds=round(seconds, 3),
+        sim_time_ns=sum(case.sim_time_ns for case in cases),
+        cases=tuple(cases),
+        log=shown(log or folder / "run.log"),
+        waves=shown(waves) if spec.build.waves and waves.is_file() else None,
+        coverage=shown(coverage) if coverage.is_file() else None,
+        rerun=rerun_command(spec, cases),
+        metrics=metrics,
+        cycles=_cycles(metrics),
+    )
+
+
+def _metrics(path: Path) -> dict[str, Any]:
+    """Figures that the bench chose to leave (cycles, traffic): free names, JSON values. A file that
+    is no strict JSON is told: without it the run has no coverage."""
+    if not path.exists():
+        return {}
+    try:
+        return read_object(path)
+    except OSError as error:
+        say(f"nf: {shown(path)}: {error.strerror}.", file=sys.stderr)
+    except DataError as error:
+        say(f"nf: {shown(path)}: {error}. The run counts without figures.", file=sys.stderr)
+    return {}
+
+
+def _cycles(metrics: Mapping[str, object]) -> int | None:
+    """Clock cycles of all tests of a run: the figures named `cycles` or `....cycles`."""
+    counts = [v for k, v in metrics.items() if k.rpartition(".")[2] == "cycles"]
+    numbers = [count for count in counts if isinstance(count, int)]
+    return sum(numbers) if numbers else None
+
+
+def save(record: RunRecord, folder: Path) -> RunRecord:
+    """Write the record at once: a crash of the runner later loses no finished run."""
+    with contextlib.suppress(OSError):  # a full disk must not hide what the caller still has
+        atomic.write_text(folder / "record.json", json.dumps(record.to_json(), indent=1))
+    return record
+
+
+def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
+    """Shell line that fails the same way again: only the failed tests when they are known."""
+    if spec.rerun:
+        return spec.rerun
+    module = spec.short_module
+    failed = dict.fromkeys(c.name for c in cases if c.status == "failed")
+    names = [f"{module}::{name}" for name in failed or spec.tests] or [f"{module}::*"]
+    parts = [".venv/bin/nf", "run", *names, "--sim", str(spec.build.sim)]
+    parts += ["--seed", str(spec.seed)]
+    if spec.build_name != "default":
+        parts += ["--build", spec.build_name]
+    scale = dict(spec.env).get("NF_SCALE")
+    if scale:
+        parts += ["--scale", scale]
+    return " ".join(shlex.quote(part) for part in parts)
+
+
+def run_tests(
+    sim: Sim | str,
+    module: str,
+    testcase: str | Sequence[str] | None = None,
+    *,
+    seed: int = 1,
+    parameters: Mapping[str, int] | None = None,
+    top: str = TOP,
+    filelist: str = FILELIST,
+    timeout_s: float = 600.0,
+    plusargs: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    waves: bool = False,
+    coverage: bool = False,
+    edits: Sequence[Edit] = (),
+    build_name: str = "default",
+    rerun: str = "",
+    runs: Path | None = None,
+) -> RunRecord:
+    """Build and run tests of one module (dotted name, importable from the root).
+
+    `testcase` is one name, several, or None for all. `env` reaches the bench as environment
+    variables; `rerun` is the line to paste when `nf run` is not the caller. The record says all:
+    `passed`, `kind`, `cause`, `log`, `cases`, `metrics`.
+    """
+    names = (testcase,) if isinstance(testcase, str) else tuple(testcase or ())
+    kind = Sim(sim)
+    build = BuildSpec(
+        sim=kind,
+        top=top,
+        filelist=filelist,
+        parameters=tuple(sorted((parameters or {}).items())),
+        edits=tuple(edits),
+        waves=wave_format(kind) if waves else None,
+        coverage=coverage,
+        # A block bench is short: compiling it harder would take longer than it saves.
+        opt=BuildSpec.opt if top == TOP else "-O1",
+    )
+    return run(
+        RunSpec(
+            build=build,
+            module=module,
+            tests=names,
+            seed=seed,
+            timeout_s=timeout_s,
+            plusargs=tuple(plusargs),
+            env=tuple(sorted((env or {}).items())),
+            build_name=build_name,
+            rerun=rerun,
+        ),
+        runs,
+    )
+
+
+def wave_format(sim: Sim) -> Waves:
+    """FST where it works as it comes, VCD else."""
+    return Waves.FST if sim is Sim.ICARUS else Waves.VCD

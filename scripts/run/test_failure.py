@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of results, logs and tracebacks; real simulations fail in test_simulate.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from scripts.common.process import Finished
+from scripts.common.records import FailureKind
+from scripts.run import failure, traces
+from verif.scoreboard.finding import CheckFailed, Finding
+
+ENDED = Finished(0, False, 1.0)
+TRACE = """Traceback (most recent call last):
+  File "/venv/lib/python3.11/site-packages/cocotb/_event_loop.py", line 26, in _run
+    self._func()
+  File "/tree/verif/tests/test_x.py", line 33, in key
+    helper.boom({})
+  File "/tree/verif/env/helper.py", line 4, in boom
+    return d['x']
+           ~^^^^^
+  File "/usr/lib/python3.11/json/decoder.py", line 337, in decode
+KeyError: 'x'
+"""
+ROOT = Path("/tree")
+
+
+def verdict(tmp_path: Path, error: str, message: str, trace: str = TRACE) -> failure.Verdict:
+    """Of a result file with one failed case."""
+    root = ElementTree.Element("testsuites")
+    case = ElementTree.SubElement(root, "testcase", name="one", time="1")
+    failed = ElementTree.SubElement(case, "failure", message=message, type=error)
+    failed.text = trace
+    ElementTree.ElementTree(root).write(tmp_path / "results.xml")
+    cases = failure.read_results(tmp_path / "results.xml", ROOT)
+    return failure.judge(ENDED, cases, [], ("one",), ROOT)
+
+
+def test_a_crash_names_the_line_of_the_bench(tmp_path: Path) -> None:
+    found = verdict(tmp_path, "KeyError", "'x'")
+    assert found.kind is FailureKind.CRASH
+    assert found.cause == "KeyError: 'x' (verif/env/helper.py:4)"
+    assert found.key == "KeyError at verif/env/helper.py:4"
+    long = verdict(tmp_path, "KeyError", "y" * 5000)
+    assert long.cause.endswith("... (verif/env/helper.py:4)")  # never cut
+    assert len(long.cause) <= 600
+
+
+def test_the_last_exception_of_a_chain_counts() -> None:
+    text = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    second = 'Traceback (most recent call last):\n  File "/tree/b.py", line 7, in x\nOSError: no\n'
+    assert traces.place(TRACE + text + second, ROOT) == "b.py:7"
+    foreign = second.replace("/tree", "/usr/lib/python3/dist-packages")
+    assert traces.place(TRACE + text + foreign, ROOT) == "verif/env/helper.py:4"
+    assert traces.place(foreign, ROOT) == ""
+
+
+def test_a_checker_gives_the_key(tmp_path: Path) -> None:
+    found = Finding("explained", "scoreboard, FP32: data", "got 00ff")
+    error = CheckFailed([found, "and more"], "seed 7, profile idle")
+    told = verdict(tmp_path, "CheckFailed", str(error))
+    assert told.cause == "explained; seed 7, profile idle; got 00ff"
+    assert (told.kind, told.key) == (FailureKind.MISMATCH, "scoreboard, FP32: data")
+    cases = failure.read_results(tmp_path / "results.xml")
+    assert cases is not None
+    assert cases[0].message == "explained; seed 7, profile idle; got 00ff\nand more"
+
+
+def test_without_a_checker_the_place_of_a_bare_assertion_is_the_key(tmp_path: Path) -> None:
+    bare = verdict(tmp_path, "AssertionError", "assert {1: b'0a'} == {2: b'ff'}")
+    assert bare.key == "AssertionError at verif/env/helper.py:4"
+    said = verdict(tmp_path, "AssertionError", "q is not 77")
+    assert said.key == "AssertionError: q is not N"
+
+
+def test_a_broken_link_rule_is_the_key(tmp_path: Path) -> None:
+    for text in ("2 link errors, first: clock 71: S2M crc: flit 0a", "clock 9: S2M crc: flit ff"):
+        assert verdict(tmp_path, "AssertionError", text).key == "link: S2M crc"
+        assert Finding(text).key == "link: S2M crc"
+    raised = verdict(tmp_path, "CxlError", "S2M credit: 2 are left, at clock 7; owed: DRS tag 1f")
+    assert (raised.kind, raised.key) == (FailureKind.MISMATCH, "link: S2M credit")
+    assert Finding("axi: cycle 12: AWADDR 0x1f is not aligned").key == "AWADDR N is not aligned"
+
+
+def test_the_key_is_of_the_whole_text(tmp_path: Path) -> None:
+    ends = [verdict(tmp_path, "AssertionError", f"{'x' * n} {'y' * 600} end") for n in (1, 2)]
+    assert ends[0].key != ends[1].key
+    cut = [verdict(tmp_path, "AssertionError", f"{10**n}: {'x' * 600} end") for n in (1, 9)]
+    assert cut[0].key == cut[1].key
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        ("SyntaxError", False),
+        ("ModuleNotFoundError", False),
+        ("BdbQuit", False),
+        ("KeyError", True),
+    ],
+)
+def test_what_ends_at_the_same_line_every_time_is_not_run_again(
+    tmp_path: Path, error: str, again: bool
+) -> None:
+    found = verdict(tmp_path, error, "")
+    assert found.kind is FailureKind.CRASH
+    assert failure.worth_a_rerun(found.key) is again
+
+
+def test_a_log_without_results() -> None:
+    running = "   0.00ns INFO  cocotb.regression    running test_x.one (1/2)"
+    lines = [running, *TRACE.splitlines()[:-1], "bdb.BdbQuit"]
+    found = failure.judge(ENDED, None, lines, ("one",), ROOT)
+    assert found.cause.startswith("a debugger ended the test")
+    assert found.cause.endswith("(verif/env/helper.py:4)")
+    lines = [running, "> /tree/verif/tests/test_x.py(12)one()->None", "(Pdb) ", "bdb.BdbQuit"]
+    assert failure.judge(ENDED, None, lines, ("one",), ROOT).key == (
+        "BdbQuit at verif/tests/test_x.py:12"
+    )
+    silent = failure.judge(ENDED, None, [running], ("one",), ROOT)
+    assert "ended in test_x.one without results" in silent.cause
+    assert "while the tests were loaded" in failure.judge(ENDED, None, [], (), ROOT).cause
+    assert failure.judge(ENDED, (), [], (), ROOT).kind is FailureKind.NO_TEST

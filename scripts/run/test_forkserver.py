@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs forked from a waiting simulator: the same as a start of their own, and apart from others."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.common.records import FailureKind, RunRecord, Sim
+from scripts.conftest import Toy
+from scripts.run import forkserver
+
+SIMS = pytest.mark.parametrize("sim", list(Sim))
+DICE = ("toy.unset", "toy.rolled")
+
+
+@pytest.fixture(autouse=True)
+def no_server_left() -> Iterator[None]:
+    """Every test starts without a server and leaves none."""
+    forkserver.close_all()
+    yield
+    forkserver.close_all()
+
+
+def servers() -> list[int]:
+    """Process numbers of the waiting servers."""
+    return [server.pid for server in forkserver._idle]
+
+
+def rolls(record: RunRecord) -> list[str]:
+    """What the bench drew, and the design."""
+    return re.findall(r"drew .*", Path(record.log).read_text(encoding="utf-8"))
+
+
+@SIMS
+def test_same_as_a_start_of_its_own(toy: Toy, sim: Sim) -> None:
+    build = toy.spec(sim, public=DICE)
+    seen = []
+    for seed in (1, 2):
+        drawn = []
+        for direct in (False, True):
+            record = toy.run(build, "dice", seed=seed, direct=direct, plusargs=("+extra=1",))
+            assert record.passed, record.cause
+            drawn.append((record.sim_time_ns, rolls(record)))
+        assert drawn[0] == drawn[1]
+        assert len(drawn[0][1]) == 3
+        assert "extra" in drawn[0][1][2]
+        seen.append(drawn[0][1])
+    assert seen[0][0] != seen[1][0]
+    if sim is Sim.VERILATOR:  # registers without reset depend on the seed
+        assert seen[0][1] != seen[1][1]
+    # The seed of reset values is part of Verilator's command line, so it has a server a seed.
+    assert len(servers()) == (2 if sim is Sim.VERILATOR else 1)
+
+
+@SIMS
+def test_log_is_whole(toy: Toy, sim: Sim) -> None:
+    build = toy.spec(sim)
+    texts = [
+        re.sub(
+            r"\d+\.\d+",
+            "N",
+            Path(toy.run(build, "adds_one", direct=direct).log).read_text(encoding="utf-8"),
+        )
+        for direct in (False, True)
+    ]
+    assert [" ".join(line.split()) for line in texts[0].splitlines()] == [
+        " ".join(line.split()) for line in texts[1].splitlines()
+    ]
+
+
+@SIMS
+def test_a_crash_and_a_hang_hurt_one_run_alone(toy: Toy, sim: Sim) -> None:
+    build = toy.spec(sim)
+    assert toy.run(build, "adds_one").passed
+    (server,) = servers()
+    assert toy.run(build, "dies").kind is FailureKind.CRASH
+    assert toy.run(build, "hang", timeout_s=1.0).kind is FailureKind.TIME_OUT
+    assert toy.run(build, "adds_one").passed
+    assert servers() == [server]
+
+
+def test_dead_server_costs_nothing_but_time(toy: Toy) -> None:
+    assert toy.run(toy.spec(), "adds_one").passed
+    os.kill(servers()[0], signal.SIGKILL)
+    assert toy.run(toy.spec(), "adds_one").passed
+
+
+def test_server_that_does_not_come_up(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "_USERS", ("no.such.module:serve",))
+    monkeypatch.setattr(forkserver, "_refused", set())
+    assert toy.run(toy.spec(), "adds_one").passed
+    assert len(forkserver._refused) == 1
+    assert servers() == []
+
+
+def test_servers_end_with_the_runner(toy: Toy) -> None:
+    assert toy.run(toy.spec(), "adds_one").passed
+    (server,) = servers()
+    forkserver.close_all()
+    with pytest.raises(ProcessLookupError):
+        os.kill(server, 0)
+
+
+@SIMS
+def test_waves_and_coverage_start_directly(toy: Toy, sim: Sim) -> None:
+    from scripts.run.simulate import wave_format
+
+    assert toy.run(toy.spec(sim, waves=wave_format(sim)), "adds_one").waves
+    assert servers() == []

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C, a full disk, a killed runner: what finished is kept, and no simulator stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric import output
+from scripts.common import process
+from scripts.common.records import FailureKind, RunRecord, Sim
+from scripts.conftest import QUICK, Project, Toy
+from scripts.run import simulate
+
+RECORD = "runs/*/record.json"
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of living processes that name the folder or work in it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            where = os.readlink(entry / "cwd")
+        except OSError:
+            continue
+        if str(folder) in command + where:
+            found.append(command)
+    return found
+
+
+def nothing_left_in(folder: Path) -> bool:
+    """True once every process of the folder is gone; waits a little for the last."""
+    for _ in range(50):
+        if not processes_in(folder):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def wait_for(project: Project, pattern: str, number: int = 1) -> None:
+    """Wait until that many files of the build folder have such a name."""
+    until = time.monotonic() + 120  # a build is among what comes first
+    while len(list((project.folder / "build").glob(pattern))) < number:
+        assert time.monotonic() < until, f"{pattern} does not come {number} times"
+        time.sleep(0.02)
+
+
+def test_nohup_is_heeded() -> None:
+    seen: list[int] = []
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        for _ in range(2):
+            with process.handling(seen.append, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), signal.SIGHUP)
+                os.kill(os.getpid(), signal.SIGTERM)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    # Ignored in the first round alone.
+    assert seen == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
+
+
+@pytest.mark.parametrize("sim", list(Sim))
+@pytest.mark.parametrize("finished", [0, 2])
+def test_ctrl_c(project: Project, sim: Sim, finished: int) -> None:
+    project.nf("clean", "--all")
+    words = ("test_toy::adds_one", "test_toy::hang", "--seeds", "3", "--sim", str(sim))
+    process = project.start("run", *words, "--jobs", "4")  # what hangs may come first
+    if finished:
+        wait_for(project, RECORD, finished)
+    else:
+        wait_for(project, "sim/*/build.log")  # it compiles
+    assert processes_in(project.folder)  # the search can find
+    os.kill(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, text
+    assert "interrupted: " in text
+    records = project.records()
+    assert len(records) >= finished
+    assert all(record.passed for record in records)
+    assert "did not finish" in text
+    assert nothing_left_in(project.folder), processes_in(project.folder)
+
+
+def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -> None:
+    project.nf("run", "test_toy::adds_one", "--sim", str(QUICK))
+    for record in (project.folder / "build/runs").glob("*/record.json"):
+        record.unlink()
+    words = ("test_toy::adds_one", "test_toy::hang", "--sim", str(QUICK), "--jobs", "4")
+    process = project.start("run", *words, "--seeds", "2")
+    wait_for(project, RECORD)
+    process.kill()
+    process.communicate(timeout=10)
+    assert nothing_left_in(project.folder), processes_in(project.folder)
+    for path in (project.folder / "build/runs").glob("*/record.json"):
+        assert RunRecord.from_json(json.loads(path.read_text(encoding="utf-8"))).passed
+
+
+def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = toy.run(toy.spec(), "adds_one")
+    kept = toy.folder / "runs" / first.id / "record.json"
+    before = kept.read_text(encoding="utf-8")
+
+    def full(file: int, data: bytes, offset: int) -> None:
+        os.pwrite(file, data[: len(data) // 2], offset)
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(output, "write_all", full)
+        second = toy.run(toy.spec(), "many/n=1")
+        again = simulate.save(first, kept.parent)
+    assert second.passed  # the result is known, only its file is not
+    assert not (toy.folder / "runs" / second.id / "record.json").exists()
+    assert again == first
+    assert kept.read_text(encoding="utf-8") == before
+    assert RunRecord.from_json(json.loads(kept.read_text(encoding="utf-8"))) == first
+
+
+def test_failure_on_a_full_disk_is_not_the_design(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(toy.folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=4096))
+    record = toy.run(toy.spec(), "wrong")
+    assert record.kind is FailureKind.INFRASTRUCTURE
+    assert "no space left" in record.cause
+    assert toy.run(toy.spec(), "adds_one").passed
+
+
+def test_log_that_cannot_be_written(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(process, "run_logged", full)
+    record = toy.run(toy.spec(), "adds_one", direct=True)
+    assert record.kind is FailureKind.INFRASTRUCTURE
+    assert "No space left" in record.cause

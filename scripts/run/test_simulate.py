@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner itself, on a toy: every failure kind is produced on purpose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.build import build_cache as build
+from scripts.common.records import Edit, FailureKind, RunRecord, Sim, Waves
+from scripts.conftest import Toy
+from scripts.run import failure, simulate
+
+SIMS = pytest.mark.parametrize("sim", list(Sim))
+
+
+@SIMS
+def test_pass_with_metrics_and_parameters(toy: Toy, sim: Sim) -> None:
+    build = toy.spec(sim)
+    record = toy.run(build, "adds_one")
+    assert record.passed, record.cause
+    assert record.sim_time_ns > 0
+    assert record.metrics == {"cycles": 3, "parameters": {}}
+    assert RunRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
+    assert toy.run(build, "adds_one").build_seconds == 0  # the build is shared
+
+
+@SIMS
+@pytest.mark.parametrize(
+    ("test", "kind", "cause"),
+    [
+        ("wrong", FailureKind.MISMATCH, "q is not 77"),
+        ("bench_error", FailureKind.CRASH, "named nothing (toy_bench.py:"),
+        ("not_installed", FailureKind.CRASH, "'no_such_package' (toy_bench.py:"),
+        ("debugs", FailureKind.CRASH, "a debugger ended the test"),
+        ("exits", FailureKind.CRASH, "ended by sys.exit(0) (toy_bench.py:"),
+        ("gone", FailureKind.CRASH, "ended in toy_bench.gone without results"),
+        ("stuck", FailureKind.TIME_OUT, "SimTimeoutError"),
+        ("dies", FailureKind.CRASH, "signal 11"),
+        ("no_such_test", FailureKind.NO_TEST, "nothing was run"),
+    ],
+)
+def test_failure_kinds(toy: Toy, sim: Sim, test: str, kind: FailureKind, cause: str) -> None:
+    record = toy.run(toy.spec(sim), test)
+    assert (record.passed, record.kind) == (False, kind)
+    assert cause in record.cause
+    assert "\n" not in record.cause
+    assert f"toy_bench::{test}" in record.rerun
+
+
+def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
+    record = toy.run(toy.spec(Sim.ICARUS), "adds_one", "no_such_test")
+    assert record.kind is FailureKind.NO_TEST
+    assert "no result of no_such_test" in record.cause
+
+
+@SIMS
+def test_hang_is_killed(toy: Toy, sim: Sim) -> None:
+    record = toy.run(toy.spec(sim), "hang", timeout_s=1.5)
+    assert record.kind is FailureKind.TIME_OUT
+    assert record.seconds < 10
+
+
+def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:
+    record = toy.run(toy.spec(Sim.VERILATOR), "wrong", module="no_such_bench")
+    assert record.kind is FailureKind.CRASH
+    assert "no_such_bench" in record.cause
+
+
+def test_assertion_is_named(toy: Toy) -> None:
+    record = toy.run(toy.spec(Sim.VERILATOR), "sva")
+    assert record.kind is FailureKind.ASSERTION
+    assert "NeverThirteen" in record.cause
+
+
+def test_several_tests_in_one_process(toy: Toy) -> None:
+    record = toy.run(toy.spec(Sim.VERILATOR), "many", "wrong", "adds_one")
+    assert [case.name for case in record.cases] == ["adds_one", "many/n=1", "many/n=2", "wrong"]
+    assert record.kind is FailureKind.MISMATCH
+    assert record.rerun.split()[2] == "toy_bench::wrong"  # only what failed
+
+
+@SIMS
+def test_broken_source_is_a_build_failure(toy: Toy, sim: Sim) -> None:
+    edits = (Edit("toy.sv", "assign inner", "asign inner"),)
+    record = toy.run(toy.spec(sim, edits), "adds_one")
+    assert record.kind is FailureKind.BUILD
+    assert record.log.endswith("build.log")
+
+
+def test_edit_changes_a_copy_only(toy: Toy) -> None:
+    before = (toy.folder / "toy.sv").read_text(encoding="utf-8")
+    for edit in (Edit("toy.sv", "d + `STEP", "d"), Edit("inc/toy.svh", "STEP 1", "STEP 2")):
+        record = toy.run(toy.spec(edits=(edit,)), "adds_one")
+        assert record.kind is FailureKind.MISMATCH
+    assert (toy.folder / "toy.sv").read_text(encoding="utf-8") == before
+
+
+def test_edit_that_does_not_fit(toy: Toy) -> None:
+    record = toy.run(toy.spec(edits=(Edit("toy.sv", "logic", "wire"),)), "adds_one")
+    assert record.kind is FailureKind.INFRASTRUCTURE
+    assert "times, not once" in record.cause
+
+
+def test_only_ports_are_public_under_verilator(toy: Toy) -> None:
+    build = toy.spec(Sim.VERILATOR)
+    assert toy.run(build, "internals").kind is FailureKind.CRASH
+    assert toy.run(replace(build, public=("toy.inner",)), "internals").passed
+
+
+@SIMS
+def test_waves_and_coverage(toy: Toy, sim: Sim) -> None:
+    waves = Waves.FST if sim is Sim.ICARUS else Waves.VCD
+    build = toy.spec(sim, waves=waves, coverage=sim is Sim.VERILATOR)
+    record = toy.run(build, "adds_one")
+    assert record.waves is not None
+    assert record.waves.endswith(str(waves))
+    assert (record.coverage is not None) == (sim is Sim.VERILATOR)
+
+
+@SIMS
+def test_parameters_reach_the_design(toy: Toy, sim: Sim) -> None:
+    record = toy.run(toy.spec(sim, parameters=(("WIDTH", 2),)), "adds_one")
+    assert record.kind in (FailureKind.MISMATCH, FailureKind.CRASH)  # 4 does not fit in 2 bits
+    assert record.parameters == (("WIDTH", 2),)
+
+
+def test_unwritable_folder_is_infrastructure(toy: Toy) -> None:
+    blocked = toy.folder / "runs-file"
+    blocked.write_text("", encoding="utf-8")
+    from scripts.common.records import RunSpec
+    from scripts.run import simulate
+
+    record = simulate.run(RunSpec(toy.spec(), "toy_bench"), blocked)
+    assert record.kind is FailureKind.INFRASTRUCTURE
+
+
+STAMPS = ("", "{", "[]", "{}", '{"seconds": "x"}', '{"seconds": NaN}', "[" * 9999)
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_a_damaged_build_is_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stamp: str
+) -> None:
+    made: list[Path] = []
+
+    def make(target: Path) -> dict[str, str]:
+        made.append(target)
+        return {"top": "x", "sim": "icarus"}
+
+    assert not build.once(tmp_path / "b", make).cached
+    assert build.once(tmp_path / "b", make).cached
+    (tmp_path / "b" / build.STAMP).write_text(stamp, encoding="utf-8")
+    assert not build.once(tmp_path / "b", make).cached
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is made again: build.json is damaged" in line
+    assert build.once(tmp_path / "b", make).cached
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<testsuite>",
+        '<testcase name="x" time="x"/>',
+        '<testcase name="x" time="nan"/>',
+        '<?xml version="1.0" encoding="nonsense"?><testcase name="x"/>',
+        '<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;">]><a>&d;</a>',
+        "<a>" * 100_000,
+    ],
+)
+def test_a_damaged_result_file_holds_no_test(tmp_path: Path, text: str) -> None:
+    (tmp_path / "results.xml").write_text(text, encoding="utf-8")
+    assert failure.read_results(tmp_path / "results.xml") is None
+
+
+def test_damaged_figures_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "metrics.json").write_text('{"cycles": NaN}', encoding="utf-8")
+    assert simulate._metrics(tmp_path / "metrics.json") == {}
+    assert "NaN is no number" in capsys.readouterr().err
+    assert simulate._metrics(tmp_path / "none") == {}

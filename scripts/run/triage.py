@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a failure gets by itself: one more run with the same seed, and waves of its last moments.
+
+A run that passes the second time is flaky, which is never green. Only the first few failures of
+one cause are run again: the tenth wave file of the same mistake tells nobody anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from scripts.common import claims
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, RUNS, shown
+from scripts.common.process import Interrupted
+from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
+from scripts.run import failure, simulate, vcd
+from scripts.run.causes import key_of
+
+LIMIT = 3  # reruns for one cause
+BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller
+AFTER_NS = 20.0
+# A run that was killed by the wall clock would hang again, and write waves all the time.
+HANG_S = 60.0
+
+# Without a simulation there is nothing to look at.
+_NO_WAVES = (FailureKind.BUILD, FailureKind.NO_TEST, FailureKind.INFRASTRUCTURE)
+
+Run = Callable[[RunSpec], RunRecord]
+
+_lock = threading.Lock()  # not in the object, which may be sent to another process
+
+
+class Triage:
+    """Runs specs, and failed ones once more. One object a regression: it counts the causes.
+
+    `run` is what a scheduler calls in place of `simulate.run`; safe from several threads.
+    """
+
+    def __init__(
+        self, runs: Path | None = None, first: Run | None = None, limit: int = LIMIT
+    ) -> None:
+        self._runs = runs or claims.folder(RUNS)
+        self._first = first
+        self._limit = limit
+        self._seen: Counter[tuple[FailureKind | None, str]] = Counter()
+
+    def run(self, spec: RunSpec) -> RunRecord:
+        """Run a spec; a failure comes back with what its second run told."""
+        record = self._first(spec) if self._first else simulate.run(spec, self._runs)
+        return self.look(record, spec)
+
+    def look(self, record: RunRecord, spec: RunSpec) -> RunRecord:
+        """The record of `spec`, completed by a rerun if it failed and its cause is rare."""
+        if record.passed or record.kind in _NO_WAVES:
+            return record
+        if not failure.worth_a_rerun(record.cause_key):
+            return record
+        key = key_of(record)
+        with _lock:
+            self._seen[key] += 1
+            many = self._seen[key] > self._limit
+        if many:
+            return replace(
+                record, note=f"not run again: {self._limit} runs of this cause were already"
+            )
+        return simulate.save(triage(record, spec, self._runs), self._runs / spec.id)
+
+
+def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
+    """Run a failed spec once more with waves; the record says what came of it."""
+    folder = runs / spec.id / "rerun"
+    case = next((case for case in record.cases if case.status == "failed"), None)
+    try:
+        again = simulate.run(_with_waves(spec, record, case), folder)
+    except (Interrupted, NfError, OSError) as error:
+        why = str(error) or "interrupted"
+        return replace(record, note=f"not run again: {why}")
+    waves = _keep_waves(again, case, runs / spec.id)
+    out = replace(record, waves=waves or record.waves, rerun_log=again.log)
+    if again.passed:
+        return replace(out, flaky=True, note="passed when it was run again with the same seed")
+    if again.kind in _NO_WAVES:
+        return replace(out, note=f"the rerun with waves did not start: {again.cause}")
+    if key_of(again) != key_of(record):
+        return replace(out, note=f"failed differently when run again: {again.kind}: {again.cause}")
+    return replace(out, note="failed the same way when it was run again")
+
+
+def _with_waves(spec: RunSpec, record: RunRecord, case: CaseResult | None) -> RunSpec:
+    """The spec that shows the failure: its first failed test alone, which starts at time 0."""
+    waves = spec.build.waves or simulate.wave_format(spec.build.sim)
+    killed = record.kind is FailureKind.TIME_OUT and case is None
+    return replace(
+        spec,
+        # One run: compiling it as hard as a regression's takes longer than it saves.
+        build=replace(spec.build, waves=waves, coverage=False, opt=min(spec.build.opt, "-O1")),
+        tests=(case.name,) if case else spec.tests,
+        timeout_s=min(spec.timeout_s, HANG_S) if killed else spec.timeout_s * 4,
+        window_ns=_window(case.sim_time_ns) if case else None,
+        direct=True,
+    )
+
+
+def _window(failed_ns: float) -> tuple[float, float]:
+    return max(0.0, failed_ns - BEFORE_NS), failed_ns + AFTER_NS
+
+
+def _keep_waves(again: RunRecord, case: CaseResult | None, folder: Path) -> str | None:
+    """Put the waves beside the log of the first run, cut to their end if no time was known."""
+    if again.waves is None:
+        return None
+    path = ROOT / again.waves
+    if case is None and path.suffix == f".{Waves.VCD}":
+        with contextlib.suppress(OSError, ValueError):
+            vcd.trim(path, *_window(vcd.last_time_ns(path)))
+    kept = folder / path.name
+    shutil.move(path, kept)
+    return shown(kept)

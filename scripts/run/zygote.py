@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inside the simulator: wait with everything loaded, and fork one child for each run asked for.
+
+cocotb calls `serve` before anything of its own (PYGPI_USERS names it first). The design is
+loaded, Python is up, time is 0, no test is known. What reaches a child is what it could not tell
+from a start of its own: the same command line, its own environment, folder, log and process
+group. It returns from `serve`, and cocotb starts as ever. `forkserver.py` is the other end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+FD = "NF_ZYGOTE_FD"
+PRELOAD = "NF_ZYGOTE_PRELOAD"
+MAX_REQUEST = 1 << 20
+_PR_SET_PDEATHSIG = 1
+
+
+def serve() -> None:
+    """Fork a child for every request packet; returns in the children only."""
+    # Nothing here may open a file that a child would share, except the socket.
+    connection = socket.socket(fileno=int(os.environ[FD]))
+    os.close(os.pidfd_open(os.getpid()))  # Linux 5.3; without it there is no server, see _wait
+    libc = ctypes.CDLL(None)
+    atexit.register(_end_here, libc, os.getpid())  # registered first, so called last
+    for name in os.environ[PRELOAD].split():
+        with contextlib.suppress(ImportError):  # the bench that needs it will say so
+            importlib.import_module(name)
+    _rewrite_assertions()
+    gc.freeze()  # a collection in a child would copy every page
+    libc.fflush(None)  # or each child would write it again
+    greeting = os.pread(1, os.fstat(1).st_size, 0)  # what a simulator says at its start
+    _say(connection, {"ready": os.getpid()})
+    while packet := connection.recv(MAX_REQUEST):
+        request = json.loads(packet)
+        pid = os.fork()
+        if pid == 0:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            connection.close()
+            _end_at_exit(libc)
+            _become(request, greeting)
+            return
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # here too: the group exists before anybody hears of it
+        _say(connection, {"pid": pid})
+        _say(connection, {"status": _wait(pid, connection)})
+    os._exit(0)
+
+
+def _rewrite_assertions() -> None:
+    """Set up pytest's assertions here, once: it takes longer than all the rest of a start."""
+    manager = importlib.import_module("cocotb.regression").RegressionManager
+    manager.setup_pytest_assertion_rewriting()
+    manager.setup_pytest_assertion_rewriting = staticmethod(lambda: None)
+
+
+def _become(request: dict[str, Any], greeting: bytes) -> None:
+    """Take over the identity of one run."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    os.chdir(request["cwd"])
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    os.write(log, greeting)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    wanted: dict[str, str] = request["env"]
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    os.environ.update(wanted)
+
+
+def _end_at_exit(libc: ctypes.CDLL) -> None:
+    """Let exit() write out what is buffered and end there.
+
+    Its older handlers belong to the parent: Verilator's would wait for a thread that no child has.
+    """
+    for function in (libc._exit, libc.fcloseall):  # called last to first
+        libc.on_exit(ctypes.cast(function, ctypes.c_void_p), None)
+
+
+def _end_here(libc: ctypes.CDLL, server: int) -> None:
+    """End a child whose tests are over, before Python takes itself apart (half of its time).
+
+    A simulation that ended in any other way goes on to the exit code that it deserves.
+    """
+    manager = getattr(sys.modules.get("cocotb.regression"), "_manager_inst", None)
+    if os.getpid() != server and getattr(manager, "_tearing_down", False):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        libc.fcloseall()
+        os._exit(0)
+
+
+def _wait(pid: int, connection: socket.socket) -> int:
+    """The exit code of a child; when the runner goes away, the child and this process go too."""
+    handle = os.pidfd_open(pid)
+    waiting = select.poll()
+    waiting.register(handle, select.POLLIN)
+    waiting.register(connection, select.POLLIN)
+    ready = [fd for fd, _ in waiting.poll()]
+    os.close(handle)
+    if connection.fileno() in ready and not connection.recv(1, socket.MSG_PEEK):
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _say(connection: socket.socket, message: dict[str, int]) -> None:
+    connection.send(json.dumps(message).encode())

@@ -1,1 +1,0 @@
-verif/cxl/bench_wire.sv

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base of every pyuvm test of the controller, and the cocotb entry that runs one.
+
+The base owns what must never be forgotten: clock and reset, the end of test (drain, counters,
+status), the list of errors that is asserted, the stop at the first mismatch, the stuck watchdog.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import First
+from cocotb.utils import get_sim_time
+from pyuvm import ConfigDB, uvm_root, uvm_test
+
+from cocotbext.cxl.agent.errors import CxlError
+from verif.coverage.bins import FUNCTIONAL
+from verif.env.config import CLOCK_NS, EnvConfig, Profile
+from verif.env.env import NfEnv
+from verif.scoreboard.finding import CheckFailed
+from verif.scoreboard.operations import describe
+
+PROFILES = [cocotb.Param(value=profile.value, name=profile.value) for profile in Profile]
+_SETTINGS = "NF_SETTINGS"
+
+
+class NfBaseTest(uvm_test):
+    """Override `configure` and `scenario`. `found`: what the scoreboard of the last run said."""
+
+    found: ClassVar[Sequence[str]] = []
+
+    def configure(self, cfg: EnvConfig) -> None:
+        """Changes the configuration before the environment is built."""
+
+    async def scenario(self) -> None:
+        """The stimulus; runs when the link is up."""
+        raise NotImplementedError
+
+    # -- phases -------------------------------------------------------------------------------
+    def build_phase(self) -> None:
+        self.dut: Any = cocotb.top
+        settings: dict[str, Any] = ConfigDB().get(None, "", _SETTINGS)
+        self.settings = settings
+        self.expects_failure = bool(settings.get("expects_failure"))
+        self.cfg = EnvConfig(profile=Profile(settings["profile"]), seed=settings["seed"])
+        self.configure(self.cfg)
+        self.env = NfEnv("env", self)
+        self.env.dut = self.dut
+        self.env.cfg = self.cfg
+        self.metrics: dict[str, Any] = {}
+        self.began_ns = get_sim_time("ns")
+        self.finished = False
+        NfBaseTest.found = []
+
+    async def run_phase(self) -> None:
+        self.raise_objection()
+        try:
+            await self._guarded()
+        finally:
+            self.drop_objection()
+
+    def check_phase(self) -> None:
+        errors = self.env.errors()
+        self.logger.info("%s: %s", self._label(), self.env.core.summary())
+        self._export()
+        if not self.finished and not errors:
+            errors = ["the scenario did not run to its end"]
+        if errors:
+            raise CheckFailed(errors, self._label())
+
+    # -- run ----------------------------------------------------------------------------------
+    async def _guarded(self) -> None:
+        """Runs the scenario until its end, the first error, or a stuck transaction."""
+        body = cocotb.start_soon(self._whole())
+        watchdog = cocotb.start_soon(self._watchdog())
+        await First(body.complete, self.env.failed.wait())
+        watchdog.cancel()
+        if self.env.core.errors:
+            # The scoreboard's first finding is the cause; whatever else is wrong follows from it.
+            body.cancel()
+            NfBaseTest.found = self.env.core.errors
+            if self.expects_failure:
+                return
+            raise CheckFailed(self.env.core.errors, self._label())
+        try:
+            body.result()
+        except CxlError as error:
+            if not self.expects_failure:
+                raise
+            NfBaseTest.found = [str(error)]
+
+    async def _whole(self) -> None:
+        await self.start()
+        await self.scenario()
+        await self.finish()
+        self.finished = True
+
+    async def start(self) -> None:
+        """Clock, reset, link up."""
+        dut = self.dut
+        dut.rst_n.value = 0
+        self.clock = Clock(dut.clk, CLOCK_NS, "ns", impl="gpi")
+        self.clock.start(start_high=False)
+        await self.env.clocks(5)
+        dut.rst_n.value = 1
+        await self.env.host.link_up()
+
+    async def finish(self) -> None:
+        """Waits for the last answers and reads what the mirror compares."""
+        await self.env.host.drain()
+        # One counter is read while the others settle: a run's cycles compare with older records.
+        settled = cocotb.start_soon(self.env.clocks(20))
+        await self.env.registers.read("MEM_POISON")
+        await settled
+        await self.env.registers.read_status()
+        await self.env.registers.read("IRQ_STATUS")
+        await self.env.registers.read_counters(but="MEM_POISON")
+        while not self.env.mem.idle:
+            await self.env.clocks(10)
+
+    async def _watchdog(self) -> None:
+        """A request that has waited too long is an error, not a hang of the suite."""
+        core = self.env.core
+        seen, oldest = -1, None
+        while True:
+            await self.env.clocks(self.cfg.stuck_clocks)
+            now = core.oldest()
+            if now is not None and now is oldest and core.responses == seen:
+                core.error(
+                    f"STUCK: no response for {self.cfg.stuck_clocks} clocks, "
+                    f"{core.waiting} waiting",
+                    f"scoreboard, {core.mode_of(now.access)}: answer",
+                    f"first: {describe(now.msg)}",
+                )
+            seen, oldest = core.responses, now
+
+    def _label(self) -> str:
+        """Seed as `nf run --seed` takes it: cocotb makes a seed of each test of the run's."""
+        seed = os.environ.get("COCOTB_RANDOM_SEED", self.cfg.seed)
+        return f"seed {seed}, profile {self.cfg.profile}"
+
+    # -- results ------------------------------------------------------------------------------
+    def figure(self, name: str, value: object) -> None:
+        """A measured figure: printed, and left for the runner's report. A rate: see `rate`."""
+        assert "_per_" not in name, f"{name} is a rate: it says nothing without a memory latency"
+        self._note(name, value)
+
+    def _note(self, name: str, value: object) -> None:
+        self.metrics[name] = value
+        self.logger.info("figure: %s = %s", name, value)
+
+    def rate(self, name: str, value: float) -> None:
+        """A measured rate, with the memory latency at which it was measured (clocks)."""
+        for end, clocks in zip(("least", "most"), self.cfg.mem.latency, strict=True):
+            self.figure(f"memory_latency_clocks_{end}", clocks)
+        self._note(name, value)
+
+    def _export(self) -> None:
+        target = os.environ.get("NF_METRICS")
+        if not target:
+            return
+        path = Path(target)
+        label = f"{type(self).__name__}-{self.cfg.profile}"
+        old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if not self.expects_failure:  # a fault of the bench covers nothing of the design
+            model = self.env.coverage.model
+            model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
+            old[FUNCTIONAL] = model.hits()
+        core = self.env.core
+        old.update(
+            {f"{label}.{name}": value for name, value in self.metrics.items()}
+            | {
+                f"{label}.requests": core.requests,
+                f"{label}.judged": core.tracker.judged,
+                f"{label}.cycles": round((get_sim_time("ns") - self.began_ns) / CLOCK_NS),
+            }
+        )
+        path.write_text(json.dumps(old, indent=1), encoding="utf-8")
+
+
+async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:
+    """Runs a test with a fault in it: AssertionError unless a checker says `expected`."""
+    text = ""
+    try:
+        await run_uvm(test, profile, expects_failure=True)
+    except AssertionError as found:
+        text = str(found)
+    # A stop at the first finding leaves requests open: other checkers then complain as well.
+    text = "\n".join([*test.found, text])
+    assert text.strip(), f"nobody noticed the fault ({test.__doc__})"
+    other = f"caught, but not by the checker of this fault: {text[:600]}"
+    assert expected in text, other
+    assert "time-out: no " not in text, other
+
+
+async def run_uvm(
+    test: type[NfBaseTest], profile: str = Profile.STREAMING.value, **settings: Any
+) -> None:
+    """Runs a pyuvm test class with a profile; `settings` are found in `test.settings`."""
+    seed = cocotb.RANDOM_SEED if hasattr(cocotb, "RANDOM_SEED") else 0
+    values = {"profile": profile, "seed": seed, **settings}
+    ConfigDB().set(None, "*", _SETTINGS, values)
+    await uvm_root().run_test(test, keep_set={ConfigDB})

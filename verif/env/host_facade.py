@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host as sequences see it: issue a request, wait for its answer, wait for all.
+
+Requests go through the sequencer of the CXL agent; answers are the driver's. Checking is not done
+here: the scoreboard has its own view, from the monitor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import cocotb
+from cocotb.triggers import Event
+from pyuvm import uvm_sequence
+
+from cocotbext.cxl.agent.agent import CxlMemAgent
+from cocotbext.cxl.agent.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.agent.errors import CxlError
+from cocotbext.cxl.agent.items import CxlMemItem, Transaction
+from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
+from cocotbext.cxl.wire.packer import PackOptions
+from verif.env.config import EnvConfig, Profile
+
+if TYPE_CHECKING:
+    from verif.env.env import NfEnv
+
+
+def cxl_config(cfg: EnvConfig) -> CxlConfig:
+    """The host link partner of a traffic profile, with link-level retry."""
+    config = _profile(cfg)
+    config.link.retry = True
+    return config
+
+
+def _profile(cfg: EnvConfig) -> CxlConfig:
+    seed = cfg.seed * 2 + 1
+    if cfg.profile is Profile.STREAMING:
+        return CxlConfig.dense(seed)
+    if cfg.profile is Profile.IDLE:
+        sparse = CxlConfig.sparse(seed)
+        sparse.idle_rate = max(sparse.idle_rate, 0.3)
+        return sparse
+    rng = random.Random(seed)
+    link = LinkConfig(
+        rng=rng,
+        pack=PackOptions(dense=rng.random() < 0.5, rng=rng),
+        grant_plain=8,
+        grant_data=4,
+        return_delay=(0, 20),
+    )
+    return CxlConfig(link=link, rng=rng, ready=ReadyPattern(0.5, hold=(1, 8)))
+
+
+class Pending:
+    """A request that was issued."""
+
+    __slots__ = ("key", "transaction")
+
+    def __init__(self, transaction: Transaction, key: Hashable | None) -> None:
+        self.transaction = transaction
+        self.key = key
+
+    @property
+    def message(self) -> M2SMessage:
+        """The request, with the tag that it travels under."""
+        return self.transaction.message
+
+    @property
+    def tag(self) -> int:
+        """Its tag."""
+        return self.transaction.message.tag
+
+    async def wait(self) -> S2MMessage | None:
+        """Waits for the answer."""
+        return await self.transaction.wait()
+
+
+class Host:
+    """Facade over the agent's sequencer; `limit` bounds the requests in flight on one line."""
+
+    def __init__(self, env: NfEnv) -> None:
+        self.env = env
+        self.busy: dict[Hashable, int] = {}
+        self.flight: set[Pending] = set()
+        self._changed = Event()
+
+    def connect(self, agent: CxlMemAgent) -> None:
+        """Called in the connect phase."""
+        self.agent = agent
+        self.sequence: Any = uvm_sequence("host")
+        self.sequence.sequencer = agent.sequencer
+
+    async def link_up(self) -> None:
+        """Waits until the device has granted credits."""
+        await self.agent.wait_up()
+
+    async def issue(self, msg: M2SMessage, limit: int | None = None) -> Pending:
+        """Hands a request to the driver; with `limit`, not before its line is that quiet."""
+        key = self.env.core.model.line_key(msg)
+        if limit is not None and key is not None:
+            while self.busy.get(key, 0) >= limit:
+                await self._change()
+        if key is not None:
+            self.busy[key] = self.busy.get(key, 0) + 1
+        item = CxlMemItem(msg)
+        await self.sequence.start_item(item)
+        await self.sequence.finish_item(item)
+        pending = Pending(item.transactions[0], key)
+        self.flight.add(pending)
+        cocotb.start_soon(self._follow(pending))
+        return pending
+
+    async def _follow(self, pending: Pending) -> None:
+        with suppress(CxlError):  # the calls that wait raise it
+            await pending.wait()
+        self.flight.discard(pending)
+        if pending.key is not None:
+            self.busy[pending.key] -= 1
+        self._changed.set()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def call(self, msg: M2SMessage) -> S2MMessage | None:
+        """Sends a request and waits for its answer."""
+        return await (await self.issue(msg)).wait()
+
+    async def drain(self) -> None:
+        """Waits until everything that was issued is answered."""
+        while self.flight:
+            await self._change()
+        await self.agent.drain()
+
+    async def drain_if(self, chosen: Callable[[M2SMessage], bool]) -> None:
+        """Waits until no request in flight is one of the `chosen`."""
+        while any(chosen(pending.message) for pending in self.flight):
+            await self._change()
+
+
+def with_credits(config: CxlConfig, plain: int, data: int, delay: tuple[int, int]) -> CxlConfig:
+    """A host that grants few response credits and gives them back late."""
+    link = dataclasses.replace(
+        config.link, grant_plain=plain, grant_data=data, return_delay=delay, return_batch=1
+    )
+    return dataclasses.replace(config, link=link)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory agent: AXI4 subordinate (active) and monitor of the device-memory port."""
+
+from __future__ import annotations
+
+from pyuvm import uvm_agent
+
+from verif.mem.axi4_rules import AxiRules
+from verif.mem.memory_config import MemConfig
+from verif.mem.monitor import MemMonitor
+from verif.mem.pins import AxiPins
+from verif.mem.responder import MemResponder
+from verif.mem.store import MemStore
+
+
+class MemAgent(uvm_agent):
+    """Set `pins`, `cfg` and `seed` between construction and the end of the build phase."""
+
+    pins: AxiPins
+    cfg: MemConfig
+    seed: int = 0
+
+    def build_phase(self) -> None:
+        self.store = MemStore(self.cfg.background, self.seed)
+        self.rules = AxiRules(self.cfg.lines_log2, self.cfg.stuck_timeout)
+        self.responder = MemResponder("responder", self)
+        self.monitor = MemMonitor("monitor", self)
+
+    def connect_phase(self) -> None:
+        self.responder.pins = self.monitor.pins = self.pins
+        self.responder.cfg = self.cfg
+        self.responder.store = self.store
+        self.responder.rng.seed(self.seed)
+        self.monitor.rules = self.rules
+
+    @property
+    def idle(self) -> bool:
+        """No transaction is pending in the memory."""
+        return self.responder.idle
+
+    def finish(self) -> list[str]:
+        """Errors of the whole run, those about unfinished transactions included."""
+        self.rules.finish(self.monitor.cycle)
+        return self.rules.errors

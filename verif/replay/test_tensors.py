@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors to lines and back, and the ternary threshold to the last bit."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.formats import Mode, Tie
+from verif.replay.tensors import (
+    expected_outputs,
+    outputs_from_lines,
+    pack_tensor,
+    pack_workers,
+    ternary_threshold,
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1e3, 1e3, width=16), min_size=1, max_size=50))
+def test_threshold_is_the_rounded_product(values: list[float]) -> None:
+    """float16 values: their sum is exact in float64, so the rule has one right answer."""
+    x = np.array(values, dtype=np.float32)
+    mean = np.float32(float(sum(abs(Fraction(v)) for v in values)) / len(values))
+    product = float(np.float32(0.7)) * float(mean)  # 24 + 24 bits: exact in a double
+    assert ternary_threshold(x) == np.float32(product)
+
+
+def test_threshold_by_hand() -> None:
+    assert ternary_threshold([1.0, -3.0], 0.5) == np.float32(1.0)
+    assert ternary_threshold([1.0, -3.0]) == np.float32(0.7) * np.float32(2.0)
+    assert ternary_threshold(np.zeros((0, 3))) == 0.0
+    assert ternary_threshold([-0.0, 0.0]) == 0.0
+    # Summed in float64: in float32 the small ones would be lost.
+    x = np.array([2.0**24] + [1.0] * 1024, dtype=np.float32)
+    assert ternary_threshold(x, 1.0) == np.float32((2.0**24 + 1024) / 1025)
+
+
+def test_each_worker_has_its_own_threshold() -> None:
+    x = np.array([[1.0, 1.0, 4.0], [0.1, 0.1, 0.4]], dtype=np.float32)
+    lines = pack_workers(x, Mode.G_TERNARY)
+    assert (lines[0] == lines[1]).all()
+    assert lines[0, 0, 0] == 0b10_00_00
+
+
+def test_values_at_the_threshold_stay_closed() -> None:
+    x = np.array([1.0, -1.0, 1.0, -1.0], dtype=np.float32)
+    assert not pack_tensor(x, Mode.G_TERNARY, 1.0).any()
+    assert pack_tensor(x, Mode.G_TERNARY, 0.5)[0, 0] == 0b11_10_11_10
+
+
+shapes = st.lists(st.integers(0, 9), max_size=4).map(tuple)
+LOW = [Mode.G_BINARY, Mode.G_TERNARY]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), shapes, st.integers(1, 6), st.sampled_from([*LOW, Mode.FP32]))
+def test_outputs_against_numpy(seed: int, shape: tuple[int, ...], workers: int, mode: Mode) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((workers, *shape)).astype(np.float32)
+    out = expected_outputs(x, mode)
+    assert all(array.shape == shape for array in out.values())
+    if mode == Mode.FP32:
+        want = x[0]
+        for other in x[1:]:
+            want = want + other
+        assert (out["sum"] == want).all()
+        assert out["sum"].dtype == np.float32
+        return
+    if mode == Mode.G_BINARY:
+        plus = (x >= 0).sum(axis=0)
+        vote = np.where(2 * plus >= workers, 1, -1)
+    else:
+        t = np.array([ternary_threshold(one) for one in x]).reshape(-1, *([1] * len(shape)))
+        plus = (x > t).sum(axis=0)
+        minus = (x < -t).sum(axis=0)
+        vote = np.sign(plus - minus)
+        assert (out["minus"] == minus).all()
+        assert out["minus"].dtype == np.uint8
+    assert (out["plus"] == plus).all()
+    assert out["plus"].dtype == np.uint8
+    assert (out["vote"] == vote).all()
+    assert out["vote"].dtype == np.int8
+
+
+def test_tie_and_threshold_are_passed_on() -> None:
+    x = np.array([[1.0], [-1.0]], dtype=np.float32)
+    assert expected_outputs(x, Mode.G_BINARY, Tie.MINUS)["vote"] == -1
+    three = np.array([[1.0, 0.0]] * 3, dtype=np.float32)
+    assert list(expected_outputs(three, Mode.G_TERNARY, threshold=3)["vote"]) == [1, 0]
+    assert list(expected_outputs(three, Mode.G_TERNARY, threshold=4)["vote"]) == [0, 0]
+    assert list(expected_outputs(three, Mode.G_TERNARY, cnt_max=1)["plus"]) == [1, 0]
+
+
+def test_missing_planes_read_as_zeros() -> None:
+    result = np.zeros((1, 64), dtype=np.uint8)
+    plane = np.full((1, 1, 64), 255, dtype=np.uint8)
+    out = outputs_from_lines(Mode.G_BINARY, (3,), result, plane)
+    assert list(out["plus"]) == [1, 1, 1]
+
+
+def test_misuse_is_refused() -> None:
+    one = np.zeros((1, 64), dtype=np.uint8)
+    planes = np.zeros((2, 1, 64), dtype=np.uint8)
+    with pytest.raises(ValueError, match="no IDENTITY route"):
+        pack_tensor([1.0], Mode.IDENTITY)
+    with pytest.raises(ValueError, match="takes uint8"):
+        outputs_from_lines(Mode.G_BINARY, (513,), one, planes)
+    with pytest.raises(ValueError, match="count planes"):
+        outputs_from_lines(Mode.G_BINARY, (5,), one)
+    with pytest.raises(ValueError, match="lines of planes"):
+        outputs_from_lines(Mode.G_BINARY, (5,), one, np.zeros((2, 2, 64), dtype=np.uint8))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a checker found, and the key by which every run that one fault turns red is counted as one.
+
+A text tells of tags, addresses and data, which differ from run to run. A key names none of them:
+the checker, the mode of the region, what differs. It travels as the last line of the exception's
+text, which the simulator's result file keeps; `scripts.run.failure` takes it from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+KEY_LINE = "cause key: "
+_WHEN = re.compile(r"^(?:axi: )?(?:clock|cycle) \d+: ")
+# The link monitor names its rules: they are the key, whatever the flit held.
+_LINK_RULE = re.compile(r"(?:^|\bclock \d+: )((?:M2S|S2M) [a-z_]+): ")
+_VALUE = re.compile(r"\b0x[0-9a-fA-F]+\b|\d+(?:\.\d+)?")
+
+
+def link_rule(text: str) -> str:
+    """Key of what the link monitor says, wherever it stands in a text; "" for anything else."""
+    rule = _LINK_RULE.search(text)
+    return f"link: {rule[1]}" if rule else ""
+
+
+class Finding(str):
+    """A text with a `key`. `text` explains; `data` are the values, which come last."""
+
+    key: str
+    text: str
+    data: str
+
+    def __new__(cls, text: str, key: str = "", data: str = "") -> Finding:
+        """Without a key it is the link's rule, or the text, numbers replaced by N."""
+        self = super().__new__(cls, f"{text}; {data}" if data else text)
+        self.text, self.data = text, data
+        self.key = key or link_rule(text) or _VALUE.sub("N", _WHEN.sub("", text))
+        return self
+
+
+class CheckFailed(AssertionError):
+    """Raised with everything that was found, the first of which is the cause.
+
+    `run` names seed and profile; it stands between the explanation and the data, so that a line
+    that has to be cut loses data alone.
+    """
+
+    def __init__(self, found: Sequence[str], run: str) -> None:
+        first = found[0] if isinstance(found[0], Finding) else Finding(found[0])
+        data = f"; {first.data}" if first.data else ""
+        lines = [f"{first.text}; {run}{data}", *found[1:], f"{KEY_LINE}{first.key}"]
+        super().__init__("\n".join(lines))

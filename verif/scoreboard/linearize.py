@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges racing operations on one line: is there an order that explains every answer?
+
+Operations that do not overlap in time keep their order; those that do may have taken effect in
+either. The search walks the linear extensions of that partial order, merges equal states, and
+takes commuting operations in one order only. It ends with every state that the line can be in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from models.device import DeviceModel, Snapshot
+from models.device_state import COUNTERS
+from models.outcome import Difference, StepResult
+from models.regions import Kind
+from verif.scoreboard.operations import Op
+
+Counts = tuple[int, ...]
+ZERO: Counts = (0,) * len(COUNTERS)
+
+
+class OverBudget(Exception):
+    """The orders of one cluster are too many to try."""
+
+
+def identity(snap: Snapshot) -> Hashable:
+    """What tells two states of a line apart (counters do not)."""
+    line = snap.line
+    if line is None:
+        return snap.memory
+    data = tuple(sorted(line.data.items()))
+    flags = (line.poisoned, line.lost, line.counted_complete, line.saturated, line.illegal)
+    return data, frozenset(line.marked), flags
+
+
+@dataclass(slots=True)
+class State:
+    """A state that the line can be in.
+
+    The counters moved by `low`..`high` on the paths to it; `own` of that is in the snapshot.
+    """
+
+    snap: Snapshot
+    own: Counts = ZERO
+    low: Counts = ZERO
+    high: Counts = ZERO
+
+
+@dataclass(slots=True)
+class Bucket:
+    """States reached with the same set of operations, equal ones merged."""
+
+    states: dict[Hashable, State] = field(default_factory=dict)
+
+    def add(self, new: State) -> None:
+        """Adds a state, or widens the counters of the equal one."""
+        old = self.states.setdefault(identity(new.snap), new)
+        if old is not new:
+            old.low = tuple(map(min, old.low, new.low))
+            old.high = tuple(map(max, old.high, new.high))
+
+
+@dataclass(slots=True)
+class Failure:
+    """The first operation that no order explains."""
+
+    op: Op
+    expected: StepResult
+    differences: list[Difference]
+    explain: str
+    applied: int = 0
+
+
+Reached = dict[int, list[State]]
+
+
+def commute(a: Op, b: Op) -> bool:
+    """True if the two operations give the same answers and state in either order."""
+    if (a.read and b.read) or a.inert or b.inert:
+        return True
+    if a.read or b.read:
+        return False
+    if a.access.kind is not Kind.CONTRIBUTION or b.access.kind is not Kind.CONTRIBUTION:
+        return False
+    return bool(a.access.selector != b.access.selector)
+
+
+class Judge:
+    """Explores one cluster of operations on the line `key`.
+
+    With `may_lose` the state of the line may have been lost before any of them.
+    """
+
+    def __init__(
+        self,
+        model: DeviceModel,
+        key: Hashable,
+        ops: Sequence[Op],
+        budget: int,
+        may_lose: bool = False,
+    ) -> None:
+        self.model = model
+        self.may_lose = may_lose
+        self.key = key
+        self.ops = list(ops)
+        self.budget = budget
+        self.failure: Failure | None = None
+        self.steps = 0
+        count = len(self.ops)
+        self.before = [0] * count
+        self.conflict = [0] * count
+        for i, op in enumerate(self.ops):
+            for j, other in enumerate(self.ops):
+                if i == j:
+                    continue
+                if 0 <= other.end < op.start:
+                    self.before[i] |= 1 << j
+                if not commute(op, other):
+                    self.conflict[i] |= 1 << j
+        self.after = [
+            sum(1 << j for j in range(count) if self.before[j] >> i & 1) for i in range(count)
+        ]
+
+    def run(self, start: Reached, allowed: int, must: int, commit_follows: bool = False) -> Reached:
+        """Applies the `allowed` operations in every legal order.
+
+        `start` and the result map the set of applied operations (a bit mask) to the states reached.
+        Only sets that hold all of `must` are returned. With `commit_follows` an operation outside
+        `must` may also be left for after the commit. Raises OverBudget.
+        """
+        layers: dict[int, Bucket] = {}
+        for mask, states in start.items():
+            layers[mask] = self._rebased(states)
+        result: Reached = {}
+        while layers:
+            mask = min(layers, key=int.bit_count)
+            states = list(layers.pop(mask).states.values())
+            if mask & must == must and (commit_follows or mask & allowed == allowed):
+                result[mask] = states
+            for i in self._choices(mask, allowed, must, commit_follows):
+                for state in self._starts(states):
+                    moved = self._apply(state, i, mask)
+                    if moved is not None:
+                        layers.setdefault(mask | 1 << i, Bucket()).add(moved)
+        return result
+
+    def _rebased(self, states: Iterable[State]) -> Bucket:
+        """States that can be restored in any order.
+
+        The model takes no snapshot from before a commit (here other regions' do not matter), and
+        moves only the counters that the present tally names: so all are named.
+        """
+        commits = self.model.snapshot(self.key).commits
+        bucket = Bucket()
+        for state in states:
+            tally = {name: state.snap.tally.get(name, 0) for name in COUNTERS}
+            bucket.add(replace(state, snap=replace(state.snap, commits=commits, tally=tally)))
+        return bucket
+
+    def _choices(self, mask: int, allowed: int, must: int, commit_follows: bool) -> list[int]:
+        """Operations to try next; one that commutes with all rivals stands for all orders."""
+        rest = allowed & ~mask
+        enabled = [i for i in range(len(self.ops)) if rest >> i & 1 and self.before[i] & ~mask == 0]
+        for i in enabled:
+            if commit_follows and not must >> i & 1:
+                continue
+            if self.conflict[i] & rest & ~(1 << i) & ~self.after[i] == 0:
+                return [i]
+        return enabled
+
+    def _starts(self, states: Sequence[State]) -> list[State]:
+        """The states in which the next operation may find the line."""
+        if not self.may_lose or not isinstance(self.key, tuple):
+            return list(states)
+        bucket = Bucket()
+        for state in states:
+            bucket.add(state)
+            self.model.restore(self.key, state.snap)
+            self.model.lose_line(*self.key)
+            bucket.add(replace(state, snap=self.model.snapshot(self.key)))
+        return list(bucket.states.values())
+
+    def _counts(self) -> Counts:
+        counters = self.model.counters
+        return tuple(counters[name] for name in COUNTERS)
+
+    def _apply(self, state: State, index: int, mask: int) -> State | None:
+        self.steps += 1
+        if self.steps > self.budget:
+            raise OverBudget
+        model, op = self.model, self.ops[index]
+        model.restore(self.key, state.snap)
+        base = self._counts()
+        expected = model.step_result(op.msg, op.misframed)
+        differences = expected.differences(op.response)
+        if differences:
+            depth = mask.bit_count()
+            if self.failure is None or depth > self.failure.applied:
+                model.restore(self.key, state.snap)
+                explain = model.explain(op.msg, op.misframed)
+                self.failure = Failure(op, expected, differences, explain, depth)
+            return None
+        delta = tuple(map(int.__sub__, self._counts(), base))
+        return State(
+            model.snapshot(self.key),
+            tuple(map(int.__add__, state.own, delta)),
+            tuple(map(int.__add__, state.low, delta)),
+            tuple(map(int.__add__, state.high, delta)),
+        )

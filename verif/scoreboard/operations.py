@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations as the scoreboard sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, S2MMessage
+from models.regions import Kind
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One request from the moment it was seen on the pins (`start`) to its response (`end`).
+
+    Times are positions in the stream of monitor events; `end` is -1 while in flight. `window` is
+    the region whose window holds the address, whatever the access may do there. `misframed`: the
+    flit's Sz / BE did not fit the opcode.
+    """
+
+    msg: M2SMessage
+    start: int
+    access: Any
+    key: Hashable = None
+    window: int | None = None
+    end: int = -1
+    response: S2MMessage | None = None
+    read: bool = False
+    overlapped: bool = False
+    commit_raced: bool = False
+    misframed: bool = False
+
+    @property
+    def inert(self) -> bool:
+        """True if the access neither reads nor changes a line."""
+        return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT)
+
+
+def describe(msg: M2SMessage | S2MMessage | None) -> str:
+    """A message on one line; data from the last byte to the first."""
+    if msg is None:
+        return "nothing"
+    if isinstance(msg, S2MNDR):
+        return f"NDR(op={int(msg.opcode)} tag={msg.tag:#x} ldid={msg.ldid})"
+    if isinstance(msg, S2MDRS):
+        return _drs(msg, f"data={msg.data[::-1].hex()}")
+    name = getattr(msg.opcode, "name", str(msg.opcode))
+    text = f"{name}(tag={msg.tag:#x} ldid={msg.ldid} addr={msg.addr:#x}"
+    if isinstance(msg, M2SReq):
+        return text + ")"
+    return text + f" poison={int(msg.poison)} be={msg.be:#x} data={msg.data[::-1].hex()})"
+
+
+def describe_near(msg: M2SMessage | S2MMessage | None, byte: int | None) -> str:
+    """As `describe`, but of read data the eight bytes around `byte` alone, or none."""
+    if not isinstance(msg, S2MDRS):
+        return describe(msg)
+    if byte is None:
+        return _drs(msg, f"{len(msg.data)} bytes")
+    first = byte & ~7
+    return _drs(msg, f"bytes {first}..{first + 7}: {msg.data[first : first + 8].hex(' ')}")
+
+
+def _drs(msg: S2MDRS, data: str) -> str:
+    return (
+        f"DRS(op={int(msg.opcode)} tag={msg.tag:#x} ldid={msg.ldid} "
+        f"poison={int(msg.poison)} {data})"
+    )

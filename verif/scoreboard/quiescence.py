@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides when a line is quiet enough to be judged, and keeps what is still ambiguous.
+
+A request that is alone on its line is judged at once. Requests that overlap wait until none of
+them is in flight. A commit of a region makes all requests of that region wait, until those that
+overlap it are answered: each of them is wholly before or wholly after the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+
+from models.device import DeviceModel
+from models.device_state import COUNTERS
+from models.formats import Mode
+from models.regions import RegionConfig
+from verif.scoreboard.linearize import ZERO, Bucket, Failure, Judge, OverBudget, Reached, State
+from verif.scoreboard.operations import Op
+
+
+@dataclass(slots=True)
+class Track:
+    """One line with requests that are not judged yet."""
+
+    key: Hashable
+    region: int | None
+    ops: list[Op] = field(default_factory=list)
+    open: int = 0
+
+
+@dataclass(slots=True)
+class Commit:
+    """A write of EPOCH: takes effect at once, somewhere between `start` and `end`."""
+
+    config: RegionConfig
+    epoch: int
+    start: int
+    end: int = -1
+
+
+@dataclass(slots=True)
+class _Item:
+    track: Track
+    judge: Judge
+    states: Reached
+    lost: bool = False
+
+
+class Tracker:
+    """Owns the order of events on each line; results go to the callbacks."""
+
+    def __init__(
+        self,
+        model: DeviceModel,
+        budget: int,
+        mismatch: Callable[[Failure], None],
+        committed: Callable[[int, Commit, int], None],
+    ) -> None:
+        self.model = model
+        self.budget = budget
+        self.mismatch = mismatch
+        self.committed = committed
+        self.judged = 0
+        self.raced = 0
+        self.unjudged = 0
+        self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.unknown: set[Hashable] = set()
+        self.untrusted: dict[int, bool] = {}
+        """Regions with a refused write to a record; False once a commit has begun since."""
+        self._tracks: dict[Hashable, Track] = {}
+        self._alternatives: dict[Hashable, list[State]] = {}
+        self._commits: dict[int, list[Commit]] = {}
+        self._open: dict[int, int] = {}
+
+    # -- events -------------------------------------------------------------------------------
+    def add(self, op: Op) -> None:
+        """A request has begun; its access and key are filled in."""
+        region = op.access.region
+        track = self._tracks.get(op.key)
+        if track is None:
+            track = self._tracks[op.key] = Track(op.key, region)
+        elif track.open:
+            op.overlapped = True
+            for other in track.ops:
+                if other.end < 0:
+                    other.overlapped = True
+        track.ops.append(op)
+        track.open += 1
+        if region is not None:
+            self._open[region] = self._open.get(region, 0) + 1
+            op.commit_raced = region in self._commits
+
+    def done(self, op: Op) -> None:
+        """The response of `op` has come."""
+        track = self._tracks[op.key]
+        track.open -= 1
+        region = op.access.region
+        if region is not None:
+            self._open[region] -= 1
+            if region in self._commits:
+                op.commit_raced = True
+                self._resolve(region)
+                return
+        if track.open == 0:
+            self._close(track)
+
+    def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> None:
+        """EPOCH is being written."""
+        self._commits.setdefault(region, []).append(Commit(config, epoch, now))
+        if region in self.untrusted:
+            self.untrusted[region] = False
+
+    def commit_end(self, region: int, now: int) -> None:
+        """The write of EPOCH was answered."""
+        self._commits[region][-1].end = now
+        self._resolve(region)
+
+    # -- results ------------------------------------------------------------------------------
+    def _fail(self, judge: Judge) -> None:
+        assert judge.failure is not None
+        self.mismatch(judge.failure)
+
+    def _lose(self, key: Hashable, count: int) -> None:
+        self.unknown.add(key)
+        self.unjudged += count
+
+    def _close(self, track: Track) -> None:
+        """The line is quiet and no commit is pending."""
+        key, ops = track.key, track.ops
+        del self._tracks[key]
+        states = self._alternatives.pop(key, None)
+        if key in self.unknown:
+            self.unjudged += len(ops)
+            return
+        may_lose = track.region in self.untrusted and not ops[0].inert
+        if states is None and len(ops) == 1 and not may_lose:
+            self._single(ops[0])
+            return
+        self.raced += len(ops)
+        model = self.model
+        before = model.snapshot(key)
+        judge = Judge(model, key, ops, self.budget, may_lose)
+        full = (1 << len(ops)) - 1
+        try:
+            result = judge.run({0: states or [State(before)]}, full, full)
+        except OverBudget:
+            model.restore(key, before)
+            self._lose(key, len(ops))
+            return
+        if full not in result:
+            self._fail(judge)
+            return
+        self.judged += len(ops)
+        self._settle(key, result[full])
+
+    def _single(self, op: Op) -> None:
+        model = self.model
+        before = None if op.inert else model.snapshot(op.key)
+        expected = model.step_result(op.msg, op.misframed)
+        differences = expected.differences(op.response)
+        if not differences:
+            self.judged += 1
+            return
+        if before is not None:
+            model.restore(op.key, before)
+        self.mismatch(Failure(op, expected, differences, model.explain(op.msg, op.misframed)))
+
+    def _settle(self, key: Hashable, states: list[State]) -> None:
+        """Takes the first state for the model and keeps the others as alternatives."""
+        first = states[0]
+        self.model.restore(key, first.snap)
+        for index, name in enumerate(COUNTERS):
+            own = first.own[index]
+            self.below[name] += own - min(state.low[index] for state in states)
+            self.above[name] += max(state.high[index] for state in states) - own
+        if len(states) > 1:
+            # The counters stand as after the first one, whichever of them turns out to be true.
+            tally = first.snap.tally
+            self._alternatives[key] = [State(replace(s.snap, tally=tally)) for s in states]
+
+    def clear_counters(self) -> None:
+        """CTRL.CLEAR_COUNTERS: exact only while nothing is in flight."""
+        self.model.clear_counters()
+        for name in COUNTERS:
+            self.below[name] = self.above[name] = 0
+        for states in self._alternatives.values():
+            for state in states:
+                state.snap = replace(state.snap, tally={})
+
+    def lose(self, region: int, line: int) -> None:
+        """A state fetch of this line met an error: empty and poisoned for the epoch."""
+        key = (region, line)
+        track = self._tracks.get(key)
+        if region in self._commits or (track is not None and len(track.ops) > 1):
+            self.unknown.add(key)
+        self._change(key, lambda: self.model.lose_line(region, line))
+
+    def poison(self, memory_line: int) -> None:
+        """The medium has poisoned a line; exact only while nothing on it is in flight."""
+        self.model.poison_line(memory_line)
+        for key in list(self._alternatives):
+            self._change(key, lambda: self.model.poison_line(memory_line))
+
+    def _change(self, key: Hashable, change: Callable[[], None]) -> None:
+        """Changes every state that a line can be in."""
+        model = self.model
+        states = self._alternatives.pop(key, None)
+        if states is None:
+            change()
+            return
+        bucket = Bucket()
+        commits = model.snapshot(key).commits
+        for state in states:
+            model.restore(key, replace(state.snap, commits=commits))
+            change()
+            bucket.add(replace(state, snap=model.snapshot(key)))
+        left = list(bucket.states.values())
+        model.restore(key, left[0].snap)
+        if len(left) > 1:
+            self._alternatives[key] = left
+
+    def distrust(self, region: int) -> None:
+        """A write of a record was refused: till the next commit any line of the region may be lost.
+
+        Whether a line is, depends on where it was: each answer must fit it as it was, or lost. A
+        refusal while a commit is under way may be of the round before or of the one that begins.
+        """
+        self.untrusted[region] = True
+
+    def pending(self, region: int) -> list[RegionConfig]:
+        """Descriptors whose commit is not settled."""
+        return [commit.config for commit in self._commits.get(region, ())]
+
+    # -- commits ------------------------------------------------------------------------------
+    def _resolve(self, region: int) -> None:
+        """Judges the region if its commits are answered and nothing is in flight."""
+        commits = self._commits[region]
+        if self._open.get(region, 0) or any(commit.end < 0 for commit in commits):
+            return
+        del self._commits[region]
+        tracks = [track for track in self._tracks.values() if track.region == region]
+        items: list[_Item] = []
+        inert: list[Op] = []
+        for track in tracks:
+            del self._tracks[track.key]
+            if track.ops[0].inert:
+                inert += track.ops
+                continue
+            states = self._alternatives.pop(track.key, None)
+            may_lose = region in self.untrusted
+            judge = Judge(self.model, track.key, track.ops, self.budget, may_lose)
+            start = {0: states or [State(self.model.snapshot(track.key))]}
+            items.append(_Item(track, judge, start, track.key in self.unknown))
+        for commit in commits:
+            inert = self._inert_before(inert, commit)
+            for item in items:
+                self._before_commit(item, commit)
+            code = int(self.model.commit(region, commit.config, commit.epoch))
+            if code == 0:
+                self._forget(region, commit)
+            for item in items:
+                self._after_commit(item, code, commit)
+            self.committed(region, commit, code)
+        for op in inert:
+            self._inert(op)
+        for item in items:
+            self._finish(item)
+
+    def _forget(self, region: int, commit: Commit) -> None:
+        """Old ambiguity ends with the old round."""
+        if self.untrusted.get(region) is False:  # no refusal since the commit began
+            del self.untrusted[region]
+        if commit.config.mode is Mode.IDENTITY:
+            return
+        for key in [k for k in self._alternatives if isinstance(k, tuple) and k[0] == region]:
+            del self._alternatives[key]
+        for key in [k for k in self.unknown if isinstance(k, tuple) and k[0] == region]:
+            self.unknown.discard(key)
+
+    def _before_commit(self, item: _Item, commit: Commit) -> None:
+        if item.lost:
+            return
+        must = allowed = 0
+        for index, op in enumerate(item.track.ops):
+            if op.start < commit.end:
+                allowed |= 1 << index
+            if op.end < commit.start:
+                must |= 1 << index
+        model, key = self.model, item.track.key
+        before = model.snapshot(key)
+        try:
+            item.states = item.judge.run(item.states, allowed, must, True)
+        except OverBudget:
+            item.lost = True
+        finally:
+            model.restore(key, before)
+
+    def _after_commit(self, item: _Item, code: int, commit: Commit) -> None:
+        if code or item.lost:
+            return
+        key, model = item.track.key, self.model
+        if any(model.line_key(op.msg) != key for op in item.track.ops):
+            item.lost = True
+            return
+        if commit.config.mode is Mode.IDENTITY:
+            return
+        fresh = model.snapshot(key)
+        for mask, states in item.states.items():
+            low = tuple(map(min, zip(*(state.low for state in states), strict=True)))
+            high = tuple(map(max, zip(*(state.high for state in states), strict=True)))
+            item.states[mask] = [State(fresh, ZERO, low, high)]
+
+    def _finish(self, item: _Item) -> None:
+        ops = item.track.ops
+        if item.lost:
+            self._lose(item.track.key, len(ops))
+            return
+        full = (1 << len(ops)) - 1
+        before = self.model.snapshot(item.track.key)
+        try:
+            result = item.judge.run(item.states, full, full)
+        except OverBudget:
+            self.model.restore(item.track.key, before)
+            self._lose(item.track.key, len(ops))
+            return
+        if full not in result:
+            self._fail(item.judge)
+            return
+        self.judged += len(ops)
+        self.raced += len(ops)
+        self._settle(item.track.key, result[full])
+
+    def _inert_before(self, ops: list[Op], commit: Commit) -> list[Op]:
+        """Judges the refused requests that ended before the commit; the others are left."""
+        left = []
+        for op in ops:
+            if op.end < commit.start:
+                self._inert(op)
+            elif op.start < commit.end:
+                # A refusal that races with the descriptor it depends on: either may apply.
+                self._inert(op, may_change=True)
+            else:
+                left.append(op)
+        return left
+
+    def _inert(self, op: Op, may_change: bool = False) -> None:
+        if self.model.decode(op.msg, op.misframed).kind is not op.access.kind or may_change:
+            self.unjudged += 1
+            return
+        self._single(op)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the register bus tells the scoreboard: shadow descriptors, commits, levels, status reads.
+
+Only transfers seen on the pins come in here. A read that returns while nothing is in flight is
+compared with the model at once; one that races with traffic is only remembered.
+"""
+
+from __future__ import annotations
+
+from models.formats import Mode
+from models.regions import RegionConfig
+from verif.regs.nf_reg_map import REG_MAP
+from verif.regs.regmap import WORD_MASK, HwParams, Register
+from verif.scoreboard.scoreboard import ScoreboardCore
+
+COUNTER_BASE = 0x100
+COUNTER_END = 0x140
+IRQ_CHECKED = ("MEM_ERROR", "POISON")
+
+
+def merged(old: int, data: int, strobe: int) -> int:
+    """Register word after a write with byte strobes."""
+    for byte in range(4):
+        if strobe >> byte & 1:
+            mask = 0xFF << (8 * byte)
+            old = (old & ~mask) | (data & mask)
+    return old
+
+
+class RegisterMirror:
+    """Follows the writes and judges the reads."""
+
+    def __init__(self, core: ScoreboardCore, params: HwParams) -> None:
+        self.core = core
+        self.regions = params.regions
+        self.by_name: dict[str, Register] = REG_MAP.expand(params)
+        self.by_address = {register.address: register for register in self.by_name.values()}
+        self.values = {name: register.reset for name, register in self.by_name.items()}
+        self.counters: dict[str, tuple[int, int]] = {}
+        self.fallbacks = 0
+        self.reads = 0
+        self.codes_seen: set[int] = set()
+        self._irq_base: dict[str, int | None] = dict.fromkeys(IRQ_CHECKED, 0)
+
+    def _field(self, name: str, field: str = "VALUE") -> int:
+        return self.by_name[name].field(field).extract(self.values[name])
+
+    def config(self, region: int) -> RegionConfig:
+        """The descriptor that stands in the shadow registers."""
+        prefix = f"REGION[{region}]."
+
+        def value(register: str, field: str = "VALUE") -> int:
+            return self._field(prefix + register, field)
+
+        def base(register: str) -> int:
+            low = value(f"{register}_LO", "ADDR") << 6
+            return value(f"{register}_HI", "ADDR") << 32 | low
+
+        return RegionConfig(
+            base=base("BASE"),
+            state_base=base("STATE_BASE"),
+            lines_log2=value("LINES_LOG2"),
+            workers=value("WORKERS"),
+            mode=Mode(value("CONFIG", "MODE")),
+            tie_minus=bool(value("CONFIG", "TIE_MINUS")),
+            strict=bool(value("CONFIG", "STRICT")),
+            bind=bool(value("CONFIG", "BIND")),
+            threshold=value("THRESHOLD"),
+            ld_mask=value("LD_MASK"),
+        )
+
+    @staticmethod
+    def _region_of(name: str) -> int:
+        return int(name[name.index("[") + 1 : name.index("]")])
+
+    # -- writes -------------------------------------------------------------------------------
+    def write_begin(self, address: int, data: int, strobe: int) -> None:
+        """Address and data of a write were accepted; its effect may come from now on."""
+        register = self.by_address.get(address & ~3)
+        if register is None:
+            return
+        name = register.name
+        if name.endswith(".EPOCH"):
+            region = self._region_of(name)
+            epoch = merged(self.core.epochs.get(region, 0), data, strobe)
+            self.core.commit_begin(region, self.config(region), epoch)
+        elif name == "FALLBACK":
+            self.core.devload.clear_fallback(merged(0, data, strobe))
+
+    def write_end(self, address: int, data: int, strobe: int) -> None:
+        """The write was answered: its effect is complete."""
+        register = self.by_address.get(address & ~3)
+        if register is None:
+            return
+        name, core = register.name, self.core
+        word = register.stored(self.values[name], data, merged(0, WORD_MASK, strobe))
+        if name.endswith(".EPOCH"):
+            core.commit_end(self._region_of(name))
+        elif name == "CTRL":
+            if merged(0, data, strobe) & 1:
+                core.clear_counters()
+        elif name == "ERR_INFO":
+            if merged(0, data, strobe) & 1:
+                core.model.rearm_error()
+        elif name != "FALLBACK" and not name.startswith("IRQ_STATUS"):
+            self.values[name] = word
+        if name == "IRQ_STATUS":
+            self._irq_cleared(register, merged(0, data, strobe))
+        if name == "DEVLOAD_THRESHOLD":
+            levels = [self._field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
+            core.devload.set_thresholds(core.now, *levels)
+        elif name.startswith("CAP_"):
+            core.devload.set_capacity(self._field("CAP_WINDOW"), self._field("CAP_THRESHOLD"))
+
+    # -- reads --------------------------------------------------------------------------------
+    def read(self, address: int, data: int, since: int) -> None:
+        """A read has returned `data`; it began when the core's clock stood at `since`."""
+        register = self.by_address.get(address & ~3)
+        if register is None:
+            return
+        self.reads += 1
+        name, core = register.name, self.core
+        quiet = core.waiting == 0 and core.now == since
+        if name == "FALLBACK":
+            self.fallbacks |= data
+            core.devload.saw_fallback(core.now, data, self.regions)
+        if not quiet:
+            return
+        if COUNTER_BASE <= register.address < COUNTER_END:
+            self.counters[name] = (core.now, data)
+            core.compare_counters({name: data})
+        elif name == "DONE":
+            for region in range(self.regions):
+                core.compare_region(region, {"done": data >> region & 1})
+        elif name.startswith("REGION["):
+            self._read_region(register, data)
+        elif name == "ERR_INFO":
+            self._read_error(register, data)
+        elif name == "IRQ_STATUS" and not core.tracker.unjudged:
+            self._read_irq(register, data)
+
+    # -- interrupts ---------------------------------------------------------------------------
+    def _irq_events(self, source: str) -> tuple[int, int]:
+        """Least and most events of a source of the interrupt since the start."""
+        memory = self.core.memory
+        if source == "MEM_ERROR":
+            return memory.errors, memory.errors
+        low, high = self.core.poison_received()
+        return memory.poisoned + low, memory.poisoned + high
+
+    def _irq_cleared(self, register: Register, ones: int) -> None:
+        """Bits were cleared; what is in flight may set them again before or after."""
+        for source in IRQ_CHECKED:
+            if register.field(source).extract(ones):
+                low, high = self._irq_events(source)
+                known = low == high and self.core.waiting == 0
+                self._irq_base[source] = high if known else None
+
+    def _read_irq(self, register: Register, data: int) -> None:
+        """A sticky bit must be set exactly if there was an event since it was cleared."""
+        for source, base in self._irq_base.items():
+            got = register.field(source).extract(data)
+            low, high = self._irq_events(source)
+            if base is not None and not (low > base) <= got <= (high > base):
+                self.core.error(f"IRQ_STATUS.{source} is {got} after {high - base} such events")
+
+    def _read_region(self, register: Register, data: int) -> None:
+        region = self._region_of(register.name)
+        leaf = register.name.rpartition(".")[2]
+        core = self.core
+        if leaf == "STATUS":
+            value = {f.name: f.extract(data) for f in register.fields}
+            self.codes_seen.add(value["CODE"])
+            core.compare_region(
+                region,
+                {
+                    "committed": value["COMMITTED"],
+                    "code": value["CODE"],
+                    "done": value["DONE"],
+                    "saturated": value["SATURATED"],
+                    "illegal_seen": value["ILLEGAL_SEEN"],
+                },
+            )
+        elif leaf == "COMPLETE_LINES":
+            core.compare_region(region, {"complete_lines": data})
+        elif leaf == "EPOCH":
+            core.compare_region(region, {"epoch": data})
+
+    def _read_error(self, register: Register, data: int) -> None:
+        """ERR_INFO must show the first refused access; which one that was is known if it is one."""
+        core = self.core
+        valid = register.field("VALID").extract(data)
+        first = core.model.first_error
+        if core.tracker.unjudged:
+            return
+        if bool(valid) != (first is not None):
+            core.error(
+                f"ERR_INFO.VALID is {valid}, the model has {first}", "register ERR_INFO.VALID"
+            )
+        if first is None or not valid:
+            return
+        got = {f.name: f.extract(data) for f in register.fields if f.name != "VALID"}
+        seen = [
+            {
+                "CAUSE": int(error.cause),
+                "WRITE": int(error.write),
+                "OPCODE": error.opcode,
+                "LDID": error.ldid,
+            }
+            for error in core.model.refused or [first]
+        ]
+        if got not in seen:
+            core.error(f"ERR_INFO shows {got}, expected one of {seen[:4]}", "register ERR_INFO")
+
+    # -- end of test --------------------------------------------------------------------------
+    def finish(self) -> None:
+        """The counters must have been read after the last response."""
+        core = self.core
+        fresh = {name: value for name, (now, value) in self.counters.items() if now == core.now}
+        missing = [
+            name
+            for name, register in self.by_name.items()
+            if COUNTER_BASE <= register.address < COUNTER_END and name not in fresh
+        ]
+        if missing:
+            core.error(
+                f"bench: counters not read at the end of the test: {', '.join(missing)}",
+                "bench: counters not read",
+            )
+            return
+        core.compare_counters(fresh)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scoreboard without a simulator: events in, errors out.
+
+Everything it knows comes from monitors: requests and responses decoded from the link's pins, and
+transfers seen on the register bus. Per (channel, tag, LD-ID) a response is matched to its request;
+no order is asked for between channels or addresses. The device model says what the answer must be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from cocotbext.cxl.wire.messages import (
+    S2MNDR,
+    Completion,
+    M2SMessage,
+    M2SReq,
+    S2MMessage,
+    completion_of,
+)
+from models.device import DeviceModel
+from models.device_state import COUNTERS
+from models.regions import Access, Kind, RegionConfig
+from verif.mem.memory_config import MemBeat
+from verif.scoreboard.devload import DevLoadRule
+from verif.scoreboard.finding import Finding
+from verif.scoreboard.linearize import Failure
+from verif.scoreboard.memory_port import MemoryView
+from verif.scoreboard.operations import Op, describe, describe_near
+from verif.scoreboard.quiescence import Commit, Tracker
+
+MAX_ERRORS = 10
+UNJUDGED_SHARE = 0.01
+ENGINE_KINDS = (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW)
+WINDOW_SHIFT = 8 + 6
+
+
+class ScoreboardCore:
+    """Feed it with `request`, `response`, `commit_begin`, `commit_end`; end with `finish`."""
+
+    def __init__(self, model: DeviceModel, regions: int, budget: int = 4000) -> None:
+        self.model = model
+        self.errors: list[Finding] = []
+        self.on_error: Callable[[str], None] | None = None
+        self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
+        self.on_commit: Callable[[int, RegionConfig, int, bool], None] | None = None
+        self.devload = DevLoadRule()
+        self.tracker = Tracker(model, budget, self._mismatch, self._committed)
+        self.configs: list[RegionConfig | None] = [None] * regions
+        self.memory = MemoryView(model, self.tracker, self.configs)
+        self.codes: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        self.now = 0
+        self.requests = 0
+        self.responses = 0
+        self.dropped = 0
+        self.engine_ops = 0
+        self._poison_before = (0, 0)
+        self._waiting: dict[tuple[bool, int, int], deque[Op]] = {}
+        self._commit_traffic: dict[int, int] = {}
+
+    # -- errors -------------------------------------------------------------------------------
+    def error(self, text: str, key: str = "", data: str = "") -> None:
+        """Notes an error (see Finding); the first one stops the test."""
+        found = Finding(text, key, data)
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(found)
+        if self.on_error is not None:
+            self.on_error(found)
+
+    def mode_of(self, access: Access) -> str:
+        """Mode of the region that an access lies in, or "plain memory": a part of a cause's key."""
+        config = None if access.region is None else self.configs[access.region]
+        return config.mode.name if config else "plain memory"
+
+    def _mismatch(self, failure: Failure) -> None:
+        op, want, first = failure.op, failure.expected.response, failure.differences[0]
+        near = next((one.byte for one in failure.differences if one.byte is not None), None)
+        race = " (no order of the racing requests explains it)" if op.overlapped else ""
+        self.error(
+            f"MISMATCH{race}: {'; '.join(one.text for one in failure.differences)}; "
+            f"model: {' / '.join(failure.explain.splitlines())}",
+            f"scoreboard, {self.mode_of(failure.expected.access)}: {first.field}",
+            f"got {describe_near(op.response, near)}, expected {describe_near(want, near)}\n"
+            f"  request {describe(op.msg)}\n"
+            f"  got {describe(op.response)}\n  expected {describe(want)}",
+        )
+
+    # -- link ---------------------------------------------------------------------------------
+    def request(self, msg: M2SMessage, misframed: bool = False) -> None:
+        """A request was seen, whole, on the receive pins; `misframed`: its Sz / BE was illegal."""
+        self.now += 1
+        self.requests += 1
+        completion = completion_of(msg)
+        if completion is Completion.NONE:
+            self.dropped += 1
+            return
+        access = self.model.decode(msg, misframed)
+        op = Op(msg, self.now, access, read=isinstance(msg, M2SReq), misframed=misframed)
+        op.window = self._window(msg.addr)
+        op.key = ("inert", self.now) if op.inert else self.model.line_key(msg)
+        if op.access.kind in ENGINE_KINDS:
+            self.engine_ops += 1
+        ndr = completion is Completion.NDR
+        self._waiting.setdefault((ndr, msg.tag, msg.ldid), deque()).append(op)
+        self.tracker.add(op)
+
+    def response(self, msg: S2MMessage) -> None:
+        """A response was seen on the transmit pins."""
+        self.now += 1
+        self.responses += 1
+        key = (isinstance(msg, S2MNDR), msg.tag, msg.ldid)
+        waiting = self._waiting.get(key)
+        if not waiting:
+            self.error(
+                f"response without request: {self._hint(msg)}",
+                "scoreboard: response without request",
+                describe(msg),
+            )
+            return
+        op = waiting.popleft()
+        if not waiting:
+            del self._waiting[key]
+        op.end = self.now
+        op.response = msg
+        wrong = self.devload.check(op, op.window, msg.devload)
+        if wrong is not None:
+            self.error(
+                f"DEVLOAD {int(msg.devload)}: {wrong}",
+                Finding(f"DEVLOAD: {wrong}").key,
+                f"{describe(msg)} to {describe(op.msg)}",
+            )
+        self.tracker.done(op)
+        if self.on_op is not None:
+            self.on_op(op, self.configs[op.window] if op.window is not None else None)
+
+    def _hint(self, msg: S2MMessage) -> str:
+        close = [key for key in self._waiting if key[1] == msg.tag or key[2] == msg.ldid]
+        text = [f"{'NDR' if n else 'DRS'} tag={t:#x} ldid={d}" for n, t, d in close[:3]]
+        return f"waiting: {', '.join(text)}" if text else "nothing like it is waiting"
+
+    def _window(self, addr: int) -> int | None:
+        for number, config in enumerate(self.configs):
+            if config is not None:
+                shift = config.lines_log2 + WINDOW_SHIFT
+                if addr >> shift == config.base >> shift:
+                    return number
+        return None
+
+    # -- register bus -------------------------------------------------------------------------
+    def commit_begin(self, region: int, config: RegionConfig, epoch: int) -> None:
+        """A write of EPOCH was seen; it takes effect before its response."""
+        self.now += 1
+        self._commit_traffic[region] = len(self._waiting)
+        self.tracker.commit_begin(region, config, epoch, self.now)
+
+    def commit_end(self, region: int) -> None:
+        """The response of the write of EPOCH was seen."""
+        self.now += 1
+        self.tracker.commit_end(region, self.now)
+
+    def _committed(self, region: int, commit: Commit, code: int) -> None:
+        self.codes[region] = code
+        if code == 0:
+            self.configs[region] = commit.config
+            self.epochs[region] = commit.epoch
+        if self.on_commit is not None:
+            self.on_commit(region, commit.config, code, self._commit_traffic.get(region, 0) > 0)
+
+    def clear_counters(self) -> None:
+        """CTRL.CLEAR_COUNTERS was written; exact only while nothing is in flight."""
+        self._poison_before = self.poison_received()
+        self.tracker.clear_counters()
+        self.memory.clear()
+        self.engine_ops = 0
+
+    # -- memory port --------------------------------------------------------------------------
+    def memory_beat(self, beat: MemBeat) -> None:
+        """A beat was seen on the device-memory port."""
+        if self.memory.beat(beat):
+            self.now += 1
+        if self.memory.wrong is not None:
+            self.error(f"MEMORY {self.memory.wrong}")
+
+    # -- end of test --------------------------------------------------------------------------
+    @property
+    def waiting(self) -> int:
+        """Requests that have no response yet."""
+        return sum(len(queue) for queue in self._waiting.values())
+
+    def oldest(self) -> Op | None:
+        """The request that has waited longest."""
+        ops = [queue[0] for queue in self._waiting.values()]
+        return min(ops, key=lambda op: op.start, default=None)
+
+    def counter_range(self, name: str) -> tuple[int, int]:
+        """Least and most that a counter register may show."""
+        if name in self.memory.counts:  # every response was seen, also those that cost a record
+            return self.memory.counts[name], self.memory.counts[name]
+        value = self.model.counters[name]
+        return value - self.tracker.below[name], value + self.tracker.above[name]
+
+    def poison_received(self) -> tuple[int, int]:
+        """Least and most poisoned messages since the start, whatever was cleared in between."""
+        low, high = self.counter_range("POISON_RECEIVED")
+        return self._poison_before[0] + low, self._poison_before[1] + high
+
+    def compare_counters(self, got: dict[str, int]) -> None:
+        """Compares counter registers read at the end of the test with the model."""
+        for name in COUNTERS:
+            if name in got:
+                low, high = self.counter_range(name)
+                if self.tracker.unjudged == 0 and not low <= got[name] <= high:
+                    want = str(low) if low == high else f"{low}..{high}"
+                    self.error(f"COUNTER {name} is {got[name]}, expected {want}", f"COUNTER {name}")
+        if "SLOT_HIT" in got and "SLOT_MISS" in got:
+            hits, misses = got["SLOT_HIT"], got["SLOT_MISS"]
+            if hits + misses != self.engine_ops:
+                self.error(
+                    f"COUNTER SLOT_HIT {hits} + SLOT_MISS {misses} is not the number of engine "
+                    f"operations, {self.engine_ops}"
+                )
+
+    def compare_region(self, region: int, got: dict[str, Any]) -> None:
+        """Compares a region's status (`committed`, `done`, ...) with the model's."""
+        status = self.model.region_status(region)
+        if self.tracker.unjudged:
+            return
+        for name, value in got.items():
+            want = int(getattr(status, name))
+            if want != value:
+                config = self.configs[region]
+                self.error(
+                    f"REGION {region} {name} is {value}, expected {want}",
+                    f"REGION, {config.mode.name if config else 'uncommitted'}: {name}",
+                )
+
+    def finish(self) -> None:
+        """Nothing may be left, and nearly everything must have been judged."""
+        oldest = self.oldest()
+        if oldest is not None:
+            self.error(
+                f"{self.waiting} request(s) never answered",
+                f"scoreboard, {self.mode_of(oldest.access)}: answer",
+                f"first: {describe(oldest.msg)}",
+            )
+        if self.requests == 0 or self.responses == 0:
+            self.error("zero transactions: nothing was checked")
+        total = self.tracker.judged + self.tracker.unjudged
+        if self.tracker.unjudged > UNJUDGED_SHARE * total:
+            self.error(f"{self.tracker.unjudged} of {total} operations could not be judged")
+
+    def summary(self) -> str:
+        """One line for the log."""
+        tracker = self.tracker
+        return (
+            f"{self.requests} requests, {self.responses} responses, {tracker.judged} judged "
+            f"({tracker.raced} in races), {tracker.unjudged} unjudged, {self.engine_ops} engine ops"
+        )

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the memory port costs a line, and negative twins of what is asked of the device for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
+from models.device import RegionConfig
+from verif.mem.memory_config import FULL_STROBE, MemBeat, Resp
+from verif.regs.regmap import HwParams
+from verif.scoreboard.memory_port import EVICTION_ID
+from verif.scoreboard.register_predictor import RegisterMirror
+from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
+
+RECORD = 4
+"""Lines of a record of BINARY: bookkeeping, two planes, and one to make it a power of two."""
+
+
+def beat(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
+    """A beat read at a line of a state area."""
+    line = config.state_line + offset
+    return dataclasses.replace(MemBeat(False, 0, line, 0, FULL_STROBE, False, 0), **fields)
+
+
+def eviction(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
+    """A beat of a write-back, refused."""
+    fields = {"write": True, "axi_id": EVICTION_ID, "resp": Resp.SLVERR, **fields}
+    return beat(config, offset, **fields)
+
+
+KINDS = [{"resp": Resp.SLVERR}, {"resp": Resp.DECERR}, {"poison": True}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("offset", [RECORD, RECORD + 1, RECORD + 2])
+def test_a_record_that_cannot_be_used_is_lost(kind: dict[str, Any], offset: int) -> None:
+    for lost in (True, False):
+        bench = Bench(BINARY)
+        bench.do(write(BINARY.address(0, 1)))
+        msg = bench.begin(read(BINARY.address(0, 1)))
+        bench.core.memory_beat(beat(BINARY, offset, **kind))
+        if lost:
+            bench.device.lose_line(0, 1)
+        bench.answer(msg)
+        assert bool(bench.core.errors) != lost, "a device that hides the loss must be found"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_planes_of_nobody_cost_nothing(kind: dict[str, Any]) -> None:
+    for offset, lost in ((RECORD + 1, False), (RECORD, True)):
+        bench = Bench(BINARY)
+        msg = bench.begin(read(BINARY.address(0, 1)))
+        bench.core.memory_beat(beat(BINARY, offset, **kind))
+        if lost:
+            bench.device.lose_line(0, 1)
+        bench.answer(msg)
+        assert bench.core.errors == []
+
+
+def test_bookkeeping_of_fp32() -> None:
+    bench = Bench(FP32)
+    bench.do(write(FP32.address(0, 1)))
+    bench.core.memory_beat(beat(FP32, 3 * 4 + 1, poison=True))
+    bench.device.lose_line(0, 1)
+    bench.do(read(FP32.address(64, 1)))
+    bench.do(read(FP32.address(0, 1)))
+    assert bench.core.errors == []
+
+
+def test_a_refused_write_back_loses_its_line() -> None:
+    for lost in (True, False):
+        bench = Bench(BINARY)
+        bench.do(write(BINARY.address(0, 1)))
+        bench.core.memory_beat(eviction(BINARY, RECORD + 2))
+        if lost:
+            bench.device.lose_line(0, 1)
+        bench.do(read(BINARY.address(8, 1)))
+        assert bool(bench.core.errors) != lost
+
+
+def hidden(response: S2MMessage) -> S2MMessage:
+    """The answer without its poison."""
+    assert isinstance(response, S2MDRS)
+    return dataclasses.replace(response, poison=False)
+
+
+def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
+    refusals = (eviction(BINARY, 3 * RECORD), eviction(BINARY, 3 * RECORD, axi_id=3))
+    for refusal in refusals:
+        for lost in (True, False):
+            bench = Bench(BINARY)
+            bench.do(write(BINARY.address(0, 1)))
+            bench.core.memory_beat(refusal)
+            if lost:
+                bench.device.lose_line(0, 1)
+            bench.do(write(BINARY.address(1, 1)))
+            bench.do(write(BINARY.address(1, 1), ONE))
+            bench.do(read(BINARY.address(0, 1)))
+            bench.do(read(BINARY.address(8, 1)))
+            bench.core.finish()
+            assert bench.core.errors == []
+            bench.answer(bench.begin(read(BINARY.address(9, 1))), hidden)
+            assert bool(bench.core.errors) == lost, "what is lost stays lost"
+
+
+def test_a_loss_decides_what_was_open() -> None:
+    for lost in (True, False):
+        bench = Bench(BINARY, FP32)
+        for worker in range(2):
+            bench.do(write(BINARY.address(worker, 1)))
+        bench.core.memory_beat(eviction(BINARY, 3 * RECORD))
+        bench.do(write(BINARY.address(2, 1)))  # complete, or lost before: both are possible
+        bench.commit(1, FP32, 2)
+        bench.core.memory_beat(eviction(BINARY, RECORD))
+        if lost:
+            bench.device.lose_line(0, 1)
+        bench.do(write(BINARY.address(2, 1)))
+        bench.do(read(BINARY.address(8, 1)))
+        assert bool(bench.core.errors) != lost
+        assert bench.core.tracker.unjudged == 0
+
+
+def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
+    for poisoned in (True, False):
+        bench = Bench()
+        both = [bench.begin(write(0x40, bytes([k] * 64))) for k in range(2)]
+        for msg in reversed(both):  # either may have been the last
+            bench.answer(msg)
+        bench.core.tracker.poison(1)
+        if poisoned:
+            bench.device.poison_line(1)
+        bench.do(read(0x40))
+        assert bool(bench.core.errors) != poisoned
+
+
+def test_a_refusal_is_forgotten_with_the_round() -> None:
+    bench = Bench(BINARY)
+    bench.core.memory_beat(eviction(BINARY, 0))
+    bench.commit(0, BINARY, 2)
+    bench.do(write(BINARY.address(0, 1)))
+    bench.device.lose_line(0, 1)
+    bench.do(read(BINARY.address(0, 1)))
+    assert "Poison: got 1" in bench.core.errors[0]
+
+
+def test_the_device_must_not_poison_its_own_state() -> None:
+    for config, offset in ((BINARY, RECORD), (BINARY, RECORD + 1), (FP32, 5), (FP32, 13)):
+        bench = Bench(BINARY, FP32)
+        written = beat(config, offset, write=True)
+        bench.core.memory_beat(written)
+        assert bench.core.errors == []
+        bench.core.memory_beat(dataclasses.replace(written, poison=True))
+        assert "MEMORY poison written" in bench.core.errors[0]
+
+
+def test_counters_and_interrupts_follow_the_port() -> None:
+    bench = Bench(BINARY)
+    core: ScoreboardCore = bench.core
+    mirror = RegisterMirror(core, HwParams())
+    status = mirror.by_name["IRQ_STATUS"]
+
+    def irq(value: int) -> bool:
+        before = len(core.errors)
+        mirror.read(status.address, value, core.now)
+        return len(core.errors) == before
+
+    def clear(ones: int) -> None:
+        mirror.write_begin(status.address, ones, 0xF)
+        mirror.write_end(status.address, ones, 0xF)
+
+    mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
+    assert irq(0)
+    assert not irq(mem)
+    assert not irq(poison)
+    core.errors.clear()
+    core.memory_beat(eviction(BINARY, 0, answered=False))
+    core.memory_beat(eviction(BINARY, 1))
+    core.memory_beat(beat(BINARY, 0, poison=True, resp=Resp.DECERR))
+    core.compare_counters({"MEM_READ_ERROR": 1, "MEM_WRITE_ERROR": 1, "MEM_POISON": 0})
+    assert core.errors == []
+    assert irq(mem)
+    assert not irq(0)
+    clear(mem)
+    assert irq(0)
+    core.memory_beat(beat(BINARY, 0, poison=True))
+    assert irq(poison)
+    clear(mem)
+    assert not irq(0)
+    clear(poison)
+    assert irq(0)
+    poisoned = dataclasses.replace(write(0x40), poison=True)
+    bench.do(poisoned)
+    assert irq(poison)
+    assert not irq(0)
+    clear(poison)
+    core.clear_counters()
+    assert irq(0)
+    core.errors.clear()
+    core.compare_counters({"MEM_READ_ERROR": 0, "MEM_POISON": 0, "POISON_RECEIVED": 0})
+    assert core.errors == []
+    core.compare_counters({"MEM_POISON": 1})
+    assert "COUNTER MEM_POISON is 1, expected 0" in core.errors[0]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The register mirror: commits are rebuilt from single writes; wrong read-backs are flagged."""
+
+from __future__ import annotations
+
+from cocotbext.cxl.wire.enums import ReqOp
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq
+from models.device import DeviceModel, DeviceParams
+from models.formats import Mode
+from verif.regs.regmap import HwParams
+from verif.scoreboard.register_predictor import COUNTER_BASE, COUNTER_END, RegisterMirror, merged
+from verif.scoreboard.scoreboard import ScoreboardCore
+
+
+class Bus:
+    def __init__(self) -> None:
+        self.core = ScoreboardCore(DeviceModel(DeviceParams()), 8)
+        self.mirror = RegisterMirror(self.core, HwParams())
+
+    def write(self, name: str, value: int) -> None:
+        address = self.mirror.by_name[name].address
+        self.mirror.write_begin(address, value, 0xF)
+        self.mirror.write_end(address, value, 0xF)
+
+    def read(self, name: str, value: int) -> None:
+        self.mirror.read(self.mirror.by_name[name].address, value, self.core.now)
+
+
+def committed() -> Bus:
+    bus = Bus()
+    bus.write("REGION[1].BASE_HI", 0x3)
+    bus.write("REGION[1].BASE_LO", 0x0001_0000)
+    bus.write("REGION[1].STATE_BASE_LO", 0x4000)
+    bus.write("REGION[1].LINES_LOG2", 2)
+    bus.write("REGION[1].WORKERS", 5)
+    bus.write("REGION[1].CONFIG", 0x62)
+    bus.write("REGION[1].EPOCH", 7)
+    return bus
+
+
+def test_commit_from_writes() -> None:
+    bus = committed()
+    config = bus.core.configs[1]
+    assert config is not None
+    assert (config.base, config.state_base) == (0x3_0001_0000, 0x4000)
+    assert (config.lines_log2, config.workers, config.mode) == (2, 5, Mode.G_TERNARY)
+    assert config.strict
+    assert config.bind
+    assert not config.tie_minus
+    bus.read("REGION[1].STATUS", 1)
+    bus.read("REGION[1].EPOCH", 7)
+    assert bus.core.errors == []
+
+
+def test_wrong_status_is_flagged() -> None:
+    for name, value in (
+        ("REGION[1].STATUS", 0x01 | 3 << 4),
+        ("REGION[1].STATUS", 0x101),
+        ("REGION[1].EPOCH", 6),
+        ("REGION[1].COMPLETE_LINES", 1),
+        ("DONE", 2),
+        ("ERR_INFO", 1),
+        ("DUPLICATE", 1),
+    ):
+        bus = committed()
+        bus.read(name, value)
+        assert bus.core.errors, name
+
+
+def test_refused_commit_changes_nothing() -> None:
+    bus = committed()
+    bus.write("REGION[1].WORKERS", 65)
+    bus.write("REGION[1].EPOCH", 8)
+    bus.read("REGION[1].STATUS", 1 | 1 << 4)
+    bus.read("REGION[1].EPOCH", 7)
+    assert bus.core.errors == []
+
+
+def test_error_capture_is_compared() -> None:
+    bus = committed()
+    bus.core.request(M2SReq(ReqOp.MEM_RD, 9, 1 << 45, ldid=4))
+    bus.core.response(S2MDRS(0, 9, 4, poison=True, data=b"\xff" * 64))
+    bus.read("ERR_INFO", 1 | 2 << 4 | 1 << 12 | 4 << 16)
+    assert bus.core.errors == []
+    bus.read("ERR_INFO", 1 | 2 << 4 | 1 << 12 | 5 << 16)
+    assert "ERR_INFO" in bus.core.errors[0]
+
+
+def test_counters_must_be_read_at_the_end() -> None:
+    bus = committed()
+    bus.mirror.finish()
+    assert "not read" in bus.core.errors[0]
+    bus = committed()
+    for name, register in bus.mirror.by_name.items():
+        if COUNTER_BASE <= register.address < COUNTER_END:
+            bus.read(name, 0)
+    bus.mirror.finish()
+    assert bus.core.errors == []
+
+
+def test_byte_strobes() -> None:
+    assert merged(0x11223344, 0xAABBCCDD, 0b0110) == 0x11BBCC44
