@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-COMMON = "import contextlib, os, sys, time\nfrom pathlib import Path\nfrom scripts.common import process\n"
+COMMON = """import contextlib, os, sys, time
+from pathlib import Path
+from scripts.common import process
+"""
 GROUP = """
 out = open(os.devnull, "wb")
 child = process.start(["sh", "-c", "sleep 300 & echo $! > grandchild; wait"], out, cwd=".")
