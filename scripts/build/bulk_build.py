@@ -19,18 +19,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from scripts.common import process
 from scripts.build import toolchain
 from scripts.build.build_cache import TIMESCALE, once, read_stamp
+from scripts.build.simulators import first_error
+from scripts.build.sources import Sources, collect, write_copy
+from scripts.common import process
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import BuildSpec, Edit, Sim
 from scripts.run.simulate import FILELIST, TOP
-from scripts.build.simulators import first_error
-from scripts.build.sources import Sources, collect, write_copy
 from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 
-SOURCES = ROOT / "verif" / "replay" / "bulk" / "src"
+SOURCES = ROOT / "verif" / "host"
 HOST = ("host.cpp", "host_send.cpp", "host_receive.cpp", "memory.cpp")
 LIBRARY = "libnf_bulk.so"
 HOST_LIBRARY = "libnf_host.so"
@@ -102,7 +102,7 @@ def build_host(base: Path = SIM_BUILDS) -> Path:
 
 def _key(start: str) -> str:
     digest = hashlib.sha256(f"{start} {_machine()}".encode())
-    for path in (Path(__file__), *sorted(SOURCES.iterdir())):
+    for path in (Path(__file__), *sorted(SOURCES.glob("*.[chs]*"))):
         digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -278,7 +278,7 @@ class _Bench:
 
 
 def write_blocks(path: Path, load: Load) -> None:
-    """The blocks of a load as src/bare.cpp reads them."""
+    """The blocks of a load as verif/host/bare.cpp reads them."""
     with path.open("wb") as stream_out:
         for work in load.rounds():
             block = work.traffic.block

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of operations in numpy arrays, as the C++ core takes them (src/nf_bulk.h)."""
+"""Blocks of operations in numpy arrays, as the C++ core takes them (verif/host/nf_bulk.h)."""
 
 from __future__ import annotations
 

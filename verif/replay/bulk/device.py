@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from verif.replay.bulk.block import Block
 
 MEMORY_LATENCY = 3
-"""Clocks from a request at the memory port to its answer (kLatency of src/memory.h)."""
+"""Clocks from a request at the memory port to its answer (kLatency of verif/host/memory.h)."""
 
 
 class BulkFault(Exception):

@@ -18,7 +18,7 @@ from verif.replay.bulk.block import OP, Block
 from verif.replay.bulk.device import BulkFault, Figures
 
 _FIGURES_BYTES = 512
-"""The figures stand before the arrays (src/vpi_device.cpp)."""
+"""The figures stand before the arrays (verif/host/vpi_device.cpp)."""
 
 
 class Child(Protocol):
@@ -142,4 +142,4 @@ def _last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), f"see {log}")
 
 
-assert OP.itemsize == 24, "as nf_op of src/nf_bulk.h"
+assert OP.itemsize == 24, "as nf_op of verif/host/nf_bulk.h"

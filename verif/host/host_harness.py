@@ -27,7 +27,7 @@ def _fields(*names: str) -> list[tuple[str, Any]]:
 
 
 class FromDevice(ctypes.Structure):
-    """As in src/pins.h."""
+    """As in pins.h."""
 
     _fields_ = _fields(
         *("tx_valid", "tx_protocol_id", "tx_flit", "retrain_request"),
@@ -39,7 +39,7 @@ class FromDevice(ctypes.Structure):
 
 
 class ToDevice(ctypes.Structure):
-    """As in src/pins.h."""
+    """As in pins.h."""
 
     _fields_ = _fields(
         *("rst_n", "rx_valid", "rx_protocol_id", "rx_flit", "tx_ready", "phy_up"),

@@ -16,8 +16,8 @@ from cocotbext.cxl.wire.flits import seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.formats import LINE_BYTES
 from scripts.build import bulk_build
+from verif.host.host_harness import CHost, Liar, Wire
 from verif.replay.bulk.block import OP, POISON, Block, Kind
-from verif.replay.bulk.host_harness import CHost, Liar, Wire
 
 PAYLOAD = (1 << 512) - 1
 
