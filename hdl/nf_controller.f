@@ -45,6 +45,7 @@ hdl/link/nf_link_tx_pack.sv
 hdl/mem/nf_axi_read.sv
 hdl/mem/nf_axi_write.sv
 hdl/mem/nf_plain.sv
+hdl/mem/nf_round_robin.sv
 hdl/regions/nf_commit_check.sv
 hdl/regions/nf_regions.sv
 hdl/regs/nf_axil_slave.sv

@@ -7,6 +7,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_axi_ports.svh"
 
 module nf_core
   import nf_pkg::*;
@@ -37,7 +38,7 @@ module nf_core
   input  wire logic [3:0]                commit_region,
   input  wire region_desc_t              commit_desc,
   output logic                           commit_done,
-  output logic [3:0]                     commit_code,
+  output commit_code_e                   commit_code,
   output logic                           init_busy,
   output logic [REGIONS-1:0]             region_committed,
   output logic [REGIONS-1:0]             region_done,
@@ -53,41 +54,11 @@ module nf_core
   output core_events_t                   events,
   output access_error_t                  access_error,
 
-  output logic [2:0]                     m_axi_awid,
-  output logic [MEM_LINES_LOG2+5:0]      m_axi_awaddr,
-  output logic [7:0]                     m_axi_awlen,
-  output logic [2:0]                     m_axi_awsize,
-  output logic [1:0]                     m_axi_awburst,
-  output logic                           m_axi_awvalid,
-  input  wire logic                      m_axi_awready,
-  output logic [LINE_W-1:0]              m_axi_wdata,
-  output logic [BE_W-1:0]                m_axi_wstrb,
-  output logic                           m_axi_wlast,
-  output logic [0:0]                     m_axi_wuser,
-  output logic                           m_axi_wvalid,
-  input  wire logic                      m_axi_wready,
-  input  wire logic [2:0]                m_axi_bid,
-  input  wire logic [1:0]                m_axi_bresp,
-  input  wire logic                      m_axi_bvalid,
-  output logic                           m_axi_bready,
-  output logic [2:0]                     m_axi_arid,
-  output logic [MEM_LINES_LOG2+5:0]      m_axi_araddr,
-  output logic [7:0]                     m_axi_arlen,
-  output logic [2:0]                     m_axi_arsize,
-  output logic [1:0]                     m_axi_arburst,
-  output logic                           m_axi_arvalid,
-  input  wire logic                      m_axi_arready,
-  input  wire logic [2:0]                m_axi_rid,
-  input  wire logic [LINE_W-1:0]         m_axi_rdata,
-  input  wire logic [1:0]                m_axi_rresp,
-  input  wire logic                      m_axi_rlast,
-  input  wire logic [0:0]                m_axi_ruser,
-  input  wire logic                      m_axi_rvalid,
-  output logic                           m_axi_rready
+  `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
+  `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6)
 );
   localparam int NDR_DEPTH = 64;
   localparam int DRS_DEPTH = 64;
-  localparam int DESC_W    = $bits(region_desc_t);
 
   if (MEM_LINES_LOG2 < 8 || MEM_LINES_LOG2 > 38) begin : g_bad_mem
     initial $fatal(1, "nf_core: MEM_LINES_LOG2 must be 8..38");
@@ -96,11 +67,10 @@ module nf_core
   // ---- regions ----------------------------------------------------------------------------------
   logic                       hold, core_idle;
   logic [REGIONS-1:0]         apply, init_start, init_cancel, untrusted_q;
-  logic [REGIONS*DESC_W-1:0]  desc;
+  logic [DESCS_W-1:0]         desc;
   logic [REGIONS*MADDR_W-1:0] state_end;
   logic [REGIONS*GEN_W-1:0]   gen;
-  logic                       line_complete, saturated, contribution;
-  logic [8:0]                 illegal_code;
+  engine_events_t             engine_events;
   logic [3:0]                 event_region;
 
   nf_regions #(
@@ -113,9 +83,9 @@ module nf_core
     .apply, .init_start, .init_cancel,
     .committed (region_committed),
     .desc, .state_end, .gen,
-    .line_complete,
-    .saturated_set (saturated),
-    .illegal_set   (|illegal_code),
+    .line_complete (engine_events.line_complete),
+    .saturated_set (engine_events.saturated),
+    .illegal_set   (|engine_events.illegal_code),
     .event_region,
     .complete  (region_complete),
     .done      (region_done),
@@ -125,8 +95,8 @@ module nf_core
   );
 
   // ---- admission and decode ---------------------------------------------------------------------
-  logic          adm_valid, adm_ready, adm_is_rwd;
-  m2s_rwd_t      adm_msg;
+  logic          adm_valid, adm_ready;
+  access_t       adm_msg;
   logic [7:0]    ndr_reserved, drs_reserved, ndr_waiting, drs_waiting;
   logic          op_valid, op_ready, plain_valid, plain_ready;
   engine_op_t    op;
@@ -138,7 +108,7 @@ module nf_core
   nf_admit #(.NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_admit (
     .clk, .rst_n, .hold,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
-    .out_valid (adm_valid), .out_ready (adm_ready), .out_is_rwd (adm_is_rwd), .out_msg (adm_msg),
+    .out_valid (adm_valid), .out_ready (adm_ready), .out_msg (adm_msg),
     .ndr_sent (ndr_valid && ndr_ready), .drs_sent (drs_valid && drs_ready),
     .ndr_reserved, .drs_reserved
   );
@@ -146,7 +116,7 @@ module nf_core
   nf_decode #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_decode (
     .clk, .rst_n,
     .committed (region_committed), .desc, .state_end,
-    .in_valid (adm_valid), .in_ready (adm_ready), .in_is_rwd (adm_is_rwd), .in_msg (adm_msg),
+    .in_valid (adm_valid), .in_ready (adm_ready), .in_msg (adm_msg),
     .engine_valid (op_valid), .engine_ready (op_ready), .engine_op (op),
     .plain_valid, .plain_ready, .plain_op,
     .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
@@ -154,20 +124,19 @@ module nf_core
   );
 
   // ---- engine -----------------------------------------------------------------------------------
-  logic                eng_ndr_valid, eng_drs_valid, eng_drs_poison;
-  resp_meta_t          eng_ndr_meta, eng_drs_meta;
-  logic [LINE_W-1:0]   eng_drs_data;
+  logic                eng_ndr_valid, eng_drs_valid;
+  resp_meta_t          eng_ndr_meta;
+  answer_t             eng_drs;
   logic                store_valid, store_ready, gather_valid, gather_ready;
   fp_store_t           store;
   gather_op_t          gather;
   logic                gather_done;
   logic [7:0]          gather_done_slot;
   fp_stored_t          stored;
-  logic [3:0]          fill_region, evict_region, evict_failed_region, lookup_region;
-  logic [INDEX_W-1:0]  fill_index, evict_index;
+  logic [3:0]          evict_failed_region, lookup_region;
+  line_id_t            fill_line, evict_line;
   logic                fill_fresh, evict_fresh, evict_idle, evict_failed;
   logic                slot_hit, slot_miss, lookup_contribution, eviction, fill;
-  logic                duplicate, early_read, poison_received;
 
   logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall;
   logic [3:0]          wr_poison;
@@ -179,8 +148,8 @@ module nf_core
   logic [2:0]          rd_valid, rd_ready, rd_r_valid, rd_r_ready;
   logic [LADDR_W-1:0]  fill_addr, plain_raddr, gather_raddr;
   logic [7:0]          fill_len;
-  logic [LINE_W-1:0]   r_data;
-  logic                r_err, r_poison, r_last, read_error, read_poison;
+  read_beat_t          r_beat;
+  logic                read_error, read_poison;
 
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
@@ -188,21 +157,19 @@ module nf_core
     .clk, .rst_n, .desc, .gen, .apply, .untrusted (untrusted_q), .evict_idle,
     .op_valid, .op_ready, .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
-    .drs_valid (eng_drs_valid), .drs_meta (eng_drs_meta), .drs_poison (eng_drs_poison),
-    .drs_data (eng_drs_data),
+    .drs_valid (eng_drs_valid), .drs (eng_drs),
     .store_valid, .store_ready, .store,
     .stored_valid (wr_b[2]), .stored_err (wr_b_err), .stored,
     .gather_valid, .gather_ready, .gather,
     .gathered_valid (gather_done), .gathered_slot (gather_done_slot),
-    .fill_region, .fill_index, .fill_fresh, .evict_region, .evict_index, .evict_fresh,
+    .fill_line, .fill_fresh, .evict_line, .evict_fresh,
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
     .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
     .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]), .ar_addr (fill_addr), .ar_len (fill_len),
-    .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_data, .r_err, .r_poison, .r_last,
+    .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
     .evict_failed, .evict_failed_region,
     .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill,
-    .duplicate, .illegal_code, .early_read, .poison_received, .contribution, .line_complete,
-    .saturated, .event_region
+    .events (engine_events), .event_region
   );
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_capacity
@@ -225,8 +192,7 @@ module nf_core
     .clk, .rst_n, .hold (init_hold), .start (init_start), .cancel (init_cancel), .desc,
     .busy (init_busy), .busy_writes (init_writes),
     .failed (init_failed), .failed_region (init_failed_region),
-    .a_region (fill_region), .a_index (fill_index), .a_fresh (fill_fresh),
-    .b_region (evict_region), .b_index (evict_index), .b_fresh (evict_fresh),
+    .a (fill_line), .a_fresh (fill_fresh), .b (evict_line), .b_fresh (evict_fresh),
     .wr_valid (wr_valid[3]), .wr_ready (wr_ready[3]), .wr_addr (init_waddr),
     .b_valid (wr_b[3]), .b_err (wr_b_err)
   );
@@ -243,9 +209,8 @@ module nf_core
   end
 
   // ---- FP32 path --------------------------------------------------------------------------------
-  resp_meta_t        gather_drs_meta;
-  logic              gather_drs_valid, gather_drs_ready, gather_drs_poison;
-  logic [LINE_W-1:0] gather_drs_data;
+  answer_t gather_drs;
+  logic    gather_drs_valid, gather_drs_ready;
 
   nf_fp32_store #(.TRACK(NDR_DEPTH)) u_store (
     .clk, .rst_n, .store_valid, .store_ready, .store,
@@ -254,20 +219,19 @@ module nf_core
     .stored
   );
 
-  nf_fp32_gather #(.REGIONS(REGIONS)) u_gather (
+  nf_fp32_gather u_gather (
     .clk, .rst_n, .desc,
     .op_valid (gather_valid), .op_ready (gather_ready), .op (gather),
     .ar_valid (rd_valid[2]), .ar_ready (rd_ready[2]), .ar_addr (gather_raddr),
-    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_data, .r_err, .r_poison,
-    .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs_meta (gather_drs_meta),
-    .drs_poison (gather_drs_poison), .drs_data (gather_drs_data),
+    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_beat,
+    .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs (gather_drs),
     .done (gather_done), .done_slot (gather_done_slot)
   );
 
   // ---- plain memory -----------------------------------------------------------------------------
-  resp_meta_t        plain_ndr_meta, plain_drs_meta;
-  logic              plain_drs_valid, plain_drs_ready, plain_drs_poison;
-  logic [LINE_W-1:0] plain_drs_data;
+  resp_meta_t plain_ndr_meta;
+  answer_t    plain_drs;
+  logic       plain_drs_valid, plain_drs_ready;
 
   nf_plain #(.TRACK(NDR_DEPTH)) u_plain (
     .clk, .rst_n,
@@ -276,10 +240,9 @@ module nf_core
     .wr_data (plain_wdata), .wr_strb (plain_wstrb), .wr_poison (wr_poison[1]),
     .b_valid (wr_b[1]),
     .ar_valid (rd_valid[1]), .ar_ready (rd_ready[1]), .ar_addr (plain_raddr),
-    .r_valid (rd_r_valid[1]), .r_ready (rd_r_ready[1]), .r_data, .r_err, .r_poison,
+    .r_valid (rd_r_valid[1]), .r_ready (rd_r_ready[1]), .r_beat,
     .ndr_meta (plain_ndr_meta),
-    .drs_valid (plain_drs_valid), .drs_ready (plain_drs_ready), .drs_meta (plain_drs_meta),
-    .drs_poison (plain_drs_poison), .drs_data (plain_drs_data)
+    .drs_valid (plain_drs_valid), .drs_ready (plain_drs_ready), .drs (plain_drs)
   );
 
   // ---- device memory ----------------------------------------------------------------------------
@@ -300,9 +263,7 @@ module nf_core
     .c_strb  ({{BE_W{1'b1}}, store_wstrb, plain_wstrb, {BE_W{1'b1}}}),
     .c_poison (wr_poison), .c_last (wr_last),
     .b_valid (wr_b), .b_err (wr_b_err), .b_stall (wr_b_stall),
-    .m_axi_awid, .m_axi_awaddr, .m_axi_awlen, .m_axi_awsize, .m_axi_awburst, .m_axi_awvalid,
-    .m_axi_awready, .m_axi_wdata, .m_axi_wstrb, .m_axi_wlast, .m_axi_wuser, .m_axi_wvalid,
-    .m_axi_wready, .m_axi_bid, .m_axi_bresp, .m_axi_bvalid, .m_axi_bready
+    `NF_AXI_WRITE_CONNECT
   );
 
   nf_axi_read #(.CLIENTS(3), .ADDR_W(MEM_LINES_LOG2 + 6)) u_read (
@@ -310,11 +271,9 @@ module nf_core
     .c_valid (rd_valid), .c_ready (rd_ready),
     .c_addr  ({gather_raddr, plain_raddr, fill_addr}),
     .c_len   ({8'd0, 8'd0, fill_len}),
-    .r_valid (rd_r_valid), .r_ready (rd_r_ready), .r_data, .r_err, .r_poison, .r_last,
+    .r_valid (rd_r_valid), .r_ready (rd_r_ready), .r_beat,
     .error (read_error), .poisoned (read_poison),
-    .m_axi_arid, .m_axi_araddr, .m_axi_arlen, .m_axi_arsize, .m_axi_arburst, .m_axi_arvalid,
-    .m_axi_arready, .m_axi_rid, .m_axi_rdata, .m_axi_rresp, .m_axi_rlast, .m_axi_ruser,
-    .m_axi_rvalid, .m_axi_rready
+    `NF_AXI_READ_CONNECT
   );
 
   // ---- answers ----------------------------------------------------------------------------------
@@ -325,10 +284,9 @@ module nf_core
     .engine_ndr_valid (eng_ndr_valid), .engine_ndr_meta (eng_ndr_meta),
     .plain_ndr_valid (wr_b[1]), .plain_ndr_meta,
     .plain_ndr_ready,
-    .engine_drs_valid (eng_drs_valid), .engine_drs_meta (eng_drs_meta),
-    .engine_drs_poison (eng_drs_poison), .engine_drs_data (eng_drs_data),
-    .plain_drs_valid, .plain_drs_ready, .plain_drs_meta, .plain_drs_poison, .plain_drs_data,
-    .gather_drs_valid, .gather_drs_ready, .gather_drs_meta, .gather_drs_poison, .gather_drs_data,
+    .engine_drs_valid (eng_drs_valid), .engine_drs (eng_drs),
+    .plain_drs_valid, .plain_drs_ready, .plain_drs,
+    .gather_drs_valid, .gather_drs_ready, .gather_drs,
     .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
@@ -348,12 +306,28 @@ module nf_core
   logic       plain_taken;
   logic [1:0] poison_taken;
   assign plain_taken  = plain_valid && plain_ready && plain_op.write && plain_op.poison;
-  assign poison_taken = 2'(poison_received) + 2'(plain_taken);
+  assign poison_taken = 2'(engine_events.poison_received) + 2'(plain_taken);
 
-  // Order of the fields: core_events_t.
-  assign events = {slot_hit, slot_miss, eviction, fill, duplicate, illegal_code, early_read,
-                   poison_taken, contribution, refused, unmapped, unsupported,
-                   read_error, wr_b_err && |wr_b, read_poison};
+  core_events_t seen;
+
+  always_comb begin
+    seen.slot_hit        = slot_hit;
+    seen.slot_miss       = slot_miss;
+    seen.eviction        = eviction;
+    seen.fill            = fill;
+    seen.duplicate       = engine_events.duplicate;
+    seen.illegal_code    = engine_events.illegal_code;
+    seen.early_read      = engine_events.early_read;
+    seen.poison_received = poison_taken;
+    seen.contribution    = engine_events.contribution;
+    seen.refused         = refused;
+    seen.unmapped        = unmapped;
+    seen.unsupported     = unsupported;
+    seen.mem_read_error  = read_error;
+    seen.mem_write_error = wr_b_err && |wr_b;
+    seen.mem_poison      = read_poison;
+    events               = seen;  // whole: written field by field it would wake its readers as often
+  end
 endmodule
 
 `default_nettype wire

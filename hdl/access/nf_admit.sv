@@ -31,8 +31,7 @@ module nf_admit
 
   output logic            out_valid,
   input  wire logic       out_ready,
-  output logic            out_is_rwd,
-  output m2s_rwd_t        out_msg,      // a Req leaves data, be, poison and illegal zero
+  output access_t         out_msg,      // a Req leaves data, be, poison and illegal zero
 
   input  wire logic       ndr_sent,     // a response left its queue: its place is free again
   input  wire logic       drs_sent,
@@ -40,8 +39,8 @@ module nf_admit
   output logic [7:0]      drs_reserved
 );
   logic [7:0] ndr_q, drs_q;
-  logic       valid_q, is_rwd_q, last_rwd_q;
-  m2s_rwd_t   msg_q, req_as_msg;
+  logic       valid_q, last_rwd_q;
+  access_t    msg_q;
   logic       req_is_spec, req_wants_ndr;
   logic       space, ndr_room, drs_room, req_ok, rwd_ok, take_req, take_rwd;
   logic       ndr_add, drs_add;
@@ -60,8 +59,6 @@ module nf_admit
 
   assign rwd_ready = take_rwd;
   assign req_ready = take_req;
-
-  assign req_as_msg = {1'b0, req.opcode, req.tag, req.ldid, req.addr, 1'b0, BE_W'(0), LINE_W'(0)};
 
   assign ndr_add = take_rwd || (take_req && req_wants_ndr && !req_is_spec);
   assign drs_add = take_req && !req_wants_ndr;
@@ -83,17 +80,11 @@ module nf_admit
   end
 
   always_ff @(posedge clk) begin
-    if (take_rwd) begin
-      is_rwd_q <= 1'b1;
-      msg_q    <= rwd;
-    end else if (take_req) begin
-      is_rwd_q <= 1'b0;
-      msg_q    <= req_as_msg;
-    end
+    if (take_rwd) msg_q <= access_of_rwd(rwd);
+    else if (take_req) msg_q <= access_of_req(req);
   end
 
   assign out_valid    = valid_q;
-  assign out_is_rwd   = is_rwd_q;
   assign out_msg      = msg_q;
   assign ndr_reserved = ndr_q;
   assign drs_reserved = drs_q;

@@ -19,13 +19,12 @@ module nf_decode
   input  wire logic                                    rst_n,
 
   input  wire logic [REGIONS-1:0]                      committed,
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [DESCS_W-1:0]                      desc,
   input  wire logic [REGIONS*MADDR_W-1:0]              state_end,
 
   input  wire logic                                    in_valid,
   output logic                                         in_ready,
-  input  wire logic                                    in_is_rwd,
-  input  wire m2s_rwd_t                                in_msg,
+  input  wire access_t                                 in_msg,
 
   output logic                                         engine_valid,
   input  wire logic                                    engine_ready,
@@ -46,8 +45,6 @@ module nf_decode
   output logic                                         unmapped,
   output logic                                         unsupported
 );
-  localparam int DESC_W = $bits(region_desc_t);
-
   logic [REGIONS-1:0] in_window, in_state;
   logic [3:0]         region;
   region_desc_t       d;
@@ -56,14 +53,14 @@ module nf_decode
   logic [7:0]         selector;
   logic [INDEX_W-1:0] index;
   logic               low_bit, sel_ok, sel_raw, sel_plane;
-  logic [3:0]         cause;
+  cause_e             cause;
   logic [15:0]        ld_mask;
   logic [LDID_W-1:0]  ldid;
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_match
     region_desc_t       own;
     logic [LADDR_W-1:0] differ;
-    assign own          = desc[r*DESC_W +: DESC_W];
+    assign own          = desc_of(desc, 4'(r));
     assign differ       = (in_msg.addr ^ own.base) >> (own.lines_log2 + 6'd8);
     assign in_window[r] = committed[r] && (differ == '0);
     assign in_state[r]  = committed[r] && (in_msg.addr >= own.state_base)
@@ -77,15 +74,16 @@ module nf_decode
     end
   end
 
-  assign d         = desc[32'(region)*DESC_W +: DESC_W];
+  assign d         = desc_of(desc, region);
   assign ld_mask   = d.ld_mask;
   assign ldid      = in_msg.ldid;
   assign windowed  = |in_window;
   assign in_memory = (in_msg.addr >> MEM_LINES_LOG2) == '0;
-  assign is_read   = !in_is_rwd && (in_msg.opcode == REQ_MEM_RD || in_msg.opcode == REQ_MEM_RD_DATA);
-  assign is_write  = in_is_rwd && !in_msg.illegal
+  assign is_read   = !in_msg.is_rwd
+                     && (in_msg.opcode == REQ_MEM_RD || in_msg.opcode == REQ_MEM_RD_DATA);
+  assign is_write  = in_msg.is_rwd && !in_msg.illegal
                      && (in_msg.opcode == RWD_MEM_WR || in_msg.opcode == RWD_MEM_WR_PTL);
-  assign is_inval  = !in_is_rwd
+  assign is_inval  = !in_msg.is_rwd
                      && (in_msg.opcode == REQ_MEM_INV || in_msg.opcode == REQ_MEM_INV_NT);
   assign is_known  = is_read || is_write || is_inval;
 
@@ -98,23 +96,23 @@ module nf_decode
   assign sel_raw   = (selector[7:6] == 2'd1) && ({2'd0, selector[5:0]} < d.workers);
 
   always_comb begin
-    if (d.mode == MODE_IDENTITY)          sel_ok = 1'b1;
-    else if (is_write)                    sel_ok = (selector < d.workers);
-    else if (low_bit)                     sel_ok = (selector == 8'd0) || sel_plane;
-    else                                  sel_ok = (selector == 8'd0) || sel_raw;
+    if (d.mode == MODE_IDENTITY) sel_ok = 1'b1;
+    else if (is_write)           sel_ok = (selector < d.workers);
+    else if (low_bit)            sel_ok = (selector == 8'd0) || sel_plane;
+    else                         sel_ok = (selector == 8'd0) || sel_raw;
   end
 
   always_comb begin
-    if (!is_known)                                             cause = CAUSE_UNSUPPORTED;
-    else if (is_inval)                                         cause = CAUSE_NONE;
-    else if (!windowed && !in_memory)                          cause = CAUSE_UNMAPPED;
-    else if (!windowed && |in_state)                           cause = CAUSE_STATE_AREA;
-    else if (!windowed)                                        cause = CAUSE_NONE;
-    else if (!ld_mask[ldid])                                  cause = CAUSE_LD_MASK;
-    else if (!sel_ok)                                          cause = CAUSE_SELECTOR;
-    else if (is_write && low_bit && in_msg.opcode == RWD_MEM_WR_PTL) cause = CAUSE_PARTIAL;
+    if (!is_known)                                                     cause = CAUSE_UNSUPPORTED;
+    else if (is_inval)                                                 cause = CAUSE_NONE;
+    else if (!windowed && !in_memory)                                  cause = CAUSE_UNMAPPED;
+    else if (!windowed && |in_state)                                   cause = CAUSE_STATE_AREA;
+    else if (!windowed)                                                cause = CAUSE_NONE;
+    else if (!ld_mask[ldid])                                           cause = CAUSE_LD_MASK;
+    else if (!sel_ok)                                                  cause = CAUSE_SELECTOR;
+    else if (is_write && low_bit && in_msg.opcode == RWD_MEM_WR_PTL)   cause = CAUSE_PARTIAL;
     else if (is_write && d.bind_ld && selector != {4'd0, in_msg.ldid}) cause = CAUSE_BIND;
-    else                                                       cause = CAUSE_NONE;
+    else                                                               cause = CAUSE_NONE;
   end
 
   // ---- outputs --------------------------------------------------------------------------------
@@ -127,28 +125,29 @@ module nf_decode
   assign engine_valid = in_valid && !to_direct && !to_plain;
   assign in_ready     = to_direct ? direct_ready : to_plain ? plain_ready : engine_ready;
 
-  assign direct_meta    = {in_msg.tag, in_msg.ldid, windowed, region};
-  assign direct_is_read = !in_is_rwd && (is_read || in_msg.opcode == REQ_MEM_RD_FWD);
+  assign direct_meta    = make_meta(in_msg.tag, in_msg.ldid, windowed, region);
+  assign direct_is_read = !in_msg.is_rwd && (is_read || in_msg.opcode == REQ_MEM_RD_FWD);
 
   logic [LADDR_W-1:0] plain_addr;
-  logic [2:0]         kind;
+  op_kind_e           kind;
 
   assign plain_addr = !windowed ? in_msg.addr
                       : d.state_base + (LADDR_W'(selector) << d.lines_log2) + LADDR_W'(index);
   assign kind       = low_bit ? (is_write ? OP_CONTRIBUTE : sel_plane ? OP_PLANE : OP_VOTE)
                               : (is_write ? OP_FP_STORE : sel_raw ? OP_FP_RAW : OP_FP_SUM);
 
-  // Whole structs in one assignment: written field by field, each field would wake the whole cone
-  // behind it under an event-driven simulator. Order of the fields: nf_core_pkg. The selector's low
-  // bits are the worker (of a write, or of a raw read at 64 + w) or the plane (at 8 + p).
-  assign plain_op  = {is_write, direct_meta, plain_addr, in_msg.poison, in_msg.be, in_msg.data};
-  assign engine_op = {kind, direct_meta, index, selector[5:0], selector[2:0], in_msg.poison, in_msg.be,
-                      in_msg.data};
+  // The selector's low bits are the worker (of a write, or of a raw read at 64 + w) or the plane
+  // (at 8 + p).
+  assign plain_op  = make_plain_op(is_write, direct_meta, plain_addr, in_msg.poison, in_msg.be,
+                                   in_msg.data);
+  assign engine_op = make_engine_op(kind, direct_meta, index, selector[5:0], selector[2:0],
+                                    in_msg.poison, in_msg.be, in_msg.data);
 
   logic took_error;
   assign took_error = in_valid && in_ready && (cause != CAUSE_NONE);
 
-  assign error = {took_error, cause, in_is_rwd, in_msg.opcode, in_msg.ldid, in_msg.tag, in_msg.addr};
+  assign error = make_access_error(took_error, cause, in_msg.is_rwd, in_msg.opcode, in_msg.ldid,
+                                   in_msg.tag, in_msg.addr);
 
   assign unsupported = took_error && (cause == CAUSE_UNSUPPORTED);
   assign unmapped    = took_error && (cause == CAUSE_UNMAPPED);

@@ -31,19 +31,13 @@ module nf_respond
   input  wire resp_meta_t         plain_ndr_meta,
 
   input  wire logic               engine_drs_valid,
-  input  wire resp_meta_t         engine_drs_meta,
-  input  wire logic               engine_drs_poison,
-  input  wire logic [LINE_W-1:0]  engine_drs_data,
+  input  wire answer_t            engine_drs,
   input  wire logic               plain_drs_valid,
   output logic                    plain_drs_ready,
-  input  wire resp_meta_t         plain_drs_meta,
-  input  wire logic               plain_drs_poison,
-  input  wire logic [LINE_W-1:0]  plain_drs_data,
+  input  wire answer_t            plain_drs,
   input  wire logic               gather_drs_valid,
   output logic                    gather_drs_ready,
-  input  wire resp_meta_t         gather_drs_meta,
-  input  wire logic               gather_drs_poison,
-  input  wire logic [LINE_W-1:0]  gather_drs_data,
+  input  wire answer_t            gather_drs,
 
   input  wire logic               direct_valid,
   output logic                    direct_ready,
@@ -63,7 +57,7 @@ module nf_respond
   localparam int DRS_W = $bits(s2m_drs_t);
 
   // ---- DevLoad ----------------------------------------------------------------------------------
-  logic [1:0] load;
+  devload_e load;
 
   always_comb begin
     load = DEVLOAD_LIGHT;
@@ -74,6 +68,12 @@ module nf_respond
     if (devload_threshold[23:16] != 8'd0 && occupancy >= {1'b0, devload_threshold[23:16]})
       load = DEVLOAD_SEVERE;
   end
+
+  // The load that an answer carries: at least MODERATE for a region in FALLBACK.
+  function automatic devload_e load_of(input devload_e now, input logic overload);
+    if (overload && now < DEVLOAD_MODERATE) return DEVLOAD_MODERATE;
+    return now;
+  endfunction
 
   // ---- NDR --------------------------------------------------------------------------------------
   resp_meta_t ndr_meta;
@@ -91,8 +91,7 @@ module nf_respond
   assign ndr_region   = ndr_meta.region;
   assign ndr_overload = ndr_meta.in_region && fallback[32'(ndr_region) % REGIONS];
 
-  assign ndr_in = {ndr_meta.tag, ndr_meta.ldid,
-                   (ndr_overload && load < DEVLOAD_MODERATE) ? DEVLOAD_MODERATE : load};
+  assign ndr_in = make_ndr(ndr_meta.tag, ndr_meta.ldid, load_of(load, ndr_overload));
 
   nf_fifo #(.WIDTH(NDR_W), .DEPTH(NDR_DEPTH)) u_ndr (
     .clk, .rst_n,
@@ -101,7 +100,7 @@ module nf_respond
   );
 
   // ---- DRS --------------------------------------------------------------------------------------
-  resp_meta_t drs_meta;
+  answer_t    answer;
   s2m_drs_t   drs_in;
   logic       drs_push, drs_room, drs_overload, direct_drs;
   logic [$clog2(DRS_DEPTH+1)-1:0] drs_count;
@@ -112,21 +111,15 @@ module nf_respond
   assign direct_ready     = direct_is_read ? (gather_drs_ready && !gather_drs_valid)
                             : !(engine_ndr_valid || plain_ndr_valid);
   assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid || direct_drs;
-  assign drs_region   = drs_meta.region;
-  assign drs_overload = drs_meta.in_region && fallback[32'(drs_region) % REGIONS];
-
-  logic              drs_poison;
-  logic [LINE_W-1:0] drs_data;
+  assign drs_region   = answer.meta.region;
+  assign drs_overload = answer.meta.in_region && fallback[32'(drs_region) % REGIONS];
 
   // The last alternative is a refused or unmapped read.
-  assign {drs_meta, drs_poison, drs_data} =
-      engine_drs_valid   ? {engine_drs_meta, engine_drs_poison, engine_drs_data}
-      : plain_drs_valid  ? {plain_drs_meta, plain_drs_poison, plain_drs_data}
-      : gather_drs_valid ? {gather_drs_meta, gather_drs_poison, gather_drs_data}
-                         : {direct_meta, 1'b1, {LINE_W{1'b1}}};
-  assign drs_in = {drs_meta.tag, drs_meta.ldid,
-                   (drs_overload && load < DEVLOAD_MODERATE) ? DEVLOAD_MODERATE : load,
-                   drs_poison, drs_data};
+  assign answer = engine_drs_valid   ? engine_drs
+                  : plain_drs_valid  ? plain_drs
+                  : gather_drs_valid ? gather_drs : make_answer(direct_meta, 1'b1, {LINE_W{1'b1}});
+  assign drs_in = make_drs(answer.meta.tag, answer.meta.ldid, load_of(load, drs_overload),
+                           answer.poison, answer.data);
 
   nf_fifo #(.WIDTH(DRS_W), .DEPTH(DRS_DEPTH)) u_drs (
     .clk, .rst_n,

@@ -35,13 +35,7 @@ module nf_apply
   output logic                         gather_push,
   output gather_op_t                   gather,
 
-  output logic                         duplicate,
-  output logic [8:0]                   illegal_code,
-  output logic                         early_read,
-  output logic                         poison_received,
-  output logic                         contribution,
-  output logic                         line_complete,
-  output logic                         saturated
+  output engine_events_t               events
 );
   logic        contributes, stores, reads_fp, reads, raw;
   logic        seen, adds, takes, taints, early, lost_vote;
@@ -75,8 +69,8 @@ module nf_apply
     .illegal    (illegal)
   );
 
-  assign book_d  = {book.lost, book.poison || taints || (is_stored && stored_err),
-                    takes ? (book.bitmap | me) : book.bitmap};
+  assign book_d  = make_book(book.lost, book.poison || taints || (is_stored && stored_err),
+                             takes ? (book.bitmap | me) : book.bitmap);
   assign changed = takes || taints || is_stored;
 
   // Early: the answer lacks contributions that are still to come.
@@ -105,19 +99,25 @@ module nf_apply
 
   // A worker's first store of an epoch writes the whole line: older bytes must not show through.
   assign store_push  = stores && !op.poison;
-  assign store       = {op.meta, op.worker, slot, line, seen ? op.be : {BE_W{1'b1}},
-                        op.data & enabled};
+  assign store       = make_fp_store(make_fp_stored(op.meta, op.worker, slot), line,
+                                     seen ? op.be : {BE_W{1'b1}}, op.data & enabled);
   assign gather_push = reads_fp;
-  assign gather      = {op.meta, slot, op.index, raw ? (book.bitmap & me) : book.bitmap, raw, poison};
+  assign gather      = make_gather_op(op.meta, slot, op.index,
+                                      raw ? (book.bitmap & me) : book.bitmap, raw, poison);
 
   // ---- events -----------------------------------------------------------------------------------
-  assign duplicate       = contributes && seen;
-  assign illegal_code    = adds ? illegal : 9'd0;
-  assign early_read      = reads && early;
-  assign poison_received = taints;
-  assign contribution    = takes;
-  assign line_complete   = takes && !seen && !book.lost && ((book.bitmap | me) == everyone);
-  assign saturated       = adds && lost_vote;
+  engine_events_t seen_now;
+
+  always_comb begin
+    seen_now.duplicate       = contributes && seen;
+    seen_now.illegal_code    = adds ? illegal : 9'd0;
+    seen_now.early_read      = reads && early;
+    seen_now.poison_received = taints;
+    seen_now.contribution    = takes;
+    seen_now.line_complete   = takes && !seen && !book.lost && ((book.bitmap | me) == everyone);
+    seen_now.saturated       = adds && lost_vote;
+    events                   = seen_now;
+  end
 endmodule
 
 `default_nettype wire

@@ -29,7 +29,7 @@ module nf_engine
   input  wire logic                                    clk,
   input  wire logic                                    rst_n,
 
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [DESCS_W-1:0]                      desc,
   input  wire logic [REGIONS*GEN_W-1:0]                gen,
   input  wire logic [REGIONS-1:0]                      apply,
   input  wire logic [REGIONS-1:0]                      untrusted,
@@ -42,9 +42,7 @@ module nf_engine
   output logic                                         ndr_valid,
   output resp_meta_t                                   ndr_meta,
   output logic                                         drs_valid,
-  output resp_meta_t                                   drs_meta,
-  output logic                                         drs_poison,
-  output logic [LINE_W-1:0]                            drs_data,
+  output answer_t                                      drs,
 
   output logic                                         store_valid,
   input  wire logic                                    store_ready,
@@ -60,11 +58,9 @@ module nf_engine
   input  wire logic [7:0]                              gathered_slot,
 
   // Record initialiser: is the record of this line still to be written?
-  output logic [3:0]                                   fill_region,
-  output logic [INDEX_W-1:0]                           fill_index,
+  output line_id_t                                     fill_line,
   input  wire logic                                    fill_fresh,
-  output logic [3:0]                                   evict_region,
-  output logic [INDEX_W-1:0]                           evict_index,
+  output line_id_t                                     evict_line,
   input  wire logic                                    evict_fresh,
 
   // State area traffic.
@@ -82,10 +78,7 @@ module nf_engine
   output logic [7:0]                                   ar_len,
   input  wire logic                                    r_valid,
   output logic                                         r_ready,
-  input  wire logic [LINE_W-1:0]                       r_data,
-  input  wire logic                                    r_err,
-  input  wire logic                                    r_poison,
-  input  wire logic                                    r_last,
+  input  wire read_beat_t                              r_beat,
 
   output logic                                         evict_failed,
   output logic [3:0]                                   evict_failed_region,
@@ -97,16 +90,9 @@ module nf_engine
   output logic [3:0]                                   lookup_region,
   output logic                                         eviction,
   output logic                                         fill,
-  output logic                                         duplicate,
-  output logic [8:0]                                   illegal_code,
-  output logic                                         early_read,
-  output logic                                         poison_received,
-  output logic                                         contribution,
-  output logic                                         line_complete,
-  output logic                                         saturated,
+  output engine_events_t                               events,
   output logic [3:0]                                   event_region
 );
-  localparam int DESC_W      = $bits(region_desc_t);
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
   localparam int BOOK_W      = $bits(book_t);
@@ -119,43 +105,27 @@ module nf_engine
   end
 
   // ---- S0: lookup -------------------------------------------------------------------------------
-  logic              s0_valid, s0_victim_dirty;
-  logic [1:0]        s0_act;
-  engine_op_t        s0_op;
-  logic [SLOT_W-1:0] s0_slot;
-  logic [3:0]        s0_victim_region;
-  logic [INDEX_W-1:0] s0_victim_index;
-  logic              fill_valid, fill_take, fill_in_pipe, is_fill2;
-  logic [SLOT_W-1:0] fill_slot;
-  book_t             fill_book;
+  logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q;
+  engine_stage_t       s0, s1_q, s2_q;
+  logic [SLOT_W-1:0]   slot1, slot2, s3_slot_q;
+  logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
+  logic [SLOT_W-1:0]   fill_slot;
+  book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
-  logic              store_room, gather_room, evict_room, fill_room;
-
-  logic              s1_valid_q, s2_valid_q, s3_valid_q;
-  logic [1:0]        s1_act_q, s2_act_q;
-  engine_op_t        s1_op_q, s2_op_q;
-  logic [SLOT_W-1:0] s1_slot_q, s2_slot_q, s3_slot_q;
-  logic              s1_err_q, s2_err_q, s1_dirty_q, s2_dirty_q;
-  logic [3:0]        s1_old_region_q, s2_old_region_q;
-  logic [INDEX_W-1:0] s1_old_index_q, s2_old_index_q;
+  logic                store_room, gather_room, evict_room, fill_room;
 
   // A finished fill is taken from its unit in S2 only.
-  assign fill_in_pipe = (s1_valid_q && s1_act_q == ACT_FILL) || is_fill2;
+  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2;
 
   nf_lookup #(.REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_lookup (
     .clk, .rst_n,
-    .op_valid, .op_ready, .op, .stored_valid, .stored, .gathered_valid, .gathered_slot,
+    .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .gathered_valid, .gathered_slot,
     .fill_valid, .fill_in_pipe, .fill_slot,
-    .fill_lost     (fill_book.lost),
-    .invalidate    (apply),
+    .fill_lost   (fill_book.lost),
+    .invalidate  (apply),
     .store_room, .gather_room, .fill_room, .evict_room,
-    .issue_valid   (s0_valid),
-    .issue_act     (s0_act),
-    .issue_op      (s0_op),
-    .issue_slot    (s0_slot),
-    .victim_dirty  (s0_victim_dirty),
-    .victim_region (s0_victim_region),
-    .victim_index  (s0_victim_index),
+    .issue_valid (s0_valid),
+    .issue       (s0),
     .slot_hit, .slot_miss
   );
 
@@ -167,19 +137,18 @@ module nf_engine
   logic [PLANES_W-1:0] planes_ram_q;
   book_t               book2_d;
   logic [PLANES_W-1:0] planes2_d;
-  logic                book_we, planes_we, s1_low_bit, s2_low_bit;
+  logic                book_we, planes_we, needs_planes1, evicts1;
 
-  assign s1_low_bit = (s1_op_q.kind == OP_CONTRIBUTE) || (s1_op_q.kind == OP_VOTE)
-                      || (s1_op_q.kind == OP_PLANE);
-  assign s2_low_bit = (s2_op_q.kind == OP_CONTRIBUTE) || (s2_op_q.kind == OP_VOTE)
-                      || (s2_op_q.kind == OP_PLANE);
+  assign slot1         = s1_q.slot[SLOT_W-1:0];
+  assign slot2         = s2_q.slot[SLOT_W-1:0];
+  assign evicts1       = s1_valid_q && s1_q.act == ACT_MISS && s1_q.dirty;
+  assign needs_planes1 = evicts1 || (s1_valid_q && s1_q.act == ACT_OP && is_low_bit_op(s1_q.op.kind));
 
   always_ff @(posedge clk) begin
-    if (s1_valid_q) book_ram_q <= book_ram[s1_slot_q];
-    if (s1_valid_q && ((s1_act_q == ACT_OP && s1_low_bit) || (s1_act_q == ACT_MISS && s1_dirty_q)))
-      planes_ram_q <= planes_ram[s1_slot_q];
-    if (book_we) book_ram[s2_slot_q] <= book2_d;
-    if (planes_we) planes_ram[s2_slot_q] <= planes2_d;
+    if (s1_valid_q) book_ram_q <= book_ram[slot1];
+    if (needs_planes1) planes_ram_q <= planes_ram[slot1];
+    if (book_we) book_ram[slot2] <= book2_d;
+    if (planes_we) planes_ram[slot2] <= planes2_d;
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -195,24 +164,8 @@ module nf_engine
   end
 
   always_ff @(posedge clk) begin
-    if (s0_valid) begin
-      s1_act_q        <= s0_act;
-      s1_op_q         <= s0_op;
-      s1_slot_q       <= s0_slot;
-      s1_err_q        <= stored_err;
-      s1_dirty_q      <= s0_victim_dirty;
-      s1_old_region_q <= s0_victim_region;
-      s1_old_index_q  <= s0_victim_index;
-    end
-    if (s1_valid_q) begin
-      s2_act_q        <= s1_act_q;
-      s2_op_q         <= s1_op_q;
-      s2_slot_q       <= s1_slot_q;
-      s2_err_q        <= s1_err_q;
-      s2_dirty_q      <= s1_dirty_q;
-      s2_old_region_q <= s1_old_region_q;
-      s2_old_index_q  <= s1_old_index_q;
-    end
+    if (s0_valid) s1_q <= s0;
+    if (s1_valid_q) s2_q <= s1_q;
   end
 
   // ---- S2: update -------------------------------------------------------------------------------
@@ -220,6 +173,7 @@ module nf_engine
   logic                is_op2, is_stored2, changed2, forward, forward_planes;
   book_t               book2, book2_applied;
   logic [PLANES_W-1:0] planes2, planes2_applied;
+  engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
   fp_store_t           store2;
   gather_op_t          gather2;
@@ -228,22 +182,23 @@ module nf_engine
   logic [PLANES_W-1:0] s3_planes_q;
   logic                s3_wrote_q, s3_wrote_planes_q;
 
-  assign forward        = s3_valid_q && s3_wrote_q && (s3_slot_q == s2_slot_q);
-  assign forward_planes = s3_valid_q && s3_wrote_planes_q && (s3_slot_q == s2_slot_q);
+  assign op2            = s2_q.op;
+  assign forward        = s3_valid_q && s3_wrote_q && (s3_slot_q == slot2);
+  assign forward_planes = s3_valid_q && s3_wrote_planes_q && (s3_slot_q == slot2);
   assign book2          = forward ? s3_book_q : book_ram_q;
   assign planes2        = forward_planes ? s3_planes_q : planes_ram_q;
-  assign event_region   = s2_op_q.meta.region;
-  assign d2             = desc[32'(event_region)*DESC_W +: DESC_W];
-  assign is_op2         = s2_valid_q && (s2_act_q == ACT_OP);
-  assign is_stored2     = s2_valid_q && (s2_act_q == ACT_STORED);
-  assign is_fill2       = s2_valid_q && (s2_act_q == ACT_FILL);
+  assign event_region   = op2.meta.region;
+  assign d2             = desc_of(desc, event_region);
+  assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP);
+  assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED);
+  assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
   nf_apply #(.CNT_W(CNT_W)) u_apply (
     .is_op       (is_op2),
     .is_stored   (is_stored2),
-    .stored_err  (s2_err_q),
-    .op          (s2_op_q),
-    .slot        (8'(s2_slot_q)),
+    .stored_err  (s2_q.stored_err),
+    .op          (op2),
+    .slot        (s2_q.slot),
     .d           (d2),
     .book        (book2),
     .planes      (planes2),
@@ -257,14 +212,13 @@ module nf_engine
     .store       (store2),
     .gather_push (gather_push2),
     .gather      (gather2),
-    .duplicate, .illegal_code, .early_read, .poison_received, .contribution, .line_complete,
-    .saturated
+    .events
   );
 
   assign book2_d   = is_fill2 ? fill_book : book2_applied;
   assign planes2_d = is_fill2 ? fill_planes : planes2_applied;
   assign book_we   = is_fill2 || changed2;
-  assign planes_we = is_fill2 || (changed2 && is_op2 && s2_low_bit);
+  assign planes_we = is_fill2 || (changed2 && is_op2 && is_low_bit_op(op2.kind));
   assign fill_take = is_fill2;
 
   // ---- FP32 exits -------------------------------------------------------------------------------
@@ -295,27 +249,23 @@ module nf_engine
   logic [FILL_CW-1:0]  fill_count;
   logic                fill_req_ready;
 
-  assign miss2       = s2_valid_q && (s2_act_q == ACT_MISS);
-  assign evict_push2 = miss2 && s2_dirty_q;
-  assign evict_ahead = evict_count + EVICT_CW'(s1_valid_q && s1_act_q == ACT_MISS && s1_dirty_q)
-                       + EVICT_CW'(evict_push2);
+  assign miss2       = s2_valid_q && (s2_q.act == ACT_MISS);
+  assign evict_push2 = miss2 && s2_q.dirty;
+  assign evict_ahead = evict_count + EVICT_CW'(evicts1) + EVICT_CW'(evict_push2);
   assign evict_room  = (evict_ahead < EVICT_CW'(EVICT_DEPTH));
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
 
   nf_evict #(.REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH)) u_evict (
     .clk, .rst_n, .desc, .gen,
     .push          (evict_push2),
-    .push_region   (s2_old_region_q),
-    .push_index    (s2_old_index_q),
+    .push_line     (s2_q.victim),
     .push_book     (book2),
     .push_planes   (planes2),
     .count         (evict_count),
     .idle          (evict_idle),
-    .match_region  (fill_region),
-    .match_index   (fill_index),
+    .match_line    (fill_line),
     .match         (evicting),
-    .head_region   (evict_region),
-    .head_index    (evict_index),
+    .head          (evict_line),
     .head_fresh    (evict_fresh),
     .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_last, .b_valid, .b_err,
     .failed        (evict_failed),
@@ -326,15 +276,13 @@ module nf_engine
     .clk, .rst_n, .desc, .gen, .untrusted,
     .req_valid    (miss2),
     .req_ready    (fill_req_ready),
-    .req_slot     (s2_slot_q),
-    .req_region   (s2_op_q.meta.region),
-    .req_index    (s2_op_q.index),
+    .req_slot     (slot2),
+    .req_line     (make_line_id(op2.meta.region, op2.index)),
     .count        (fill_count),
-    .ask_region   (fill_region),
-    .ask_index    (fill_index),
+    .ask          (fill_line),
     .ask_evicting (evicting),
     .ask_fresh    (fill_fresh),
-    .ar_valid, .ar_ready, .ar_addr, .ar_len, .r_valid, .r_ready, .r_data, .r_err, .r_poison, .r_last,
+    .ar_valid, .ar_ready, .ar_addr, .ar_len, .r_valid, .r_ready, .r_beat,
     .out_valid    (fill_valid),
     .out_ready    (fill_take),
     .out_slot     (fill_slot),
@@ -346,19 +294,18 @@ module nf_engine
   // ---- S3: answer -------------------------------------------------------------------------------
   region_desc_t      d3;
   resp_meta_t        s3_meta_q;
-  logic [3:0]        region3;
   logic [2:0]        s3_plane_q;
   logic              s3_vote_q, s3_poison_q, s3_ndr_q, s3_drs_q;
   logic [LINE_W-1:0] vote3, plane3;
 
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
-      s3_slot_q   <= s2_slot_q;
+      s3_slot_q   <= slot2;
       s3_wrote_q  <= book_we;
       s3_book_q   <= book2_d;
-      s3_meta_q   <= s2_op_q.meta;
-      s3_plane_q  <= s2_op_q.plane;
-      s3_vote_q   <= (s2_op_q.kind == OP_VOTE);
+      s3_meta_q   <= op2.meta;
+      s3_plane_q  <= op2.plane;
+      s3_vote_q   <= (op2.kind == OP_VOTE);
       s3_poison_q <= poison2;
       s3_ndr_q    <= sends_ndr2;
       s3_drs_q    <= sends_drs2;
@@ -367,8 +314,7 @@ module nf_engine
     end
   end
 
-  assign region3 = s3_meta_q.region;
-  assign d3 = desc[32'(region3)*DESC_W +: DESC_W];
+  assign d3 = desc_of(desc, s3_meta_q.region);
 
   nf_vote #(.CNT_W(CNT_W)) u_vote (
     .en            (s3_drs_q && s3_vote_q),
@@ -387,12 +333,10 @@ module nf_engine
     end
   end
 
-  assign ndr_valid  = s3_valid_q && s3_ndr_q;
-  assign ndr_meta   = s3_meta_q;
-  assign drs_valid  = s3_valid_q && s3_drs_q;
-  assign drs_meta   = s3_meta_q;
-  assign drs_poison = s3_poison_q;
-  assign drs_data   = s3_vote_q ? vote3 : plane3;
+  assign ndr_valid = s3_valid_q && s3_ndr_q;
+  assign ndr_meta  = s3_meta_q;
+  assign drs_valid = s3_valid_q && s3_drs_q;
+  assign drs       = make_answer(s3_meta_q, s3_poison_q, s3_vote_q ? vote3 : plane3);
 
   // ---- events -----------------------------------------------------------------------------------
   assign lookup_contribution = (op.kind == OP_CONTRIBUTE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes evicted lines back to their records in the state area.
 //
-// `push` (never without `room`) stores a line's whole state; it leaves as one INCR burst: the
+// `push` (never with `count` at DEPTH) stores a line's whole state; it leaves as one INCR burst: the
 // bookkeeping beat, then the planes that the region's W needs (FP32 lines have no planes). An entry
 // stays visible to `match` until memory has answered, so a fill of the same line waits for it. An
 // entry whose record is still to be initialised (`head_fresh`) waits for the initialiser.
@@ -19,23 +19,20 @@ module nf_evict
 ) (
   input  wire logic                                    clk,
   input  wire logic                                    rst_n,
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [DESCS_W-1:0]                      desc,
   input  wire logic [REGIONS*GEN_W-1:0]                gen,
 
   input  wire logic                                    push,
-  input  wire logic [3:0]                              push_region,
-  input  wire logic [INDEX_W-1:0]                      push_index,
+  input  wire line_id_t                                push_line,
   input  wire book_t                                   push_book,
   input  wire logic [CNT_W*LINE_W-1:0]                 push_planes,
   output logic [$clog2(DEPTH+1)-1:0]                   count,
   output logic                                         idle,
 
-  input  wire logic [3:0]                              match_region,
-  input  wire logic [INDEX_W-1:0]                      match_index,
+  input  wire line_id_t                                match_line,
   output logic                                         match,
 
-  output logic [3:0]                                   head_region,
-  output logic [INDEX_W-1:0]                           head_index,
+  output line_id_t                                     head,
   input  wire logic                                    head_fresh,
 
   output logic                                         wr_valid,
@@ -49,16 +46,14 @@ module nf_evict
   output logic                                         failed,         // pulse
   output logic [3:0]                                   failed_region
 );
-  localparam int DESC_W = $bits(region_desc_t);
-  localparam int PTR_W  = $clog2(DEPTH);
-  localparam int CW     = $clog2(DEPTH + 1);
+  localparam int PTR_W = $clog2(DEPTH);
+  localparam int CW    = $clog2(DEPTH + 1);
 
   if (DEPTH < 2 || (1 << PTR_W) != DEPTH) begin : g_bad_depth
     initial $fatal(1, "nf_evict: DEPTH must be a power of two, at least 2");
   end
 
-  logic [3:0]              region_q [DEPTH];
-  logic [INDEX_W-1:0]      index_q [DEPTH];
+  line_id_t                line_q [DEPTH];
   book_t                   book_q [DEPTH];
   logic [CNT_W*LINE_W-1:0] planes_q [DEPTH];
   logic [DEPTH-1:0]        live_q, same;
@@ -67,27 +62,24 @@ module nf_evict
   logic [3:0]              beat_q, planes;
   region_desc_t            d;
   record_t                 record;
+  line_id_t                answered;
   logic                    sent;
 
   always_ff @(posedge clk) begin
     if (push) begin
-      region_q[push_ptr_q] <= push_region;
-      index_q[push_ptr_q]  <= push_index;
+      line_q[push_ptr_q]   <= push_line;
       book_q[push_ptr_q]   <= push_book;
       planes_q[push_ptr_q] <= push_planes;
     end
   end
 
-  assign head_region = region_q[send_ptr_q];
-  assign head_index  = index_q[send_ptr_q];
-  assign d           = desc[32'(head_region)*DESC_W +: DESC_W];
-  assign planes      = is_low_bit(d.mode) ? planes_of(d.workers, 4'(CNT_W)) : 4'd0;
-
-  assign record = {{($bits(record_t) - GEN_W - $bits(book_t)){1'b0}},
-                   gen[32'(head_region)*GEN_W +: GEN_W], book_q[send_ptr_q]};
+  assign head   = line_q[send_ptr_q];
+  assign d      = desc_of(desc, head.region);
+  assign planes = is_low_bit(d.mode) ? planes_of(d.workers, 4'(CNT_W)) : 4'd0;
+  assign record = make_record(gen[32'(head.region)*GEN_W +: GEN_W], book_q[send_ptr_q]);
 
   assign wr_valid = (unsent_q != '0) && !head_fresh;
-  assign wr_addr  = LADDR_W'(record_addr(d, head_index, 4'(CNT_W)));
+  assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));
   assign wr_len   = 8'(planes);
   assign wr_last  = (beat_q == planes);
   assign sent     = wr_valid && wr_ready && wr_last;
@@ -125,14 +117,15 @@ module nf_evict
   end
 
   for (genvar e = 0; e < DEPTH; e++) begin : g_match
-    assign same[e] = live_q[e] && (region_q[e] == match_region) && (index_q[e] == match_index);
+    assign same[e] = live_q[e] && (line_q[e] == match_line);
   end
 
   assign match         = |same;
   assign count         = count_q;
   assign idle          = (count_q == '0);
   assign failed        = b_valid && b_err;
-  assign failed_region = region_q[done_ptr_q];
+  assign answered      = line_q[done_ptr_q];
+  assign failed_region = answered.region;
 
   `NF_ASSERT_NEVER(Overflow_A, push && count_q == CW'(DEPTH))
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && count_q == unsent_q)

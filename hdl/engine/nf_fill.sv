@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings the state of a missed line into its slot.
 //
-// Requests (never without `req_ready`) are answered in order. The state is
+// Requests (`req_*`, never without `req_ready`) are answered in order. The state is
 //   fetched  one INCR read of the record; it counts only if its generation is the region's own,
 //            otherwise the line is empty in this epoch;
 //   empty    when the record is not initialised yet: nothing of this epoch can be there;
 //   lost     when a beat that was needed came with an error or poison, or when the region's records
 //            are untrusted: empty and poisoned. The planes behind bookkeeping that is not of this
 //            epoch are not needed: whatever they are, they were never this region's.
-// A record that an eviction is still writing back (`evict_match`) is not read before that is done.
+// A record that an eviction is still writing back (`ask_evicting`) is not read before that is done.
 // `out_*` is held until `out_ready`.
 
 `default_nettype none
@@ -25,20 +25,18 @@ module nf_fill
 ) (
   input  wire logic                                    clk,
   input  wire logic                                    rst_n,
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [DESCS_W-1:0]                      desc,
   input  wire logic [REGIONS*GEN_W-1:0]                gen,
   input  wire logic [REGIONS-1:0]                      untrusted,
 
   input  wire logic                                    req_valid,
   output logic                                         req_ready,
   input  wire logic [SLOT_W-1:0]                       req_slot,
-  input  wire logic [3:0]                              req_region,
-  input  wire logic [INDEX_W-1:0]                      req_index,
+  input  wire line_id_t                                req_line,
   output logic [$clog2(DEPTH+1)-1:0]                   count,
 
   // The line asked about, and what the others know of it.
-  output logic [3:0]                                   ask_region,
-  output logic [INDEX_W-1:0]                           ask_index,
+  output line_id_t                                     ask,
   input  wire logic                                    ask_evicting,
   input  wire logic                                    ask_fresh,
 
@@ -48,10 +46,7 @@ module nf_fill
   output logic [7:0]                                   ar_len,
   input  wire logic                                    r_valid,
   output logic                                         r_ready,
-  input  wire logic [LINE_W-1:0]                       r_data,
-  input  wire logic                                    r_err,
-  input  wire logic                                    r_poison,
-  input  wire logic                                    r_last,
+  input  wire read_beat_t                              r_beat,
 
   output logic                                         out_valid,
   input  wire logic                                    out_ready,
@@ -60,18 +55,19 @@ module nf_fill
   output logic [CNT_W*LINE_W-1:0]                      out_planes,
   output logic                                         fetched      // pulse: a record was read
 );
-  localparam int DESC_W  = $bits(region_desc_t);
-  localparam int REQ_W   = SLOT_W + 4 + INDEX_W;
-  localparam int TRACK_W = SLOT_W + 4 + 2;
+  typedef enum logic [1:0] {
+    FILL_FETCH = 2'd0,
+    FILL_EMPTY = 2'd1,
+    FILL_LOST  = 2'd2
+  } fill_kind_e;
 
-  localparam logic [1:0] KIND_FETCH = 2'd0;
-  localparam logic [1:0] KIND_EMPTY = 2'd1;
-  localparam logic [1:0] KIND_LOST  = 2'd2;
+  localparam int REQ_W   = SLOT_W + $bits(line_id_t);
+  localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e);
 
   // ---- request side ---------------------------------------------------------------------------
   logic                head_valid, head_take;
   logic [SLOT_W-1:0]   head_slot;
-  logic [1:0]          head_kind;
+  fill_kind_e          head_kind;
   region_desc_t        d;
   logic                track_ready;
 
@@ -79,27 +75,27 @@ module nf_fill
     .clk, .rst_n,
     .in_valid  (req_valid),
     .in_ready  (req_ready),
-    .in_data   ({req_slot, req_region, req_index}),
+    .in_data   ({req_slot, req_line}),
     .out_valid (head_valid),
     .out_ready (head_take),
-    .out_data  ({head_slot, ask_region, ask_index}),
+    .out_data  ({head_slot, ask}),
     .count     (count)
   );
 
-  assign d         = desc[32'(ask_region)*DESC_W +: DESC_W];
-  assign head_kind = untrusted[32'(ask_region) % REGIONS] ? KIND_LOST
-                     : ask_fresh ? KIND_EMPTY : KIND_FETCH;
-  assign ar_valid  = head_valid && !ask_evicting && track_ready && (head_kind == KIND_FETCH);
-  assign ar_addr   = LADDR_W'(record_addr(d, ask_index, 4'(CNT_W)));
+  assign d         = desc_of(desc, ask.region);
+  assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST
+                     : ask_fresh ? FILL_EMPTY : FILL_FETCH;
+  assign ar_valid  = head_valid && !ask_evicting && track_ready && (head_kind == FILL_FETCH);
+  assign ar_addr   = LADDR_W'(record_addr(d, ask.index, 4'(CNT_W)));
   assign ar_len    = is_low_bit(d.mode) ? 8'(planes_of(d.workers, 4'(CNT_W))) : 8'd0;
   assign head_take = head_valid && !ask_evicting && track_ready
-                     && (head_kind != KIND_FETCH || ar_ready);
+                     && (head_kind != FILL_FETCH || ar_ready);
 
   // ---- answer side ----------------------------------------------------------------------------
   logic                    track_valid, track_pop;
   logic [SLOT_W-1:0]       track_slot;
   logic [3:0]              track_region;
-  logic [1:0]              track_kind;
+  fill_kind_e              track_kind;
   logic [3:0]              beat_q;
   logic                    full_q, bad_q, ours_q, unusable, bad, ours, last_beat;
   logic [SLOT_W-1:0]       slot_q;
@@ -111,7 +107,7 @@ module nf_fill
     .clk, .rst_n,
     .in_valid  (head_take),
     .in_ready  (track_ready),
-    .in_data   ({head_slot, ask_region, head_kind}),
+    .in_data   ({head_slot, ask.region, head_kind}),
     .out_valid (track_valid),
     .out_ready (track_pop),
     .out_data  ({track_slot, track_region, track_kind}),
@@ -120,14 +116,14 @@ module nf_fill
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  assign record    = r_data;
-  assign r_ready   = track_valid && (track_kind == KIND_FETCH) && (!full_q || out_ready);
-  assign last_beat = r_valid && r_ready && r_last;
-  assign unusable  = r_err || r_poison;
+  assign record    = r_beat.data;
+  assign r_ready   = track_valid && (track_kind == FILL_FETCH) && (!full_q || out_ready);
+  assign last_beat = r_valid && r_ready && r_beat.last;
+  assign unusable  = r_beat.err || r_beat.poison;
   assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable));
   assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*GEN_W +: GEN_W]) : ours_q;
   assign track_pop = track_valid && (!full_q || out_ready)
-                     && ((track_kind != KIND_FETCH) || last_beat);
+                     && ((track_kind != FILL_FETCH) || last_beat);
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -137,7 +133,7 @@ module nf_fill
       ours_q <= 1'b0;
     end else begin
       if (r_valid && r_ready) begin
-        beat_q <= r_last ? '0 : beat_q + 1'b1;
+        beat_q <= r_beat.last ? '0 : beat_q + 1'b1;
         bad_q  <= bad;
         ours_q <= ours;
       end
@@ -152,9 +148,9 @@ module nf_fill
       book_q   <= ours ? record.book : '0;
       planes_q <= '0;
     end
-    if (r_valid && r_ready && beat_q != '0 && ours) planes_q[(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_data;
-    if (track_pop && (track_kind != KIND_FETCH || bad)) begin
-      book_q   <= {{2{track_kind != KIND_EMPTY}}, 64'd0};  // lost and poisoned, or empty
+    if (r_valid && r_ready && beat_q != '0 && ours) planes_q[(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;
+    if (track_pop && (track_kind != FILL_FETCH || bad)) begin
+      book_q   <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
       planes_q <= '0;
     end
   end

@@ -29,6 +29,7 @@ module nf_lookup
   output logic                          op_ready,
   input  wire engine_op_t               op,
   input  wire logic                     stored_valid,
+  input  wire logic                     stored_err,
   input  wire fp_stored_t               stored,
   input  wire logic                     gathered_valid,
   input  wire logic [7:0]               gathered_slot,
@@ -46,12 +47,7 @@ module nf_lookup
 
   // What is done.
   output logic                          issue_valid,
-  output logic [1:0]                    issue_act,
-  output engine_op_t                    issue_op,
-  output logic [$clog2(SLOTS)-1:0]      issue_slot,
-  output logic                          victim_dirty,  // ACT_MISS: whose state leaves the slot
-  output logic [3:0]                    victim_region,
-  output logic [INDEX_W-1:0]            victim_index,
+  output engine_stage_t                 issue,
   output logic                          slot_hit,
   output logic                          slot_miss
 );
@@ -62,7 +58,11 @@ module nf_lookup
 
   logic              lk_hit, lk_open, lk_writing, lk_reading;
   logic [SLOT_W-1:0] lk_slot, victim_slot, wait_slot, wait_push_slot;
-  logic              victim_ok;
+  logic              victim_ok, victim_dirty;
+  line_id_t          victim_line;
+  action_e           act;
+  engine_op_t        issue_op;
+  logic [SLOT_W-1:0] issue_slot;
   logic              head_slot_ready, head_writing, head_reading;
   logic              wait_valid, wait_pop, wait_push, wait_room;
   engine_op_t        wait_op, stored_op;
@@ -78,8 +78,8 @@ module nf_lookup
   assign head_room = head_stores_fp ? store_room
                      : head_reads_fp ? gather_room : 1'b1;
 
-  assign stored_op = {OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0, BE_W'(0),
-                      LINE_W'(0)};
+  assign stored_op = make_engine_op(OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0,
+                                    BE_W'(0), LINE_W'(0));
 
   // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
   // store waits too, because it must know whether it is its worker's first. Stores wait for the gathers
@@ -104,7 +104,9 @@ module nf_lookup
   assign op_ready  = do_exec || do_wait || do_miss;
 
   assign issue_valid    = do_stored || do_fill || do_head || do_exec || do_miss;
-  assign issue_act      = do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_miss ? ACT_MISS : ACT_OP;
+  assign issue          = make_stage(act, issue_op, 8'(issue_slot), victim_dirty, victim_line,
+                                     stored_err);
+  assign act            = do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_miss ? ACT_MISS : ACT_OP;
   assign issue_op       = do_stored ? stored_op : do_head ? wait_op : op;
   assign issue_slot     = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
                           : do_head ? wait_slot : do_miss ? victim_slot : lk_slot;
@@ -121,10 +123,9 @@ module nf_lookup
 
   nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
     .clk, .rst_n,
-    .lk_region      (op.meta.region),
-    .lk_index       (op.index),
+    .lk_line        (make_line_id(op.meta.region, op.index)),
     .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading,
-    .victim_ok, .victim_slot, .victim_dirty, .victim_region, .victim_index,
+    .victim_ok, .victim_slot, .victim_dirty, .victim_line,
     .head_slot      (wait_slot),
     .head_ready     (head_slot_ready),
     .head_writing   (head_writing),

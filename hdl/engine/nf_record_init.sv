@@ -24,18 +24,16 @@ module nf_record_init
   input  wire logic                                    hold,
   input  wire logic [REGIONS-1:0]                      start,
   input  wire logic [REGIONS-1:0]                      cancel,
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [DESCS_W-1:0]                      desc,
   output logic                                         busy,
   output logic                                         busy_writes,
   output logic                                         failed,         // pulse, for region `failed_region`
   output logic [3:0]                                   failed_region,
 
   // Two lookups: the fill unit and the eviction unit ask about a line.
-  input  wire logic [3:0]                              a_region,
-  input  wire logic [INDEX_W-1:0]                      a_index,
+  input  wire line_id_t                                a,
   output logic                                         a_fresh,
-  input  wire logic [3:0]                              b_region,
-  input  wire logic [INDEX_W-1:0]                      b_index,
+  input  wire line_id_t                                b,
   output logic                                         b_fresh,
 
   // Single-line writes of zeros.
@@ -45,8 +43,6 @@ module nf_record_init
   input  wire logic                                    b_valid,
   input  wire logic                                    b_err
 );
-  localparam int DESC_W = $bits(region_desc_t);
-
   logic [REGIONS-1:0] pending_q, lowest;
   logic               active_q;
   logic [3:0]         region_q, lowest_region;
@@ -54,7 +50,7 @@ module nf_record_init
   region_desc_t       d;
   logic               restart, all_issued, all_written;
 
-  assign d           = desc[32'(region_q)*DESC_W +: DESC_W];
+  assign d           = desc_of(desc, region_q);
   assign lines       = (INDEX_W+1)'(1) << d.lines_log2;
   assign all_issued  = (issued_q == lines);
   assign all_written = (written_q == lines);
@@ -107,10 +103,10 @@ module nf_record_init
   assign failed        = b_valid && b_err;
   assign failed_region = region_q;
 
-  assign a_fresh = pending_q[32'(a_region) % REGIONS]
-                   || (active_q && a_region == region_q && {1'b0, a_index} >= written_q);
-  assign b_fresh = pending_q[32'(b_region) % REGIONS]
-                   || (active_q && b_region == region_q && {1'b0, b_index} >= written_q);
+  assign a_fresh = pending_q[32'(a.region) % REGIONS]
+                   || (active_q && a.region == region_q && {1'b0, a.index} >= written_q);
+  assign b_fresh = pending_q[32'(b.region) % REGIONS]
+                   || (active_q && b.region == region_q && {1'b0, b.index} >= written_q);
 
   `NF_ASSERT_NEVER(BWithoutWrite_A, b_valid && !busy_writes)
   `NF_ASSERT_NEVER(RestartBusy_A, restart && busy_writes)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which line lives in which on-chip slot: tags, life cycle and victim choice.
 //
-// A slot is EMPTY, FILLING (allocated, its state is on the way) or READY. The engine performs at
-// most one action a clock, named by `act`; all queries are combinational on the state before it.
+// A slot is empty, filling (allocated, its state is on the way) or ready. At most one action is done
+// in a clock (see Action below); all queries are combinational on the state before it.
 // A slot with waiters (operations parked until it is ready) or with FP32 writes or gathers under way
 // is pinned: it is never a victim. `invalidate` drops every slot of a region without writing it back.
 
@@ -21,11 +21,10 @@ module nf_slot_table
   input  wire logic                     rst_n,
 
   // Lookup of a line.
-  input  wire logic [3:0]               lk_region,
-  input  wire logic [INDEX_W-1:0]       lk_index,
+  input  wire line_id_t                 lk_line,
   output logic                          lk_hit,
   output logic [$clog2(SLOTS)-1:0]      lk_slot,
-  output logic                          lk_open,      // READY and nobody waits for it
+  output logic                          lk_open,      // ready and nobody waits for it
   output logic                          lk_writing,   // FP32 writes under way
   output logic                          lk_reading,   // FP32 gathers under way
 
@@ -33,8 +32,7 @@ module nf_slot_table
   output logic                          victim_ok,
   output logic [$clog2(SLOTS)-1:0]      victim_slot,
   output logic                          victim_dirty,
-  output logic [3:0]                    victim_region,
-  output logic [INDEX_W-1:0]            victim_index,
+  output line_id_t                      victim_line,
 
   // State of a slot known by number (head of the waiting queue).
   input  wire logic [$clog2(SLOTS)-1:0] head_slot,
@@ -43,10 +41,10 @@ module nf_slot_table
   output logic                          head_reading,
 
   // Action.
-  input  wire logic                     alloc,        // victim_slot takes (lk_region, lk_index); one waiter
+  input  wire logic                     alloc,        // victim_slot takes lk_line; one waiter
   input  wire logic                     wait_add,     // lk_slot: one more waiter
   input  wire logic                     wait_take,    // head_slot: one waiter less
-  input  wire logic                     filled,       // fill_slot becomes READY
+  input  wire logic                     filled,       // fill_slot becomes ready
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
   input  wire logic                     touch,        // touch_slot is modified
   input  wire logic [$clog2(SLOTS)-1:0] touch_slot,
@@ -119,7 +117,7 @@ module nf_slot_table
     .busy (reading)
   );
 
-  assign lk_key = {lk_region, lk_index[KEY_W-1:0]};
+  assign lk_key = {lk_line.region, lk_line.index[KEY_W-1:0]};
 
   always_ff @(posedge clk) begin
     if (alloc) key_q[victim_slot] <= lk_key;
@@ -154,8 +152,7 @@ module nf_slot_table
   assign lk_reading    = |(hit & reading);
   assign victim_dirty  = |(choice & dirty_q);
   assign victim_key    = key_q[victim_slot];
-  assign victim_region = victim_key[KEY_W +: 4];
-  assign victim_index  = INDEX_W'(victim_key[KEY_W-1:0]);
+  assign victim_line   = make_line_id(victim_key[KEY_W +: 4], INDEX_W'(victim_key[KEY_W-1:0]));
   assign head_ready    = ready_q[head_slot];
   assign head_writing  = writing[head_slot];
   assign head_reading  = reading[head_slot];

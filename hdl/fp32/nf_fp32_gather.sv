@@ -14,12 +14,11 @@ module nf_fp32_gather
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(
-  parameter int REGIONS = 8,
-  parameter int TRACK   = 64  // lines under way
+  parameter int TRACK = 64  // lines under way
 ) (
   input  wire logic                                    clk,
   input  wire logic                                    rst_n,
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  input  wire logic [DESCS_W-1:0] desc,
 
   input  wire logic                                    op_valid,
   output logic                                         op_ready,
@@ -30,22 +29,16 @@ module nf_fp32_gather
   output logic [LADDR_W-1:0]                           ar_addr,
   input  wire logic                                    r_valid,
   output logic                                         r_ready,
-  input  wire logic [LINE_W-1:0]                       r_data,
-  input  wire logic                                    r_err,
-  input  wire logic                                    r_poison,
+  input  wire read_beat_t                              r_beat,
 
   output logic                                         drs_valid,
   input  wire logic                                    drs_ready,
-  output resp_meta_t                                   drs_meta,
-  output logic                                         drs_poison,
-  output logic [LINE_W-1:0]                            drs_data,
+  output answer_t                                      drs,
 
   output logic                                         done,       // the last line of a request is in
   output logic [7:0]                                   done_slot
 );
-  localparam int DESC_W  = $bits(region_desc_t);
-  localparam int META_W  = $bits(resp_meta_t);
-  localparam int TRACK_W = META_W + 8 + 5;
+  localparam int TRACK_W = $bits(resp_meta_t) + 8 + 5;
 
   // ---- asking: one AR for each worker present, lowest first -------------------------------------
   logic [63:0]  asked_q, todo, lowest;
@@ -53,10 +46,8 @@ module nf_fp32_gather
   logic [LADDR_W-1:0] index;
   logic         none, last_ask, track_ready, ask;
   region_desc_t d;
-  logic [3:0]   region;
 
-  assign region   = op.meta.region;
-  assign d        = desc[32'(region)*DESC_W +: DESC_W];
+  assign d        = desc_of(desc, op.meta.region);
   assign todo     = op.bitmap & ~asked_q;
   assign lowest   = todo & (~todo + 64'd1);
   assign none     = (op.bitmap == '0);
@@ -110,7 +101,7 @@ module nf_fp32_gather
   assign add_start  = take && !t_none && !t_first;
 
   // The adders see only lines of this unit, not every beat of the shared read channel.
-  assign line_in = r_valid ? r_data : '0;
+  assign line_in = r_valid ? r_beat.data : '0;
 
   always_comb begin
     first_line = line_in;
@@ -143,8 +134,8 @@ module nf_fp32_gather
       adding_q <= add_start;
       if (take) begin
         add_last_q <= t_last;
-        bad_q      <= (!t_first && bad_q) || (!t_none && r_err);
-        poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_poison);
+        bad_q      <= (!t_first && bad_q) || (!t_none && r_beat.err);
+        poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_beat.poison);
       end
       if ((take && t_last && !add_start) || (adding_q && add_last_q)) full_q <= 1'b1;
       else if (drs_ready) full_q <= 1'b0;
@@ -158,12 +149,10 @@ module nf_fp32_gather
     else if (take && t_first) acc_q <= first_line;
   end
 
-  assign drs_valid  = full_q;
-  assign drs_meta   = meta_q;
-  assign drs_poison = poison_q || bad_q;
-  assign drs_data   = bad_q ? '1 : acc_q;
+  assign drs_valid = full_q;
+  assign drs       = make_answer(meta_q, poison_q || bad_q, bad_q ? '1 : acc_q);
 
-  `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs_data))
+  `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs))
 endmodule
 
 `default_nettype wire

@@ -78,7 +78,8 @@ module nf_link
   logic       any_clean, init_received, good_retryable, take_protocol, take_adf, take_credits;
   logic       take_init, take_ack, got_frame, got_req, got_ack, got_other, control_error;
   logic       normal, discard, quiet, local_idle, aborted;
-  logic [3:0] owed, control_kind;
+  logic [3:0] owed;
+  link_error_e control_kind;
   logic [NUM_ACK_W-1:0] acked;
 
   nf_link_rx_ctrl u_rx_ctrl (
@@ -91,7 +92,7 @@ module nf_link
   logic [1:0]  req_found, req_accept, rwd_accept;
   m2s_req_t    req0, req1;
   logic        hdr_valid, hdr_illegal, rwd_overrun, req_overrun;
-  logic [70:0] hdr;
+  rwd_header_t hdr;
   logic [3:0]  hdr_slots;
   logic [3:1]  is_data, after_hdr;
   logic        slot_error, stray_data, cache_message;
@@ -170,7 +171,7 @@ module nf_link
   logic               want_req, want_ack, ack_begun, ack_sent, ack_active, req_sent, req_held;
   logic               bad_req, bad_ack, ack_error, chosen, silent;
   logic               ev_local, ev_timeout, ev_phy_reinit, ev_abort;
-  logic [2:0]         lrsm;
+  lrsm_e              lrsm;
   logic [SEQ_W-1:0]   eseq, ack_eseq, rewind_to, wr_ptr, free;
   logic [RETRY_W-1:0] num_retry, num_phy_reinit, ack_num_retry;
 
@@ -249,8 +250,9 @@ module nf_link
   );
 
   // ---- status ----------------------------------------------------------------------------------
-  logic [3:0] error_kind;
-  logic       credit_error, retry_error;
+  link_error_e  error_kind;
+  link_events_t seen;
+  logic         credit_error, retry_error;
 
   assign link_up      = up && !aborted;
   assign credit_error = req_overrun || rwd_overrun;
@@ -266,12 +268,24 @@ module nf_link
                       bad_req           ? LINK_ERR_RETRY_REQ   :
                       bad_ack           ? LINK_ERR_RETRY_ACK   : LINK_ERR_NONE;
 
-  // Fields of link_status_t and link_events_t in order.
-  assign status = {lrsm, ack_active, aborted, error_kind};
-  assign events = {ev_local, ack_sent, ev_timeout, ev_phy_reinit,
-                   crc_error, pid_correctable, pid_uncorrectable, pid_unexpected, stray_data,
-                   cache_message, control_error || slot_error || credit_error || retry_error,
-                   rx_event, tx_valid && tx_ready};
+  assign status = make_link_status(lrsm, ack_active ? RRSM_LLRACK : RRSM_NORMAL, aborted, error_kind);
+
+  always_comb begin
+    seen.retry_local       = ev_local;
+    seen.retry_remote      = ack_sent;
+    seen.retry_timeout     = ev_timeout;
+    seen.phy_reinit        = ev_phy_reinit;
+    seen.crc_error         = crc_error;
+    seen.pid_correctable   = pid_correctable;
+    seen.pid_uncorrectable = pid_uncorrectable;
+    seen.pid_unexpected    = pid_unexpected;
+    seen.stray_data        = stray_data;
+    seen.cache_message     = cache_message;
+    seen.protocol_error    = control_error || slot_error || credit_error || retry_error;
+    seen.rx_flit           = rx_event;
+    seen.tx_flit           = tx_valid && tx_ready;
+    events                 = seen;  // whole: written field by field it would wake its readers as often
+  end
 
   `NF_ASSERT_NEVER(RwdOverflow_A, rwd_push && !rwd_room)
   `NF_ASSERT_NEVER(AbortQuiet_A, aborted && (chosen || good_retryable))

@@ -2,10 +2,10 @@
 // Small queue of DRS whose headers leave before their data: four messages.
 //
 // Write side: valid/ready. Read side: `waiting` messages have not sent their header; `meta0`,
-// `meta1` and `meta2` are the three oldest of them, {tag, ldid, devload, poison} each. `owed` is
-// the number of 16-byte chunks of headers that have left, `window` the next four chunks in the
-// order in which they travel (those of a header that leaves in this clock come behind the owed
-// ones). `take_headers` (0..3) and `take_chunks` (0..4) act at the clock edge.
+// `meta1` and `meta2` are the headers of the three oldest of them. `owed` is the number of 16-byte
+// chunks of headers that have left, `window` the next four chunks in the order in which they travel
+// (those of a header that leaves in this clock come behind the owed ones). `take_headers` (0..3) and
+// `take_chunks` (0..4) act at the clock edge.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -21,16 +21,16 @@ module nf_link_drs_queue
   input  wire s2m_drs_t          in_data,
 
   output logic [2:0]             waiting,
-  output logic [22:0]            meta0,
-  output logic [22:0]            meta1,
-  output logic [22:0]            meta2,
+  output drs_header_t            meta0,
+  output drs_header_t            meta1,
+  output drs_header_t            meta2,
   input  wire logic [1:0]        take_headers,
 
   output logic [3:0]             owed,
   output logic [LINE_W-1:0]      window,
   input  wire logic [2:0]        take_chunks
 );
-  localparam int META_W = 23;
+  localparam int META_W = $bits(drs_header_t);
 
   logic [META_W-1:0] meta_mem [4];
   logic [LINE_W-1:0] line_mem [4];
@@ -71,7 +71,7 @@ module nf_link_drs_queue
 
   always_ff @(posedge clk) begin
     if (push) begin
-      meta_mem[wr_q] <= {message.tag, message.ldid, message.devload, message.poison};
+      meta_mem[wr_q] <= drs_header_of(message);
       line_mem[wr_q] <= message.data;
     end
   end

@@ -22,32 +22,34 @@ module nf_link_init (
   input  wire logic  param_ready,
   output logic       link_up
 );
-  localparam logic [1:0] ST_SILENT = 2'd0;  // nothing clean received yet
-  localparam logic [1:0] ST_PARAM  = 2'd1;  // INIT.Param is to be sent
-  localparam logic [1:0] ST_WAIT   = 2'd2;  // sent; the peer's is still missing
-  localparam logic [1:0] ST_UP     = 2'd3;
+  typedef enum logic [1:0] {
+    INIT_SILENT = 2'd0,  // nothing clean received yet
+    INIT_PARAM  = 2'd1,  // INIT.Param is to be sent
+    INIT_WAIT   = 2'd2,  // sent; the peer's is still missing
+    INIT_UP     = 2'd3
+  } init_state_e;
 
-  logic [1:0] state_q, state_d;
+  init_state_e state_q, state_d;
 
   always_comb begin
     state_d = state_q;
     case (state_q)
-      ST_SILENT: if (any_clean)     state_d = ST_PARAM;
-      ST_PARAM:  if (param_ready)   state_d = ST_WAIT;
-      ST_WAIT:   if (init_received) state_d = ST_UP;
-      default:                      state_d = ST_UP;
+      INIT_SILENT: if (any_clean)     state_d = INIT_PARAM;
+      INIT_PARAM:  if (param_ready)   state_d = INIT_WAIT;
+      INIT_WAIT:   if (init_received) state_d = INIT_UP;
+      default:                      state_d = INIT_UP;
     endcase
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) state_q <= ST_SILENT;
+    if (!rst_n) state_q <= INIT_SILENT;
     else        state_q <= state_d;
   end
 
-  assign silent       = (state_q == ST_SILENT);
-  assign idle_request = silent || (state_q == ST_WAIT);
-  assign param_valid  = (state_q == ST_PARAM);
-  assign link_up      = (state_q == ST_UP);
+  assign silent       = (state_q == INIT_SILENT);
+  assign idle_request = silent || (state_q == INIT_WAIT);
+  assign param_valid  = (state_q == INIT_PARAM);
+  assign link_up      = (state_q == INIT_UP);
 endmodule
 
 `default_nettype wire

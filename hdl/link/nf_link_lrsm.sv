@@ -42,7 +42,7 @@ module nf_link_lrsm
   output logic                    quiet,
   output logic                    local_idle,
   output logic                    aborted,
-  output logic [2:0]              lrsm,
+  output lrsm_e                   lrsm,
 
   output logic                    want_req,
   output logic [SEQ_W-1:0]        eseq,
@@ -70,7 +70,8 @@ module nf_link_lrsm
     initial $fatal(1, "nf_link_lrsm: RETRY_TIMEOUT must be at least 1");
   end
 
-  logic [2:0]         state_q, state_d, frames_q;
+  lrsm_e              state_q, state_d;
+  logic [2:0]         frames_q;
   logic [SEQ_W-1:0]   eseq_q, wrap_q, ack_eseq_q;
   logic [RETRY_W-1:0] num_retry_q, num_phy_q, ack_num_q;
   logic [TIMER_W-1:0] timer_q;
@@ -84,9 +85,9 @@ module nf_link_lrsm
   assign lrsm       = state_q;
 
   // ---- RETRY flits count only behind five RETRY.Frame ------------------------------------------
-  logic sequence_ok, req_seen, ack_seen, ack_match, phy_drop, exhausted, timed_out;
+  logic sequence_ok, req_seen, ack_seen, ack_match, phy_drop, exhausted, given_up, timed_out;
 
-  assign sequence_ok = (frames_q == RETRY_FRAMES);
+  assign sequence_ok = (frames_q == 3'(RETRY_FRAMES));
   assign req_seen    = got_req && sequence_ok && req_held;
   assign ack_seen    = got_ack && sequence_ok;
   assign ack_match   = ack_seen && local_idle && (rx_echo == num_retry_q);
@@ -95,7 +96,8 @@ module nf_link_lrsm
 
   // ---- LRSM ------------------------------------------------------------------------------------
   assign phy_drop  = phy_seen_q && !phy_up;
-  assign exhausted = (state_q == LRSM_LLRREQ) && (num_retry_q == MAX_RETRY);
+  assign exhausted = (state_q == LRSM_LLRREQ) && (num_retry_q == RETRY_W'(MAX_RETRY));
+  assign given_up  = exhausted && (num_phy_q == RETRY_W'(MAX_PHY_REINIT));
   assign timed_out = local_idle && (timer_q == TIMER_W'(RETRY_TIMEOUT));
 
   always_comb begin
@@ -104,8 +106,8 @@ module nf_link_lrsm
       LRSM_NORMAL:     if (phy_drop)       state_d = LRSM_PHY_REINIT;
                        else if (lost)      state_d = LRSM_LLRREQ;
       LRSM_LLRREQ:     if (phy_drop)       state_d = LRSM_PHY_REINIT;
-                       else if (exhausted) state_d = (num_phy_q == MAX_PHY_REINIT)
-                                                     ? LRSM_ABORT : LRSM_PHY_REINIT;
+                       else if (given_up)  state_d = LRSM_ABORT;
+                       else if (exhausted) state_d = LRSM_PHY_REINIT;
                        else if (req_sent)  state_d = LRSM_LOCAL_IDLE;
       LRSM_LOCAL_IDLE: if (phy_drop)       state_d = LRSM_PHY_REINIT;
                        else if (ack_match) state_d = LRSM_NORMAL;
@@ -125,7 +127,7 @@ module nf_link_lrsm
       state_q     <= LRSM_NORMAL;
       frames_q    <= '0;
       eseq_q      <= '0;
-      wrap_q      <= INITIAL_WRAP;
+      wrap_q      <= SEQ_W'(INITIAL_WRAP);
       num_retry_q <= '0;
       num_phy_q   <= '0;
       timer_q     <= '0;
@@ -192,7 +194,8 @@ module nf_link_lrsm
   `NF_ASSERT_NEVER(EseqFrozen_A, good_retryable && !normal)
   `NF_ASSERT_NEVER(OneFlitAClock_A, lost && (good_retryable || got_frame || got_req || got_ack ||
                                              got_other))
-  `NF_ASSERT_NEVER(RetryLimit_A, (num_retry_q > MAX_RETRY) || (num_phy_q > MAX_PHY_REINIT))
+  `NF_ASSERT_NEVER(RetryLimit_A, (num_retry_q > RETRY_W'(MAX_RETRY))
+                                || (num_phy_q > RETRY_W'(MAX_PHY_REINIT)))
   `NF_ASSERT_NEVER(ReqOutsideLlrreq_A, req_sent && (state_q != LRSM_LLRREQ))
 `ifdef VERILATOR
   EseqStable_A: assert property (@(posedge clk) disable iff (!rst_n || $time == 0)

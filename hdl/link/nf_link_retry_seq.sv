@@ -45,11 +45,11 @@ module nf_link_retry_seq
   logic [RETRY_W-1:0] echo_q;
   logic [RETRY_W-1:0] next_num;
   logic [63:0]        ack_payload, req_payload, payload;
-  logic [3:0]         subtype;
+  retry_subtype_e     subtype;
 
   assign valid     = active_q || want_ack || want_req;
   assign fire      = valid && ready;
-  assign last      = active_q && (count_q == RETRY_FRAMES);
+  assign last      = active_q && (count_q == 3'(RETRY_FRAMES));
   assign ack_begun = fire && !active_q && want_ack;
   assign ack_sent  = fire && last && is_ack_q;
   assign req_sent  = fire && last && !is_ack_q;

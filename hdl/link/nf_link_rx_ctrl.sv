@@ -39,7 +39,7 @@ module nf_link_rx_ctrl
   output logic                      got_other,
 
   output logic                      protocol_error,
-  output logic [3:0]                error_kind
+  output link_error_e               error_kind
 );
   logic is_control, is_llcrd, is_retry, is_init, known, statics_clean;
   logic retry_idle, retry_req, retry_ack, retry_frame;

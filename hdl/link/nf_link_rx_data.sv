@@ -25,7 +25,7 @@ module nf_link_rx_data
   input  wire logic [PAYLOAD_W-1:0] flit,
 
   input  wire logic                 hdr_valid,
-  input  wire logic [70:0]          hdr,         // {opcode, tag, ldid, line address, poison}
+  input  wire rwd_header_t          hdr,
   input  wire logic [3:0]           hdr_slots,
   input  wire logic                 hdr_illegal,
   input  wire logic                 hdr_drop,
@@ -41,7 +41,7 @@ module nf_link_rx_data
   // The message that is filled, and the one that waits behind it.
   logic              valid_q, drop_q, has_be_q, illegal_q;
   logic              next_valid_q, next_drop_q, next_illegal_q;
-  logic [70:0]       meta_q, next_meta_q;
+  rwd_header_t       meta_q, next_meta_q;
   logic [3:0]        owed_q, next_slots_q;
   logic [2:0]        chunk_q;       // index of the next chunk; 4 = the byte enables
   logic [BE_W-1:0]   be_q;
@@ -167,7 +167,7 @@ module nf_link_rx_data
   assign owed      = owed_q + (next_valid_q ? next_slots_q : 4'd0);
   assign busy      = {1'b0, valid_q && !drop_q} + {1'b0, next_valid_q && !next_drop_q};
   assign out_valid = valid_q && !drop_q && done;
-  assign out       = {illegal_q, meta_q, be_old, line_old};
+  assign out       = make_rwd(meta_q, illegal_q, be_old, line_old);
 
   `NF_ASSERT_NEVER(OwedRange_A, owed > 4'd8)
   `NF_ASSERT_NEVER(AdfOnlyWhenDue_A, take_adf && (owed <= 4'd3))

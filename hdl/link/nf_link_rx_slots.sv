@@ -23,7 +23,7 @@ module nf_link_rx_slots
   output m2s_req_t                  req1,
 
   output logic                      hdr_valid,
-  output logic [70:0]               hdr,         // {opcode, tag, ldid, line address, poison}
+  output rwd_header_t               hdr,
   output logic [3:0]                hdr_slots,   // data slots that the header announces
   output logic                      hdr_illegal, // Sz/BE does not fit the opcode
   output logic [3:1]                is_data,
@@ -62,15 +62,11 @@ module nf_link_rx_slots
                                      ((fmt >= 3'd1) && (fmt <= 3'd3) && |flit[128*s +: 128]));
   end
 
-  // ---- messages that each slot would hold, fields in the order of m2s_req_t and m2s_rwd_t ------
-  logic [69:0] as_req [4];
-  logic [70:0] as_rwd [4];
+  // ---- bits of the message that each slot would hold -------------------------------------------
+  logic [M2S_MESSAGE_W-1:0] message [4];
 
   for (genvar s = 0; s < 4; s++) begin : g_message
-    localparam int B = (s == 0) ? 32 : 128 * s;
-    assign as_req[s] = {flit[B+1 +: 4], flit[B+12 +: 16], flit[B+77 +: 4], flit[B+29 +: 46]};
-    assign as_rwd[s] = {flit[B+1 +: 4], flit[B+12 +: 16], flit[B+77 +: 4], flit[B+28 +: 46],
-                        flit[B+74]};
+    assign message[s] = flit[((s == 0) ? 32 : 128 * s) +: M2S_MESSAGE_W];
   end
 
   // ---- requests: the first two in slot order ---------------------------------------------------
@@ -80,21 +76,18 @@ module nf_link_rx_slots
   assign req_rest   = is_req & ~req_first;
   assign req_second = req_rest & (~req_rest + 4'd1);
   assign req_valid  = {|req_second, |req_first};
-  assign req0 = req_first[0]  ? as_req[0] : req_first[1]  ? as_req[1] :
-                req_first[2]  ? as_req[2] : as_req[3];
-  assign req1 = req_second[1] ? as_req[1] : req_second[2] ? as_req[2] : as_req[3];
+  assign req0 = req_of(req_first[0] ? message[0] : req_first[1] ? message[1] :
+                       req_first[2] ? message[2] : message[3]);
+  assign req1 = req_of(req_second[1] ? message[1] : req_second[2] ? message[2] : message[3]);
 
   // ---- data header; it always announces four chunks --------------------------------------------
-  logic [3:0] hdr_opcode;
-
   assign rwd_first  = is_rwd & (~is_rwd + 4'd1);
   assign hdr_valid  = |is_rwd;
-  assign hdr        = rwd_first[0] ? as_rwd[0] : rwd_first[1] ? as_rwd[1] :
-                      rwd_first[2] ? as_rwd[2] : as_rwd[3];
-  assign hdr_opcode = hdr[70:67];
+  assign hdr        = rwd_header_of(rwd_first[0] ? message[0] : rwd_first[1] ? message[1] :
+                                    rwd_first[2] ? message[2] : message[3]);
   assign hdr_slots  = hdr_be ? 4'd5 : 4'd4;
-  assign hdr_illegal = !hdr_sz || ((hdr_opcode == RWD_MEM_WR_PTL) && !hdr_be) ||
-                       ((hdr_opcode == RWD_MEM_WR) && hdr_be);
+  assign hdr_illegal = !hdr_sz || ((hdr.opcode == RWD_MEM_WR_PTL) && !hdr_be) ||
+                       ((hdr.opcode == RWD_MEM_WR) && hdr_be);
 
   assign after_hdr = {|rwd_first[2:0], |rwd_first[1:0], rwd_first[0]};
 

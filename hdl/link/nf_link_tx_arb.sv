@@ -51,7 +51,7 @@ module nf_link_tx_arb
   logic              plenty, last_one, pack_go, llcrd_go;
 
   assign param_slot = control_slot(LLCTRL_INIT, SUB_INIT_PARAM, 1'b0, 4'd0, 4'd0,
-                                   {32'd0, 8'(RETRY_DEPTH - 1), 20'd0, INIT_VERSION});
+                                   {32'd0, 8'(RETRY_DEPTH - 1), 20'd0, 4'(INIT_VERSION)});
   assign llcrd_slot = control_slot(LLCTRL_LLCRD, SUB_LLCRD_ACK, full_ack[3], req_crd, data_crd,
                                    {56'd0, full_ack[7:4], 1'b0, full_ack[2:0]});
 

@@ -52,7 +52,7 @@ module nf_link_tx_pack
 );
   logic              adf, fire;
   logic [2:0]        waiting;
-  logic [22:0]       meta0, meta1, meta2;  // {tag, ldid, devload, poison}
+  drs_header_t       meta0, meta1, meta2;
   logic [3:0]        owed;
   logic [4:0]        owed_after;
   logic [LINE_W-1:0] window;
@@ -99,15 +99,16 @@ module nf_link_tx_pack
   logic [29:0] n0, n1;
   logic [39:0] d0, d1, d2;
   logic [95:0] slot0;
-  logic [2:0]  fmt0;
   logic [8:0]  fmt321;
   logic [31:0] hdr;
 
-  assign n0 = ndr_bits(ndr_go1, ndr0.tag, ndr0.ldid, ndr0.devload);
-  assign n1 = ndr_bits(ndr_go2, ndr1.tag, ndr1.ldid, ndr1.devload);
-  assign d0 = drs_bits(can_drs, meta0[22:7], meta0[6:3], meta0[2:1], meta0[0]);
-  assign d1 = drs_bits(can_drs, meta1[22:7], meta1[6:3], meta1[2:1], meta1[0]);
-  assign d2 = drs_bits(can_drs, meta2[22:7], meta2[6:3], meta2[2:1], meta2[0]);
+  s2m_header_format_e fmt0;
+
+  assign n0 = ndr_bits(ndr_go1, ndr0);
+  assign n1 = ndr_bits(ndr_go2, ndr1);
+  assign d0 = drs_bits(can_drs, meta0);
+  assign d1 = drs_bits(can_drs, meta1);
+  assign d2 = drs_bits(can_drs, meta2);
 
   assign fmt0  = two_drs ? S2M_H_2DRS : one_drs ? S2M_H_DRS_NDR : S2M_H_2NDR;
   assign slot0 = two_drs ? {16'd0, d1, d0} :

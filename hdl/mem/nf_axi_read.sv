@@ -7,9 +7,11 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_axi_ports.svh"
 
 module nf_axi_read
   import nf_pkg::*;
+  import nf_core_pkg::*;
 #(
   parameter int CLIENTS = 3,
   parameter int ADDR_W  = 26
@@ -23,46 +25,21 @@ module nf_axi_read
   input  wire logic [CLIENTS*8-1:0]       c_len,
   output logic [CLIENTS-1:0]              r_valid,
   input  wire logic [CLIENTS-1:0]         r_ready,
-  output logic [LINE_W-1:0]               r_data,
-  output logic                            r_err,
-  output logic                            r_poison,
-  output logic                            r_last,
+  output read_beat_t                      r_beat,
   output logic                            error,
   output logic                            poisoned,
 
-  output logic [2:0]                      m_axi_arid,
-  output logic [ADDR_W-1:0]               m_axi_araddr,
-  output logic [7:0]                      m_axi_arlen,
-  output logic [2:0]                      m_axi_arsize,
-  output logic [1:0]                      m_axi_arburst,
-  output logic                            m_axi_arvalid,
-  input  wire logic                       m_axi_arready,
-  input  wire logic [2:0]                 m_axi_rid,
-  input  wire logic [LINE_W-1:0]          m_axi_rdata,
-  input  wire logic [1:0]                 m_axi_rresp,
-  input  wire logic                       m_axi_rlast,
-  input  wire logic [0:0]                 m_axi_ruser,
-  input  wire logic                       m_axi_rvalid,
-  output logic                            m_axi_rready
+  `NF_AXI_READ_PORTS(ADDR_W)
 );
   localparam int AR_W = 3 + ADDR_W + 8;
   localparam int CLIENT_W = (CLIENTS > 1) ? $clog2(CLIENTS) : 1;
 
-  if (CLIENTS < 1 || CLIENTS > 8) begin : g_bad_clients
-    initial $fatal(1, "nf_axi_read: CLIENTS must be 1..8");
-  end
-
   logic [2:0]         last_q, grant;
-  logic               ar_ready, take;
+  logic               ar_ready, take, r_err;
   logic [LADDR_W-1:0] addr;
   logic [7:0]         len;
 
-  always_comb begin
-    grant = last_q;
-    for (int i = CLIENTS; i >= 1; i--) begin
-      if (c_valid[(32'(last_q) + i) % CLIENTS]) grant = 3'((32'(last_q) + i) % CLIENTS);
-    end
-  end
+  nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (.request(c_valid), .last(last_q), .turn(grant));
 
   assign take = c_valid[CLIENT_W'(grant)] && ar_ready;
   assign addr = c_addr[32'(grant)*LADDR_W +: LADDR_W];
@@ -92,14 +69,12 @@ module nf_axi_read
   );
 
   assign m_axi_arsize  = 3'd6;
-  assign m_axi_arburst = 2'b01;
+  assign m_axi_arburst = AXI_BURST_INCR;
   assign m_axi_rready  = r_ready[CLIENT_W'(m_axi_rid)];
-  assign r_data        = m_axi_rdata;
   assign r_err         = m_axi_rresp[1];
-  assign r_poison      = m_axi_ruser[0];
-  assign r_last        = m_axi_rlast;
+  assign r_beat        = make_read_beat(m_axi_rdata, r_err, m_axi_ruser[0], m_axi_rlast);
   assign error         = m_axi_rvalid && m_axi_rready && r_err;
-  assign poisoned      = m_axi_rvalid && m_axi_rready && r_poison && !r_err;
+  assign poisoned      = m_axi_rvalid && m_axi_rready && m_axi_ruser[0] && !r_err;
 
   `NF_ASSERT(ArStable_A, (m_axi_arvalid && !m_axi_arready) |=> m_axi_arvalid && $stable(m_axi_araddr))
 endmodule

@@ -8,6 +8,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_axi_ports.svh"
 
 module nf_axi_write
   import nf_pkg::*;
@@ -30,31 +31,11 @@ module nf_axi_write
   output logic                            b_err,
   input  wire logic [CLIENTS-1:0]         b_stall,
 
-  output logic [2:0]                      m_axi_awid,
-  output logic [ADDR_W-1:0]               m_axi_awaddr,
-  output logic [7:0]                      m_axi_awlen,
-  output logic [2:0]                      m_axi_awsize,
-  output logic [1:0]                      m_axi_awburst,
-  output logic                            m_axi_awvalid,
-  input  wire logic                       m_axi_awready,
-  output logic [LINE_W-1:0]               m_axi_wdata,
-  output logic [BE_W-1:0]                 m_axi_wstrb,
-  output logic                            m_axi_wlast,
-  output logic [0:0]                      m_axi_wuser,
-  output logic                            m_axi_wvalid,
-  input  wire logic                       m_axi_wready,
-  input  wire logic [2:0]                 m_axi_bid,
-  input  wire logic [1:0]                 m_axi_bresp,
-  input  wire logic                       m_axi_bvalid,
-  output logic                            m_axi_bready
+  `NF_AXI_WRITE_PORTS(ADDR_W)
 );
   localparam int AW_W = 3 + ADDR_W + 8;
   localparam int CLIENT_W = (CLIENTS > 1) ? $clog2(CLIENTS) : 1;
   localparam int W_W  = LINE_W + BE_W + 2;
-
-  if (CLIENTS < 1 || CLIENTS > 8) begin : g_bad_clients
-    initial $fatal(1, "nf_axi_write: CLIENTS must be 1..8");
-  end
 
   logic [2:0]         last_q, owner_q, turn, grant;
   logic               locked_q, first, aw_ready, w_ready, any, take;
@@ -64,13 +45,7 @@ module nf_axi_write
   logic [BE_W-1:0]    strb;
   logic               poison, last;
 
-  // Round robin: the first requester after the one served last.
-  always_comb begin
-    turn = last_q;
-    for (int i = CLIENTS; i >= 1; i--) begin
-      if (c_valid[(32'(last_q) + i) % CLIENTS]) turn = 3'((32'(last_q) + i) % CLIENTS);
-    end
-  end
+  nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (.request(c_valid), .last(last_q), .turn);
 
   assign grant = locked_q ? owner_q : turn;
   assign any   = c_valid[CLIENT_W'(grant)];
@@ -127,7 +102,7 @@ module nf_axi_write
   );
 
   assign m_axi_awsize  = 3'd6;   // 64 bytes a beat
-  assign m_axi_awburst = 2'b01;  // INCR
+  assign m_axi_awburst = AXI_BURST_INCR;
   assign m_axi_bready  = !b_stall[CLIENT_W'(m_axi_bid)];
   assign b_err         = m_axi_bresp[1];
 

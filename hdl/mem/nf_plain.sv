@@ -33,20 +33,17 @@ module nf_plain
   output logic [LADDR_W-1:0]  ar_addr,
   input  wire logic           r_valid,
   output logic                r_ready,
-  input  wire logic [LINE_W-1:0] r_data,
-  input  wire logic           r_err,
-  input  wire logic           r_poison,
+  input  wire read_beat_t     r_beat,
 
   output resp_meta_t          ndr_meta,     // valid with b_valid
   output logic                drs_valid,
   input  wire logic           drs_ready,
-  output resp_meta_t          drs_meta,
-  output logic                drs_poison,
-  output logic [LINE_W-1:0]   drs_data
+  output answer_t             drs
 );
   localparam int META_W = $bits(resp_meta_t);
 
   logic       wr_track_ready, rd_track_ready, rd_track_valid;
+  resp_meta_t drs_meta;
 
   assign wr_valid  = op_valid && op.write && wr_track_ready;
   assign ar_valid  = op_valid && !op.write && rd_track_ready;
@@ -70,10 +67,9 @@ module nf_plain
   );
   /* verilator lint_on PINCONNECTEMPTY */
 
-  assign drs_valid  = r_valid && rd_track_valid;
-  assign r_ready    = drs_ready && rd_track_valid;
-  assign drs_poison = r_err || r_poison;
-  assign drs_data   = r_err ? '1 : r_data;
+  assign drs_valid = r_valid && rd_track_valid;
+  assign r_ready   = drs_ready && rd_track_valid;
+  assign drs       = make_answer(drs_meta, r_beat.err || r_beat.poison, r_beat.err ? '1 : r_beat.data);
 endmodule
 
 `default_nettype wire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types that travel between the blocks of the core (access, engine, fp32, mem); the link and the
-// registers do not need them.
+// registers do not need them. A struct is put together by its make_ function, where fields have names.
 
 `default_nettype none
 
@@ -19,16 +19,82 @@ package nf_core_pkg;
     logic [3:0]        region;
   } resp_meta_t;
 
+  function automatic resp_meta_t make_meta(
+    input logic [TAG_W-1:0] tag, input logic [LDID_W-1:0] ldid, input logic in_region,
+    input logic [3:0] region
+  );
+    resp_meta_t meta;
+    meta.tag       = tag;
+    meta.ldid      = ldid;
+    meta.in_region = in_region;
+    meta.region    = region;
+    return meta;
+  endfunction
+
+  // A message of the link that has been admitted: a Req or, with is_rwd, an RwD.
+  typedef struct packed {
+    logic               is_rwd;
+    logic               illegal;
+    logic [3:0]         opcode;  // req_opcode_e or rwd_opcode_e
+    logic [TAG_W-1:0]   tag;
+    logic [LDID_W-1:0]  ldid;
+    logic [LADDR_W-1:0] addr;
+    logic               poison;
+    logic [BE_W-1:0]    be;
+    logic [LINE_W-1:0]  data;
+  } access_t;
+
+  function automatic access_t access_of_req(input m2s_req_t req);
+    access_t a;
+    a        = '0;
+    a.opcode = req.opcode;
+    a.tag    = req.tag;
+    a.ldid   = req.ldid;
+    a.addr   = req.addr;
+    return a;
+  endfunction
+
+  function automatic access_t access_of_rwd(input m2s_rwd_t rwd);
+    access_t a;
+    a.is_rwd  = 1'b1;
+    a.illegal = rwd.illegal;
+    a.opcode  = rwd.opcode;
+    a.tag     = rwd.tag;
+    a.ldid    = rwd.ldid;
+    a.addr    = rwd.addr;
+    a.poison  = rwd.poison;
+    a.be      = rwd.be;
+    a.data    = rwd.data;
+    return a;
+  endfunction
+
+  // A line of a region.
+  typedef struct packed {
+    logic [3:0]         region;
+    logic [INDEX_W-1:0] index;
+  } line_id_t;
+
+  function automatic line_id_t make_line_id(
+    input logic [3:0] region, input logic [INDEX_W-1:0] index
+  );
+    line_id_t line;
+    line.region = region;
+    line.index  = index;
+    return line;
+  endfunction
+
   // An operation of the aggregation engine.
-  localparam logic [2:0] OP_CONTRIBUTE = 3'd0;  // low-bit contribution
-  localparam logic [2:0] OP_VOTE       = 3'd1;  // low-bit reduced line
-  localparam logic [2:0] OP_PLANE      = 3'd2;  // low-bit count plane
-  localparam logic [2:0] OP_FP_STORE   = 3'd3;  // FP32 contribution
-  localparam logic [2:0] OP_FP_SUM     = 3'd4;  // FP32 ordered sum
-  localparam logic [2:0] OP_FP_RAW     = 3'd5;  // FP32 own line of one worker
+  typedef enum logic [2:0] {
+    OP_CONTRIBUTE = 3'd0,  // low-bit contribution
+    OP_VOTE       = 3'd1,  // low-bit reduced line
+    OP_PLANE      = 3'd2,  // low-bit count plane
+    OP_FP_STORE   = 3'd3,  // FP32 contribution
+    OP_FP_SUM     = 3'd4,  // FP32 ordered sum
+    OP_FP_RAW     = 3'd5   // FP32 own line of one worker
+  } op_kind_e;
 
   typedef struct packed {
-    logic [2:0]         kind;
+    op_kind_e           kind;
     resp_meta_t         meta;
     logic [INDEX_W-1:0] index;
     logic [5:0]         worker;
@@ -38,12 +104,106 @@ package nf_core_pkg;
     logic [LINE_W-1:0]  data;
   } engine_op_t;
 
+  function automatic engine_op_t make_engine_op(
+    input op_kind_e kind, input resp_meta_t meta, input logic [INDEX_W-1:0] index,
+    input logic [5:0] worker, input logic [2:0] plane, input logic poison,
+    input logic [BE_W-1:0] be, input logic [LINE_W-1:0] data
+  );
+    engine_op_t op;
+    op.kind   = kind;
+    op.meta   = meta;
+    op.index  = index;
+    op.worker = worker;
+    op.plane  = plane;
+    op.poison = poison;
+    op.be     = be;
+    op.data   = data;
+    return op;
+  endfunction
+
+  // The kinds that work on count planes.
+  function automatic logic is_low_bit_op(input op_kind_e kind);
+    return (kind == OP_CONTRIBUTE) || (kind == OP_VOTE) || (kind == OP_PLANE);
+  endfunction
+
   // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, or an FP32
   // store that is now in memory: only then is its worker marked seen.
-  localparam logic [1:0] ACT_OP     = 2'd0;
-  localparam logic [1:0] ACT_FILL   = 2'd1;
-  localparam logic [1:0] ACT_MISS   = 2'd2;
-  localparam logic [1:0] ACT_STORED = 2'd3;
+  typedef enum logic [1:0] {
+    ACT_OP     = 2'd0,
+    ACT_FILL   = 2'd1,
+    ACT_MISS   = 2'd2,
+    ACT_STORED = 2'd3
+  } action_e;
+
+  typedef struct packed {
+    action_e    act;
+    engine_op_t op;
+    logic [7:0] slot;
+    logic       dirty;       // ACT_MISS: the slot holds the state of another line, which must be kept
+    line_id_t   victim;      // that line
+    logic       stored_err;  // ACT_STORED: memory has refused the store
+  } engine_stage_t;
+
+  function automatic engine_stage_t make_stage(
+    input action_e act, input engine_op_t op, input logic [7:0] slot, input logic dirty,
+    input line_id_t victim, input logic stored_err
+  );
+    engine_stage_t stage;
+    stage.act        = act;
+    stage.op         = op;
+    stage.slot       = slot;
+    stage.dirty      = dirty;
+    stage.victim     = victim;
+    stage.stored_err = stored_err;
+    return stage;
+  endfunction
+
+  // What an operation has done to its line: one strobe (or small count) a clock.
+  typedef struct packed {
+    logic       duplicate;
+    logic [8:0] illegal_code;
+    logic       early_read;
+    logic       poison_received;
+    logic       contribution;
+    logic       line_complete;
+    logic       saturated;
+  } engine_events_t;
+
+  // An answer with data, but for its valid.
+  typedef struct packed {
+    resp_meta_t        meta;
+    logic              poison;
+    logic [LINE_W-1:0] data;
+  } answer_t;
+
+  function automatic answer_t make_answer(
+    input resp_meta_t meta, input logic poison, input logic [LINE_W-1:0] data
+  );
+    answer_t answer;
+    answer.meta   = meta;
+    answer.poison = poison;
+    answer.data   = data;
+    return answer;
+  endfunction
+
+  // A beat that memory returns, but for its valid.
+  typedef struct packed {
+    logic [LINE_W-1:0] data;
+    logic              err;
+    logic              poison;  // memory marks the line as poisoned
+    logic              last;
+  } read_beat_t;
+
+  function automatic read_beat_t make_read_beat(
+    input logic [LINE_W-1:0] data, input logic err, input logic poison, input logic last
+  );
+    read_beat_t beat;
+    beat.data   = data;
+    beat.err    = err;
+    beat.poison = poison;
+    beat.last   = last;
+    return beat;
+  endfunction
 
   // A read or write of plain memory (ordinary addresses and IDENTITY regions).
   typedef struct packed {
@@ -55,12 +215,36 @@ package nf_core_pkg;
     logic [LINE_W-1:0]  data;
   } plain_op_t;
 
+  function automatic plain_op_t make_plain_op(
+    input logic write, input resp_meta_t meta, input logic [LADDR_W-1:0] addr, input logic poison,
+    input logic [BE_W-1:0] be, input logic [LINE_W-1:0] data
+  );
+    plain_op_t op;
+    op.write  = write;
+    op.meta   = meta;
+    op.addr   = addr;
+    op.poison = poison;
+    op.be     = be;
+    op.data   = data;
+    return op;
+  endfunction
+
   // Bookkeeping of a line, beside its count planes.
   typedef struct packed {
     logic        lost;     // a memory error took the state: poisoned, never counted complete
     logic        poison;
     logic [63:0] bitmap;   // workers seen in this epoch
   } book_t;
+
+  function automatic book_t make_book(
+    input logic lost, input logic poison, input logic [63:0] bitmap
+  );
+    book_t book;
+    book.lost   = lost;
+    book.poison = poison;
+    book.bitmap = bitmap;
+    return book;
+  endfunction
 
   // Bookkeeping as beat 0 of a record in the state area. GEN names the commit that wrote it: a
   // record of an older epoch, or an initialised one (0), never matches.
@@ -69,6 +253,14 @@ package nf_core_pkg;
     logic [GEN_W-1:0]                      gen;
     book_t                                 book;
   } record_t;
+
+  function automatic record_t make_record(input logic [GEN_W-1:0] gen, input book_t book);
+    record_t record;
+    record.rsvd = '0;
+    record.gen  = gen;
+    record.book = book;
+    return record;
+  endfunction
 
   // What the FP32 path is asked for by the engine once the line's bitmap is known.
   typedef struct packed {
@@ -80,12 +272,36 @@ package nf_core_pkg;
     logic               poison;
   } gather_op_t;
 
+  function automatic gather_op_t make_gather_op(
+    input resp_meta_t meta, input logic [7:0] slot, input logic [INDEX_W-1:0] index,
+    input logic [63:0] bitmap, input logic raw, input logic poison
+  );
+    gather_op_t op;
+    op.meta   = meta;
+    op.slot   = slot;
+    op.index  = index;
+    op.bitmap = bitmap;
+    op.raw    = raw;
+    op.poison = poison;
+    return op;
+  endfunction
+
   // Who an FP32 contribution came from and which slot keeps its line's bookkeeping.
   typedef struct packed {
     resp_meta_t         meta;
     logic [5:0]         worker;
     logic [7:0]         slot;
   } fp_stored_t;
+
+  function automatic fp_stored_t make_fp_stored(
+    input resp_meta_t meta, input logic [5:0] worker, input logic [7:0] slot
+  );
+    fp_stored_t stored;
+    stored.meta   = meta;
+    stored.worker = worker;
+    stored.slot   = slot;
+    return stored;
+  endfunction
 
   // The line write of an FP32 contribution.
   typedef struct packed {
@@ -95,7 +311,19 @@ package nf_core_pkg;
     logic [LINE_W-1:0]  data;
   } fp_store_t;
 
-  function automatic logic is_low_bit(input logic [1:0] mode);
+  function automatic fp_store_t make_fp_store(
+    input fp_stored_t origin, input logic [LADDR_W-1:0] addr, input logic [BE_W-1:0] strb,
+    input logic [LINE_W-1:0] data
+  );
+    fp_store_t store;
+    store.origin = origin;
+    store.addr   = addr;
+    store.strb   = strb;
+    store.data   = data;
+    return store;
+  endfunction
+
+  function automatic logic is_low_bit(input mode_e mode);
     return (mode == MODE_G_BINARY) || (mode == MODE_G_TERNARY);
   endfunction
 

@@ -16,30 +16,66 @@ package nf_pkg;
   localparam int WORKER_W    = 6;
 
   // ---- region modes (CONFIG.MODE) -------------------------------------------------------------
-  localparam logic [1:0] MODE_IDENTITY  = 2'd0;
-  localparam logic [1:0] MODE_G_BINARY  = 2'd1;
-  localparam logic [1:0] MODE_G_TERNARY = 2'd2;
-  localparam logic [1:0] MODE_FP32      = 2'd3;
+  typedef enum logic [1:0] {
+    MODE_IDENTITY  = 2'd0,
+    MODE_G_BINARY  = 2'd1,
+    MODE_G_TERNARY = 2'd2,
+    MODE_FP32      = 2'd3
+  } mode_e;
+
+  // An enum is read from a field of a register or a flit through a packed struct: Icarus refuses a
+  // cast, and the struct carries codes that have no name along unchanged.
+  typedef struct packed {
+    mode_e code;
+  } mode_bits_t;
+
+  function automatic mode_e mode_of(input logic [1:0] code);
+    mode_bits_t bits;
+    bits = code;
+    return bits.code;
+  endfunction
 
   // ---- CXL.mem opcodes ------------------------------------------------------------------------
-  localparam logic [3:0] REQ_MEM_INV     = 4'd0;
-  localparam logic [3:0] REQ_MEM_RD      = 4'd1;
-  localparam logic [3:0] REQ_MEM_RD_DATA = 4'd2;
-  localparam logic [3:0] REQ_MEM_RD_FWD  = 4'd3;
-  localparam logic [3:0] REQ_MEM_WR_FWD  = 4'd4;
-  localparam logic [3:0] REQ_MEM_SPEC_RD = 4'd8;
-  localparam logic [3:0] REQ_MEM_INV_NT  = 4'd9;
-  localparam logic [3:0] RWD_MEM_WR      = 4'd1;
-  localparam logic [3:0] RWD_MEM_WR_PTL  = 4'd2;
+  // A host may send codes that are not listed here.
+  typedef enum logic [3:0] {
+    REQ_MEM_INV     = 4'd0,
+    REQ_MEM_RD      = 4'd1,
+    REQ_MEM_RD_DATA = 4'd2,
+    REQ_MEM_RD_FWD  = 4'd3,
+    REQ_MEM_WR_FWD  = 4'd4,
+    REQ_MEM_SPEC_RD = 4'd8,
+    REQ_MEM_INV_NT  = 4'd9
+  } req_opcode_e;
 
-  localparam logic [1:0] DEVLOAD_LIGHT    = 2'b00;
-  localparam logic [1:0] DEVLOAD_OPTIMAL  = 2'b01;
-  localparam logic [1:0] DEVLOAD_MODERATE = 2'b10;
-  localparam logic [1:0] DEVLOAD_SEVERE   = 2'b11;
+  typedef enum logic [3:0] {
+    RWD_MEM_WR     = 4'd1,
+    RWD_MEM_WR_PTL = 4'd2
+  } rwd_opcode_e;
+
+  typedef enum logic [1:0] {
+    DEVLOAD_LIGHT    = 2'b00,
+    DEVLOAD_OPTIMAL  = 2'b01,
+    DEVLOAD_MODERATE = 2'b10,
+    DEVLOAD_SEVERE   = 2'b11
+  } devload_e;
+
+  // ---- AXI4 and AXI4-Lite codes ---------------------------------------------------------------
+  typedef enum logic [1:0] {
+    AXI_RESP_OKAY   = 2'b00,
+    AXI_RESP_EXOKAY = 2'b01,
+    AXI_RESP_SLVERR = 2'b10,
+    AXI_RESP_DECERR = 2'b11
+  } axi_resp_e;
+
+  typedef enum logic [1:0] {
+    AXI_BURST_FIXED = 2'b00,
+    AXI_BURST_INCR  = 2'b01,
+    AXI_BURST_WRAP  = 2'b10
+  } axi_burst_e;
 
   // ---- messages between the link and the core -------------------------------------------------
   typedef struct packed {
-    logic [3:0]         opcode;
+    req_opcode_e        opcode;
     logic [TAG_W-1:0]   tag;
     logic [LDID_W-1:0]  ldid;
     logic [LADDR_W-1:0] addr;
@@ -47,7 +83,7 @@ package nf_pkg;
 
   typedef struct packed {
     logic               illegal;  // Sz/BE of the flit header did not fit the opcode: refuse, but answer
-    logic [3:0]         opcode;
+    rwd_opcode_e        opcode;
     logic [TAG_W-1:0]   tag;
     logic [LDID_W-1:0]  ldid;
     logic [LADDR_W-1:0] addr;
@@ -59,16 +95,39 @@ package nf_pkg;
   typedef struct packed {         // opcode is always Cmp, MetaField always No-Op
     logic [TAG_W-1:0]   tag;
     logic [LDID_W-1:0]  ldid;
-    logic [1:0]         devload;
+    devload_e           devload;
   } s2m_ndr_t;
 
   typedef struct packed {         // opcode is always MemData, MetaField always No-Op
     logic [TAG_W-1:0]   tag;
     logic [LDID_W-1:0]  ldid;
-    logic [1:0]         devload;
+    devload_e           devload;
     logic               poison;
     logic [LINE_W-1:0]  data;
   } s2m_drs_t;
+
+  function automatic s2m_ndr_t make_ndr(
+    input logic [TAG_W-1:0] tag, input logic [LDID_W-1:0] ldid, input devload_e devload
+  );
+    s2m_ndr_t ndr;
+    ndr.tag     = tag;
+    ndr.ldid    = ldid;
+    ndr.devload = devload;
+    return ndr;
+  endfunction
+
+  function automatic s2m_drs_t make_drs(
+    input logic [TAG_W-1:0] tag, input logic [LDID_W-1:0] ldid, input devload_e devload,
+    input logic poison, input logic [LINE_W-1:0] data
+  );
+    s2m_drs_t drs;
+    drs.tag     = tag;
+    drs.ldid    = ldid;
+    drs.devload = devload;
+    drs.poison  = poison;
+    drs.data    = data;
+    return drs;
+  endfunction
 
   // ---- region descriptor ----------------------------------------------------------------------
   typedef struct packed {
@@ -76,7 +135,7 @@ package nf_pkg;
     logic [LADDR_W-1:0] state_base;  // first line of the backing area
     logic [5:0]         lines_log2;
     logic [7:0]         workers;
-    logic [1:0]         mode;
+    mode_e              mode;
     logic               tie_minus;
     logic               strict;
     logic               bind_ld;
@@ -84,56 +143,93 @@ package nf_pkg;
     logic [15:0]        ld_mask;
   } region_desc_t;
 
+  // The descriptors of all regions travel in one vector, region 0 lowest, as long as for the most
+  // regions that there can be: those above REGIONS are zero.
+  localparam int MAX_REGIONS = 16;
+  localparam int DESC_W      = $bits(region_desc_t);
+  localparam int DESCS_W     = MAX_REGIONS * DESC_W;
+
+  function automatic region_desc_t desc_of(
+    input logic [DESCS_W-1:0] descs, input logic [3:0] region
+  );
+    return descs[32'(region)*DESC_W +: DESC_W];
+  endfunction
+
   // Result of a commit, STATUS.CODE of the region.
-  localparam logic [3:0] COMMIT_OK              = 4'd0;
-  localparam logic [3:0] COMMIT_WORKERS         = 4'd1;  // W = 0 or W > 64
-  localparam logic [3:0] COMMIT_THRESHOLD       = 4'd2;  // T = 0
-  localparam logic [3:0] COMMIT_LINES           = 4'd3;  // window wider than the address space
-  localparam logic [3:0] COMMIT_BASE_ALIGN      = 4'd4;  // window not naturally aligned
-  localparam logic [3:0] COMMIT_WINDOW_MEMORY   = 4'd5;  // window not above the memory
-  localparam logic [3:0] COMMIT_WINDOW_OVERLAP  = 4'd6;  // window overlaps another region's
-  localparam logic [3:0] COMMIT_STATE_ALIGN     = 4'd7;  // state area not aligned to its record
-  localparam logic [3:0] COMMIT_STATE_MEMORY    = 4'd8;  // state area not inside the memory
-  localparam logic [3:0] COMMIT_STATE_OVERLAP   = 4'd9;  // state area overlaps another region's
+  typedef enum logic [3:0] {
+    COMMIT_OK              = 4'd0,
+    COMMIT_WORKERS         = 4'd1,  // W = 0 or W > 64
+    COMMIT_THRESHOLD       = 4'd2,  // T = 0
+    COMMIT_LINES           = 4'd3,  // window wider than the address space
+    COMMIT_BASE_ALIGN      = 4'd4,  // window not naturally aligned
+    COMMIT_WINDOW_MEMORY   = 4'd5,  // window not above the memory
+    COMMIT_WINDOW_OVERLAP  = 4'd6,  // window overlaps another region's
+    COMMIT_STATE_ALIGN     = 4'd7,  // state area not aligned to its record
+    COMMIT_STATE_MEMORY    = 4'd8,  // state area not inside the memory
+    COMMIT_STATE_OVERLAP   = 4'd9   // state area overlaps another region's
+  } commit_code_e;
 
   // Cause of a refused access, ERR_INFO.CAUSE.
-  localparam logic [3:0] CAUSE_NONE        = 4'd0;
-  localparam logic [3:0] CAUSE_UNSUPPORTED = 4'd1;  // opcode not implemented, or illegal Sz/BE
-  localparam logic [3:0] CAUSE_UNMAPPED    = 4'd2;
-  localparam logic [3:0] CAUSE_STATE_AREA  = 4'd3;
-  localparam logic [3:0] CAUSE_LD_MASK     = 4'd4;
-  localparam logic [3:0] CAUSE_SELECTOR    = 4'd5;
-  localparam logic [3:0] CAUSE_PARTIAL     = 4'd6;  // MemWrPtl to a low-bit region
-  localparam logic [3:0] CAUSE_BIND        = 4'd7;
+  typedef enum logic [3:0] {
+    CAUSE_NONE        = 4'd0,
+    CAUSE_UNSUPPORTED = 4'd1,  // opcode not implemented, or illegal Sz/BE
+    CAUSE_UNMAPPED    = 4'd2,
+    CAUSE_STATE_AREA  = 4'd3,
+    CAUSE_LD_MASK     = 4'd4,
+    CAUSE_SELECTOR    = 4'd5,
+    CAUSE_PARTIAL     = 4'd6,  // MemWrPtl to a low-bit region
+    CAUSE_BIND        = 4'd7
+  } cause_e;
 
   // ---- link-level retry ------------------------------------------------------------------------
   // Local retry state machine, LINK_STATE.LRSM.
-  localparam logic [2:0] LRSM_NORMAL     = 3'd0;
-  localparam logic [2:0] LRSM_LLRREQ     = 3'd1;
-  localparam logic [2:0] LRSM_LOCAL_IDLE = 3'd2;
-  localparam logic [2:0] LRSM_PHY_REINIT = 3'd3;
-  localparam logic [2:0] LRSM_ABORT      = 3'd4;
+  typedef enum logic [2:0] {
+    LRSM_NORMAL     = 3'd0,
+    LRSM_LLRREQ     = 3'd1,
+    LRSM_LOCAL_IDLE = 3'd2,
+    LRSM_PHY_REINIT = 3'd3,
+    LRSM_ABORT      = 3'd4
+  } lrsm_e;
+
+  // Remote retry state machine, LINK_STATE.RRSM.
+  typedef enum logic {
+    RRSM_NORMAL = 1'b0,
+    RRSM_LLRACK = 1'b1
+  } rrsm_e;
 
   // Kind of a link error, LINK_ERR_INFO.KIND.
-  localparam logic [3:0] LINK_ERR_NONE        = 4'd0;
-  localparam logic [3:0] LINK_ERR_CRC         = 4'd1;
-  localparam logic [3:0] LINK_ERR_PROTOCOL_ID = 4'd2;   // uncorrectable
-  localparam logic [3:0] LINK_ERR_CONTROL     = 4'd3;   // static bit or unknown control flit
-  localparam logic [3:0] LINK_ERR_BEFORE_INIT = 4'd4;   // non-RETRY flit before INIT.Param
-  localparam logic [3:0] LINK_ERR_SECOND_INIT = 4'd5;
-  localparam logic [3:0] LINK_ERR_SLOT        = 4'd6;   // slot format, Sz/BE, headers, rollover
-  localparam logic [3:0] LINK_ERR_CREDIT      = 4'd7;   // message without a credit
-  localparam logic [3:0] LINK_ERR_ACK         = 4'd8;   // more acknowledged than outstanding
-  localparam logic [3:0] LINK_ERR_RETRY_REQ   = 4'd9;   // ESeq that the retry buffer does not hold
-  localparam logic [3:0] LINK_ERR_RETRY_ACK   = 4'd10;  // RETRY.Ack that nobody asked for
-  localparam logic [3:0] LINK_ERR_ABORT       = 4'd11;  // retries and retrains are exhausted
+  typedef enum logic [3:0] {
+    LINK_ERR_NONE        = 4'd0,
+    LINK_ERR_CRC         = 4'd1,
+    LINK_ERR_PROTOCOL_ID = 4'd2,   // uncorrectable
+    LINK_ERR_CONTROL     = 4'd3,   // static bit or unknown control flit
+    LINK_ERR_BEFORE_INIT = 4'd4,   // non-RETRY flit before INIT.Param
+    LINK_ERR_SECOND_INIT = 4'd5,
+    LINK_ERR_SLOT        = 4'd6,   // slot format, Sz/BE, headers, rollover
+    LINK_ERR_CREDIT      = 4'd7,   // message without a credit
+    LINK_ERR_ACK         = 4'd8,   // more acknowledged than outstanding
+    LINK_ERR_RETRY_REQ   = 4'd9,   // ESeq that the retry buffer does not hold
+    LINK_ERR_RETRY_ACK   = 4'd10,  // RETRY.Ack that nobody asked for
+    LINK_ERR_ABORT       = 4'd11   // retries and retrains are exhausted
+  } link_error_e;
 
   typedef struct packed {
-    logic [2:0] lrsm;
-    logic       rrsm;        // 1: RETRY_LLRACK
-    logic       aborted;
-    logic [3:0] error_kind;  // strobe: LINK_ERR_NONE in every clock without an error
+    lrsm_e       lrsm;
+    rrsm_e       rrsm;
+    logic        aborted;
+    link_error_e error_kind;  // strobe: LINK_ERR_NONE in every clock without an error
   } link_status_t;
+
+  function automatic link_status_t make_link_status(
+    input lrsm_e lrsm, input rrsm_e rrsm, input logic aborted, input link_error_e error_kind
+  );
+    link_status_t status;
+    status.lrsm       = lrsm;
+    status.rrsm       = rrsm;
+    status.aborted    = aborted;
+    status.error_kind = error_kind;
+    return status;
+  endfunction
 
   // ---- events counted by the registers: one strobe (or small count) a clock ---------------------
   typedef struct packed {
@@ -172,13 +268,28 @@ package nf_pkg;
 
   typedef struct packed {         // first refused access, captured by the registers
     logic               valid;
-    logic [3:0]         cause;
+    cause_e             cause;
     logic               write;
-    logic [3:0]         opcode;
+    logic [3:0]         opcode;     // rwd_opcode_e of a write, else req_opcode_e
     logic [LDID_W-1:0]  ldid;
     logic [TAG_W-1:0]   tag;
     logic [LADDR_W-1:0] addr;
   } access_error_t;
+
+  function automatic access_error_t make_access_error(
+    input logic valid, input cause_e cause, input logic write, input logic [3:0] opcode,
+    input logic [LDID_W-1:0] ldid, input logic [TAG_W-1:0] tag, input logic [LADDR_W-1:0] addr
+  );
+    access_error_t error;
+    error.valid  = valid;
+    error.cause  = cause;
+    error.write  = write;
+    error.opcode = opcode;
+    error.ldid   = ldid;
+    error.tag    = tag;
+    error.addr   = addr;
+    return error;
+  endfunction
 
 endpackage
 

@@ -15,17 +15,15 @@ module nf_commit_check
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic [3:0]                              region,
-  input  wire region_desc_t                            desc,
-  input  wire logic [REGIONS-1:0]                      committed,
-  input  wire logic [REGIONS*$bits(region_desc_t)-1:0] others,
-  input  wire logic [REGIONS*MADDR_W-1:0]              others_state_end,
+  input  wire logic [3:0]                 region,
+  input  wire region_desc_t               desc,
+  input  wire logic [REGIONS-1:0]         committed,
+  input  wire logic [DESCS_W-1:0]         others,
+  input  wire logic [REGIONS*MADDR_W-1:0] others_state_end,
 
-  output logic [3:0]                                   code,
-  output logic [MADDR_W-1:0]                           state_end
+  output commit_code_e                    code,
+  output logic [MADDR_W-1:0]              state_end
 );
-  localparam int DESC_W = $bits(region_desc_t);
-
   logic [2:0]         rec_log2;
   logic [MADDR_W-1:0] state_lines, state_base;
   logic [LADDR_W-1:0] window_low;  // ones below the window's alignment
@@ -56,7 +54,7 @@ module nf_commit_check
     region_desc_t       other;
     logic [LADDR_W-1:0] other_low;
     logic               live;
-    assign other           = others[r*DESC_W +: DESC_W];
+    assign other           = desc_of(others, 4'(r));
     assign live            = committed[r] && (region != 4'(r));
     assign other_low       = (LADDR_W'(1) << (other.lines_log2 + 6'd8)) - LADDR_W'(1);
     // Naturally aligned windows overlap exactly when they agree above the larger alignment.

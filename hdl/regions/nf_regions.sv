@@ -30,7 +30,7 @@ module nf_regions
   input  wire logic [3:0]                         commit_region,
   input  wire region_desc_t                       commit_desc,
   output logic                                    commit_done,
-  output logic [3:0]                              commit_code,
+  output commit_code_e                            commit_code,
 
   output logic                                    hold,
   input  wire logic                               core_idle,
@@ -40,7 +40,7 @@ module nf_regions
   output logic [REGIONS-1:0]                      init_cancel, // pulse with apply: nothing to rewrite any more
 
   output logic [REGIONS-1:0]                      committed,
-  output logic [REGIONS*$bits(region_desc_t)-1:0] desc,
+  output logic [DESCS_W-1:0]                      desc,
   output logic [REGIONS*MADDR_W-1:0]              state_end,
   output logic [REGIONS*GEN_W-1:0]                gen,
 
@@ -56,19 +56,19 @@ module nf_regions
   output logic [REGIONS-1:0]                      saturated,
   output logic [REGIONS-1:0]                      illegal
 );
-  localparam int DESC_W = $bits(region_desc_t);
+  typedef enum logic [1:0] {
+    COMMIT_IDLE  = 2'd0,
+    COMMIT_DRAIN = 2'd1,
+    COMMIT_APPLY = 2'd2,
+    COMMIT_DONE  = 2'd3
+  } commit_state_e;
 
-  localparam logic [1:0] ST_IDLE  = 2'd0;
-  localparam logic [1:0] ST_DRAIN = 2'd1;
-  localparam logic [1:0] ST_APPLY = 2'd2;
-  localparam logic [1:0] ST_DONE  = 2'd3;
-
-  if (REGIONS < 1 || REGIONS > 16) begin : g_bad_regions
+  if (REGIONS < 1 || REGIONS > MAX_REGIONS) begin : g_bad_regions
     initial $fatal(1, "nf_regions: REGIONS must be 1..16");
   end
 
-  logic [1:0]         state_q;
-  logic [3:0]         check_code, code_q;
+  commit_state_e      state_q;
+  commit_code_e       check_code, code_q;
   logic [MADDR_W-1:0] check_state_end;
   logic [REGIONS-1:0] done_now;
 
@@ -86,23 +86,23 @@ module nf_regions
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      state_q <= ST_IDLE;
+      state_q <= COMMIT_IDLE;
       code_q  <= COMMIT_OK;
     end else begin
       case (state_q)
-        ST_IDLE:  if (commit_valid) state_q <= ST_DRAIN;
-        ST_DRAIN: if (core_idle) state_q <= ST_APPLY;
-        ST_APPLY: begin
+        COMMIT_IDLE:  if (commit_valid) state_q <= COMMIT_DRAIN;
+        COMMIT_DRAIN: if (core_idle) state_q <= COMMIT_APPLY;
+        COMMIT_APPLY: begin
           code_q  <= check_code;
-          state_q <= ST_DONE;
+          state_q <= COMMIT_DONE;
         end
-        default:  state_q <= ST_IDLE;
+        default:  state_q <= COMMIT_IDLE;
       endcase
     end
   end
 
-  assign hold        = (state_q != ST_IDLE);
-  assign commit_done = (state_q == ST_DONE);
+  assign hold        = (state_q != COMMIT_IDLE);
+  assign commit_done = (state_q == COMMIT_DONE);
   assign commit_code = code_q;
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_region
@@ -114,7 +114,7 @@ module nf_regions
     logic               hit, same_area, gen_wraps;
 
     assign hit           = (event_region == 4'(r));
-    assign apply[r]      = (state_q == ST_APPLY) && (check_code == COMMIT_OK)
+    assign apply[r]      = (state_q == COMMIT_APPLY) && (check_code == COMMIT_OK)
                            && (commit_region == 4'(r));
     assign same_area     = committed_q && !untrusted[r]
                            && (desc_q.state_base == commit_desc.state_base)
@@ -161,6 +161,10 @@ module nf_regions
                                              && (complete_q == (32'd1 << desc_q.lines_log2));
     assign saturated[r]                    = saturated_q;
     assign illegal[r]                      = illegal_q;
+  end
+
+  for (genvar r = REGIONS; r < MAX_REGIONS; r++) begin : g_no_region
+    assign desc[r*DESC_W +: DESC_W] = '0;
   end
 
   assign done_set = |done_now;

@@ -14,32 +14,17 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_axi_ports.svh"
 
-module nf_axil_slave #(
+module nf_axil_slave
+  import nf_pkg::*;
+#(
   parameter int ADDR_W = 12
 ) (
   input  wire logic              clk,
   input  wire logic              rst_n,
 
-  input  wire logic [ADDR_W-1:0] s_axil_awaddr,
-  input  wire logic [2:0]        s_axil_awprot,
-  input  wire logic              s_axil_awvalid,
-  output logic                   s_axil_awready,
-  input  wire logic [31:0]       s_axil_wdata,
-  input  wire logic [3:0]        s_axil_wstrb,
-  input  wire logic              s_axil_wvalid,
-  output logic                   s_axil_wready,
-  output logic [1:0]             s_axil_bresp,
-  output logic                   s_axil_bvalid,
-  input  wire logic              s_axil_bready,
-  input  wire logic [ADDR_W-1:0] s_axil_araddr,
-  input  wire logic [2:0]        s_axil_arprot,
-  input  wire logic              s_axil_arvalid,
-  output logic                   s_axil_arready,
-  output logic [31:0]            s_axil_rdata,
-  output logic [1:0]             s_axil_rresp,
-  output logic                   s_axil_rvalid,
-  input  wire logic              s_axil_rready,
+  `NF_AXIL_PORTS(ADDR_W),
 
   output logic                   wr_valid,
   output logic [ADDR_W-1:0]      wr_addr,
@@ -52,9 +37,6 @@ module nf_axil_slave #(
   input  wire logic [31:0]       rd_data,
   input  wire logic              rd_error
 );
-  localparam logic [1:0] RESP_OKAY   = 2'b00;
-  localparam logic [1:0] RESP_SLVERR = 2'b10;
-
   logic              aw_full_q, w_full_q, b_full_q, ar_full_q, r_full_q;
   logic              b_error_q, r_error_q;
   logic [ADDR_W-3:0] aw_word_q, ar_word_q;
@@ -69,7 +51,7 @@ module nf_axil_slave #(
   assign s_axil_awready = !aw_full_q;
   assign s_axil_wready  = !w_full_q;
   assign s_axil_bvalid  = b_full_q;
-  assign s_axil_bresp   = b_error_q ? RESP_SLVERR : RESP_OKAY;
+  assign s_axil_bresp   = b_error_q ? AXI_RESP_SLVERR : AXI_RESP_OKAY;
 
   assign wr_valid = aw_full_q && w_full_q && !b_full_q;
   assign wr_addr  = {aw_word_q, 2'b00};
@@ -112,7 +94,7 @@ module nf_axil_slave #(
   assign s_axil_arready = !ar_full_q;
   assign s_axil_rvalid  = r_full_q;
   assign s_axil_rdata   = r_data_q;
-  assign s_axil_rresp   = r_error_q ? RESP_SLVERR : RESP_OKAY;
+  assign s_axil_rresp   = r_error_q ? AXI_RESP_SLVERR : AXI_RESP_OKAY;
 
   assign rd_addr = {ar_word_q, 2'b00};
 

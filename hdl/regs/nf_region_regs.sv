@@ -24,7 +24,7 @@ module nf_region_regs
   output logic [31:0]       rd_data,
 
   input  wire logic         commit_end,
-  input  wire logic [3:0]   commit_code,
+  input  wire commit_code_e commit_code,
   input  wire logic [31:0]  commit_epoch,
   output region_desc_t      desc,
   output logic [31:0]       epoch,
@@ -38,7 +38,7 @@ module nf_region_regs
 );
   logic [31:0] base_lo_q, base_hi_q, state_lo_q, state_hi_q, lines_q, workers_q, config_q;
   logic [31:0] threshold_q, ld_mask_q, epoch_q;
-  logic [3:0]  code_q;
+  commit_code_e code_q;
   logic [31:0] status;
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -98,7 +98,7 @@ module nf_region_regs
   };
   assign desc.lines_log2 = lines_q[W_REGION_LINES_LOG2_VALUE-1:0];
   assign desc.workers    = workers_q[W_REGION_WORKERS_VALUE-1:0];
-  assign desc.mode       = config_q[LSB_REGION_CONFIG_MODE +: W_REGION_CONFIG_MODE];
+  assign desc.mode       = mode_of(config_q[LSB_REGION_CONFIG_MODE +: W_REGION_CONFIG_MODE]);
   assign desc.tie_minus  = config_q[LSB_REGION_CONFIG_TIE_MINUS];
   assign desc.strict     = config_q[LSB_REGION_CONFIG_STRICT];
   assign desc.bind_ld    = config_q[LSB_REGION_CONFIG_BIND];

@@ -15,6 +15,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_axi_ports.svh"
 
 module nf_regs
   import nf_pkg::*;
@@ -31,25 +32,7 @@ module nf_regs
   input  wire logic                    clk,
   input  wire logic                    rst_n,
 
-  input  wire logic [11:0]             s_axil_awaddr,
-  input  wire logic [2:0]              s_axil_awprot,
-  input  wire logic                    s_axil_awvalid,
-  output logic                         s_axil_awready,
-  input  wire logic [31:0]             s_axil_wdata,
-  input  wire logic [3:0]              s_axil_wstrb,
-  input  wire logic                    s_axil_wvalid,
-  output logic                         s_axil_wready,
-  output logic [1:0]                   s_axil_bresp,
-  output logic                         s_axil_bvalid,
-  input  wire logic                    s_axil_bready,
-  input  wire logic [11:0]             s_axil_araddr,
-  input  wire logic [2:0]              s_axil_arprot,
-  input  wire logic                    s_axil_arvalid,
-  output logic                         s_axil_arready,
-  output logic [31:0]                  s_axil_rdata,
-  output logic [1:0]                   s_axil_rresp,
-  output logic                         s_axil_rvalid,
-  input  wire logic                    s_axil_rready,
+  `NF_AXIL_PORTS(12),
 
   output logic                         irq,
 
@@ -64,7 +47,7 @@ module nf_regs
   output region_desc_t                 commit_desc,
   output logic [31:0]                  commit_epoch,
   input  wire logic                    commit_done,
-  input  wire logic [3:0]              commit_code,
+  input  wire commit_code_e            commit_code,
   input  wire logic                    init_busy,
 
   input  wire logic [REGIONS-1:0]      region_committed,
@@ -81,12 +64,11 @@ module nf_regs
   output logic [23:0]                  devload_threshold,
   output logic                         multi_header
 );
-  localparam int STRIDE_W     = $clog2(REGION_STRIDE);
-  localparam int DESC_W       = $bits(region_desc_t);
-  localparam logic [11:0] TOP = 12'(REGIONS * REGION_STRIDE);  // size of the region area
+  localparam int STRIDE_W = $clog2(REGION_STRIDE);
+  localparam int TOP      = REGIONS * REGION_STRIDE;  // size of the region area
 
-  // 16: what commit_region and the address space hold.
-  if (REGIONS < 1 || REGIONS > 16) begin : g_bad_regions
+  // As many as commit_region and the address space hold.
+  if (REGIONS < 1 || REGIONS > MAX_REGIONS) begin : g_bad_regions
     initial $fatal(1, "nf_regs: REGIONS must be 1 to 16");
   end
   if (SLOTS >= 2**W_PARAMS0_SLOTS || CNT_W >= 2**W_PARAMS0_CNT_W || RETRY_DEPTH > 255
@@ -109,8 +91,8 @@ module nf_regs
   // Below the area the subtraction wraps to a large number, so that one comparison is enough.
   assign wr_rel       = wr_addr - ADDR_REGION;
   assign rd_rel       = rd_addr - ADDR_REGION;
-  assign wr_in_region = wr_rel < TOP;
-  assign rd_in_region = rd_rel < TOP;
+  assign wr_in_region = wr_rel < 12'(TOP);
+  assign rd_in_region = rd_rel < 12'(TOP);
   assign wr_region    = 4'(wr_rel >> STRIDE_W);
   assign rd_region    = 4'(rd_rel >> STRIDE_W);
   assign wr_off       = wr_rel & 12'(REGION_STRIDE - 1);
@@ -122,12 +104,12 @@ module nf_regs
   assign wr_done   = !commit_valid || commit_done;
 
   // ---- regions --------------------------------------------------------------------------------
-  logic [REGIONS*DESC_W-1:0] desc;
-  logic [REGIONS*32-1:0]     epoch, region_rd;
+  logic [DESCS_W-1:0]    desc;
+  logic [REGIONS*32-1:0] epoch, region_rd;
 
   assign commit_valid  = wr_valid && wr_in_region && wr_off == ADDR_REGION_EPOCH && wr_mask != '0;
   assign commit_region = wr_region;
-  assign commit_desc   = desc[int'(wr_region) * DESC_W +: DESC_W];
+  assign commit_desc   = desc_of(desc, wr_region);
   assign commit_epoch  = write_bits(epoch[int'(wr_region) * 32 +: 32], wr_data, wr_mask, '1);
   assign commit_end    = commit_valid && commit_done;
 
@@ -135,7 +117,7 @@ module nf_regs
     region_desc_t shadow;
     logic         selected;
 
-    assign selected                  = wr_region == 4'(r);
+    assign selected                 = wr_region == 4'(r);
     assign desc[r*DESC_W +: DESC_W] = shadow;
 
     nf_region_regs u_regs (
@@ -148,6 +130,10 @@ module nf_regs
       .saturated(region_saturated[r]), .illegal(region_illegal[r]),
       .complete(region_complete[r*32 +: 32])
     );
+  end
+
+  for (genvar r = REGIONS; r < MAX_REGIONS; r++) begin : g_no_region
+    assign desc[r*DESC_W +: DESC_W] = '0;
   end
 
   // ---- events ---------------------------------------------------------------------------------
@@ -226,7 +212,7 @@ module nf_regs
 
   // ---- first link error -----------------------------------------------------------------------
   logic        link_err, link_err_clear, link_err_valid_q;
-  logic [3:0]  link_err_kind_q;
+  link_error_e link_err_kind_q;
   logic [31:0] link_err_info, link_state;
 
   assign link_err       = link_status.error_kind != LINK_ERR_NONE;

@@ -89,19 +89,21 @@ def test_expanded_map_is_the_rdl_elaborated_with_the_parameters(params: HwParams
         assert fields == [(f.name, f.width, f.reset) for f in scaled]
 
 
-def test_constants_of_the_rtl_package_are_the_enumerations() -> None:
+def test_enums_of_the_rtl_package_are_the_enumerations() -> None:
     text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text(encoding="utf-8")
-    prefixes = {
-        "Mode": "MODE",
-        "Commit": "COMMIT",
-        "Cause": "CAUSE",
-        "Lrsm": "LRSM",
-        "LinkError": "LINK_ERR",
+    types = {
+        "Mode": ("mode_e", "MODE"),
+        "Commit": ("commit_code_e", "COMMIT"),
+        "Cause": ("cause_e", "CAUSE"),
+        "Lrsm": ("lrsm_e", "LRSM"),
+        "LinkError": ("link_error_e", "LINK_ERR"),
     }
     enums = load().enums
-    assert set(enums) == set(prefixes)
-    for name, prefix in prefixes.items():
-        found = re.findall(rf"localparam logic \[\d:0\] {prefix}_(\w+)\s*= \d'd(\d+);", text)
+    assert set(enums) == set(types)
+    for name, (type_name, prefix) in types.items():
+        body = re.search(rf"typedef enum logic \[\d:0\] \{{([^}}]*)\}} {type_name};", text)
+        assert body is not None, type_name
+        found = re.findall(rf"\b{prefix}_(\w+)\s*= \d'd(\d+)", body[1])
         assert {(m, int(v)) for m, v in found} == {(m, v) for m, v, _ in enums[name]}
 
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Round robin: the first client that asks after the one that was served last. Combinational.
+//
+// `turn` is meaningful while one of `request` is high; without any it stays at `last`.
+
+`default_nettype none
+
+module nf_round_robin #(
+  parameter int CLIENTS = 2
+) (
+  input  wire logic [CLIENTS-1:0] request,
+  input  wire logic [2:0]         last,
+  output logic [2:0]              turn
+);
+  if (CLIENTS < 1 || CLIENTS > 8) begin : g_bad_clients
+    initial $fatal(1, "nf_round_robin: CLIENTS must be 1..8");
+  end
+
+  always_comb begin
+    turn = last;
+    for (int i = CLIENTS; i >= 1; i--) begin
+      if (request[(32'(last) + i) % CLIENTS]) turn = 3'((32'(last) + i) % CLIENTS);
+    end
+  end
+endmodule
+
+`default_nettype wire
