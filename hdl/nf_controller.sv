@@ -25,25 +25,25 @@ module nf_controller
   parameter int REQ_CREDITS    = 64,
   parameter int RWD_CREDITS    = 32
 ) (
-  input  wire logic                      clk,
-  input  wire logic                      rst_n,
+  input  wire logic         clk,
+  input  wire logic         rst_n,
 
-  input  wire logic                      rx_valid,
-  input  wire logic [15:0]               rx_protocol_id,
-  input  wire logic [527:0]              rx_flit,
-  output logic                           tx_valid,
-  output logic [15:0]                    tx_protocol_id,
-  output logic [527:0]                   tx_flit,
-  input  wire logic                      tx_ready,
-  input  wire logic                      phy_up,
-  output logic                           retrain_request,
+  input  wire logic         rx_valid,
+  input  wire logic [15:0]  rx_protocol_id,
+  input  wire logic [527:0] rx_flit,
+  output logic              tx_valid,
+  output logic [15:0]       tx_protocol_id,
+  output logic [527:0]      tx_flit,
+  input  wire logic         tx_ready,
+  input  wire logic         phy_up,
+  output logic              retrain_request,
 
   `NF_AXIL_PORTS(12),
 
   `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
   `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6),
 
-  output logic                           irq
+  output logic              irq
 );
   logic          req_valid, req_ready, rwd_valid, rwd_ready;
   logic          ndr_valid, ndr_ready, drs_valid, drs_ready;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device behind the link: admission, decode, engine, FP32 path, plain memory, answers.
 //
-// Message ports are valid/ready towards nf_link; the commit port belongs to nf_regs (see nf_regions).
-// AXI IDs: writes 0 eviction, 1 plain, 2 FP32 store, 3 record initialiser; reads 0 fill, 1 plain,
-// 2 FP32 gather.
+// Message ports are valid/ready towards nf_link; the commit port belongs to nf_regs (see
+// nf_regions). AXI IDs: writes 0 eviction, 1 plain, 2 FP32 store, 3 record initialiser; reads 0
+// fill, 1 plain, 2 FP32 gather.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -18,41 +18,41 @@ module nf_core
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic                      clk,
-  input  wire logic                      rst_n,
+  input  wire logic               clk,
+  input  wire logic               rst_n,
 
-  input  wire logic                      req_valid,
-  output logic                           req_ready,
-  input  wire m2s_req_t                  req,
-  input  wire logic                      rwd_valid,
-  output logic                           rwd_ready,
-  input  wire m2s_rwd_t                  rwd,
-  output logic                           ndr_valid,
-  input  wire logic                      ndr_ready,
-  output s2m_ndr_t                       ndr,
-  output logic                           drs_valid,
-  input  wire logic                      drs_ready,
-  output s2m_drs_t                       drs,
+  input  wire logic               req_valid,
+  output logic                    req_ready,
+  input  wire m2s_req_t           req,
+  input  wire logic               rwd_valid,
+  output logic                    rwd_ready,
+  input  wire m2s_rwd_t           rwd,
+  output logic                    ndr_valid,
+  input  wire logic               ndr_ready,
+  output s2m_ndr_t                ndr,
+  output logic                    drs_valid,
+  input  wire logic               drs_ready,
+  output s2m_drs_t                drs,
 
-  input  wire logic                      commit_valid,
-  input  wire logic [3:0]                commit_region,
-  input  wire region_desc_t              commit_desc,
-  output logic                           commit_done,
-  output commit_code_e                   commit_code,
-  output logic                           init_busy,
-  output logic [REGIONS-1:0]             region_committed,
-  output logic [REGIONS-1:0]             region_done,
-  output logic                           region_done_set,
-  output logic [REGIONS-1:0]             fallback_set,
-  output logic [REGIONS-1:0]             region_saturated,
-  output logic [REGIONS-1:0]             region_illegal,
-  output logic [REGIONS*32-1:0]          region_complete,
-  input  wire logic [REGIONS-1:0]        fallback,
-  input  wire logic [8:0]                cap_window,
-  input  wire logic [8:0]                cap_threshold,
-  input  wire logic [23:0]               devload_threshold,
-  output core_events_t                   events,
-  output access_error_t                  access_error,
+  input  wire logic               commit_valid,
+  input  wire logic [3:0]         commit_region,
+  input  wire region_desc_t       commit_desc,
+  output logic                    commit_done,
+  output commit_code_e            commit_code,
+  output logic                    init_busy,
+  output logic [REGIONS-1:0]      region_committed,
+  output logic [REGIONS-1:0]      region_done,
+  output logic                    region_done_set,
+  output logic [REGIONS-1:0]      fallback_set,
+  output logic [REGIONS-1:0]      region_saturated,
+  output logic [REGIONS-1:0]      region_illegal,
+  output logic [REGIONS*32-1:0]   region_complete,
+  input  wire logic [REGIONS-1:0] fallback,
+  input  wire logic [8:0]         cap_window,
+  input  wire logic [8:0]         cap_threshold,
+  input  wire logic [23:0]        devload_threshold,
+  output core_events_t            events,
+  output access_error_t           access_error,
 
   `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
   `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6)
@@ -291,8 +291,9 @@ module nf_core
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
 
-  // A commit waits until everything admitted is answered (its answer may still wait for the link) and
-  // memory is quiet. The initialiser stops last: an eviction may be waiting for it to pass its record.
+  // A commit waits until everything admitted is answered (its answer may still wait for the link)
+  // and memory is quiet. The initialiser stops last: an eviction may be waiting for it to pass its
+  // record.
   logic answered;
   assign answered  = (ndr_reserved == ndr_waiting) && (drs_reserved == drs_waiting) && evict_idle;
   assign init_hold = hold && answered;
@@ -302,7 +303,8 @@ module nf_core
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
   `NF_ASSERT_NEVER(DrsAnsweredTwice_A, drs_waiting > drs_reserved)
 
-  // A poisoned write of plain memory beside a poisoned contribution in the engine: two in one clock.
+  // A poisoned write of plain memory beside a poisoned contribution in the engine: two in one
+  // clock.
   logic       plain_taken;
   logic [1:0] poison_taken;
   assign plain_taken  = plain_valid && plain_ready && plain_op.write && plain_op.poison;
@@ -326,7 +328,7 @@ module nf_core
     seen.mem_read_error  = read_error;
     seen.mem_write_error = wr_b_err && |wr_b;
     seen.mem_poison      = read_poison;
-    events               = seen;  // whole: written field by field it would wake its readers as often
+    events               = seen;  // whole, so that its readers wake once
   end
 endmodule
 

@@ -18,25 +18,25 @@ module nf_admit
   parameter int NDR_DEPTH = 64,
   parameter int DRS_DEPTH = 64
 ) (
-  input  wire logic       clk,
-  input  wire logic       rst_n,
-  input  wire logic       hold,
+  input  wire logic     clk,
+  input  wire logic     rst_n,
+  input  wire logic     hold,
 
-  input  wire logic       req_valid,
-  output logic            req_ready,
-  input  wire m2s_req_t   req,
-  input  wire logic       rwd_valid,
-  output logic            rwd_ready,
-  input  wire m2s_rwd_t   rwd,
+  input  wire logic     req_valid,
+  output logic          req_ready,
+  input  wire m2s_req_t req,
+  input  wire logic     rwd_valid,
+  output logic          rwd_ready,
+  input  wire m2s_rwd_t rwd,
 
-  output logic            out_valid,
-  input  wire logic       out_ready,
-  output access_t         out_msg,      // a Req leaves data, be, poison and illegal zero
+  output logic          out_valid,
+  input  wire logic     out_ready,
+  output access_t       out_msg,  // a Req leaves data, be, poison and illegal zero
 
-  input  wire logic       ndr_sent,     // a response left its queue: its place is free again
-  input  wire logic       drs_sent,
-  output logic [7:0]      ndr_reserved, // admitted and not yet handed to the link
-  output logic [7:0]      drs_reserved
+  input  wire logic     ndr_sent,      // a response left its queue: its place is free again
+  input  wire logic     drs_sent,
+  output logic [7:0]    ndr_reserved,  // admitted and not yet handed to the link
+  output logic [7:0]    drs_reserved
 );
   logic [7:0] ndr_q, drs_q;
   logic       valid_q, last_rwd_q;

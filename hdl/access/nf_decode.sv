@@ -7,6 +7,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_decode
   import nf_pkg::*;
@@ -15,35 +16,35 @@ module nf_decode
   parameter int REGIONS        = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic                                    clk,
-  input  wire logic                                    rst_n,
+  input  wire logic                       clk,
+  input  wire logic                       rst_n,
 
-  input  wire logic [REGIONS-1:0]                      committed,
-  input  wire logic [DESCS_W-1:0]                      desc,
-  input  wire logic [REGIONS*MADDR_W-1:0]              state_end,
+  input  wire logic [REGIONS-1:0]         committed,
+  input  wire logic [DESCS_W-1:0]         desc,
+  input  wire logic [REGIONS*MADDR_W-1:0] state_end,
 
-  input  wire logic                                    in_valid,
-  output logic                                         in_ready,
-  input  wire access_t                                 in_msg,
+  input  wire logic                       in_valid,
+  output logic                            in_ready,
+  input  wire access_t                    in_msg,
 
-  output logic                                         engine_valid,
-  input  wire logic                                    engine_ready,
-  output engine_op_t                                   engine_op,
+  output logic                            engine_valid,
+  input  wire logic                       engine_ready,
+  output engine_op_t                      engine_op,
 
-  output logic                                         plain_valid,
-  input  wire logic                                    plain_ready,
-  output plain_op_t                                    plain_op,
+  output logic                            plain_valid,
+  input  wire logic                       plain_ready,
+  output plain_op_t                       plain_op,
 
   // Answered without touching anything: Cmp, or all ones with Poison.
-  output logic                                         direct_valid,
-  input  wire logic                                    direct_ready,
-  output logic                                         direct_is_read,
-  output resp_meta_t                                   direct_meta,
+  output logic                            direct_valid,
+  input  wire logic                       direct_ready,
+  output logic                            direct_is_read,
+  output resp_meta_t                      direct_meta,
 
-  output access_error_t                                error,    // strobe, with the message taken
-  output logic                                         refused,
-  output logic                                         unmapped,
-  output logic                                         unsupported
+  output access_error_t                   error,  // strobe, with the message taken
+  output logic                            refused,
+  output logic                            unmapped,
+  output logic                            unsupported
 );
   logic [REGIONS-1:0] in_window, in_state;
   logic [3:0]         region;
@@ -155,6 +156,10 @@ module nf_decode
 
   `NF_ASSERT(OneWindow_A, !in_valid || $onehot0(in_window))
   `NF_ASSERT(OneTarget_A, !in_valid || $onehot({direct_valid, plain_valid, engine_valid}))
+
+  `NF_WAVE_NAME(cause_name, cause, cause_name)
+  `NF_WAVE_NAME(kind_name, kind, op_kind_name)
+  `NF_WAVE_NAME(mode_name, d.mode, mode_name)
 endmodule
 
 `default_nettype wire

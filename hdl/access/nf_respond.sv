@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collects the answers of all units into the NDR and DRS queues towards the link, with DevLoad.
 //
-// A place in the queue was reserved when the transaction was admitted, so the queues never fill. The
-// engine cannot be stalled and goes first; the others offer valid/ready. DevLoad follows the queue
-// occupancy against three thresholds (0 = level off); an answer that belongs to a region in FALLBACK
-// is at least MODERATE.
+// A place in the queue was reserved when the transaction was admitted, so the queues never fill.
+// The engine cannot be stalled and goes first; the others offer valid/ready. DevLoad follows the
+// queue occupancy against three thresholds (0 = level off); an answer that belongs to a region in
+// FALLBACK is at least MODERATE.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Synchronous first-word-fall-through FIFO.
 //
-// Handshake: valid/ready on both sides; a word moves on a rising edge where both are high. `in_ready`
-// does not depend on `in_valid` and `out_valid` does not depend on `out_ready`, so there is no
-// combinational path through the FIFO. `out_data` is stable while `out_valid && !out_ready`.
+// Handshake: valid/ready on both sides; a word moves on a rising edge where both are high.
+// `in_ready` does not depend on `in_valid` and `out_valid` does not depend on `out_ready`, so there
+// is no combinational path through the FIFO. `out_data` is stable while `out_valid && !out_ready`.
 // `count` is the number of words held. Any DEPTH >= 1 works, not only powers of two.
 
 `default_nettype none
@@ -13,18 +13,18 @@ module nf_fifo #(
   parameter int WIDTH = 8,
   parameter int DEPTH = 2
 ) (
-  input  wire logic                         clk,
-  input  wire logic                         rst_n,
+  input  wire logic                  clk,
+  input  wire logic                  rst_n,
 
-  input  wire logic                         in_valid,
-  output logic                              in_ready,
-  input  wire logic [WIDTH-1:0]             in_data,
+  input  wire logic                  in_valid,
+  output logic                       in_ready,
+  input  wire logic [WIDTH-1:0]      in_data,
 
-  output logic                              out_valid,
-  input  wire logic                         out_ready,
-  output logic [WIDTH-1:0]                  out_data,
+  output logic                       out_valid,
+  input  wire logic                  out_ready,
+  output logic [WIDTH-1:0]           out_data,
 
-  output logic [$clog2(DEPTH+1)-1:0]        count
+  output logic [$clog2(DEPTH+1)-1:0] count
 );
   localparam int PTR_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;
   localparam int CNT_W = $clog2(DEPTH + 1);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one operation does to the state of its line: the rules of aggregation. Combinational.
 //
-// `is_op` is an operation that was issued; `is_stored` says instead that the FP32 store of `op` is in
-// memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen. Outputs
-// mean something only under one of the two; `changed` says that the state must be written back.
+// `is_op` is an operation that was issued; `is_stored` says instead that the FP32 store of `op` is
+// in memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen.
+// Outputs mean something only under one of the two; `changed` says that the state must be written
+// back.
 
 `default_nettype none
 
@@ -85,8 +86,8 @@ module nf_apply
 
   assign be = op.be;
 
-  // A variable with a short way out, not 64 part drivers of a net: those are resolved bit by bit under
-  // an event-driven simulator.
+  // A variable with a short way out, not 64 part drivers of a net: those are resolved bit by bit
+  // under an event-driven simulator.
   always_comb begin
     enabled = '1;
     if (be != '1) begin
@@ -116,7 +117,7 @@ module nf_apply
     seen_now.contribution    = takes;
     seen_now.line_complete   = takes && !seen && !book.lost && ((book.bitmap | me) == everyone);
     seen_now.saturated       = adds && lost_vote;
-    events                   = seen_now;
+    events                   = seen_now;  // whole, so that its readers wake once
   end
 endmodule
 

@@ -11,7 +11,7 @@ module nf_capacity (
   input  wire logic       clk,
   input  wire logic       rst_n,
   input  wire logic       clear,
-  input  wire logic [8:0] window,     // 1..256; 0 switches the check off
+  input  wire logic [8:0] window,  // 1..256; 0 switches the check off
   input  wire logic [8:0] threshold,
   input  wire logic       contribution,
   input  wire logic       miss,

@@ -16,6 +16,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_engine
   import nf_pkg::*;
@@ -26,72 +27,72 @@ module nf_engine
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic                                    clk,
-  input  wire logic                                    rst_n,
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
 
-  input  wire logic [DESCS_W-1:0]                      desc,
-  input  wire logic [REGIONS*GEN_W-1:0]                gen,
-  input  wire logic [REGIONS-1:0]                      apply,
-  input  wire logic [REGIONS-1:0]                      untrusted,
-  output logic                                         evict_idle,
+  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic [REGIONS*GEN_W-1:0] gen,
+  input  wire logic [REGIONS-1:0]       apply,
+  input  wire logic [REGIONS-1:0]       untrusted,
+  output logic                          evict_idle,
 
-  input  wire logic                                    op_valid,
-  output logic                                         op_ready,
-  input  wire engine_op_t                              op,
+  input  wire logic                     op_valid,
+  output logic                          op_ready,
+  input  wire engine_op_t               op,
 
-  output logic                                         ndr_valid,
-  output resp_meta_t                                   ndr_meta,
-  output logic                                         drs_valid,
-  output answer_t                                      drs,
+  output logic                          ndr_valid,
+  output resp_meta_t                    ndr_meta,
+  output logic                          drs_valid,
+  output answer_t                       drs,
 
-  output logic                                         store_valid,
-  input  wire logic                                    store_ready,
-  output fp_store_t                                    store,
-  input  wire logic                                    stored_valid,  // memory has answered a store
-  input  wire logic                                    stored_err,
-  input  wire fp_stored_t                              stored,
+  output logic                          store_valid,
+  input  wire logic                     store_ready,
+  output fp_store_t                     store,
+  input  wire logic                     stored_valid,  // memory has answered a store
+  input  wire logic                     stored_err,
+  input  wire fp_stored_t               stored,
 
-  output logic                                         gather_valid,
-  input  wire logic                                    gather_ready,
-  output gather_op_t                                   gather,
-  input  wire logic                                    gathered_valid,  // a gather has read its last line
-  input  wire logic [7:0]                              gathered_slot,
+  output logic                          gather_valid,
+  input  wire logic                     gather_ready,
+  output gather_op_t                    gather,
+  input  wire logic                     gathered_valid,  // a gather has read its last line
+  input  wire logic [7:0]               gathered_slot,
 
   // Record initialiser: is the record of this line still to be written?
-  output line_id_t                                     fill_line,
-  input  wire logic                                    fill_fresh,
-  output line_id_t                                     evict_line,
-  input  wire logic                                    evict_fresh,
+  output line_id_t                      fill_line,
+  input  wire logic                     fill_fresh,
+  output line_id_t                      evict_line,
+  input  wire logic                     evict_fresh,
 
   // State area traffic.
-  output logic                                         wr_valid,
-  input  wire logic                                    wr_ready,
-  output logic [LADDR_W-1:0]                           wr_addr,
-  output logic [7:0]                                   wr_len,
-  output logic [LINE_W-1:0]                            wr_data,
-  output logic                                         wr_last,
-  input  wire logic                                    b_valid,
-  input  wire logic                                    b_err,
-  output logic                                         ar_valid,
-  input  wire logic                                    ar_ready,
-  output logic [LADDR_W-1:0]                           ar_addr,
-  output logic [7:0]                                   ar_len,
-  input  wire logic                                    r_valid,
-  output logic                                         r_ready,
-  input  wire read_beat_t                              r_beat,
+  output logic                          wr_valid,
+  input  wire logic                     wr_ready,
+  output logic [LADDR_W-1:0]            wr_addr,
+  output logic [7:0]                    wr_len,
+  output logic [LINE_W-1:0]             wr_data,
+  output logic                          wr_last,
+  input  wire logic                     b_valid,
+  input  wire logic                     b_err,
+  output logic                          ar_valid,
+  input  wire logic                     ar_ready,
+  output logic [LADDR_W-1:0]            ar_addr,
+  output logic [7:0]                    ar_len,
+  input  wire logic                     r_valid,
+  output logic                          r_ready,
+  input  wire read_beat_t               r_beat,
 
-  output logic                                         evict_failed,
-  output logic [3:0]                                   evict_failed_region,
+  output logic                          evict_failed,
+  output logic [3:0]                    evict_failed_region,
 
   // Events, one clock each.
-  output logic                                         slot_hit,
-  output logic                                         slot_miss,
-  output logic                                         lookup_contribution,  // with hit/miss: it is one
-  output logic [3:0]                                   lookup_region,
-  output logic                                         eviction,
-  output logic                                         fill,
-  output engine_events_t                               events,
-  output logic [3:0]                                   event_region
+  output logic                          slot_hit,
+  output logic                          slot_miss,
+  output logic                          lookup_contribution,  // with hit/miss: it is one
+  output logic [3:0]                    lookup_region,
+  output logic                          eviction,
+  output logic                          fill,
+  output engine_events_t                events,
+  output logic [3:0]                    event_region
 );
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
@@ -141,8 +142,9 @@ module nf_engine
 
   assign slot1         = s1_q.slot[SLOT_W-1:0];
   assign slot2         = s2_q.slot[SLOT_W-1:0];
-  assign evicts1       = s1_valid_q && s1_q.act == ACT_MISS && s1_q.dirty;
-  assign needs_planes1 = evicts1 || (s1_valid_q && s1_q.act == ACT_OP && is_low_bit_op(s1_q.op.kind));
+  assign evicts1       = s1_valid_q && (s1_q.act == ACT_MISS) && s1_q.dirty;
+  assign needs_planes1 = evicts1
+                         || (s1_valid_q && (s1_q.act == ACT_OP) && is_low_bit_op(s1_q.op.kind));
 
   always_ff @(posedge clk) begin
     if (s1_valid_q) book_ram_q <= book_ram[slot1];
@@ -346,6 +348,10 @@ module nf_engine
   `NF_ASSERT(StoreRoom_A, store_push2 |-> store_push_ready)
   `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
   `NF_ASSERT(FillRoom_A, miss2 |-> fill_req_ready)
+
+  `NF_WAVE_NAME(act1_name, s1_q.act, action_name)
+  `NF_WAVE_NAME(act2_name, s2_q.act, action_name)
+  `NF_WAVE_NAME(kind2_name, op2.kind, op_kind_name)
 endmodule
 
 `default_nettype wire

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes evicted lines back to their records in the state area.
 //
-// `push` (never with `count` at DEPTH) stores a line's whole state; it leaves as one INCR burst: the
-// bookkeeping beat, then the planes that the region's W needs (FP32 lines have no planes). An entry
-// stays visible to `match` until memory has answered, so a fill of the same line waits for it. An
-// entry whose record is still to be initialised (`head_fresh`) waits for the initialiser.
+// `push` (never with `count` at DEPTH) stores a line's whole state; it leaves as one INCR burst:
+// the bookkeeping beat, then the planes that the region's W needs (FP32 lines have no planes). An
+// entry stays visible to `match` until memory has answered, so a fill of the same line waits for
+// it. An entry whose record is still to be initialised (`head_fresh`) waits for the initialiser.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -17,34 +17,34 @@ module nf_evict
   parameter int CNT_W   = 8,
   parameter int DEPTH   = 4
 ) (
-  input  wire logic                                    clk,
-  input  wire logic                                    rst_n,
-  input  wire logic [DESCS_W-1:0]                      desc,
-  input  wire logic [REGIONS*GEN_W-1:0]                gen,
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic [REGIONS*GEN_W-1:0] gen,
 
-  input  wire logic                                    push,
-  input  wire line_id_t                                push_line,
-  input  wire book_t                                   push_book,
-  input  wire logic [CNT_W*LINE_W-1:0]                 push_planes,
-  output logic [$clog2(DEPTH+1)-1:0]                   count,
-  output logic                                         idle,
+  input  wire logic                     push,
+  input  wire line_id_t                 push_line,
+  input  wire book_t                    push_book,
+  input  wire logic [CNT_W*LINE_W-1:0]  push_planes,
+  output logic [$clog2(DEPTH+1)-1:0]    count,
+  output logic                          idle,
 
-  input  wire line_id_t                                match_line,
-  output logic                                         match,
+  input  wire line_id_t                 match_line,
+  output logic                          match,
 
-  output line_id_t                                     head,
-  input  wire logic                                    head_fresh,
+  output line_id_t                      head,
+  input  wire logic                     head_fresh,
 
-  output logic                                         wr_valid,
-  input  wire logic                                    wr_ready,
-  output logic [LADDR_W-1:0]                           wr_addr,
-  output logic [7:0]                                   wr_len,
-  output logic [LINE_W-1:0]                            wr_data,
-  output logic                                         wr_last,
-  input  wire logic                                    b_valid,
-  input  wire logic                                    b_err,
-  output logic                                         failed,         // pulse
-  output logic [3:0]                                   failed_region
+  output logic                          wr_valid,
+  input  wire logic                     wr_ready,
+  output logic [LADDR_W-1:0]            wr_addr,
+  output logic [7:0]                    wr_len,
+  output logic [LINE_W-1:0]             wr_data,
+  output logic                          wr_last,
+  input  wire logic                     b_valid,
+  input  wire logic                     b_err,
+  output logic                          failed,  // pulse
+  output logic [3:0]                    failed_region
 );
   localparam int PTR_W = $clog2(DEPTH);
   localparam int CW    = $clog2(DEPTH + 1);

@@ -13,6 +13,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_fill
   import nf_pkg::*;
@@ -23,44 +24,38 @@ module nf_fill
   parameter int SLOT_W  = 6,
   parameter int DEPTH   = 16
 ) (
-  input  wire logic                                    clk,
-  input  wire logic                                    rst_n,
-  input  wire logic [DESCS_W-1:0]                      desc,
-  input  wire logic [REGIONS*GEN_W-1:0]                gen,
-  input  wire logic [REGIONS-1:0]                      untrusted,
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic [REGIONS*GEN_W-1:0] gen,
+  input  wire logic [REGIONS-1:0]       untrusted,
 
-  input  wire logic                                    req_valid,
-  output logic                                         req_ready,
-  input  wire logic [SLOT_W-1:0]                       req_slot,
-  input  wire line_id_t                                req_line,
-  output logic [$clog2(DEPTH+1)-1:0]                   count,
+  input  wire logic                     req_valid,
+  output logic                          req_ready,
+  input  wire logic [SLOT_W-1:0]        req_slot,
+  input  wire line_id_t                 req_line,
+  output logic [$clog2(DEPTH+1)-1:0]    count,
 
   // The line asked about, and what the others know of it.
-  output line_id_t                                     ask,
-  input  wire logic                                    ask_evicting,
-  input  wire logic                                    ask_fresh,
+  output line_id_t                      ask,
+  input  wire logic                     ask_evicting,
+  input  wire logic                     ask_fresh,
 
-  output logic                                         ar_valid,
-  input  wire logic                                    ar_ready,
-  output logic [LADDR_W-1:0]                           ar_addr,
-  output logic [7:0]                                   ar_len,
-  input  wire logic                                    r_valid,
-  output logic                                         r_ready,
-  input  wire read_beat_t                              r_beat,
+  output logic                          ar_valid,
+  input  wire logic                     ar_ready,
+  output logic [LADDR_W-1:0]            ar_addr,
+  output logic [7:0]                    ar_len,
+  input  wire logic                     r_valid,
+  output logic                          r_ready,
+  input  wire read_beat_t               r_beat,
 
-  output logic                                         out_valid,
-  input  wire logic                                    out_ready,
-  output logic [SLOT_W-1:0]                            out_slot,
-  output book_t                                        out_book,
-  output logic [CNT_W*LINE_W-1:0]                      out_planes,
-  output logic                                         fetched      // pulse: a record was read
+  output logic                          out_valid,
+  input  wire logic                     out_ready,
+  output logic [SLOT_W-1:0]             out_slot,
+  output book_t                         out_book,
+  output logic [CNT_W*LINE_W-1:0]       out_planes,
+  output logic                          fetched  // pulse: a record was read
 );
-  typedef enum logic [1:0] {
-    FILL_FETCH = 2'd0,
-    FILL_EMPTY = 2'd1,
-    FILL_LOST  = 2'd2
-  } fill_kind_e;
-
   localparam int REQ_W   = SLOT_W + $bits(line_id_t);
   localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e);
 
@@ -121,7 +116,8 @@ module nf_fill
   assign last_beat = r_valid && r_ready && r_beat.last;
   assign unusable  = r_beat.err || r_beat.poison;
   assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable));
-  assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*GEN_W +: GEN_W]) : ours_q;
+  assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*GEN_W +: GEN_W])
+                                    : ours_q;
   assign track_pop = track_valid && (!full_q || out_ready)
                      && ((track_kind != FILL_FETCH) || last_beat);
 
@@ -148,7 +144,8 @@ module nf_fill
       book_q   <= ours ? record.book : '0;
       planes_q <= '0;
     end
-    if (r_valid && r_ready && beat_q != '0 && ours) planes_q[(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;
+    if (r_valid && r_ready && beat_q != '0 && ours)
+      planes_q[(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;
     if (track_pop && (track_kind != FILL_FETCH || bad)) begin
       book_q   <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
       planes_q <= '0;
@@ -163,6 +160,9 @@ module nf_fill
 
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT(OutStable_A, (out_valid && !out_ready) |=> out_valid && $stable(out_book))
+
+  `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)
+  `NF_WAVE_NAME(track_kind_name, track_kind, fill_kind_name)
 endmodule
 
 `default_nettype wire

@@ -2,13 +2,14 @@
 // S0 of the aggregation engine: finds the slot of a line and chooses one action a clock.
 //
 // In this order: an FP32 store that memory has answered, a finished fill, the head of the waiting
-// queue when its slot is ready, a new operation. A new operation that hits an open slot is executed;
-// one that hits a slot still filling (or that others wait for) is parked in the waiting queue; a miss
-// allocates a victim slot and is parked.
+// queue when its slot is ready, a new operation. A new operation that hits an open slot is
+// executed; one that hits a slot still filling (or that others wait for) is parked in the waiting
+// queue; a miss allocates a victim slot and is parked.
 //
-// Handshake: `op_*` valid/ready. `issue_*` cannot be stalled: an action is chosen only when
-// `*_room` says that what it may send has a place. `fill_valid` stays until the fill was taken, which
-// happens two clocks after it was issued: `fill_in_pipe` says so.
+// Handshake: `op_*` valid/ready. `issue_valid` cannot be stalled: an action is chosen only when
+// `store_room`, `gather_room`, `fill_room` and `evict_room` say that what it may send has a place.
+// `fill_valid` stays until the fill was taken, which happens two clocks after it was issued:
+// `fill_in_pipe` says so.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -36,7 +37,7 @@ module nf_lookup
   input  wire logic                     fill_valid,
   input  wire logic                     fill_in_pipe,
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
-  input  wire logic                     fill_lost,     // the state it brings must be written back
+  input  wire logic                     fill_lost,  // the state it brings must be written back
   input  wire logic [REGIONS-1:0]       invalidate,
 
   // Room at the exits.
@@ -78,12 +79,13 @@ module nf_lookup
   assign head_room = head_stores_fp ? store_room
                      : head_reads_fp ? gather_room : 1'b1;
 
-  assign stored_op = make_engine_op(OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0, 1'b0,
-                                    BE_W'(0), LINE_W'(0));
+  assign stored_op = make_engine_op(OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0,
+                                    1'b0, BE_W'(0), LINE_W'(0));
 
-  // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a partial
-  // store waits too, because it must know whether it is its worker's first. Stores wait for the gathers
-  // of their line: a sum reads line by line and must not mix the moments before and after a store.
+  // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a
+  // partial store waits too, because it must know whether it is its worker's first. Stores wait for
+  // the gathers of their line: a sum reads line by line and must not mix the moments before and
+  // after a store.
   assign op_settled     = !(lk_writing && (op_reads_fp || (op_stores_fp && op.be != '1)))
                           && !(lk_reading && op_stores_fp);
   assign head_settled   = !(head_writing && (head_reads_fp || (head_stores_fp && wait_op.be != '1)))

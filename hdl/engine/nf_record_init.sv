@@ -2,11 +2,11 @@
 // Overwrites the bookkeeping lines of a newly claimed state area with empty records.
 //
 // `start[r]` (with the commit) queues region r. Until line i has been overwritten *and* the write
-// has been answered, `fresh` is 1 for it: its record must not be read (it holds no state) and must
-// not be written (the initialiser is still to come). `cancel[r]` (the region became IDENTITY) ends
-// it. `hold` pauses it; `busy_writes` says that writes are under way. A write that fails makes the
-// region `untrusted` until its next commit: what its records hold is unknown, so nothing read from
-// them may be taken for state.
+// has been answered, `a_fresh` and `b_fresh` are 1 for it: its record must not be read (it holds no
+// state) and must not be written (the initialiser is still to come). `cancel[r]` (the region became
+// IDENTITY) ends it. `hold` pauses it; `busy_writes` says that writes are under way. A write that
+// fails makes the region untrusted until its next commit: what its records hold is unknown, so
+// nothing read from them may be taken for state.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -18,30 +18,30 @@ module nf_record_init
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8
 ) (
-  input  wire logic                                    clk,
-  input  wire logic                                    rst_n,
+  input  wire logic               clk,
+  input  wire logic               rst_n,
 
-  input  wire logic                                    hold,
-  input  wire logic [REGIONS-1:0]                      start,
-  input  wire logic [REGIONS-1:0]                      cancel,
-  input  wire logic [DESCS_W-1:0]                      desc,
-  output logic                                         busy,
-  output logic                                         busy_writes,
-  output logic                                         failed,         // pulse, for region `failed_region`
-  output logic [3:0]                                   failed_region,
+  input  wire logic               hold,
+  input  wire logic [REGIONS-1:0] start,
+  input  wire logic [REGIONS-1:0] cancel,
+  input  wire logic [DESCS_W-1:0] desc,
+  output logic                    busy,
+  output logic                    busy_writes,
+  output logic                    failed,  // pulse, for region `failed_region`
+  output logic [3:0]              failed_region,
 
   // Two lookups: the fill unit and the eviction unit ask about a line.
-  input  wire line_id_t                                a,
-  output logic                                         a_fresh,
-  input  wire line_id_t                                b,
-  output logic                                         b_fresh,
+  input  wire line_id_t           a,
+  output logic                    a_fresh,
+  input  wire line_id_t           b,
+  output logic                    b_fresh,
 
   // Single-line writes of zeros.
-  output logic                                         wr_valid,
-  input  wire logic                                    wr_ready,
-  output logic [LADDR_W-1:0]                           wr_addr,
-  input  wire logic                                    b_valid,
-  input  wire logic                                    b_err
+  output logic                    wr_valid,
+  input  wire logic               wr_ready,
+  output logic [LADDR_W-1:0]      wr_addr,
+  input  wire logic               b_valid,
+  input  wire logic               b_err
 );
   logic [REGIONS-1:0] pending_q, lowest;
   logic               active_q;
@@ -76,8 +76,8 @@ module nf_record_init
       issued_q  <= '0;
       written_q <= '0;
     end else begin
-      // A region in work that is claimed anew starts over, or ends when it needs no records any more
-      // (commits happen with no write under way).
+      // A region in work that is claimed anew starts over, or ends when it needs no records any
+      // more (commits happen with no write under way).
       if (restart) begin
         active_q  <= 1'b0;
         pending_q <= (pending_q & ~cancel) | start;

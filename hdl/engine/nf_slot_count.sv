@@ -24,8 +24,8 @@ module nf_slot_count #(
   assign same = up && down && (up_slot == down_slot);
   assign busy = busy_q;
 
-  // Only what changes is looked at: a counter with next-state logic of its own for every slot took a
-  // third of the time of a whole simulation.
+  // Only what changes is looked at: a counter with next-state logic of its own for every slot took
+  // a third of the time of a whole simulation.
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       busy_q <= '0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which line lives in which on-chip slot: tags, life cycle and victim choice.
 //
-// A slot is empty, filling (allocated, its state is on the way) or ready. At most one action is done
-// in a clock (see Action below); all queries are combinational on the state before it.
-// A slot with waiters (operations parked until it is ready) or with FP32 writes or gathers under way
-// is pinned: it is never a victim. `invalidate` drops every slot of a region without writing it back.
+// A slot is empty, filling (allocated, its state is on the way) or ready. At most one action is
+// done in a clock (see Action below); all queries are combinational on the state before it. A slot
+// with waiters (operations parked until it is ready) or with FP32 writes or gathers under way is
+// pinned: it is never a victim. `invalidate` drops every slot of a region without writing it back.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -24,9 +24,9 @@ module nf_slot_table
   input  wire line_id_t                 lk_line,
   output logic                          lk_hit,
   output logic [$clog2(SLOTS)-1:0]      lk_slot,
-  output logic                          lk_open,      // ready and nobody waits for it
-  output logic                          lk_writing,   // FP32 writes under way
-  output logic                          lk_reading,   // FP32 gathers under way
+  output logic                          lk_open,     // ready and nobody waits for it
+  output logic                          lk_writing,  // FP32 writes under way
+  output logic                          lk_reading,  // FP32 gathers under way
 
   // The slot that a miss would take.
   output logic                          victim_ok,

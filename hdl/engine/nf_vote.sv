@@ -3,9 +3,9 @@
 //
 // G_BINARY: with c of m contributions non-negative, 2c > m gives 0 (+), 2c < m gives 1 (-), a tie
 // gives `tie_minus`; m = 0 gives zeros. One bit-sliced comparison of 2c with the scalar m.
-// G_TERNARY: plus - minus >= T gives +1 (10), minus - plus >= T gives -1 (11), else 0. Both sides at
-// once: X holds {minus, plus} counters, Y the same with the pairs swapped, and X >= Y + T is decided
-// in all 512 lanes; at an even lane it means +1, at an odd one -1.
+// G_TERNARY: plus - minus >= T gives +1 (10), minus - plus >= T gives -1 (11), else 0. Both sides
+// at once: X holds {minus, plus} counters, Y the same with the pairs swapped, and X >= Y + T is
+// decided in all 512 lanes; at an even lane it means +1, at an odd one -1.
 
 `default_nettype none
 

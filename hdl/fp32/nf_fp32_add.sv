@@ -23,14 +23,14 @@ module nf_fp32_add (
   logic        sticky;
   logic [27:0] total;
 
-  assign swap      = a[30:0] < b[30:0];
-  assign hi       = swap ? b : a;
+  assign swap   = a[30:0] < b[30:0];
+  assign hi     = swap ? b : a;
   assign lo     = swap ? a : b;
-  assign exp_hi   = (hi[30:23] == 8'd0) ? 8'd1 : hi[30:23];
+  assign exp_hi = (hi[30:23] == 8'd0) ? 8'd1 : hi[30:23];
   assign exp_lo = (lo[30:23] == 8'd0) ? 8'd1 : lo[30:23];
-  assign man_hi   = {hi[30:23] != 8'd0, hi[22:0], 3'd0};
+  assign man_hi = {hi[30:23] != 8'd0, hi[22:0], 3'd0};
   assign man_lo = {lo[30:23] != 8'd0, lo[22:0], 3'd0};
-  assign shift     = exp_hi - exp_lo;
+  assign shift  = exp_hi - exp_lo;
 
   always_comb begin
     if (shift > 8'd26) begin
@@ -43,7 +43,7 @@ module nf_fp32_add (
   end
 
   assign total = (hi[31] == lo[31]) ? {1'b0, man_hi} + {1'b0, man_shifted | 27'(sticky)}
-                                        : {1'b0, man_hi} - {1'b0, man_shifted | 27'(sticky)};
+                                    : {1'b0, man_hi} - {1'b0, man_shifted | 27'(sticky)};
   assign inf   = (hi[30:23] == 8'hFF) && (hi[22:0] == '0);
   assign nan   = ((hi[30:23] == 8'hFF) && (hi[22:0] != '0))
                  || ((lo[30:23] == 8'hFF) && (lo[22:0] != '0))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ordered FP32 gather: reads the present workers' lines in worker order and adds them.
 //
-// The reads of several requests may be under way at once; they share one AXI ID, so the lines arrive
-// in the order asked. The first line of a sum is taken as it is (a NaN made canonical), each further
-// one is added: 16 lanes, two clocks a line. RAW passes one line byte for byte. Nothing present
-// gives zeros. A read error gives all ones with Poison; a line that memory marks as poisoned is
-// passed or added as it is, and the answer carries Poison.
+// The reads of several requests may be under way at once; they share one AXI ID, so the lines
+// arrive in the order asked. The first line of a sum is taken as it is (a NaN made canonical), each
+// further one is added: 16 lanes, two clocks a line. RAW passes one line byte for byte. Nothing
+// present gives zeros. A read error gives all ones with Poison; a line that memory marks as
+// poisoned is passed or added as it is, and the answer carries Poison.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -16,27 +16,27 @@ module nf_fp32_gather
 #(
   parameter int TRACK = 64  // lines under way
 ) (
-  input  wire logic                                    clk,
-  input  wire logic                                    rst_n,
+  input  wire logic               clk,
+  input  wire logic               rst_n,
   input  wire logic [DESCS_W-1:0] desc,
 
-  input  wire logic                                    op_valid,
-  output logic                                         op_ready,
-  input  wire gather_op_t                              op,
+  input  wire logic               op_valid,
+  output logic                    op_ready,
+  input  wire gather_op_t         op,
 
-  output logic                                         ar_valid,
-  input  wire logic                                    ar_ready,
-  output logic [LADDR_W-1:0]                           ar_addr,
-  input  wire logic                                    r_valid,
-  output logic                                         r_ready,
-  input  wire read_beat_t                              r_beat,
+  output logic                    ar_valid,
+  input  wire logic               ar_ready,
+  output logic [LADDR_W-1:0]      ar_addr,
+  input  wire logic               r_valid,
+  output logic                    r_ready,
+  input  wire read_beat_t         r_beat,
 
-  output logic                                         drs_valid,
-  input  wire logic                                    drs_ready,
-  output answer_t                                      drs,
+  output logic                    drs_valid,
+  input  wire logic               drs_ready,
+  output answer_t                 drs,
 
-  output logic                                         done,       // the last line of a request is in
-  output logic [7:0]                                   done_slot
+  output logic                    done,  // the last line of a request is in
+  output logic [7:0]              done_slot
 );
   localparam int TRACK_W = $bits(resp_meta_t) + 8 + 5;
 

@@ -16,6 +16,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_link
   import nf_pkg::*, nf_link_pkg::*;
@@ -25,42 +26,42 @@ module nf_link
   parameter int RETRY_DEPTH   = 64,
   parameter int RETRY_TIMEOUT = 4096  // TIMEOUT in flits; link spec §9: 4096 or more
 ) (
-  input  wire logic          clk,
-  input  wire logic          rst_n,
+  input  wire logic         clk,
+  input  wire logic         rst_n,
 
-  input  wire logic          rx_valid,
-  input  wire logic [15:0]   rx_protocol_id,
-  input  wire logic [527:0]  rx_flit,
+  input  wire logic         rx_valid,
+  input  wire logic [15:0]  rx_protocol_id,
+  input  wire logic [527:0] rx_flit,
 
-  output logic               tx_valid,
-  output logic [15:0]        tx_protocol_id,
-  output logic [527:0]       tx_flit,
-  input  wire logic          tx_ready,
+  output logic              tx_valid,
+  output logic [15:0]       tx_protocol_id,
+  output logic [527:0]      tx_flit,
+  input  wire logic         tx_ready,
 
-  input  wire logic          phy_up,
-  output logic               retrain_request,
+  input  wire logic         phy_up,
+  output logic              retrain_request,
 
-  input  wire logic          multi_header,    // send H5 and G6; may change at any time
+  input  wire logic         multi_header,  // send H5 and G6; may change at any time
 
-  output logic               req_valid,
-  input  wire logic          req_ready,
-  output m2s_req_t           req,
+  output logic              req_valid,
+  input  wire logic         req_ready,
+  output m2s_req_t          req,
 
-  output logic               rwd_valid,
-  input  wire logic          rwd_ready,
-  output m2s_rwd_t           rwd,
+  output logic              rwd_valid,
+  input  wire logic         rwd_ready,
+  output m2s_rwd_t          rwd,
 
-  input  wire logic          ndr_valid,
-  output logic               ndr_ready,
-  input  wire s2m_ndr_t      ndr,
+  input  wire logic         ndr_valid,
+  output logic              ndr_ready,
+  input  wire s2m_ndr_t     ndr,
 
-  input  wire logic          drs_valid,
-  output logic               drs_ready,
-  input  wire s2m_drs_t      drs,
+  input  wire logic         drs_valid,
+  output logic              drs_ready,
+  input  wire s2m_drs_t     drs,
 
-  output logic               link_up,
-  output link_status_t       status,
-  output link_events_t       events
+  output logic              link_up,
+  output link_status_t      status,
+  output link_events_t      events
 );
   localparam int REQ_CNT_W = $clog2(REQ_CREDITS + 1);
   localparam int RWD_CNT_W = $clog2(RWD_CREDITS + 1);
@@ -268,7 +269,8 @@ module nf_link
                       bad_req           ? LINK_ERR_RETRY_REQ   :
                       bad_ack           ? LINK_ERR_RETRY_ACK   : LINK_ERR_NONE;
 
-  assign status = make_link_status(lrsm, ack_active ? RRSM_LLRACK : RRSM_NORMAL, aborted, error_kind);
+  assign status = make_link_status(lrsm, ack_active ? RRSM_LLRACK : RRSM_NORMAL, aborted,
+                                   error_kind);
 
   always_comb begin
     seen.retry_local       = ev_local;
@@ -284,11 +286,13 @@ module nf_link
     seen.protocol_error    = control_error || slot_error || credit_error || retry_error;
     seen.rx_flit           = rx_event;
     seen.tx_flit           = tx_valid && tx_ready;
-    events                 = seen;  // whole: written field by field it would wake its readers as often
+    events                 = seen;  // whole, so that its readers wake once
   end
 
   `NF_ASSERT_NEVER(RwdOverflow_A, rwd_push && !rwd_room)
   `NF_ASSERT_NEVER(AbortQuiet_A, aborted && (chosen || good_retryable))
+
+  `NF_WAVE_NAME(error_name, error_kind, link_error_name)
 endmodule
 
 `default_nettype wire

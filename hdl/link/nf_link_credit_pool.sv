@@ -10,12 +10,12 @@
 module nf_link_credit_pool
   import nf_link_pkg::*;
 (
-  input  wire logic        clk,
-  input  wire logic        rst_n,
+  input  wire logic                clk,
+  input  wire logic                rst_n,
 
-  input  wire logic        add,
-  input  wire logic [3:0]  nibble,
-  input  wire logic [1:0]  spend,
+  input  wire logic                add,
+  input  wire logic [3:0]          nibble,
+  input  wire logic [1:0]          spend,
 
   output logic [PEER_CREDIT_W-1:0] count
 );

@@ -15,17 +15,17 @@ module nf_link_credit_return
 #(
   parameter int CREDITS = 64
 ) (
-  input  wire logic        clk,
-  input  wire logic        rst_n,
+  input  wire logic                         clk,
+  input  wire logic                         rst_n,
 
-  input  wire logic [1:0]  arrive,
-  output logic [1:0]       accept,
-  output logic             overrun,    // a message without a credit
-  input  wire logic        release_one, // a message left its queue
+  input  wire logic [1:0]                   arrive,
+  output logic [1:0]                        accept,
+  output logic                              overrun,      // a message without a credit
+  input  wire logic                         release_one,  // a message left its queue
 
-  output logic             pending,
-  output logic [2:0]       code,
-  input  wire logic        grant,
+  output logic                              pending,
+  output logic [2:0]                        code,
+  input  wire logic                         grant,
 
   input  wire logic [$clog2(CREDITS+1)-1:0] held  // messages under way or queued; checked only
 );

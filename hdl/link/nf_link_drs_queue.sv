@@ -4,8 +4,8 @@
 // Write side: valid/ready. Read side: `waiting` messages have not sent their header; `meta0`,
 // `meta1` and `meta2` are the headers of the three oldest of them. `owed` is the number of 16-byte
 // chunks of headers that have left, `window` the next four chunks in the order in which they travel
-// (those of a header that leaves in this clock come behind the owed ones). `take_headers` (0..3) and
-// `take_chunks` (0..4) act at the clock edge.
+// (those of a header that leaves in this clock come behind the owed ones). `take_headers` (0..3)
+// and `take_chunks` (0..4) act at the clock edge.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -13,22 +13,22 @@
 module nf_link_drs_queue
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic              clk,
-  input  wire logic              rst_n,
+  input  wire logic         clk,
+  input  wire logic         rst_n,
 
-  input  wire logic              in_valid,
-  output logic                   in_ready,
-  input  wire s2m_drs_t          in_data,
+  input  wire logic         in_valid,
+  output logic              in_ready,
+  input  wire s2m_drs_t     in_data,
 
-  output logic [2:0]             waiting,
-  output drs_header_t            meta0,
-  output drs_header_t            meta1,
-  output drs_header_t            meta2,
-  input  wire logic [1:0]        take_headers,
+  output logic [2:0]        waiting,
+  output drs_header_t       meta0,
+  output drs_header_t       meta1,
+  output drs_header_t       meta2,
+  input  wire logic [1:0]   take_headers,
 
-  output logic [3:0]             owed,
-  output logic [LINE_W-1:0]      window,
-  input  wire logic [2:0]        take_chunks
+  output logic [3:0]        owed,
+  output logic [LINE_W-1:0] window,
+  input  wire logic [2:0]   take_chunks
 );
   localparam int META_W = $bits(drs_header_t);
 

@@ -8,27 +8,23 @@
 // may leave.
 
 `default_nettype none
+`include "nf_wave.svh"
 
-module nf_link_init (
-  input  wire logic  clk,
-  input  wire logic  rst_n,
+module nf_link_init
+  import nf_link_pkg::*;
+(
+  input  wire logic clk,
+  input  wire logic rst_n,
 
-  input  wire logic  any_clean,
-  input  wire logic  init_received,
+  input  wire logic any_clean,
+  input  wire logic init_received,
 
-  output logic       silent,
-  output logic       idle_request,
-  output logic       param_valid,
-  input  wire logic  param_ready,
-  output logic       link_up
+  output logic      silent,
+  output logic      idle_request,
+  output logic      param_valid,
+  input  wire logic param_ready,
+  output logic      link_up
 );
-  typedef enum logic [1:0] {
-    INIT_SILENT = 2'd0,  // nothing clean received yet
-    INIT_PARAM  = 2'd1,  // INIT.Param is to be sent
-    INIT_WAIT   = 2'd2,  // sent; the peer's is still missing
-    INIT_UP     = 2'd3
-  } init_state_e;
-
   init_state_e state_q, state_d;
 
   always_comb begin
@@ -50,6 +46,8 @@ module nf_link_init (
   assign idle_request = silent || (state_q == INIT_WAIT);
   assign param_valid  = (state_q == INIT_PARAM);
   assign link_up      = (state_q == INIT_UP);
+
+  `NF_WAVE_NAME(state_name, state_q, init_state_name)
 endmodule
 
 `default_nettype wire

@@ -11,6 +11,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_link_lrsm
   import nf_pkg::*, nf_link_pkg::*;
@@ -25,16 +26,16 @@ module nf_link_lrsm
 
   input  wire logic               lost,
   input  wire logic               good_retryable,
-  input  wire logic               got_init,        // INIT.Param, with the peer's wrap value
+  input  wire logic               got_init,  // INIT.Param, with the peer's wrap value
   input  wire logic [SEQ_W-1:0]   init_wrap,
   input  wire logic               got_frame,
   input  wire logic               got_req,
   input  wire logic               got_ack,
   input  wire logic               got_other,
-  input  wire logic               req_held,        // the retry buffer holds the ESeq asked for
-  input  wire logic [SEQ_W-1:0]   rx_eseq,         // fields of the RETRY.Req of this clock
+  input  wire logic               req_held,  // the retry buffer holds the ESeq asked for
+  input  wire logic [SEQ_W-1:0]   rx_eseq,   // fields of the RETRY.Req of this clock
   input  wire logic [RETRY_W-1:0] rx_num_retry,
-  input  wire logic [RETRY_W-1:0] rx_echo,         // fields of the RETRY.Ack of this clock
+  input  wire logic [RETRY_W-1:0] rx_echo,   // fields of the RETRY.Ack of this clock
   input  wire logic               rx_empty,
 
   output logic                    normal,
@@ -205,6 +206,8 @@ module nf_link_lrsm
                                     aborted |=> aborted)
     else $error("[ASSERT FAILED] %m: AbortTerminal_A");
 `endif
+
+  `NF_WAVE_NAME(state_name, state_q, lrsm_name)
 endmodule
 
 `default_nettype wire

@@ -10,17 +10,17 @@
 module nf_link_ndr_queue
   import nf_pkg::*;
 (
-  input  wire logic        clk,
-  input  wire logic        rst_n,
+  input  wire logic       clk,
+  input  wire logic       rst_n,
 
-  input  wire logic        in_valid,
-  output logic             in_ready,
-  input  wire s2m_ndr_t    in_data,
+  input  wire logic       in_valid,
+  output logic            in_ready,
+  input  wire s2m_ndr_t   in_data,
 
-  output logic [2:0]       count,
-  output s2m_ndr_t         head0,
-  output s2m_ndr_t         head1,
-  input  wire logic [1:0]  pop
+  output logic [2:0]      count,
+  output s2m_ndr_t        head0,
+  output s2m_ndr_t        head1,
+  input  wire logic [1:0] pop
 );
   localparam int W = $bits(s2m_ndr_t);
 

@@ -103,6 +103,14 @@ package nf_link_pkg;
   localparam logic [63:0] CTL_PAY_ACK    = 64'h0000_0000_FFFF_FFFB;
   localparam logic [63:0] CTL_PAY_INIT   = 64'h0000_0000_FF00_000F;
 
+  // Initialisation of this end of the link.
+  typedef enum logic [1:0] {
+    INIT_SILENT = 2'd0,  // nothing clean received yet
+    INIT_PARAM  = 2'd1,  // INIT.Param is to be sent
+    INIT_WAIT   = 2'd2,  // sent; the peer's is still missing
+    INIT_UP     = 2'd3
+  } init_state_e;
+
   // ---- link parameters (§9) --------------------------------------------------------------------
   localparam int ACK_FORCE_THRESHOLD = 16;
   localparam int NUM_ACK_W           = 8;   // NumAck must hold 255

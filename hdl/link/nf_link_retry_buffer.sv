@@ -7,10 +7,9 @@
 // later; nothing is stored or replayed in between); `rewind_adf` tells beforehand whether it begins
 // with an all-data flit. From the next clock on `replay_valid` offers its flits, one a clock, until
 // RdPtr = WrPtr; nothing is stored meanwhile. `restore`, in a clock without any of this, undoes a
-// `peek`.
-// `adf` marks an all-data flit, `run` one that all-data flits follow. `ack` flits are freed in the
-// clock they are told; more than outstanding is `ack_error` and frees all. `free` never falls below
-// 1: the caller keeps the rules of NumFreeBuf.
+// `peek`. `store_adf` and `replay_adf` mark an all-data flit, `store_run` and `replay_run` one that
+// all-data flits follow. `ack` flits are freed in the clock they are told; more than outstanding is
+// `ack_error` and frees all. `free` never falls below 1: the caller keeps the rules of NumFreeBuf.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -32,7 +31,7 @@ module nf_link_retry_buffer
   input  wire logic [NUM_ACK_W-1:0] ack_count,
   output logic                      ack_error,
 
-  input  wire logic [SEQ_W-1:0]     asked,         // is it held? an answer in the same clock
+  input  wire logic [SEQ_W-1:0]     asked,  // is it held? an answer in the same clock
   output logic                      asked_held,
   input  wire logic                 peek,
   input  wire logic [SEQ_W-1:0]     peek_at,

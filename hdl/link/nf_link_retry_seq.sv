@@ -9,6 +9,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_link_retry_seq
   import nf_link_pkg::*;
@@ -37,7 +38,7 @@ module nf_link_retry_seq
   output logic                    ack_sent,
   output logic [SEQ_W-1:0]        rewind_to,
   output logic                    req_sent,
-  output logic                    ack_active   // RETRY.Ack owed, or its sequence under way
+  output logic                    ack_active  // RETRY.Ack owed, or its sequence under way
 );
   logic               active_q, is_ack_q, last, fire;
   logic [2:0]         count_q;   // flits of the sequence that have left
@@ -89,6 +90,8 @@ module nf_link_retry_seq
   end
 
   `NF_ASSERT_NEVER(ReqNotWanted_A, req_sent && !want_req)
+
+  `NF_WAVE_NAME(subtype_name, subtype, retry_subtype_name)
 endmodule
 
 `default_nettype wire

@@ -19,9 +19,9 @@ module nf_link_rx_ctrl
 
   input  wire logic                 flit_valid,
   input  wire logic [PAYLOAD_W-1:0] flit,
-  input  wire logic                 adf_due,         // more than three data slots are owed
-  input  wire logic                 normal,          // RETRY_LOCAL_NORMAL
-  input  wire logic                 discard,         // PHY_REINIT, ABORT
+  input  wire logic                 adf_due,  // more than three data slots are owed
+  input  wire logic                 normal,   // RETRY_LOCAL_NORMAL
+  input  wire logic                 discard,  // PHY_REINIT, ABORT
 
   output logic                      any_clean,       // some CRC-clean flit
   output logic                      init_received,   // level: the peer's INIT.Param has come

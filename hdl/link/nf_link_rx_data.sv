@@ -33,7 +33,7 @@ module nf_link_rx_data
   input  wire logic [3:1]           after_hdr,
 
   output logic [3:0]                owed,
-  output logic [1:0]                busy,        // unfinished messages that hold a credit
+  output logic [1:0]                busy,  // unfinished messages that hold a credit
   output logic                      stray_data,
   output logic                      out_valid,
   output m2s_rwd_t                  out

@@ -11,24 +11,24 @@
 module nf_link_rx_frame
   import nf_link_pkg::*;
 (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
+  input  wire logic              clk,
+  input  wire logic              rst_n,
 
-  input  wire logic                 phy_up,
-  input  wire logic                 rx_valid,
-  input  wire logic [15:0]          rx_protocol_id,
-  input  wire logic [FLIT_W-1:0]    rx_flit,
+  input  wire logic              phy_up,
+  input  wire logic              rx_valid,
+  input  wire logic [15:0]       rx_protocol_id,
+  input  wire logic [FLIT_W-1:0] rx_flit,
 
-  output logic                      flit_valid,
-  output logic [PAYLOAD_W-1:0]      flit,
+  output logic                   flit_valid,
+  output logic [PAYLOAD_W-1:0]   flit,
 
-  output logic                      lost,
+  output logic                   lost,
 
-  output logic                      rx_event,
-  output logic                      crc_error,
-  output logic                      pid_correctable,
-  output logic                      pid_uncorrectable,
-  output logic                      pid_unexpected
+  output logic                   rx_event,
+  output logic                   crc_error,
+  output logic                   pid_correctable,
+  output logic                   pid_uncorrectable,
+  output logic                   pid_unexpected
 );
   function automatic logic is_cachemem(input logic [7:0] code);
     is_cachemem = (code == PID_CACHEMEM) || (code == PID_CACHEMEM_EDS);

@@ -2,12 +2,12 @@
 // Transmit end: chooses the flit of each clock, adds the CRC, drives the pins (link spec §9). Two
 // register stages (flit, flit with CRC), one flit a clock.
 //
-// Four sources in order of precedence, each valid/ready: RETRY sequences (`ctl`), replay, new
-// flits, RETRY.Idle while `idle_request`. Behind a flit with `run` only the all-data flits that it
-// owes may leave; behind a RETRY.Ack (`ctl_hold`) the replay at once when it begins with an
-// all-data flit. `quiet` (physical layer down, abort): no new choice; what was chosen still
-// leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until `tx_ready`; `tx_valid`
-// low when there is nothing to send.
+// Four sources in order of precedence, each valid/ready: RETRY sequences (`ctl_valid`), replay, new
+// flits, RETRY.Idle while `idle_request`. Behind a flit with `replay_run` or `new_run` only the
+// all-data flits that it owes may leave; behind a RETRY.Ack (`ctl_hold`) the replay at once when it
+// begins with an all-data flit. `quiet` (physical layer down, abort): no new choice; what was
+// chosen still leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until
+// `tx_ready`; `tx_valid` low when there is nothing to send.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -38,7 +38,7 @@ module nf_link_tx
   input  wire logic                 new_adf,
   input  wire logic                 new_run,
 
-  output logic                      chosen,         // a flit was taken from some source
+  output logic                      chosen,  // a flit was taken from some source
 
   output logic                      tx_valid,
   output logic [15:0]               tx_protocol_id,

@@ -38,7 +38,7 @@ module nf_link_tx_arb
   input  wire logic [3:0]           req_crd,
   input  wire logic [3:0]           data_crd,
 
-  output logic                      header_sent,   // a protocol flit left with Ak and credits
+  output logic                      header_sent,  // a protocol flit left with Ak and credits
   output logic                      llcrd_sent,
 
   output logic                      new_valid,

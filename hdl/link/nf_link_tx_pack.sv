@@ -19,36 +19,36 @@
 module nf_link_tx_pack
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
 
-  input  wire logic                 enable,       // the link is up
-  input  wire logic                 multi_header,
-  input  wire logic                 room_drs,
-  input  wire logic                 room_multi,
+  input  wire logic                     enable,  // the link is up
+  input  wire logic                     multi_header,
+  input  wire logic                     room_drs,
+  input  wire logic                     room_multi,
 
-  input  wire logic [2:0]           ndr_count,
-  input  wire s2m_ndr_t             ndr0,
-  input  wire s2m_ndr_t             ndr1,
-  output logic [1:0]                ndr_pop,
+  input  wire logic [2:0]               ndr_count,
+  input  wire s2m_ndr_t                 ndr0,
+  input  wire s2m_ndr_t                 ndr1,
+  output logic [1:0]                    ndr_pop,
 
-  input  wire logic                 drs_valid,
-  output logic                      drs_ready,
-  input  wire s2m_drs_t             drs,
-  output logic [1:0]                drs_sent,     // DRS headers that leave in this clock
+  input  wire logic                     drs_valid,
+  output logic                          drs_ready,
+  input  wire s2m_drs_t                 drs,
+  output logic [1:0]                    drs_sent,  // DRS headers that leave in this clock
 
   input  wire logic [PEER_CREDIT_W-1:0] ndr_credits,  // credits of the host that are left
   input  wire logic [PEER_CREDIT_W-1:0] drs_credits,
 
-  input  wire logic                 ak,
-  input  wire logic [3:0]           req_crd,
-  input  wire logic [3:0]           data_crd,
+  input  wire logic                     ak,
+  input  wire logic [3:0]               req_crd,
+  input  wire logic [3:0]               data_crd,
 
-  output logic                      flit_valid,
-  input  wire logic                 flit_ready,
-  output logic [PAYLOAD_W-1:0]      flit,
-  output logic                      header,
-  output logic                      run
+  output logic                          flit_valid,
+  input  wire logic                     flit_ready,
+  output logic [PAYLOAD_W-1:0]          flit,
+  output logic                          header,
+  output logic                          run
 );
   logic              adf, fire;
   logic [2:0]        waiting;

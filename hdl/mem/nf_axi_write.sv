@@ -3,8 +3,8 @@
 //
 // A client offers beats with valid/ready: address and length with every beat of a burst, `last` on
 // its final one. A burst is never interrupted; between bursts the clients take turns. A client's
-// number is its AXI ID, so its answers come back in its own order: `b_valid` pulses for it (a client
-// must always be able to take its answer, or hold `b_stall`).
+// number is its AXI ID, so its answers come back in its own order: `b_valid` pulses for it (a
+// client must always be able to take its answer, or hold `b_stall`).
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -106,7 +106,8 @@ module nf_axi_write
   assign m_axi_bready  = !b_stall[CLIENT_W'(m_axi_bid)];
   assign b_err         = m_axi_bresp[1];
 
-  `NF_ASSERT(AwStable_A, (m_axi_awvalid && !m_axi_awready) |=> m_axi_awvalid && $stable(m_axi_awaddr))
+  `NF_ASSERT(AwStable_A,
+             (m_axi_awvalid && !m_axi_awready) |=> m_axi_awvalid && $stable(m_axi_awaddr))
   `NF_ASSERT(WStable_A, (m_axi_wvalid && !m_axi_wready) |=> m_axi_wvalid && $stable(m_axi_wdata))
   `NF_ASSERT(BurstKept_A, (locked_q && !$rose(locked_q)) |-> $stable(owner_q))
 endmodule

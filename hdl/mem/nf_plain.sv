@@ -13,32 +13,32 @@ module nf_plain
 #(
   parameter int TRACK = 64  // transactions under way each way: the places reserved at admission
 ) (
-  input  wire logic           clk,
-  input  wire logic           rst_n,
+  input  wire logic          clk,
+  input  wire logic          rst_n,
 
-  input  wire logic           op_valid,
-  output logic                op_ready,
-  input  wire plain_op_t      op,
+  input  wire logic          op_valid,
+  output logic               op_ready,
+  input  wire plain_op_t     op,
 
-  output logic                wr_valid,
-  input  wire logic           wr_ready,
-  output logic [LADDR_W-1:0]  wr_addr,
-  output logic [LINE_W-1:0]   wr_data,
-  output logic [BE_W-1:0]     wr_strb,
-  output logic                wr_poison,
-  input  wire logic           b_valid,      // with ndr_ready
+  output logic               wr_valid,
+  input  wire logic          wr_ready,
+  output logic [LADDR_W-1:0] wr_addr,
+  output logic [LINE_W-1:0]  wr_data,
+  output logic [BE_W-1:0]    wr_strb,
+  output logic               wr_poison,
+  input  wire logic          b_valid,  // with ndr_ready
 
-  output logic                ar_valid,
-  input  wire logic           ar_ready,
-  output logic [LADDR_W-1:0]  ar_addr,
-  input  wire logic           r_valid,
-  output logic                r_ready,
-  input  wire read_beat_t     r_beat,
+  output logic               ar_valid,
+  input  wire logic          ar_ready,
+  output logic [LADDR_W-1:0] ar_addr,
+  input  wire logic          r_valid,
+  output logic               r_ready,
+  input  wire read_beat_t    r_beat,
 
-  output resp_meta_t          ndr_meta,     // valid with b_valid
-  output logic                drs_valid,
-  input  wire logic           drs_ready,
-  output answer_t             drs
+  output resp_meta_t         ndr_meta,  // valid with b_valid
+  output logic               drs_valid,
+  input  wire logic          drs_ready,
+  output answer_t            drs
 );
   localparam int META_W = $bits(resp_meta_t);
 
@@ -69,7 +69,8 @@ module nf_plain
 
   assign drs_valid = r_valid && rd_track_valid;
   assign r_ready   = drs_ready && rd_track_valid;
-  assign drs       = make_answer(drs_meta, r_beat.err || r_beat.poison, r_beat.err ? '1 : r_beat.data);
+  assign drs       = make_answer(drs_meta, r_beat.err || r_beat.poison,
+                                 r_beat.err ? '1 : r_beat.data);
 endmodule
 
 `default_nettype wire

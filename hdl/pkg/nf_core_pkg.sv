@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Types that travel between the blocks of the core (access, engine, fp32, mem); the link and the
-// registers do not need them. A struct is put together by its make_ function, where fields have names.
+// SPDX-License-Identifier: Apache-2.0 Types that travel between the blocks of the core (access,
+// engine, fp32, mem); the link and the registers do not need them. A struct is put together by its
+// make_ function, where fields have names.
 
 `default_nettype none
 
@@ -126,8 +126,8 @@ package nf_core_pkg;
     return (kind == OP_CONTRIBUTE) || (kind == OP_VOTE) || (kind == OP_PLANE);
   endfunction
 
-  // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, or an FP32
-  // store that is now in memory: only then is its worker marked seen.
+  // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, or
+  // an FP32 store that is now in memory: only then is its worker marked seen.
   typedef enum logic [1:0] {
     ACT_OP     = 2'd0,
     ACT_FILL   = 2'd1,
@@ -139,8 +139,8 @@ package nf_core_pkg;
     action_e    act;
     engine_op_t op;
     logic [7:0] slot;
-    logic       dirty;       // ACT_MISS: the slot holds the state of another line, which must be kept
-    line_id_t   victim;      // that line
+    logic       dirty;       // ACT_MISS: the state of another line leaves the slot
+    line_id_t   victim;      // that other line
     logic       stored_err;  // ACT_STORED: memory has refused the store
   } engine_stage_t;
 
@@ -157,6 +157,21 @@ package nf_core_pkg;
     stage.stored_err = stored_err;
     return stage;
   endfunction
+
+  // What a fill brings into its slot (see nf_fill).
+  typedef enum logic [1:0] {
+    FILL_FETCH = 2'd0,
+    FILL_EMPTY = 2'd1,
+    FILL_LOST  = 2'd2
+  } fill_kind_e;
+
+  // A commit on its way (see nf_regions).
+  typedef enum logic [1:0] {
+    COMMIT_IDLE  = 2'd0,
+    COMMIT_DRAIN = 2'd1,
+    COMMIT_APPLY = 2'd2,
+    COMMIT_DONE  = 2'd3
+  } commit_state_e;
 
   // What an operation has done to its line: one strobe (or small count) a clock.
   typedef struct packed {
@@ -343,7 +358,8 @@ package nf_core_pkg;
     return (need < cnt_w) ? need : cnt_w;
   endfunction
 
-  // log2 of the lines of a record: one bookkeeping line and the planes, rounded up to a power of two.
+  // log2 of the lines of a record: one bookkeeping line and the planes, rounded up to a power of
+  // two.
   function automatic logic [2:0] record_log2(input logic [3:0] planes);
     return (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : (planes <= 4'd7) ? 3'd3 : 3'd4;
   endfunction

@@ -82,7 +82,7 @@ package nf_pkg;
   } m2s_req_t;
 
   typedef struct packed {
-    logic               illegal;  // Sz/BE of the flit header did not fit the opcode: refuse, but answer
+    logic               illegal;  // Sz/BE of the flit header did not fit the opcode: to refuse
     rwd_opcode_e        opcode;
     logic [TAG_W-1:0]   tag;
     logic [LDID_W-1:0]  ldid;

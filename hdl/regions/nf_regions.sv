@@ -14,6 +14,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_wave.svh"
 
 module nf_regions
   import nf_pkg::*;
@@ -23,46 +24,39 @@ module nf_regions
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic                               clk,
-  input  wire logic                               rst_n,
+  input  wire logic                  clk,
+  input  wire logic                  rst_n,
 
-  input  wire logic                               commit_valid,
-  input  wire logic [3:0]                         commit_region,
-  input  wire region_desc_t                       commit_desc,
-  output logic                                    commit_done,
-  output commit_code_e                            commit_code,
+  input  wire logic                  commit_valid,
+  input  wire logic [3:0]            commit_region,
+  input  wire region_desc_t          commit_desc,
+  output logic                       commit_done,
+  output commit_code_e               commit_code,
 
-  output logic                                    hold,
-  input  wire logic                               core_idle,
-  input  wire logic [REGIONS-1:0]                 untrusted,   // records unknown after a failed write
-  output logic [REGIONS-1:0]                      apply,       // pulse: region starts a new round
-  output logic [REGIONS-1:0]                      init_start,  // pulse with apply: rewrite bookkeeping
-  output logic [REGIONS-1:0]                      init_cancel, // pulse with apply: nothing to rewrite any more
+  output logic                       hold,
+  input  wire logic                  core_idle,
+  input  wire logic [REGIONS-1:0]    untrusted,    // records unknown after a failed write
+  output logic [REGIONS-1:0]         apply,        // pulse: region starts a new round
+  output logic [REGIONS-1:0]         init_start,   // pulse with apply: rewrite bookkeeping
+  output logic [REGIONS-1:0]         init_cancel,  // pulse with apply: nothing to rewrite any more
 
-  output logic [REGIONS-1:0]                      committed,
-  output logic [DESCS_W-1:0]                      desc,
-  output logic [REGIONS*MADDR_W-1:0]              state_end,
-  output logic [REGIONS*GEN_W-1:0]                gen,
+  output logic [REGIONS-1:0]         committed,
+  output logic [DESCS_W-1:0]         desc,
+  output logic [REGIONS*MADDR_W-1:0] state_end,
+  output logic [REGIONS*GEN_W-1:0]   gen,
 
   // What the engine reports.
-  input  wire logic                               line_complete,
-  input  wire logic                               saturated_set,
-  input  wire logic                               illegal_set,
-  input  wire logic [3:0]                         event_region,
+  input  wire logic                  line_complete,
+  input  wire logic                  saturated_set,
+  input  wire logic                  illegal_set,
+  input  wire logic [3:0]            event_region,
 
-  output logic [REGIONS*32-1:0]                   complete,
-  output logic [REGIONS-1:0]                      done,
-  output logic                                    done_set,    // pulse
-  output logic [REGIONS-1:0]                      saturated,
-  output logic [REGIONS-1:0]                      illegal
+  output logic [REGIONS*32-1:0]      complete,
+  output logic [REGIONS-1:0]         done,
+  output logic                       done_set,  // pulse
+  output logic [REGIONS-1:0]         saturated,
+  output logic [REGIONS-1:0]         illegal
 );
-  typedef enum logic [1:0] {
-    COMMIT_IDLE  = 2'd0,
-    COMMIT_DRAIN = 2'd1,
-    COMMIT_APPLY = 2'd2,
-    COMMIT_DONE  = 2'd3
-  } commit_state_e;
-
   if (REGIONS < 1 || REGIONS > MAX_REGIONS) begin : g_bad_regions
     initial $fatal(1, "nf_regions: REGIONS must be 1..16");
   end
@@ -171,6 +165,9 @@ module nf_regions
 
   `NF_ASSERT(CommitStable_A, (commit_valid && !commit_done) |=> commit_valid)
   `NF_ASSERT(ApplyOne_A, $onehot0(apply))
+
+  `NF_WAVE_NAME(state_name, state_q, commit_state_name)
+  `NF_WAVE_NAME(code_name, code_q, commit_code_name)
 endmodule
 
 `default_nettype wire

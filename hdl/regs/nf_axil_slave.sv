@@ -21,21 +21,21 @@ module nf_axil_slave
 #(
   parameter int ADDR_W = 12
 ) (
-  input  wire logic              clk,
-  input  wire logic              rst_n,
+  input  wire logic         clk,
+  input  wire logic         rst_n,
 
   `NF_AXIL_PORTS(ADDR_W),
 
-  output logic                   wr_valid,
-  output logic [ADDR_W-1:0]      wr_addr,
-  output logic [31:0]            wr_data,
-  output logic [31:0]            wr_mask,
-  input  wire logic              wr_done,
-  input  wire logic              wr_error,
+  output logic              wr_valid,
+  output logic [ADDR_W-1:0] wr_addr,
+  output logic [31:0]       wr_data,
+  output logic [31:0]       wr_mask,
+  input  wire logic         wr_done,
+  input  wire logic         wr_error,
 
-  output logic [ADDR_W-1:0]      rd_addr,
-  input  wire logic [31:0]       rd_data,
-  input  wire logic              rd_error
+  output logic [ADDR_W-1:0] rd_addr,
+  input  wire logic [31:0]  rd_data,
+  input  wire logic         rd_error
 );
   logic              aw_full_q, w_full_q, b_full_q, ar_full_q, r_full_q;
   logic              b_error_q, r_error_q;

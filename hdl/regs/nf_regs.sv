@@ -29,40 +29,40 @@ module nf_regs
   parameter int REQ_CREDITS    = 64,
   parameter int RWD_CREDITS    = 32
 ) (
-  input  wire logic                    clk,
-  input  wire logic                    rst_n,
+  input  wire logic                  clk,
+  input  wire logic                  rst_n,
 
   `NF_AXIL_PORTS(12),
 
-  output logic                         irq,
+  output logic                       irq,
 
-  input  wire logic                    link_up,
-  input  wire link_status_t            link_status,
-  input  wire link_events_t            link_events,
-  input  wire core_events_t            core_events,
-  input  wire access_error_t           access_error,
+  input  wire logic                  link_up,
+  input  wire link_status_t          link_status,
+  input  wire link_events_t          link_events,
+  input  wire core_events_t          core_events,
+  input  wire access_error_t         access_error,
 
-  output logic                         commit_valid,
-  output logic [3:0]                   commit_region,
-  output region_desc_t                 commit_desc,
-  output logic [31:0]                  commit_epoch,
-  input  wire logic                    commit_done,
-  input  wire commit_code_e            commit_code,
-  input  wire logic                    init_busy,
+  output logic                       commit_valid,
+  output logic [3:0]                 commit_region,
+  output region_desc_t               commit_desc,
+  output logic [31:0]                commit_epoch,
+  input  wire logic                  commit_done,
+  input  wire commit_code_e          commit_code,
+  input  wire logic                  init_busy,
 
-  input  wire logic [REGIONS-1:0]      region_committed,
-  input  wire logic [REGIONS-1:0]      region_done,
-  input  wire logic                    region_done_set,
-  input  wire logic [REGIONS-1:0]      fallback_set,
-  input  wire logic [REGIONS-1:0]      region_saturated,
-  input  wire logic [REGIONS-1:0]      region_illegal,
-  input  wire logic [REGIONS*32-1:0]   region_complete,
+  input  wire logic [REGIONS-1:0]    region_committed,
+  input  wire logic [REGIONS-1:0]    region_done,
+  input  wire logic                  region_done_set,
+  input  wire logic [REGIONS-1:0]    fallback_set,
+  input  wire logic [REGIONS-1:0]    region_saturated,
+  input  wire logic [REGIONS-1:0]    region_illegal,
+  input  wire logic [REGIONS*32-1:0] region_complete,
 
-  output logic [REGIONS-1:0]           fallback,
-  output logic [8:0]                   cap_window,
-  output logic [8:0]                   cap_threshold,
-  output logic [23:0]                  devload_threshold,
-  output logic                         multi_header
+  output logic [REGIONS-1:0]         fallback,
+  output logic [8:0]                 cap_window,
+  output logic [8:0]                 cap_threshold,
+  output logic [23:0]                devload_threshold,
+  output logic                       multi_header
 );
   localparam int STRIDE_W = $clog2(REGION_STRIDE);
   localparam int TOP      = REGIONS * REGION_STRIDE;  // size of the region area

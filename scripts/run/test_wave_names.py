@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States and codes have names in the waves of both simulators (hdl/common/nf_wave.svh)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.build import toolchain
+from scripts.common.paths import ROOT
+from scripts.common.records import Sim
+
+HDL = ROOT / "hdl"
+SOURCES = [
+    *("pkg/nf_pkg.sv", "link/nf_link_pkg.sv", "pkg/nf_core_pkg.sv", "pkg/nf_wave_pkg.sv"),
+    "link/nf_link_init.sv",
+]
+BENCH = """\
+module bench;
+  logic clk = 0, rst_n = 0, clean = 0;
+  wire silent, idle, valid, up;
+  nf_link_init u_init (
+    .clk, .rst_n, .any_clean(clean), .init_received(clean), .silent, .idle_request(idle),
+    .param_valid(valid), .param_ready(clean), .link_up(up)
+  );
+  initial begin
+    $dumpfile("waves.vcd");
+    $dumpvars(0, bench);
+    for (int edges = 0; edges < 24; edges++) begin
+      #1 clk = !clk;
+      #1 rst_n = edges > 4;
+      clean = edges > 8;
+    end
+    $finish;
+  end
+endmodule
+"""
+
+
+def run(command: list[str], folder: Path) -> None:
+    environment = {**os.environ, **toolchain.build_environment()}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def texts(vcd: str, name: str) -> list[str]:
+    """What the vector `name` holds over time, read as ASCII."""
+    code = re.search(rf"\$var \w+ \d+ (\S+) {name} ", vcd)
+    assert code is not None, f"no {name} in the waves"
+    found = re.findall(rf"^b([01]+) {re.escape(code[1])}$", vcd, re.MULTILINE)
+    words = [int(bits, 2).to_bytes(32, "big").strip(b"\0").decode() for bits in found]
+    return [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]
+
+
+@pytest.mark.parametrize("sim", list(Sim))
+def test_states_have_names_in_waves(tmp_path: Path, sim: Sim) -> None:
+    if not toolchain.available(sim):
+        pytest.skip(f"{sim} is not installed")
+    (tmp_path / "bench.sv").write_text(BENCH, encoding="utf-8")
+    files = [f"-I{HDL / 'common'}", *(str(HDL / name) for name in SOURCES), "bench.sv"]
+    if sim is Sim.ICARUS:
+        run(["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", *files], tmp_path)
+        run(["vvp", "bench.vvp"], tmp_path)
+    else:
+        tool = toolchain.find_verilator()
+        assert tool is not None
+        options = ["--binary", "--timing", "-j", "2", "--trace-vcd", "-Wno-fatal"]
+        options += ["--top-module", "bench", "--Mdir", "obj"]
+        options += ["-CFLAGS", "-fcoroutines -std=c++20 -O0"]
+        run([tool, *options, *files], tmp_path)
+        run(["obj/Vbench"], tmp_path)
+    found = texts((tmp_path / "waves.vcd").read_text(encoding="utf-8"), "state_name")
+    found = [name for name in found if name != "?"]  # ahead of the reset
+    assert found == ["INIT_SILENT", "INIT_PARAM", "INIT_WAIT", "INIT_UP"]
+
+
+def members() -> dict[str, list[str]]:
+    """Members of every enum of the packages, by its name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(HDL.rglob("*_pkg.sv")):
+        text = path.read_text(encoding="utf-8")
+        for body, name in re.findall(r"typedef enum logic[^{]*\{([^}]*)\} (\w+);", text):
+            found[name] = re.findall(r"^\s*(\w+)\s*=", body, re.MULTILINE)
+    return found
+
+
+def test_a_name_function_knows_every_member() -> None:
+    text = (HDL / "pkg/nf_wave_pkg.sv").read_text(encoding="utf-8")
+    functions = re.findall(r"(\w+)\(input (\w+) code\);(.*?)endfunction", text, re.DOTALL)
+    enums = members()
+    assert functions
+    for function, enum, body in functions:
+        assert function == enum.removesuffix("_e") + "_name"
+        assert re.findall(r"`NF_NAME\((\w+)\)", body) == enums[enum], enum
