@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures gradients of a PyTorch training as stimulus for the controller (spec: capture spec).
 
-It imports nothing else of the project, so that a training script can take it along: a script's own
-`models` folder would hide the project's. Only `neuron_fabric.ddp` and
-`neuron_fabric.mean` need torch.
+A package of its own, `neuron-fabric`: a training script imports `neuron_fabric.ddp`, which needs
+torch; `neuron_fabric.capture` reads and writes captures and needs numpy and safetensors.
 """
+
+__version__ = "0.1.0"

@@ -1,1 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Captures: their reader beside their writer; nothing here needs torch (spec: capture spec).
+
+    capture = Capture.open("captures/mine")
+    gradients = capture.load(60)  # name -> float32[workers, *shape]
+
+The rest of the package is an inner matter, which may change between versions.
+"""
+
+from neuron_fabric.capture.layout import ModuleSpec, TensorSpec
+from neuron_fabric.capture.reader import Capture, write_capture
+from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors, write_tensors
+from neuron_fabric.capture.selection import Selection
+from neuron_fabric.errors import CaptureError
+
+__all__ = [
+    "Capture",
+    "CaptureError",
+    "ModuleSpec",
+    "Selection",
+    "TensorFile",
+    "TensorSpec",
+    "open_tensors",
+    "write_capture",
+    "write_tensors",
+]

@@ -97,17 +97,3 @@ def test_actions_are_named_by_commit() -> None:
     assert uses
     assert [name for name in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
     assert [f"{python}" for python in pins.PYTHONS if f'python: "{python}"' not in text] == []
-
-
-def test_there_is_no_wheel(tmp_path: Path) -> None:
-    """It would have no RTL; its `nf` no tree. An editable install stays possible."""
-    words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", *map(str, words)],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "neuron-fabric makes no package: clone the repository" in done.stdout + done.stderr
-    assert list(tmp_path.iterdir()) == []

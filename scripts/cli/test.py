@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
         "check": stages.nf("check"),
         "lint": stages.nf("lint"),
         "pytest": [sys.executable, "-m", "pytest"],
+        "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
         "smoke": stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
         "mutate": stages.nf("mutate", "--jobs", jobs),
     }

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of the packages: it finds what a wheel lacks, what is foreign in it, what fails."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.checks import wheels
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+
+SOURCE = ROOT / "neuron_fabric"
+
+
+def test_a_wheel_holds_the_tracked_files_and_nothing_else(tmp_path: Path) -> None:
+    """Built once with a file that is not tracked, and without one that is."""
+    copy = tmp_path / "neuron_fabric"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    settings = copy / "pyproject.toml"
+    text = settings.read_text(encoding="utf-8")
+    assert ', "neuron_fabric.capture"]' in text
+    settings.write_text(text.replace(', "neuron_fabric.capture"]', "]"), encoding="utf-8")
+    (copy / "scratch.py").touch()
+    wheel = wheels.build(copy, tmp_path)
+    *lacks, more = wheels.problems(wheel, "neuron_fabric", wheels.tracked(SOURCE))
+    assert f"{wheel.name} lacks neuron_fabric/capture/reader.py" in lacks
+    assert more.endswith("has neuron_fabric/scratch.py, which git does not track")
+    assert not (copy / "build").exists()
+    assert wheels.needed(wheels.requirements(wheel)) >= {"numpy", "safetensors", "pytest", "pluggy"}
+    assert "torch" not in wheels.needed(wheels.requirements(wheel))
+
+
+def test_dependencies_are_installed_by_hash() -> None:
+    (line,) = wheels.pinned({"numpy"}).splitlines()
+    assert line.startswith("numpy==")
+    assert " --hash=sha256:" in line
+    with pytest.raises(NfError, match="has no pin of left-pad, which a package depends on"):
+        wheels.pinned({"numpy", "left-pad"})
+
+
+def test_what_fails_outside_of_the_tree_is_shown(tmp_path: Path) -> None:
+    assert wheels.run(Path(sys.executable), ["-c", "print('well')"], tmp_path) == []
+    lines = wheels.run(Path(sys.executable), ["-c", "raise SystemExit('no such file')"], tmp_path)
+    assert lines[0] == "no such file"
+    assert lines[-1].endswith("ended with code 1 outside of the tree")
+
+
+def test_no_index_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setattr(wheels, "RETRIES", 0)
+    monkeypatch.setattr(wheels, "requirements", lambda _: ["numpy"])
+    with pytest.raises(NfError, match="is the package index reachable") as caught:
+        wheels.install(tmp_path / "none.whl", tmp_path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_suite_itself_is_no_package(tmp_path: Path) -> None:
+    """A wheel of it would have no RTL; its `nf` no tree."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with pytest.raises(NfError, match=r"could not be built: .*make setup"):
+        wheels.build(tmp_path, tmp_path / "out")

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m scripts.checks.wheels`: the packages of the project work outside of its tree.
+
+Each is built as a wheel, what is in it is held against its tracked files, and it is installed in a
+fresh environment in a temporary folder, where its own tests and its example run. What it depends on
+comes from the package index by the hashes of requirements.lock.
+"""
+
+from __future__ import annotations
+
+import email
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+import zipfile
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from neuron_fabric.text import say
+from scripts.checks import pins
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+
+LOCK = "requirements.lock"
+BUILT_BY = "setuptools"  # also what is pinned and has no wheel
+TESTS = "test"  # the extra that names what the tests of a package need
+_IN_METADATA = {"LICENSE", "README.md", "pyproject.toml"}
+_LEFT_BY_BUILDS = ("__pycache__", "build", "*.egg-info", "*.pyc")
+_TAIL = 30
+RETRIES = 2
+_WHY = re.compile(r"^ERROR|invalid requirement")  # the line of pip that says it
+_NAMESPACES = "consider_namespace_packages=true"  # cocotbext is shared with cocotbext-axi
+
+
+@dataclass(frozen=True)
+class Package:
+    """Where a package lies, its name for `import`, and the module that is its example."""
+
+    folder: str
+    module: str
+    example: str
+
+
+PACKAGES = [Package("neuron_fabric", "neuron_fabric", "neuron_fabric.example")]
+
+
+def main() -> int:
+    """Check every package; 1 when anything is wrong, after a line for each thing."""
+    failed = 0
+    for package in PACKAGES:
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="nf-wheel-") as folder:
+            wheel = build(ROOT / package.folder, Path(folder))
+            wrong = problems(wheel, package.module, tracked(ROOT / package.folder))
+            python = install(wheel, Path(folder))
+            tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES, "--pyargs")
+            for words in ((*tests, package.module), ("-m", package.example)):
+                wrong += run(python, words, Path(folder))
+        say(*(f"wheels: {line}" for line in wrong))
+        verdict = "FAILED" if wrong else "ok"
+        say(f"wheels: {wheel.name}: {verdict}, {time.monotonic() - start:.0f} s")
+        failed |= bool(wrong)
+    return failed
+
+
+def build(source: Path, folder: Path) -> Path:
+    """The wheel of a package, made in ``folder`` from a copy: a build leaves files behind."""
+    copy = folder / "source"
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_LEFT_BY_BUILDS))
+    _pip(["wheel", "--no-deps", "--no-build-isolation", "-w", folder / "wheel", copy], "built")
+    [wheel] = (folder / "wheel").iterdir()
+    return wheel
+
+
+def tracked(source: Path) -> list[str]:
+    """Names of the files of a package, relative to its folder, as git has them."""
+    words = ["git", "-C", str(source), "ls-files", "-z", "."]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode or not done.stdout:
+        raise NfError(f"{source}: git does not tell which files are tracked: {done.stderr[:200]}")
+    names = done.stdout.rstrip("\0").split("\0")
+    return [name for name in names if (source / name).exists()]  # else removed, not yet committed
+
+
+def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:
+    """What a wheel lacks of a package's files, and what it has beside them; one line each."""
+    root = PurePosixPath(*module.split("."))
+    wanted = {str(root / name) for name in files if name not in _IN_METADATA}
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+    lacks = [f"{wheel.name} lacks {name}" for name in sorted(wanted - set(names))]
+    more = sorted(set(names) - wanted)
+    return lacks + [f"{wheel.name} has {name}, which git does not track" for name in more]
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """A fresh environment with the wheel and what it and its tests need; its Python."""
+    place = folder / "venv"
+    venv.create(place, symlinks=True)
+    python = place / "bin" / "python"
+    to_it = ["--python", python, "install", "--no-deps", "--no-build-isolation"]
+    for names in ({BUILT_BY}, needed(requirements(wheel))):
+        listed = folder / "requirements.txt"
+        listed.write_text(pinned(names), encoding="utf-8")
+        _pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")
+    _pip([*to_it, "--no-index", wheel], "installed")
+    return python
+
+
+def requirements(wheel: Path) -> list[str]:
+    """What a wheel says that it and its tests need."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+        text = archive.read(name).decode("utf-8")
+    return [str(value) for value in email.message_from_string(text).get_all("Requires-Dist", [])]
+
+
+def needed(wanted: Iterable[str]) -> set[str]:
+    """Names of all that these requirements bring in, by what is installed here."""
+    found: set[str] = set()
+    todo = _names(wanted, TESTS)
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo |= _names(importlib.metadata.requires(name) or (), "") - found
+    return found
+
+
+def _names(wanted: Iterable[str], extra: str) -> set[str]:
+    """Names of requirements whose marker holds here, with that extra or with none."""
+    parsed = map(Requirement, wanted)
+    return {
+        canonicalize_name(one.name)
+        for one in parsed
+        if one.marker is None or one.marker.evaluate({"extra": extra})
+    }
+
+
+def pinned(names: Collection[str]) -> str:
+    """Lines for pip with the pins and hashes of these. NfError for one that has no pin."""
+    locked = pins.read(ROOT / LOCK)[0]
+    if missing := sorted(set(names) - locked.keys()):
+        raise NfError(f"{LOCK} has no pin of {missing[0]}, which a package depends on.")
+    return "".join(
+        " ".join([f"{pin.name}=={pin.version}", *(f"--hash=sha256:{one}" for one in pin.hashes)])
+        + "\n"
+        for pin in (locked[name] for name in sorted(names))
+    )
+
+
+def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
+    """Run Python in an empty folder of that environment; what was wrong, and its last lines."""
+    empty = folder / "empty"
+    empty.mkdir(exist_ok=True)
+    paths = [str(python.parent), os.environ["PATH"], str(Path(sys.executable).parent)]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(python), *words],
+        cwd=empty,
+        env={**env, "PATH": os.pathsep.join(paths)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    lines = done.stdout.splitlines() or ["(no output)"]
+    command = f"python {' '.join(words)}"
+    if done.returncode == 0:
+        say(f"wheels: {command}: {lines[-1]}")
+        return []
+    return [*lines[-_TAIL:], f"{command} ended with code {done.returncode} outside of the tree"]
+
+
+def _pip(words: Sequence[object], what: str) -> None:
+    """NfError, in one line, when pip fails; ``what`` could then not be done."""
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    done = subprocess.run(
+        [*command, "--retries", str(RETRIES), *map(str, words)],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+        index = "; is the package index reachable?" if "--require-hashes" in words else "."
+        why = next((line.strip() for line in said if _WHY.search(line)), said[-1])
+        raise NfError(f"a package could not be {what}: {why}{index}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except NfError as error:
+        sys.exit(f"wheels: {error}")
