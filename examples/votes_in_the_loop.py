@@ -35,7 +35,7 @@ from scripts.cli import main as cli
 from scripts.cli.replay import SimulatorBackend
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
-from scripts.run.launch import run_workers
+from scripts.run.torchrun import run_workers
 from verif.replay.live import ModelReducer, Reducer, ReducerError, RtlReducer, Totals
 from verif.replay.routing import assign_routes, parse_routes
 
@@ -80,9 +80,9 @@ def main() -> int:
     if code == 0:
         command = [sys.executable, "-m", "examples.votes_in_the_loop", *sys.argv[1:]]
         try:
-            failed: object = run_workers(command, args.workers)
+            failed = run_workers(command, args.workers)
         except NfError as error:
-            failed = error
+            failed = str(error)
         if failed is not None:
             print(f"votes_in_the_loop: {failed}", file=sys.stderr)
             code = 1

@@ -24,7 +24,7 @@ from neuron_fabric.text import say
 from scripts.common import claims
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.run.launch import run_workers
+from scripts.run.torchrun import run_workers
 from verif.replay.doubts import ZeroTensors, route_doubts
 from verif.replay.routing import assign_routes, tied_tensors
 

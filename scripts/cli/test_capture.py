@@ -20,7 +20,7 @@ from neuron_fabric.lock import Lock
 from scripts.build.toolchain import package_version
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
-from scripts.run import launch, launch_guard
+from scripts.run import torchrun
 
 needs_torch = pytest.mark.skipif(
     package_version("torch") is None, reason="torch is not installed: see requirements-torch.txt"
@@ -142,14 +142,14 @@ def test_bad_words(words: list[str], text: str, capfd: pytest.CaptureFixture[str
     assert text in error
 
 
+@needs_torch
 def test_a_script_is_no_option_of_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """`python -c WORD` would run the first of its arguments as a program."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
     monkeypatch.chdir(tmp_path)
     Path("-c").write_text("import sys; open('argument', 'w').write(sys.argv[1])", encoding="utf-8")
-    word = "open('program', 'w')"
+    word = "open('program', 'w')  # $$ ${local_rank}"
     assert capture("--out", tmp_path / "c", "--workers", 1, "--", "-c", word) == 2
     assert "-c has captured nothing" in capfd.readouterr().err
     assert Path("argument").read_text(encoding="utf-8") == word
@@ -216,22 +216,24 @@ def python(code: str) -> Sequence[str]:
     return [sys.executable, "-c", code]
 
 
+@needs_torch
 def test_workers_know_their_rank(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, sys; e = os.environ;"
         f"pathlib.Path({str(tmp_path)!r}, e['RANK']).write_text("
         "e['LOCAL_RANK'] + e['WORLD_SIZE'] + e['MASTER_ADDR'])"
     )
-    assert launch.run_workers(python(code), 2) is None
+    assert torchrun.run_workers(python(code), 2) is None
     assert [(tmp_path / name).read_text(encoding="utf-8") for name in "01"] == [
         "02127.0.0.1",
         "12127.0.0.1",
     ]
 
 
+@needs_torch
 def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also one that does not listen, and what it has started."""
-    monkeypatch.setattr(launch, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(torchrun, "GRACE_SECONDS", 1)
     pids = tmp_path / "pids"
     code = (
         "import os, signal, subprocess, sys, time\n"
@@ -244,21 +246,22 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "    time.sleep(0.01)\n"
         "sys.exit(7)"
     )
-    failed = launch.run_workers(python(code), 2)
-    assert str(failed) == "worker 1 ended with code 7"
+    failed = torchrun.run_workers(python(code), 2)
+    assert failed == "worker 1 ended with code 7"
     until = time.monotonic() + 5
     while any(alive(pid) for pid in pids.read_text(encoding="utf-8").split()):
         assert time.monotonic() < until
         time.sleep(0.01)
 
 
+@needs_torch
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> None:
     work = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(60)"
     code = (
-        "import signal; from scripts.run import launch\n"
+        "import signal; from scripts.run import torchrun\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # also where the tests run under nohup
-        f"launch.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
+        f"torchrun.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
     )
     lead = subprocess.Popen(python(code), cwd=ROOT)
     until = time.monotonic() + 20
@@ -272,10 +275,10 @@ def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> No
 
 LAUNCH = """
 import sys
-from scripts.run import launch
+from scripts.run import torchrun
 from scripts.common.errors import NfError
 try:
-    launch.run_workers([sys.executable, *sys.argv[1:]], 2)
+    torchrun.run_workers([sys.executable, *sys.argv[1:]], 2)
 except NfError as error:
     sys.exit(str(error))
 """
@@ -291,7 +294,7 @@ time.sleep(60)
 
 
 def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
-    """A launcher, the processes of its two workers (with what they have started), their guard."""
+    """A launcher, the processes of its two workers (with what they have started), their agent."""
     lead = subprocess.Popen(
         [*python(LAUNCH), "-c", WORK, str(tmp_path)],
         cwd=ROOT,
@@ -303,35 +306,36 @@ def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
         assert time.monotonic() < until
         time.sleep(0.01)
     pids = {path.name for path in tmp_path.iterdir()}
-    (guard,) = (pid for pid in pids if f"PPid:\t{lead.pid}\n" in status(pid))
-    return lead, pids - {guard}, guard
+    (agent,) = (pid for pid in pids if f"PPid:\t{lead.pid}\n" in status(pid))
+    return lead, pids - {agent}, agent
 
 
+@needs_torch
 def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
-    """Neither workers that do not listen to SIGTERM nor what they have started, nor the guard."""
-    lead, pids, guard = launched(tmp_path)
+    """Neither workers that do not listen to SIGTERM nor what they have started, nor the agent."""
+    lead, pids, agent = launched(tmp_path)
     lead.kill()
     lead.wait()
-    assert gone(*pids, guard)
+    assert gone(*pids, agent)
     lead.communicate()
 
 
-def test_kill_9_of_the_guard_leaves_nothing(tmp_path: Path) -> None:
-    lead, pids, guard = launched(tmp_path)
-    os.kill(int(guard), signal.SIGKILL)
+@needs_torch
+def test_kill_9_of_the_agent_leaves_nothing(tmp_path: Path) -> None:
+    lead, pids, agent = launched(tmp_path)
+    os.kill(int(agent), signal.SIGKILL)
     _, error = lead.communicate(timeout=20)
     assert gone(*pids)
     assert lead.returncode == 1
-    assert f"guard (process {guard}) has ended with code -9" in error
+    assert f"torchrun's agent (process {agent}) has ended with code -9" in error
 
 
-def test_a_launcher_that_dies_at_once_leaves_nothing() -> None:
-    """Before the guard has heard of the work, and between a worker's fork and its prctl."""
-    guard = str(launch_guard.__file__)
-    done = subprocess.run([sys.executable, "-I", guard], stdin=subprocess.DEVNULL, check=False)
-    assert done.returncode == 1
-    late = launch_guard._dies_with(os.getppid())  # not the parent of what this process starts
-    assert subprocess.run(["echo"], preexec_fn=late, check=False).returncode == 1
+@needs_torch
+def test_an_agent_whose_launcher_has_died_starts_nothing(tmp_path: Path) -> None:
+    words = [str(ROOT), str(os.getppid()), str(tmp_path), "1", "1", "touch", str(tmp_path / "x")]
+    agent = [*python(torchrun._PROGRAM), *words]
+    assert subprocess.run(agent, check=False).returncode == 1
+    assert not (tmp_path / "x").exists()
 
 
 def status(pid: str) -> str:
