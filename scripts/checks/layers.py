@@ -8,6 +8,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.checks import tree
+
 _PACKAGES = ("cocotbext", "neuron_fabric")
 # What code below a folder may import of the project. The longest matching prefix decides.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -27,7 +29,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 def violations(root: Path) -> list[str]:
     """Imports against the direction, one line each."""
     out: list[str] = []
-    for path in python_files(root):
+    for path in (path for path in tree.files(root, ".py") if path.parent != root):
         name = path.relative_to(root).as_posix()
         allowed = _allowed(name)
         for line, module in _imports(path):
@@ -66,15 +68,9 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.module
 
 
-def python_files(root: Path) -> list[Path]:
-    """Every Python file of the project's folders."""
-    return [path for name in PROJECT for path in sorted((root / name).rglob("*.py"))]
-
-
 def missing_licence(root: Path) -> list[str]:
     """Sources whose head does not name the licence."""
-    files = python_files(root)
-    files += [p for pattern in ("*.sv", "*.svh") for p in sorted((root / "hdl").rglob(pattern))]
+    files = tree.files(root, ".py", ".sv", ".svh", ".cpp", ".h", ".sh")
     return [
         f"{path.relative_to(root)}: no line '{LICENCE}' at the top"
         for path in files

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf check`: format, lint and types of Python, generated files, layers, testplan, mutants."""
+"""`nf check`: format, lint and types of Python, generated files and tables, import directions,
+names and links of documents, testplan, mutants."""
 
 from __future__ import annotations
 
@@ -7,7 +8,18 @@ import argparse
 import sys
 
 from scripts.build import toolchain
-from scripts.checks import layers, pins, text_files
+from scripts.checks import (
+    base_names,
+    doc_links,
+    env_table,
+    file_length,
+    generated_tables,
+    header_words,
+    layers,
+    pins,
+    text_files,
+    tree,
+)
 from scripts.cli.steps import Steps, command
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -15,21 +27,21 @@ from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
 from scripts.record.report import functional
 
-PACKAGES = ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "examples")
-
 EXAMPLES = """examples:
   nf check                                   what pre-commit runs
-  nf check --fix                             format, and mend what can be mended
+  nf check --fix                             format, write generated tables, mend what can be
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fix", action="store_true", help="let ruff format and mend what it can")
+    parser.add_argument(
+        "--fix", action="store_true", help="format, write the generated tables, mend what ruff can"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     ruff = toolchain.in_venv("ruff") or "ruff"
-    folders = [*(name for name in PACKAGES if (ROOT / name).is_dir()), "conftest.py"]
+    folders = [*(name for name in tree.PACKAGES if (ROOT / name).is_dir()), "conftest.py"]
     steps = Steps("nf check")
     if args.fix:
         command([ruff, "check", "--quiet", "--fix", *folders])
@@ -47,11 +59,17 @@ def run(args: argparse.Namespace) -> int:
     steps.run("lock files hold the pins", _pins)
     steps.run(
         "text has an encoding",
-        lambda: text_files.violations(ROOT, [*layers.python_files(ROOT), ROOT / "conftest.py"]),
+        lambda: text_files.violations(ROOT, tree.files(ROOT, ".py")),
     )
+    steps.run("files have at most 400 lines", lambda: file_length.violations(ROOT))
+    steps.run("module names are unique", lambda: base_names.violations(ROOT))
+    steps.run("RTL headers name what is there", lambda: header_words.violations(ROOT))
+    steps.run("links, paths and modules exist", lambda: doc_links.violations(ROOT))
+    steps.run("environment variables are documented", lambda: env_table.violations(ROOT))
     steps.run("testplan", plan_problems)
     steps.run("mutants", _mutants)
     steps.run("coverage waivers", _waivers)
+    steps.run("tables are generated", lambda: generated_tables.violations(ROOT, args.fix))
     return steps.close()
 
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of files and modules that do not exist, in documents, comments, docstrings and messages.
+
+Looked at are links of Markdown, paths that begin with a folder of the project, file names and
+modules in back-ticks, and the module after `python -m`. A name in back-ticks counts from the root,
+from the document's folder, or as the end of a path. Tests name what does not exist: left out.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts.checks import tree
+
+SUFFIXES = (".md", ".py", ".sv", ".svh", ".cpp", ".h", ".yaml", ".yml", ".sh", ".rdl", ".toml")
+_PACKAGES, _FOLDERS = "|".join(tree.PACKAGES), "|".join(tree.FOLDERS)
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(rf"python3? -m ((?:{_PACKAGES})(?:\.\w+)+)")
+_MODULE = re.compile(rf"(?:{_PACKAGES})(?:\.\w+)+")
+_PATH = re.compile(rf"(?<![\w/.<-])(?:{_FOLDERS})/[\w.*/-]+(?![\w<{{])")
+_FILE = re.compile(r"[\w*-][\w.*/-]*\.(?:py|svh?|md|cpp|h|ya?ml|sh|rdl|f|vlt|toml|svg|lock|xsd)")
+_MADE = frozenset({"results.xml", "train.py"})  # a command makes it, or a user has it
+
+
+def violations(root: Path) -> list[str]:
+    """Names of nothing, one line each."""
+    files = [path for path in tree.files(root) if not tree.is_test(path)]
+    known = _known(root)
+    out: set[tuple[str, int, str]] = set()
+    for path in (path for path in files if path.suffix in SUFFIXES):
+        text = path.read_text(encoding="utf-8")
+        name = path.relative_to(root).as_posix()
+        for place, module in _modules(text):
+            if not _is_module(root, module):
+                out.add((name, place, module))
+        for place, word in _paths(path, text):
+            if word not in _MADE and not _is_path(path.parent, root, word, known):
+                out.add((name, place, word))
+    return [
+        f"{name}:{line}: there is no `{word}`: mend the name" for name, line, word in sorted(out)
+    ]
+
+
+def _known(root: Path) -> list[str]:
+    """Every file and folder, by its path from the root."""
+    files = [path.relative_to(root) for path in tree.files(root)]
+    return sorted({p.as_posix() for file in files for p in (file, *file.parents)})
+
+
+def _modules(text: str) -> Iterator[tuple[int, str]]:
+    for found in _COMMAND.finditer(text):
+        yield tree.line_of(text, found.start()), found[1]
+    yield from ((line, word) for line, word in tree.ticked(text) if _MODULE.fullmatch(word))
+
+
+def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
+    for found in _PATH.finditer(text):
+        yield tree.line_of(text, found.start()), found[0].rstrip("./")
+    if document.suffix == ".md":
+        text = _FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
+        for found in _LINK.finditer(text):
+            if "://" not in found[1]:
+                yield tree.line_of(text, found.start()), found[1].rstrip("/")
+    yield from ((line, word) for line, word in tree.ticked(text) if _FILE.fullmatch(word))
+
+
+def _is_module(root: Path, name: str) -> bool:
+    """Whether a module is there, or a name in a module; none is imported."""
+    *packages, last = name.split(".")
+    parent = root.joinpath(*packages)
+    if (parent / last).is_dir() or (parent / f"{last}.py").is_file():
+        return True
+    source = parent.with_suffix(".py") if not parent.is_dir() else parent / "__init__.py"
+    return source.is_file() and bool(re.search(rf"\b{last}\b", source.read_text(encoding="utf-8")))
+
+
+def _is_path(folder: Path, root: Path, name: str, known: list[str]) -> bool:
+    if (folder / name).exists() or (root / name).exists():
+        return True
+    return any(
+        fnmatch.fnmatchcase(path, name) or fnmatch.fnmatchcase(path, f"*/{name}") for path in known
+    )

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of Markdown that are made from the sources: `nf check` compares, `nf check --fix` writes.
+
+A table stands between `<!-- generated: NAME [ARGUMENT] -->` and `<!-- end -->`; NAME is a key of
+`TABLES`, ARGUMENT a folder. What a row says comes from the source itself: the first sentence of a
+docstring or of an RTL header, a comment behind a parameter, an entry of the testplan.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from scripts.checks import tree
+from scripts.common import atomic
+from scripts.common.errors import NfError
+from scripts.plan import mutants, testplan
+from scripts.plan.discover import discover
+from scripts.record.report import functional
+
+_MARKED = re.compile(
+    r"(?P<head><!-- generated: (?P<name>[\w-]+) ?(?P<argument>\S*) -->\n)"
+    r"(?P<body>.*?)(?=<!-- end -->)",
+    re.DOTALL,
+)
+_PARAMETER = re.compile(r"^ +parameter int (\w+) += (\d+),? +// (.+?): (.+)$", re.MULTILINE)
+_SENTENCE = re.compile(r".*?\.(?=\s|$)|.*")
+
+
+def violations(root: Path, fix: bool = False) -> list[str]:
+    """Tables that are not what their sources say, one line each; `fix` writes them instead."""
+    out: list[str] = []
+    for path in tree.files(root, ".md"):
+        text, where = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+        heads, whole = text.count("<!-- generated: "), len(_MARKED.findall(text))
+        if heads != whole:
+            out.append(f"{where}: a generated table without its `<!-- end -->`")
+            continue
+        try:
+            made = _MARKED.sub(lambda found: found["head"] + _table(root, found), text)
+        except NfError as error:
+            out.append(f"{where}: {error}")
+            continue
+        if made != text and fix:
+            atomic.write_text(path, made)
+        elif made != text:
+            names = [
+                old["name"] for old in _MARKED.finditer(text) if _table(root, old) != old["body"]
+            ]
+            out.append(f"{where}: stale table {', '.join(names)}: run `nf check --fix`")
+    return out
+
+
+def _table(root: Path, found: re.Match[str]) -> str:
+    make = TABLES.get(found["name"])
+    if make is None:
+        raise NfError(f"no table {found['name']!r}; there are {', '.join(TABLES)}.")
+    rows = [
+        tuple(cell.replace("|", "\\|") for cell in row) for row in make(root, found["argument"])
+    ]
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|---" * len(rows[0]) + "|", *body, ""])
+
+
+Rows = Iterable[tuple[str, ...]]
+
+
+def _mutants(root: Path, _: str) -> Rows:
+    yield "mutant", "breakage", "caught by"
+    for mutant in mutants.read(root / "verif" / "mutants.yaml"):
+        yield f"`{mutant.id}`", mutant.why, ", ".join(f"`{test}`" for test in mutant.tests)
+
+
+def _rtl(root: Path, _: str) -> Rows:
+    """Modules and packages by folder, each with the first sentence of its header."""
+    yield "folder", "module", "what it is"
+    before = root / "hdl"
+    files = [path for path in tree.files(root, ".sv", ".svh") if path.is_relative_to(before)]
+    for path in sorted(files, key=lambda path: (path.parent, path)):
+        folder = "" if path.parent == before else f"`{path.parent.name}/`"
+        before = path.parent
+        yield folder, f"`{path.stem if path.suffix == '.sv' else path.name}`", _header(path)
+
+
+def _header(path: Path) -> str:
+    """First sentence of an RTL file's head comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    words = [line.removeprefix("//").strip() for line in lines[1:15] if line.startswith("//")]
+    return _first(" ".join(words).strip())
+
+
+def _first(text: str) -> str:
+    """The first sentence of a text, on one line, without its full stop."""
+    found = _SENTENCE.match(re.sub(r"\s+", " ", text.strip()))
+    return found[0].rstrip(".:") if found else ""
+
+
+def _parameters(root: Path, _: str) -> Rows:
+    yield "parameter", "default", "range", "what it sets"
+    top = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
+    for name, value, span, what in _PARAMETER.findall(top):
+        yield f"`{name}`", value, span, what
+
+
+def _modules(root: Path, folder: str) -> Rows:
+    """Modules and packages of a folder, tests left out, each with the first sentence of its
+    docstring. NfError where there is none."""
+    yield "file", "what it is"
+    if not (root / folder).is_dir():
+        raise NfError(f"there is no folder {folder}.")
+    for path in sorted((root / folder).iterdir()):
+        source = path / "__init__.py" if path.is_dir() else path
+        if source.suffix != ".py" or not source.is_file() or tree.is_test(path):
+            continue
+        doc = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))
+        if doc is None and source.name != "__init__.py":
+            raise NfError(f"{source.relative_to(root).as_posix()} has no docstring.")
+        if doc is not None and path.name != "__init__.py":
+            yield f"`{path.name}/`" if path.is_dir() else f"`{path.name}`", _first(doc)
+
+
+def _suites(root: Path, _: str) -> Rows:
+    yield "suite", "tests", "seeds", "why"
+    plan, tests = testplan.read(root / "verif" / "testplan"), discover(root / "verif" / "tests")
+    for suite in plan.suites.values():
+        count = len(testplan.of_suite(plan, suite, tests))
+        yield f"`{suite.name}`", str(count), str(suite.seeds), suite.reason
+
+
+def _coverage(root: Path, _: str) -> Rows:
+    yield "point", "what a hole would leave untested", "bins"
+    for point in functional.planned().points.values():
+        yield point.name, point.reason, str(len(point.bins))
+
+
+TABLES: dict[str, Callable[[Path, str], Rows]] = {
+    "mutants": _mutants,
+    "rtl": _rtl,
+    "parameters": _parameters,
+    "modules": _modules,
+    "suites": _suites,
+    "coverage": _coverage,
+}

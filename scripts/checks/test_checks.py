@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each check of the tree finds what it is there for, and nothing in a tree that is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.checks import (
+    base_names,
+    doc_links,
+    env_table,
+    file_length,
+    generated_tables,
+    header_words,
+)
+
+RTL = """// SPDX-License-Identifier: Apache-2.0
+// A toy. `go` starts it; `*_room` and `out_*` are held; see `nf_other`. `python -m a.b` makes it.
+module nf_toy(input wire logic go, evict_room, output logic out_valid);
+  // `gone` in a comment of the code is nobody's handshake
+endmodule
+"""
+
+
+def _write(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_header_words(tmp_path: Path) -> None:
+    _write(tmp_path, "hdl/nf_other.sv", "module nf_other; endmodule\n")
+    _write(tmp_path, "hdl/nf_toy.sv", RTL)
+    assert header_words.violations(tmp_path) == []
+    _write(tmp_path, "hdl/nf_toy.sv", RTL.replace("`go`", "`start`").replace("`out_*`", "`in_*`"))
+    found = header_words.violations(tmp_path)
+    assert [line.partition(":")[0] for line in found] == ["hdl/nf_toy.sv"] * 2
+    assert "`start`" in found[0]
+    assert "`in_*`" in found[1]
+
+
+def test_file_length(tmp_path: Path) -> None:
+    _write(tmp_path, "models/a.py", "x\n" * 400)
+    _write(tmp_path, "models/b.py", "# Generated from a table\n" + "x\n" * 900)
+    _write(tmp_path, "models/table.yaml", "x\n" * 900)
+    assert file_length.violations(tmp_path) == []
+    _write(tmp_path, "models/a.py", "x\n" * 401)
+    assert "models/a.py: 401 lines" in file_length.violations(tmp_path)[0]
+    assert file_length.violations(tmp_path, {"models/a.py": "a reason"}) == []
+    _write(tmp_path, "models/a.py", "x\n")
+    assert "take it out" in file_length.violations(tmp_path, {"models/a.py": "a reason"})[0]
+
+
+def test_base_names(tmp_path: Path) -> None:
+    for name in ("verif/a/x.py", "scripts/x.py", "verif/a/cli.py", "verif/b/cli.py"):
+        _write(tmp_path, name, "")
+    assert base_names.violations(tmp_path) == []
+    _write(tmp_path, "verif/b/x.py", "")
+    (line,) = base_names.violations(tmp_path)
+    assert line.startswith("verif/a/x.py, verif/b/x.py: 2 modules named x in verif/")
+    assert base_names.violations(tmp_path, {"x"}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("README.md", "see [the plan](docs/gone.md)"),
+        ("docs/a.md", "`gone.py` does it"),
+        ("docs/a.md", "`verif/gone/`"),
+        ("docs/a.md", "```\n.venv/bin/python -m verif.gone\n```"),
+        ("scripts/b.py", '"""Run `verif.real.gone` first."""'),
+        ("scripts/b.py", "# as models/gone/file.py says"),
+        ("verif/c.yaml", "# python -m scripts.gone"),
+    ],
+)
+def test_names_of_nothing(tmp_path: Path, name: str, text: str) -> None:
+    _write(tmp_path, name, text)
+    _write(tmp_path, "verif/real.py", "def there() -> None: ...\n")
+    (line,) = doc_links.violations(tmp_path)
+    assert line.startswith(f"{name}:")
+    assert "gone" in line
+
+
+def test_names_of_something(tmp_path: Path) -> None:
+    _write(tmp_path, "verif/deep/real.py", "def there() -> None: ...\n")
+    _write(tmp_path, "verif/test_a.py", "# verif/gone.py and `gone.py`: a test may say so\n")
+    _write(
+        tmp_path,
+        "verif/README.md",
+        "[a](deep/real.py#part) `real.py` `deep/*.py` `verif/deep` `verif.deep.real.there` "
+        "`python -m verif.deep.real` [web](https://example.org/gone.md) "
+        "`verif/deep/test_<name>.py`",
+    )
+    assert doc_links.violations(tmp_path) == []
+
+
+def test_environment(tmp_path: Path) -> None:
+    _write(tmp_path, "scripts/a.py", 'os.environ["NF_A"]; "NF_B=1"\n')
+    _write(tmp_path, "scripts/b.sh", '[ -n "${NF_C:-}" ]\nNF_D=1 make\n')
+    rows = "".join(f"| `NF_{name}` | x |\n" for name in "ABCD")
+    _write(tmp_path, "docs/environment.md", rows)
+    assert env_table.violations(tmp_path) == []
+    _write(tmp_path, "docs/environment.md", rows.replace("NF_C", "NF_E"))
+    new, gone = env_table.violations(tmp_path)
+    assert new == "scripts/b.sh: NF_C is not in docs/environment.md: add a row"
+    assert gone == "docs/environment.md: nothing reads NF_E: drop its row"
+
+
+def test_generated_tables(tmp_path: Path) -> None:
+    _write(tmp_path, "models/b.py", '"""Adds `a | b`. More."""\n')
+    _write(tmp_path, "models/test_b.py", "")
+    table = "<!-- generated: modules models -->\nstale\n<!-- end -->\nkept\n"
+    _write(tmp_path, "models/README.md", table)
+    (line,) = generated_tables.violations(tmp_path)
+    assert line == "models/README.md: stale table modules: run `nf check --fix`"
+    assert generated_tables.violations(tmp_path, fix=True) == []
+    assert generated_tables.violations(tmp_path) == []
+    text = (tmp_path / "models" / "README.md").read_text(encoding="utf-8")
+    assert text == (
+        "<!-- generated: modules models -->\n| file | what it is |\n|---|---|\n"
+        "| `b.py` | Adds `a \\| b` |\n<!-- end -->\nkept\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        ("nothing", "no table 'nothing'; there are "),
+        ("modules models", "models/b.py has no docstring"),
+        ("modules gone", "no folder gone"),
+    ],
+)
+def test_tables_that_cannot_be_made(tmp_path: Path, mark: str, says: str) -> None:
+    _write(tmp_path, "models/b.py", "")
+    _write(tmp_path, "README.md", f"<!-- generated: {mark} -->\n<!-- end -->\n")
+    (line,) = generated_tables.violations(tmp_path)
+    assert line.startswith("README.md: ")
+    assert says in line
+    assert generated_tables.violations(tmp_path, fix=True) == [line]
+    _write(tmp_path, "README.md", f"<!-- generated: {mark} -->\n")
+    assert "without its `<!-- end -->`" in generated_tables.violations(tmp_path)[0]
+
+
+def test_rtl_tables(tmp_path: Path) -> None:
+    _write(tmp_path, "hdl/engine/nf_toy.sv", RTL)
+    _write(tmp_path, "hdl/nf_controller.sv", "// x\n  parameter int N = 8, // 1..9: many\n")
+    tables = "".join(f"<!-- generated: {n} -->\n<!-- end -->\n" for n in ("rtl", "parameters"))
+    _write(tmp_path, "hdl/README.md", tables)
+    assert generated_tables.violations(tmp_path, fix=True) == []
+    text = (tmp_path / "hdl" / "README.md").read_text(encoding="utf-8")
+    assert "| `engine/` | `nf_toy` | A toy |" in text
+    assert "| `N` | 8 | 1..9 | many |" in text
