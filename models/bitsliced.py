@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reducers of lines at hand, bit-sliced: words instead of elements, for millions of lines.
+"""Bit-sliced votes for bulk replay: 64-bit words instead of elements, for millions of lines.
 
-spec: controller §3. Plane p holds bit p of every counter, as in the device. The device is judged by
-`models.reducers`, which count integers and know nothing of planes; `models/test_bitsliced.py` holds
-this module against them.
+spec: controller §3. Plane p holds bit p of every counter, as in the device. The reference of the
+scoreboard is `models.reducers`, which counts integers and has no planes; `models/test_bitsliced.py`
+compares the two.
 """
 
 from __future__ import annotations

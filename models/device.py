@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole device at transaction level: one message in, its answer out.
+"""Reference model of the device at transaction level: one message in, its response out.
 
-spec: controller §1 to §6. The model has no slots, queues or clocks; it says what must be seen,
-whatever the micro-architecture. A scoreboard steps it in the order in which the device must have
-taken the messages; where messages race on one line it may try several orders, with ``line_key``,
+spec: controller §1 to §6. The model has no slots, queues or clocks: its responses hold for every
+micro-architecture. A scoreboard steps it in the order in which the device must have taken the
+messages. Where messages race on one line, the scoreboard may try several orders with ``line_key``,
 ``snapshot`` and ``restore``.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short hands for tests that drive ``DeviceModel``."""
+"""Helpers for tests that drive ``DeviceModel``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEMORY_LINES = 4096
 
 
 def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
-    """A legal region of 4 lines and 3 workers, changed as told."""
+    """A legal region of 4 lines and 3 workers with the given changes."""
     base = RegionConfig(
         base=MEMORY_LINES * 64, state_base=64 * 64, lines_log2=2, workers=3, mode=mode
     )
@@ -37,7 +37,7 @@ class Bench:
         assert self.model.commit(region, config, 1) == CommitCode.OK
 
     def recommit(self, **change: Any) -> CommitCode:
-        """A new round with the same descriptor, changed as told."""
+        """A new epoch with the same descriptor and the given changes."""
         self.config = replace(self.config, **change)
         return self.model.commit(self.region, self.config, 1)
 

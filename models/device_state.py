@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the device remembers: descriptors, rounds, counters, memory, injected faults.
+"""State of the device model: descriptors, epochs, counters, memory and injected faults.
 
-spec: controller §2, §5 and §6. ``models.device`` puts the messages on top of it.
+spec: controller §2, §5 and §6. ``models.device`` processes messages on this state.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Region:
 
 
 class DeviceState:
-    """Control side of the model: everything that messages find when they arrive."""
+    """Everything but the messages: commits, counters, status, injected errors."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class DeviceState:
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
         """Write EPOCH of ``region`` with ``config`` in its shadow registers.
 
-        A success starts a new round, whatever ``epoch`` is; a refusal changes the status code
-        alone.
+        A successful commit starts a new epoch, whatever its number is; a refused one changes the
+        status code alone.
         """
         target = self._region(region)
         others = [c for r, c in enumerate(self._configs) if c is not None and r != region]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts for people: why the model expects the answer that it expects."""
+"""Explanation of an expected response, as text for error messages."""
 
 from __future__ import annotations
 

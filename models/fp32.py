@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordered binary32 sum of the FP32 path, vectorised.
+"""Ordered binary32 sum of the FP32 path, vectorised.
 
-spec: controller §4. It rests on the host's float32 addition, which IEEE 754 makes round to nearest
-even with subnormals; ``models/test_fp32.py`` holds it against the integer arithmetic of
+spec: controller §4. It uses the float32 addition of this machine, which rounds to nearest even and
+keeps subnormals (IEEE 754); ``models/test_fp32.py`` compares it with the integer arithmetic of
 ``models.softfloat``.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory as the host may know it: data, poison, and what nobody can know.
+"""Device memory as a host can know it: data, poison, and bytes of undetermined value.
 
-spec: controller §2, decisions on poison in plain memory. Some lines have no specified content: a
-state area that a region has left, or a line whose write met an AXI error. Such bytes are marked
-unknown, and a check must not look at them.
+spec: controller §2; poison in plain memory: hdl/README.md, Choices. Some lines have no specified
+content: a state area that a region has left, or a line whose write met an AXI error. Their bytes
+are marked unknown, and a check must not compare them.
 """
 
 from __future__ import annotations

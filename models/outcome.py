@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one message must be answered with, and how an actual answer differs from that."""
+"""Expected response of one message, and how an actual response differs from it."""
 
 from __future__ import annotations
 

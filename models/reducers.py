@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the low-bit engine must return, computed per element with numpy.
+"""Reference votes of the low-bit modes: majority (G_BINARY) and threshold (G_TERNARY).
 
-spec: controller §3. Counts are plain integers here, never ripple-carry planes: the device is
-bit-sliced, so the model that judges it counts in another way and only slices the result.
+spec: controller §3; the majority vote is that of signSGD (docs/references.md). Counts are integers
+per element, computed with numpy, never ripple-carry planes: the device is bit-sliced, so its
+reference counts in another way and slices the result only.
 """
 
 from __future__ import annotations

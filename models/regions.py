@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Region descriptors: what a commit checks and how an address decodes.
+"""Region descriptors: the checks of a commit, and the decoding of an address.
 
 spec: controller §2 and §6. Addresses of messages and descriptors are byte addresses; everything
 counted here is in 64-byte lines. A line address is bits [51:6] of the byte address, 46 bits.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binary32 addition in integer arithmetic: the check on the check.
+"""binary32 addition in integer arithmetic, to check `models.fp32`.
 
 Every finite binary32 is an integer multiple of 2**-149. So the exact sum is one integer addition,
 and all that is left is one rounding. Slow and plain on purpose: nothing here depends on a

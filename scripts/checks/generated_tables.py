@@ -93,7 +93,7 @@ def _header(path: Path) -> str:
 
 def _first(text: str) -> str:
     """The first sentence of a text, on one line, without its full stop."""
-    found = _SENTENCE.match(re.sub(r"\s+", " ", text.strip()))
+    found = _SENTENCE.match(re.sub(r"\s+", " ", text.strip()).replace("``", "`"))
     return found[0].rstrip(".:") if found else ""
 
 

@@ -27,7 +27,7 @@ from verif.scoreboard.finding import CheckFailed
 from verif.scoreboard.operations import describe
 
 PROFILES = [cocotb.Param(value=profile.value, name=profile.value) for profile in Profile]
-_SETTINGS = "NF_SETTINGS"
+_SETTINGS = "settings"
 
 
 class NfBaseTest(uvm_test):

@@ -4,6 +4,8 @@
 Operations that do not overlap in time keep their order; those that do may have taken effect in
 either. The search walks the linear extensions of that partial order, merges equal states, and
 takes commuting operations in one order only. It ends with every state that the line can be in.
+The condition is linearizability (Herlihy and Wing 1990), the search that of Wing and Gong (1993):
+docs/references.md.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
 The record of a line (bookkeeping, and in the low-bit modes count planes) is the device's own: when
 it is fetched and written back is micro-architecture. So the model is told here what was lost
-on that way (hdl/README, Trust): a record that was read with an error or poison, or whose write was
-refused. Errors and poison are also counted here, response by response: the registers that count
-them have to agree exactly.
+on that way (hdl/README.md, Trust): a record that was read with an error or poison, or whose write
+was refused. Errors and poison are also counted here, response by response: the registers that
+count them have to agree exactly.
 """
 
 from __future__ import annotations
