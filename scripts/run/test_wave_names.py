@@ -44,7 +44,7 @@ endmodule
 def run(command: list[str], folder: Path) -> None:
     environment = {**os.environ, **toolchain.build_environment()}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
