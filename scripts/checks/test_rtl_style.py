@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the check of RTL style finds, and what it lets pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.checks import rtl_style
+from scripts.common.paths import ROOT
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("x" * 101, "101 columns"),
+        ("\tassign a = b;", "tab"),
+        ("assign a = b; ", "blank at the end"),
+        ("  localparam logic [2:0] OP_VOTE = 3'd1;", "OP_VOTE belongs into an enum"),
+        ("    localparam logic [0:0] ON   = 1'b1;  // a comment", "ON belongs"),
+    ],
+)
+def test_found(line: str, says: str) -> None:
+    ((number, what),) = rtl_style.faults(f"module m;\n{line}\nendmodule\n")
+    assert number == 2
+    assert says in what
+
+
+def test_no_newline_at_the_end() -> None:
+    assert list(rtl_style.faults("module m;\nendmodule")) == [(2, "no newline at the end")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x" * 100,
+        "  localparam logic [63:0] MASK = 64'h0000_00FF_0000_0001;",
+        "  localparam logic [7:0] LAST = 8'(DEPTH - 1);",
+        "  localparam int WIDTH = 8;",
+        "// § is one column, as every character is: " + "§" * 56,
+    ],
+)
+def test_allowed(line: str) -> None:
+    assert not list(rtl_style.faults(f"{line}\n"))
+
+
+def test_this_tree() -> None:
+    assert rtl_style.violations(ROOT) == []
