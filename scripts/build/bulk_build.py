@@ -2,8 +2,10 @@
 """Compiles the controller for bulk replay: a library of the verilated RTL and the C++ host, or a
 design for Icarus and the same host as a VPI module.
 
-The RTL is built with all its assertions and without a single public net. The code is made for the
-machine that it is compiled on, which is part of the build's key.
+The pins of the host and the constants that it shares with Python are made first, from the ports of
+the RTL and from Python modules (`verif/host/generated_sources.py`). The RTL is built with all its
+assertions and without a single public net. The code is made for the machine that it is compiled on,
+which is part of the build's key.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import IO
 
 from scripts.build import toolchain
 from scripts.build.build_cache import TIMESCALE, once, read_stamp
+from scripts.build.ports import top_ports
 from scripts.build.simulators import first_error
 from scripts.build.sources import Sources, collect, write_copy
 from scripts.common import process
@@ -28,19 +31,27 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import BuildSpec, Edit, Sim
 from scripts.run.simulate import FILELIST, TOP
+from verif.host import generated_sources
 from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 
 SOURCES = ROOT / "verif" / "host"
-HOST = ("host.cpp", "host_send.cpp", "host_receive.cpp", "memory.cpp")
+HOST = (
+    "host.cpp",
+    "link_tx.cpp",
+    "link_rx.cpp",
+    "flit_packer.cpp",
+    "flit_unpacker.cpp",
+    "axil_manager.cpp",
+    "axi_memory.cpp",
+)
 LIBRARY = "libnf_bulk.so"
 HOST_LIBRARY = "libnf_host.so"
 BARE = "bare"
 VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
-PINS = "nf_bulk_pins.sv"
 CLOCKED = "nf_bulk_top"
 BENCH = "nf_bulk_bench"
-WARNINGS = ("-Wall", "-Wextra", "-Werror")
+COMPILE = ("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", f"-I{SOURCES}")
 FAST = ("-O3", "-march=native")
 # Code that runs once, and RTL that is broken on purpose: compiling hard takes longer than it saves.
 QUICK = ("-O1",)
@@ -54,20 +65,15 @@ def build(
 ) -> VerilatedModel | IcarusModel:
     """Compile unless it has been done; BuildError (first error line) or NfError."""
     kind = Sim(sim)
-    spec = BuildSpec(
-        kind,
-        TOP,
-        FILELIST,
-        parameters=tuple(sorted((parameters or {}).items())),
-        edits=tuple(edits),
-    )
+    given = tuple(sorted((parameters or {}).items()))
+    spec = BuildSpec(kind, TOP, FILELIST, parameters=given, edits=tuple(edits))
     sources = collect(spec)
     directory = base / f"bulk-{kind}-{_key(sources.key)}"
     make = _verilator if kind is Sim.VERILATOR else _icarus
     optimise = QUICK if edits else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
-        make(spec, sources, target, optimise)
+        make(_Design(spec, sources, target), optimise)
         return {"top": spec.top, "sim": kind}
 
     products = (LIBRARY, BARE) if kind is Sim.VERILATOR else (DESIGN, f"{VPI_MODULE}.vpi")
@@ -89,21 +95,33 @@ def _start(
 def build_host(base: Path = SIM_BUILDS) -> Path:
     """A library of the host alone, for its tests; BuildError or NfError."""
 
+    spec = BuildSpec(Sim.VERILATOR, TOP, FILELIST)
+    sources = collect(spec)
+
     def compile_host(target: Path) -> dict[str, str]:
-        host = [str(SOURCES / name) for name in (*HOST, "host_only.cpp")]
-        command = ["g++", "-std=c++17", "-O1", *WARNINGS, "-fPIC", "-shared", f"-I{SOURCES}"]
-        _Commands(target).run(*command, *host, "-o", target / HOST_LIBRARY)
+        design = _Design(spec, sources, target)
+        design.run(
+            *COMPILE, *QUICK, design.include, "-shared", *_host("host_only.cpp"), "-o", HOST_LIBRARY
+        )
         return {"top": "host"}
 
-    directory = base / f"bulk-host-{_key(toolchain.gxx_version())}"
+    directory = base / f"bulk-host-{_key(sources.key)}"
     once(directory, compile_host, [HOST_LIBRARY])
     return directory / HOST_LIBRARY
 
 
+def _host(*more: str) -> list[Path]:
+    return [SOURCES / name for name in (*HOST, *more)]
+
+
 def _key(start: str) -> str:
     digest = hashlib.sha256(f"{start} {_machine()}".encode())
-    for path in (Path(__file__), *sorted(SOURCES.glob("*.[chs]*"))):
-        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    texts = {
+        p.name: p.read_text(encoding="utf-8") for p in sorted(SOURCES.iterdir()) if p.is_file()
+    }
+    texts["build"] = Path(__file__).read_text(encoding="utf-8")
+    for name, text in {**texts, **generated_sources.constants()}.items():
+        digest.update(f"\0{name}\0{text}".encode())
     return digest.hexdigest()[:16]
 
 
@@ -125,88 +143,71 @@ def _vvp() -> str:
     return path
 
 
-class _Commands:
-    """Commands of one build, with their log."""
+class _Design:
+    """The RTL of one build with its edits, the sources made from it, its commands and their log."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.log = directory / "build.log"
-        self.env = {**os.environ, **toolchain.build_environment()}
+    def __init__(self, spec: BuildSpec, sources: Sources, directory: Path) -> None:
+        self.spec, self.directory = spec, directory
+        self.root = spec.root
+        if spec.edits:
+            self.root = directory / "src"
+            write_copy(sources, self.root)
+        files = sources.files
+        self.control, self.rtl, self.includes = (
+            [self.root / name for name in names]
+            for names in (files.control, files.sources, files.includes)
+        )
+        self.include = f"-I{directory}"
+        ports = top_ports(spec.top, self.rtl, self.includes, spec.parameters)
+        generated_sources.write_sources(directory, spec.top, ports, dict(spec.parameters))
+        self._env = {**os.environ, **toolchain.build_environment()}
+
+    def rtl_under(self, wrapper: str) -> list[Path]:
+        """The RTL, its pins, and the module that drives them."""
+        pins = self.directory / generated_sources.PINS_MODULE
+        return [*self.rtl, pins, SOURCES / f"{wrapper}.sv"]
 
     def run(self, *command: str | Path) -> None:
         """BuildError with the first error line of the log."""
-        done = process.run_logged(
-            [str(word) for word in command],
-            self.log,
-            cwd=self.directory,
-            env=self.env,
-            append=True,
-        )
+        words, log = [str(word) for word in command], self.directory / "build.log"
+        done = process.run_logged(words, log, cwd=self.directory, env=self._env, append=True)
         if done.returncode:
-            raise BuildError(first_error(self.log))
+            raise BuildError(first_error(log))
 
 
-def _root(spec: BuildSpec, sources: Sources, directory: Path) -> Path:
-    if not spec.edits:
-        return spec.root
-    write_copy(sources, directory / "src")
-    return directory / "src"
-
-
-def _verilator(
-    spec: BuildSpec, sources: Sources, directory: Path, optimise: tuple[str, ...]
-) -> None:
+def _verilator(design: _Design, optimise: tuple[str, ...]) -> None:
     verilator = toolchain.find_verilator()
     if verilator is None:
         raise BuildError("Verilator is not installed (`make setup`).")
-    root, files, commands = _root(spec, sources, directory), sources.files, _Commands(directory)
-    commands.run(
+    design.run(
         *(verilator, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
         *("-Wno-fatal", "--timescale", "/".join(TIMESCALE), "--prefix", "Vnf", "-CFLAGS", "-fPIC"),
-        *("--Mdir", directory, "--top-module", CLOCKED),
-        *(f"-G{name}={value}" for name, value in spec.parameters),
-        *(f"+incdir+{root / name}" for name in files.includes),
-        *(str(root / name) for name in (*files.control, *files.sources)),
-        *(str(SOURCES / name) for name in (PINS, f"{CLOCKED}.sv")),
+        *("--Mdir", design.directory, "--top-module", CLOCKED),
+        *(f"+incdir+{path}" for path in design.includes),
+        *(*design.control, *design.rtl_under(CLOCKED)),
     )
     fast = " ".join(optimise)
-    commands.run(
-        *(
-            "make",
-            "-f",
-            "Vnf.mk",
-            f"-j{os.cpu_count() or 1}",
-            "libVnf",
-            f"PYTHON3={sys.executable}",
-            toolchain.SPACE_IS_FINE,
-        ),
+    design.run(
+        *("make", "-f", "Vnf.mk", f"-j{os.cpu_count() or 1}", "libVnf"),
+        *(f"PYTHON3={sys.executable}", toolchain.SPACE_IS_FINE),
         *(f"OPT_FAST={fast}", f"OPT_SLOW={QUICK[0]}", f"OPT_GLOBAL={fast}"),
     )
     include = _include(verilator)
-    system = [_system(path) for path in (include, include / "vltstd", directory)]
-    run_time: list[Path] = []
+    system = [_system(path) for path in (include, include / "vltstd", design.directory)]
+    run_time: list[str] = []
     for name in ("verilated", "verilated_threads"):
-        run_time.append(directory / f"nf_{name}.o")
-        commands.run(
+        run_time.append(f"nf_{name}.o")
+        design.run(
             *("g++", "-c", "-std=c++17", *optimise, "-fPIC", "-DVM_COVERAGE=0", "-DVM_TRACE=0"),
             *(*system, "-include", str(SOURCES / "print.h")),
-            *(str(include / f"{name}.cpp"), "-o", str(run_time[-1])),
+            *(str(include / f"{name}.cpp"), "-o", run_time[-1]),
         )
-    host = [SOURCES / name for name in (*HOST, "verilated_device.cpp")]
-    common: list[str | Path] = [
-        "g++",
-        "-std=c++17",
-        *optimise,
-        *WARNINGS,
-        "-fPIC",
-        *system,
-        f"-I{SOURCES}",
-    ]
-    rest: list[str | Path] = [*run_time, directory / "Vnf__ALL.a", "-lpthread"]
-    commands.run(*common, "-shared", *host, *rest, "-o", directory / LIBRARY)
+    common: tuple[str | Path, ...] = (*COMPILE, *optimise, *system)
+    rest = (*run_time, "Vnf__ALL.a", "-lpthread")
+    design.run(*common, "-shared", *_host("verilated_device.cpp"), *rest, "-o", LIBRARY)
     # The harness that the bench compares with: the same model, no Python, no checks.
-    bare = [*host, SOURCES / "bare.cpp"]
-    commands.run(*common, "-DNF_BULK_CHECKS=0", *bare, *rest, "-o", directory / BARE)
+    bare = _host("verilated_device.cpp", "bare.cpp")
+    design.run(*common, "-DNF_BULK_CHECKS=0", *bare, *rest, "-o", BARE)
 
 
 def _system(path: Path) -> str:
@@ -222,20 +223,13 @@ def _include(verilator: str) -> Path:
     return root / "include"
 
 
-def _icarus(spec: BuildSpec, sources: Sources, directory: Path, optimise: tuple[str, ...]) -> None:
-    root, files, commands = _root(spec, sources, directory), sources.files, _Commands(directory)
+def _icarus(design: _Design, optimise: tuple[str, ...]) -> None:
     flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
-    includes = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
-    host = [SOURCES / name for name in (*HOST, "vpi_device.cpp")]
-    commands.run(
-        *("g++", "-std=c++17", *optimise, *WARNINGS, "-fPIC", "-shared", *includes, f"-I{SOURCES}"),
-        *map(str, host),
-        *("-o", str(directory / f"{VPI_MODULE}.vpi")),
-    )
-    commands.run(
-        *("iverilog", "-g2012", "-s", BENCH, "-o", str(directory / DESIGN)),
-        *(f"-P{BENCH}.{name}={value}" for name, value in spec.parameters),
-        *(f"-I{root / name}" for name in files.includes),
-        *(str(root / name) for name in files.sources),
-        *(str(SOURCES / name) for name in (PINS, f"{BENCH}.sv")),
+    system = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
+    common = (*COMPILE, *optimise, *system, design.include)
+    design.run(*common, "-shared", *_host("vpi_device.cpp"), "-o", f"{VPI_MODULE}.vpi")
+    design.run(
+        *("iverilog", "-g2012", "-s", BENCH, "-o", DESIGN),
+        *(f"-I{path}" for path in design.includes),
+        *design.rtl_under(BENCH),
     )

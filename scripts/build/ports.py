@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nets the bench may see under Verilator: the ports of the top, and nothing by accident.
+"""The ports of the top, read from the RTL: what a bench may see, and nothing by accident.
 
 cocotb's runner makes every net public, which costs a third of the speed and hides that a test
 leans on internals. Here the top-level ports are read from the source and named in a control file.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pyslang
 
@@ -16,11 +17,25 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.records import BuildSpec
 
 
-def top_ports(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list[tuple[str, bool]]:
-    """Ports of `top` as (name, is_input), in order."""
+class Port(NamedTuple):
+    """A port of the top; ``width`` in bits."""
+
+    name: str
+    is_input: bool
+    width: int
+
+
+def top_ports(
+    top: str,
+    files: Sequence[Path],
+    includes: Sequence[Path],
+    parameters: Sequence[tuple[str, int]] = (),
+) -> list[Port]:
+    """Ports of `top` in order, with the widths that they have under ``parameters``."""
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
     arguments = [str(path) for path in files] + [f"+incdir+{path}" for path in includes]
+    arguments += [f"-G{name}={value}" for name, value in parameters]
     quoted = " ".join(f'"{a}"' for a in ["slang", "--single-unit", "-DVERILATOR", *arguments])
     if not driver.parseCommandLine(f'{quoted} --top "{top}"', pyslang.driver.CommandLineOptions()):
         raise NfError(f"slang does not take the file list of {top}.")
@@ -30,16 +45,17 @@ def top_ports(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list
     found = [i for i in instances if i.name == top]
     if not found:
         raise BuildError(f"no module {top} in the sources.")
-    directions = pyslang.ast.ArgumentDirection
-    return [(p.name, p.direction == directions.In) for p in found[0].body.portList]
+    inward = pyslang.ast.ArgumentDirection.In
+    ports = found[0].body.portList
+    return [Port(p.name, p.direction == inward, p.type.bitWidth) for p in ports]
 
 
 def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:
     """Text of the Verilator control file for a build."""
     lines = ["`verilator_config"]
-    for name, is_input in top_ports(spec.top, files, includes):
-        access = "public_flat_rw" if is_input else "public_flat_rd"
-        lines.append(f'{access} -module "{spec.top}" -var "{name}"')
+    for port in top_ports(spec.top, files, includes):
+        access = "public_flat_rw" if port.is_input else "public_flat_rd"
+        lines.append(f'{access} -module "{spec.top}" -var "{port.name}"')
     for entry in spec.public:
         module, _, variable = entry.rpartition(".")
         if not module:

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "flit.h"
 #include "nf_bulk.h"
 
 namespace {
@@ -43,11 +44,11 @@ int main(int argc, char** argv) {
   uint32_t sizes[3];
   while (std::fread(sizes, sizeof sizes, 1, file) == 1) {
     Prepared& block = blocks.emplace_back();
-    if (!read(file, block.ops, sizes[0]) || !read(file, block.sent, 64 * size_t{sizes[1]})) {
+    if (!read(file, block.ops, sizes[0]) || !read(file, block.sent, kLineBytes * size_t{sizes[1]})) {
       std::fprintf(stderr, "%s is cut off\n", argv[1]);
       return 2;
     }
-    block.got.resize(64 * size_t{sizes[2]});
+    block.got.resize(kLineBytes * size_t{sizes[2]});
     block.answers.resize(sizes[0]);
   }
   std::fclose(file);
@@ -63,8 +64,8 @@ int main(int argc, char** argv) {
     block.got = one.got.data();
     block.answers = one.answers.data();
     block.count = static_cast<uint32_t>(one.ops.size());
-    block.sent_lines = static_cast<uint32_t>(one.sent.size() / 64);
-    block.got_lines = static_cast<uint32_t>(one.got.size() / 64);
+    block.sent_lines = static_cast<uint32_t>(one.sent.size() / kLineBytes);
+    block.got_lines = static_cast<uint32_t>(one.got.size() / kLineBytes);
     if (nf_run(device, &block)) {
       std::fprintf(stderr, "%s\n", nf_fault(device));
       return 1;

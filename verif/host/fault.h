@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first rule that was broken, in words. Whatever follows it is not worth reading.
-
-#ifndef NF_FAULT_H
-#define NF_FAULT_H
+#pragma once
 
 #include <cinttypes>
 #include <cstdarg>
@@ -18,21 +16,21 @@ constexpr bool kChecks = NF_BULK_CHECKS != 0;
 
 class Fault {
  public:
+  explicit Fault(const uint64_t& cycle) : cycle_(cycle) {}
   explicit operator bool() const { return !text_.empty(); }
   const std::string& text() const { return text_; }
 
-  __attribute__((format(printf, 3, 4))) void set(uint64_t cycle, const char* format, ...) {
+  __attribute__((format(printf, 2, 3))) void set(const char* format, ...) {
     if (!text_.empty()) return;
     char words[400];
     va_list arguments;
     va_start(arguments, format);
     std::vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    text_ = "cycle " + std::to_string(cycle) + ": " + words;
+    text_ = "cycle " + std::to_string(cycle_) + ": " + words;
   }
 
  private:
+  const uint64_t& cycle_;
   std::string text_;
 };
-
-#endif

@@ -14,39 +14,21 @@ from cocotbext.cxl.link.link import DeviceLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
+from neuron_fabric.data import read_json
+from verif.host.c_interface import CBlock, Figures
+from verif.host.generated_sources import PINS, words
 from verif.replay.bulk.block import Block
-from verif.replay.bulk.device import CBlock, Figures, c_block
-
-_WORD = ctypes.c_uint32
+from verif.replay.bulk.device import c_block
 
 
-def _fields(*names: str) -> list[tuple[str, Any]]:
-    sizes = {"tx_flit": 17, "rx_flit": 17, "m_wdata": 16, "m_rdata": 16}
-    sizes |= {"m_awaddr": 2, "m_araddr": 2, "m_wstrb": 2}
-    return [(name, _WORD * sizes[name] if name in sizes else _WORD) for name in names]
-
-
-class FromDevice(ctypes.Structure):
-    """As in pins.h."""
-
-    _fields_ = _fields(
-        *("tx_valid", "tx_protocol_id", "tx_flit", "retrain_request"),
-        *("awready", "wready", "bresp", "bvalid", "arready", "rdata", "rresp", "rvalid"),
-        *("m_awid", "m_awaddr", "m_awlen", "m_awsize", "m_awburst", "m_awvalid"),
-        *("m_wdata", "m_wstrb", "m_wlast", "m_wuser", "m_wvalid", "m_bready"),
-        *("m_arid", "m_araddr", "m_arlen", "m_arsize", "m_arburst", "m_arvalid", "m_rready"),
-    )
-
-
-class ToDevice(ctypes.Structure):
-    """As in pins.h."""
-
-    _fields_ = _fields(
-        *("rst_n", "rx_valid", "rx_protocol_id", "rx_flit", "tx_ready", "phy_up"),
-        *("awaddr", "awvalid", "wdata", "wvalid", "bready", "araddr", "arvalid", "rready"),
-        *("m_awready", "m_wready", "m_bid", "m_bresp", "m_bvalid"),
-        *("m_arready", "m_rid", "m_rdata", "m_rresp", "m_rlast", "m_ruser", "m_rvalid"),
-    )
+def _pins(library: Path) -> dict[str, Any]:
+    """The structures of nf_pins.h by name, all 0, as the library was compiled with them."""
+    out = {}
+    for name, pins in read_json(library.with_name(PINS)).items():
+        word = ctypes.c_uint32
+        fields = [(pin, word * words(width) if width > 32 else word) for pin, width in pins]
+        out[name] = type(name, (ctypes.Structure,), {"_fields_": fields})()
+    return out
 
 
 class CHost:
@@ -57,7 +39,8 @@ class CHost:
         self._library.nf_host_new.restype = ctypes.c_void_p
         self._library.nf_host_fault.restype = ctypes.c_char_p
         self._host = ctypes.c_void_p(self._library.nf_host_new(mem_lines_log2, grant))
-        self.device, self.to = FromDevice(), ToDevice()
+        pins = _pins(library)
+        self.device, self.to = pins["FromDevice"], pins["ToDevice"]
         self._kept: list[CBlock] = []
 
     def begin(self, block: Block) -> None:

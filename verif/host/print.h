@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Included before everything in Verilator's run time: what the design prints is kept, not printed.
-
-#ifndef NF_PRINT_H
-#define NF_PRINT_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C"
@@ -13,5 +11,3 @@ __attribute__((format(printf, 1, 2))) int nf_print(const char* format, ...);
 #define VL_USER_STOP
 #define VL_USER_FINISH
 #define VL_USER_FATAL
-
-#endif

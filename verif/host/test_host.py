@@ -206,12 +206,12 @@ def test_a_block_that_makes_no_sense_is_refused(host: CHost) -> None:
 
 
 BURSTS = {
-    "alignment": (({"m_awaddr": 8},), "is not aligned"),
-    "size": (({"m_awsize": 5},), "AWSIZE is 5"),
-    "burst": (({"m_awburst": 0},), "AWBURST is 0"),
-    "page": (({"m_awaddr": 63 * 64, "m_awlen": 1},), "crosses a 4 KB boundary"),
-    "memory": (({"m_awaddr": 1024 * 64},), "leaves the memory"),
-    "last": (({"m_wlast": 0},), "WLAST is 0 at beat 1 of 1"),
+    "alignment": (({"m_axi_awaddr": 8},), "is not aligned"),
+    "size": (({"m_axi_awsize": 5},), "AWSIZE is 5"),
+    "burst": (({"m_axi_awburst": 0},), "AWBURST is 0"),
+    "page": (({"m_axi_awaddr": 63 * 64, "m_axi_awlen": 1},), "crosses a 4 KB boundary"),
+    "memory": (({"m_axi_awaddr": 1024 * 64},), "leaves the memory"),
+    "last": (({"m_axi_wlast": 0},), "WLAST is 0 at beat 1 of 1"),
 }
 
 
@@ -221,16 +221,13 @@ def test_axi_rules(host: CHost, changes: tuple[dict[str, int]], text: str) -> No
     for _ in range(40):
         wire.clock()
     device = host.device
-    device.m_awvalid = device.m_wvalid = device.m_wlast = device.m_bready = 1
-    device.m_awsize, device.m_awburst = 6, 1
-    device.m_wstrb[0] = device.m_wstrb[1] = 0xFFFFFFFF
+    device.m_axi_awvalid = device.m_axi_wvalid = device.m_axi_wlast = device.m_axi_bready = 1
+    device.m_axi_awsize, device.m_axi_awburst = 6, 1
+    device.m_axi_wstrb[0] = device.m_axi_wstrb[1] = 0xFFFFFFFF
     for name, value in changes[0].items():
-        if name == "m_awaddr":
-            device.m_awaddr[0] = value
-        else:
-            setattr(device, name, value)
+        setattr(device, name, value)
     wire.clock()
-    device.m_awvalid = device.m_wvalid = 0
+    device.m_axi_awvalid = device.m_axi_wvalid = 0
     for _ in range(8):
         wire.clock()
     assert text in host.fault

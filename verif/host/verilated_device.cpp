@@ -14,6 +14,9 @@ thread_local std::string last_line;
 
 struct Stopped {};
 
+static_assert(sizeof(Vnf::next) == sizeof(ToDevice) && sizeof(Vnf::from_device) == sizeof(FromDevice),
+              "the words of nf_pins.h are those of nf_pins.sv");
+
 }  // namespace
 
 // Verilator's run time prints through here (VL_PRINTF), and stops through the functions below.
@@ -60,7 +63,7 @@ struct nf_device {
       while (host.busy()) tick();
       for (int i = 0; i < kLate && !host.fault(); ++i) tick();
     } catch (const Stopped&) {
-      host.fault().set(host.now(), "%s", last_line.c_str());
+      host.fault().set("%s", last_line.c_str());
     }
     return host.fault() ? 1 : 0;
   }

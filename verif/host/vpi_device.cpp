@@ -16,28 +16,8 @@
 
 namespace {
 
-constexpr size_t kFiguresBytes = 512;
-static_assert(sizeof(nf_figures) <= kFiguresBytes, "the figures stand before the arrays");
-
-// A payload with an unknown bit is a fault where its valid is 1.
-struct Payload {
-  size_t valid, first, last;
-};
-
-#define WORD(field) (offsetof(FromDevice, field) / 4)
-constexpr Payload kPayloads[] = {
-    {WORD(tx_valid), WORD(tx_protocol_id), WORD(retrain_request) - 1},
-    {WORD(bvalid), WORD(bresp), WORD(bresp)},
-    {WORD(rvalid), WORD(rdata), WORD(rresp)},
-    {WORD(m_awvalid), WORD(m_awid), WORD(m_awburst)},
-    {WORD(m_wvalid), WORD(m_wdata), WORD(m_wuser)},
-    {WORD(m_arvalid), WORD(m_arid), WORD(m_arburst)},
-};
-constexpr size_t kControls[] = {
-    WORD(tx_valid), WORD(retrain_request), WORD(awready), WORD(wready), WORD(bvalid),
-    WORD(arready), WORD(rvalid), WORD(m_awvalid), WORD(m_wvalid), WORD(m_bready),
-    WORD(m_arvalid), WORD(m_rready)};
-#undef WORD
+static_assert(sizeof(nf_figures) <= NF_FIGURES_BYTES, "the figures stand before the arrays");
+constexpr size_t kFromWords = sizeof(FromDevice) / 4, kToWords = sizeof(ToDevice) / 4;
 
 class Server {
  public:
@@ -75,14 +55,15 @@ class Server {
  private:
   static constexpr int kLate = 32;  // an answer too many comes late
 
+  // A payload with an unknown bit is a fault where its valid is 1, any other output always.
   void check_known(const s_vpi_vecval* values) {
-    for (const size_t word : kControls) {
-      if (values[word].bval) host_.fault().set(host_.now(), "an output that must be known is X");
-    }
-    for (const Payload& payload : kPayloads) {
-      if (!(values[payload.valid].aval & 1)) continue;
-      for (size_t i = payload.first; i <= payload.last; ++i) {
-        if (values[i].bval) host_.fault().set(host_.now(), "the device transfers an X");
+    for (const OutputWords& output : kOutputs) {
+      const bool control = output.valid == output.first;
+      if (!control && !(values[output.valid].aval & 1)) continue;
+      for (unsigned i = 0; i < output.count; ++i) {
+        if (!values[output.first + i].bval) continue;
+        host_.fault().set(control ? "an output that must be known is X"
+                                  : "the device transfers an X");
       }
     }
   }
@@ -110,7 +91,7 @@ class Server {
     while (std::fgets(line, sizeof line, commands_)) {
       if (std::sscanf(line, "run %u %u %u", &count, &sent, &got) == 3 && !host_.fault()) {
         map();
-        uint8_t* at = base_ + kFiguresBytes;
+        uint8_t* at = base_ + NF_FIGURES_BYTES;
         nf_block block{};
         block.count = count;
         block.sent_lines = sent;
@@ -118,9 +99,9 @@ class Server {
         block.ops = reinterpret_cast<nf_op*>(at);
         at += sizeof(nf_op) * count;
         block.answers = reinterpret_cast<uint64_t*>(at);
-        at += 8 * static_cast<size_t>(count);
+        at += sizeof(uint64_t) * count;
         block.sent = at;
-        block.got = at + 64 * static_cast<size_t>(sent);
+        block.got = at + size_t{kLineBytes} * sent;
         host_.begin(block);
         late_ = kLate;
         return;

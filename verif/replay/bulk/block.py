@@ -1,41 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of operations in numpy arrays, as the C++ core takes them (verif/host/nf_bulk.h)."""
+"""Blocks of operations in numpy arrays, as the C++ core takes them (verif/host/c_interface.py)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.formats import LINE_BYTES, U8
+from verif.host.c_interface import ANSWERED, OP, POISON, Kind
 
-OP = np.dtype(
-    [
-        ("address", "<u8"),
-        ("line", "<u4"),
-        ("after", "<u4"),
-        ("kind", "u1"),
-        ("ldid", "u1"),
-        ("unused", "u1", 6),
-    ]
-)
-"""One operation: `line` is the line of `Block.sent` that a write carries, the line of `Block.got`
-that a read fills, or the value of a register write. A read waits for the first `after` answers."""
-
-ANSWERED = np.uint64(1 << 63)
-POISON = np.uint64(1)
-
-
-class Kind(IntEnum):
-    """What an operation does (nf_kind)."""
-
-    WRITE = 0
-    READ = 1
-    REG_WRITE = 2
-    REG_READ = 3
+__all__ = ["ANSWERED", "OP", "POISON", "Block", "Kind", "operations", "register_ops"]
 
 
 @dataclass(frozen=True)

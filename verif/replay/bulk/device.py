@@ -5,41 +5,16 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from verif.host.c_interface import MEMORY_LATENCY, CBlock, Figures
 from verif.replay.bulk.block import Block
 
-MEMORY_LATENCY = 3
-"""Clocks from a request at the memory port to its answer (kLatency of verif/host/memory.h)."""
+__all__ = ["MEMORY_LATENCY", "BulkDevice", "BulkFault", "Figures", "VerilatedDevice", "c_block"]
 
 
 class BulkFault(Exception):
     """The device broke a rule of a port, or an assertion in the RTL fired; the first, in words."""
-
-
-class Figures(ctypes.Structure):
-    """What the core has counted since the device was opened (nf_figures)."""
-
-    _fields_ = (
-        ("cycles", ctypes.c_uint64),
-        ("flits_to_device", ctypes.c_uint64),
-        ("flits_from_device", ctypes.c_uint64),
-        ("data_flits_to_device", ctypes.c_uint64),
-        ("data_flits_from_device", ctypes.c_uint64),
-        ("slots_to_device", ctypes.c_uint64 * 8 * 2),
-        ("slots_from_device", ctypes.c_uint64 * 8 * 2),
-        ("devload", ctypes.c_uint64 * 4),
-        ("memory_reads", ctypes.c_uint64),
-        ("memory_writes", ctypes.c_uint64),
-        ("memory_partial_writes", ctypes.c_uint64),
-        ("memory_poisoned_writes", ctypes.c_uint64),
-    )
-    cycles: int
-    flits_to_device: int
-    flits_from_device: int
 
 
 class BulkDevice(Protocol):
@@ -58,32 +33,14 @@ class BulkDevice(Protocol):
         """Gives everything back; the device is of no use afterwards."""
 
 
-class CBlock(ctypes.Structure):
-    """nf_block: pointers into the arrays of a block."""
-
-    _fields_ = (
-        ("ops", ctypes.c_void_p),
-        ("sent", ctypes.c_void_p),
-        ("got", ctypes.c_void_p),
-        ("answers", ctypes.c_void_p),
-        ("count", ctypes.c_uint32),
-        ("sent_lines", ctypes.c_uint32),
-        ("got_lines", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32),
-    )
-
-
 def c_block(block: Block) -> CBlock:
     """The block as the core takes it; it must outlive what is done with it."""
-    return CBlock(
-        _address(block.ops),
-        _address(block.sent),
-        _address(block.got),
-        _address(block.answers),
-        len(block.ops),
-        len(block.sent),
-        len(block.got),
-    )
+    arrays = (block.ops, block.sent, block.got, block.answers)
+    if not all(array.flags.c_contiguous for array in arrays):
+        raise ValueError("the core takes contiguous arrays")
+    kinds: list[Any] = [field[1] for field in CBlock._fields_]
+    pointers = [array.ctypes.data_as(kind) for array, kind in zip(arrays, kinds)]
+    return CBlock(*pointers, len(block.ops), len(block.sent), len(block.got))
 
 
 class VerilatedDevice:
@@ -137,9 +94,3 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
-
-
-def _address(array: NDArray[np.generic]) -> int:
-    if not array.flags.c_contiguous:
-        raise ValueError("the core takes contiguous arrays")
-    return array.ctypes.data

@@ -14,11 +14,9 @@ from typing import IO, Protocol
 import numpy as np
 
 from models.formats import LINE_BYTES
-from verif.replay.bulk.block import OP, Block
+from verif.host.c_interface import FIGURES_BYTES
+from verif.replay.bulk.block import Block
 from verif.replay.bulk.device import BulkFault, Figures
-
-_FIGURES_BYTES = 512
-"""The figures stand before the arrays (verif/host/vpi_device.cpp)."""
 
 
 class Child(Protocol):
@@ -65,7 +63,7 @@ class IcarusDevice:
         clock since the reset, most significant byte first."""
         self._log = log
         self._memory = os.memfd_create("nf-bulk")
-        os.ftruncate(self._memory, _FIGURES_BYTES + mmap.PAGESIZE)
+        os.ftruncate(self._memory, FIGURES_BYTES + mmap.PAGESIZE)
         self._map = mmap.mmap(self._memory, 0)
         commands_in, commands_out = os.pipe()
         answers_in, answers_out = os.pipe()
@@ -89,12 +87,12 @@ class IcarusDevice:
     def run(self, block: Block) -> None:
         """See BulkDevice."""
         sizes = (block.ops.nbytes, block.answers.nbytes, block.sent.nbytes, block.got.nbytes)
-        total = _FIGURES_BYTES + sum(sizes)
+        total = FIGURES_BYTES + sum(sizes)
         if total > len(self._map):
             os.ftruncate(self._memory, total)
             self._map.close()
             self._map = mmap.mmap(self._memory, 0)
-        at = _FIGURES_BYTES
+        at = FIGURES_BYTES
         self._map[at : at + sizes[0]] = block.ops.tobytes()
         at += sizes[0]
         answers = at
@@ -140,6 +138,3 @@ class IcarusDevice:
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace", encoding="utf-8").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), f"see {log}")
-
-
-assert OP.itemsize == 24, "as nf_op of verif/host/nf_bulk.h"

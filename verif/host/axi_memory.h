@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory behind the AXI4 manager of the controller: 64-byte lines, poison beside each.
+// AXI4 subordinate memory behind the controller: 64-byte lines, poison beside each.
 //
 // Pages come into being when they are touched, full of garbage: a device must never take for state
 // what it has not written. Every burst is checked against the rules of AXI4 that a manager can break.
-
-#ifndef NF_MEMORY_H
-#define NF_MEMORY_H
+#pragma once
 
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "fault.h"
+#include "flit.h"
 #include "nf_bulk.h"
-#include "pins.h"
+#include "nf_pins.h"
 
-class Memory {
+class AxiMemory {
  public:
-  Memory(unsigned lines_log2, uint32_t seed, nf_figures& figures, Fault& fault);
+  AxiMemory(unsigned lines_log2, uint32_t seed, nf_figures& figures, Fault& fault);
 
   // One clock: `device` as it is before the edge, `host` what it was shown; the next to be shown.
-  void clock(const FromDevice& device, ToDevice& host, uint64_t now);
+  void clock(const FromDevice& device, ToDevice& host);
 
  private:
   static constexpr unsigned kPageLines = 64;
-  static constexpr unsigned kLatency = 3;  // clocks from a request to its answer
 
   struct Page {
-    uint32_t words[kPageLines][kLineWords];
+    uint8_t bytes[kPageLines][kLineBytes];
     bool poison[kPageLines];
   };
   struct Beat {
-    uint32_t words[kLineWords];
+    uint8_t bytes[kLineBytes];
     uint64_t strobe;
     bool last, poison;
   };
@@ -43,11 +41,12 @@ class Memory {
   };
 
   Page& page_of(uint64_t line);
-  Burst take(const char* channel, uint32_t id, const uint32_t* address, uint32_t length,
-             uint32_t size, uint32_t burst, uint64_t now);
-  void take_write_beats(uint64_t now);
+  Burst take(const char* channel, uint32_t id, uint64_t address, uint32_t length, uint32_t size,
+             uint32_t burst);
+  void take_write_beats();
   void land(uint64_t line, const Beat& beat);
-  void show_read(ToDevice& host, uint64_t now);
+  void show_read(ToDevice& host);
+  uint64_t now() const { return figures_.cycles; }
 
   uint64_t lines_;
   uint32_t seed_;
@@ -57,5 +56,3 @@ class Memory {
   std::deque<Burst> writes_, answers_, reads_;
   std::deque<Beat> beats_;  // data may come before their address
 };
-
-#endif

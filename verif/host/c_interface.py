@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C interface of the host for both languages: `generated_sources` makes the C declarations.
+
+A block is an array of operations, done in order: writes and reads of lines over the CXL link, and
+register accesses over AXI4-Lite. A write or a read leaves as soon as credits allow; a read waits
+until every operation before `after` has been answered. A register access waits until everything
+before it has been answered, and nothing behind it starts before it has been answered itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_uint8, c_uint32, c_uint64
+from enum import IntEnum
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """What an operation does."""
+
+    WRITE = 0
+    READ = 1
+    REG_WRITE = 2
+    REG_READ = 3
+
+
+class Op(ctypes.Structure):
+    """One operation. `address` is the byte address of a line or of a register; `line` the line of
+    `CBlock.sent` that a write carries, the line of `CBlock.got` that a read fills, or the value of
+    a register write. A read waits for the first `after` answers."""
+
+    _fields_ = (
+        ("address", c_uint64),
+        ("line", c_uint32),
+        ("after", c_uint32),
+        ("kind", c_uint8),
+        ("ldid", c_uint8),
+        ("unused", c_uint8 * 6),
+    )
+
+
+OP = np.dtype(Op)
+
+ANSWERED = np.uint64(1 << 63)
+"""Set in every answer, beside POISON and the DevLoad of a response, or the value of a register."""
+POISON = np.uint64(1)
+DEVLOAD_SHIFT = 1
+
+
+class CBlock(ctypes.Structure):
+    """Pointers into the arrays of a block: `sent` and `got` hold lines of 64 bytes, `answers` one
+    word an operation."""
+
+    _fields_ = (
+        ("ops", POINTER(Op)),
+        ("sent", POINTER(c_uint8)),
+        ("got", POINTER(c_uint8)),
+        ("answers", POINTER(c_uint64)),
+        ("count", c_uint32),
+        ("sent_lines", c_uint32),
+        ("got_lines", c_uint32),
+        ("unused", c_uint32),
+    )
+
+
+class Figures(ctypes.Structure):
+    """What the host has counted since the device was opened. Flits include control flits; data
+    flits are all-data flits; slots are valid headers and data, by position (slot 0, others) and
+    format."""
+
+    _fields_ = (
+        ("cycles", c_uint64),
+        ("flits_to_device", c_uint64),
+        ("flits_from_device", c_uint64),
+        ("data_flits_to_device", c_uint64),
+        ("data_flits_from_device", c_uint64),
+        ("slots_to_device", c_uint64 * 8 * 2),
+        ("slots_from_device", c_uint64 * 8 * 2),
+        ("devload", c_uint64 * 4),
+        ("memory_reads", c_uint64),
+        ("memory_writes", c_uint64),
+        ("memory_partial_writes", c_uint64),
+        ("memory_poisoned_writes", c_uint64),
+    )
+    cycles: int
+    flits_to_device: int
+    flits_from_device: int
+
+
+FIGURES_BYTES = 512
+"""Room for the figures before the arrays, where a block lies in shared memory (VPI module)."""
+
+MEMORY_LATENCY = 3
+"""Clocks from a request at the memory port to its answer."""

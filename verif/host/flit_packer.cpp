@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flit_packer.h"
+
+void FlitPacker::put_chunk(uint32_t* flit, unsigned slot) {
+  std::memcpy(flit + kSlotWords * slot, chunks_[first_], kSlotBytes);
+  first_ = (first_ + 1) % kRing;
+  --owed_;
+}
+
+void FlitPacker::pack_data_flit(uint32_t* flit) {
+  for (unsigned slot = 0; slot < kSlots; ++slot) put_chunk(flit, slot);
+  ++state_.figures.data_flits_to_device;
+}
+
+// What may go into a free slot of a flit that holds so many headers of each kind.
+FlitPacker::Next FlitPacker::next(unsigned writes, unsigned reads, bool room) const {
+  const HostState& s = state_;
+  if (!s.ready || s.cursor == s.block.count || s.cursor - s.prefix >= kWindow) return Next::kNothing;
+  const nf_op& op = s.block.ops[s.cursor];
+  if (op.kind == NF_WRITE) {
+    return writes < wire::kMaxRwd && room && s.rwd_credits ? Next::kWrite : Next::kNothing;
+  }
+  if (op.kind != NF_READ || op.after > s.prefix) return Next::kNothing;
+  return reads < wire::kMaxReq && s.req_credits ? Next::kRead : Next::kNothing;
+}
+
+// The header of the next operation, MemWr or MemRd; the chunks of a write are owed from now on.
+Bits FlitPacker::start(Next kind) {
+  const uint32_t index = state_.cursor++;
+  const nf_op& op = state_.block.ops[index];
+  const uint32_t tag = tag_;
+  tag_ = (tag_ + 1) % (1 << wire::req::kTag.width);
+  state_.op_of_tag[tag] = index;
+  constexpr Bits kValid = 1;
+  if (kind == Next::kRead) {
+    using namespace wire::req;
+    --state_.req_credits;
+    return kValid | kOpcode.put(wire::kMemRd) | kMetaField.put(wire::kNoOp) | kTag.put(tag) |
+           kAddr.put(op.address >> (52 - kAddr.width)) | kLdid.put(op.ldid);
+  }
+  using namespace wire::rwd;
+  --state_.rwd_credits;
+  const uint8_t* line = state_.block.sent + size_t{kLineBytes} * op.line;
+  for (unsigned i = 0; i < kChunks; ++i) {
+    std::memcpy(chunks_[(first_ + owed_++) % kRing], line + kSlotBytes * i, kSlotBytes);
+  }
+  return kValid | kOpcode.put(wire::kMemWr) | kMetaField.put(wire::kNoOp) | kTag.put(tag) |
+         kAddr.put(op.address >> (52 - kAddr.width)) | kLdid.put(op.ldid);
+}
+
+uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
+  unsigned writes = 0, reads = 0;
+  Bits header = 0;
+  for (unsigned slot = 0; slot < kSlots; ++slot) {
+    const unsigned row = slot ? 1 : 0;
+    unsigned format = wire::kData;
+    if (slot && owed_) {
+      put_chunk(flit, slot);
+      ++state_.figures.slots_to_device[row][format];
+    } else {
+      const Next kind = next(writes, reads, room);
+      format = kind == Next::kWrite ? wire::kRwdFormat[row] : wire::kReqFormat[row];
+      if (kind != Next::kNothing) {
+        store_slot(flit, slot, slot ? start(kind) : start(kind) << kHeaderBits);
+        ++(kind == Next::kWrite ? writes : reads);
+        ++state_.figures.slots_to_device[row][format];
+      }
+    }
+    header |= wire::header::kFormat[slot].put(format);
+  }
+  return static_cast<uint32_t>(header | wire::header::kSz.put(writes ? 1 : 0));
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sender, the receiver and the register manager of the host share.
+#pragma once
+
+#include <vector>
+
+#include "cxl_wire.h"
+#include "fault.h"
+#include "nf_bulk.h"
+
+struct HostState {
+  static constexpr uint32_t kNobody = UINT32_MAX;
+
+  nf_figures figures{};
+  Fault fault{figures.cycles};
+
+  // The block that is being done.
+  nf_block block{};
+  uint32_t cursor = 0;    // the next operation to start
+  uint32_t prefix = 0;    // every operation before it has been answered
+  uint64_t progress = 0;  // clock of the last answer
+  std::vector<uint32_t> op_of_tag = std::vector<uint32_t>(1 << wire::req::kTag.width, kNobody);
+
+  // Initialisation (§8): a good flit has come, INIT.Param has left, has come.
+  bool clean_seen = false, param_sent = false, param_received = false;
+  bool ready = false;  // the link has been up, with credits of both kinds, once
+
+  // Acknowledgements (§9).
+  uint32_t free_buffer = wire::kRetryDepth;  // NumFreeBuf: places in the retry buffer
+  uint32_t num_ack = 0;                      // NumAck: flits of the device to acknowledge
+
+  // Credits (§3): what the host may spend, what it has to return, what the device may spend.
+  uint32_t req_credits = 0, rwd_credits = 0;
+  uint32_t ndr_return = 0, drs_return = 0;
+  int ndr_granted = 0, drs_granted = 0;
+
+  bool block_done() const { return prefix == block.count; }
+
+  void answer(uint32_t op, uint64_t value) {
+    block.answers[op] = value | NF_ANSWERED;
+    while (prefix < block.count && (block.answers[prefix] & NF_ANSWERED)) ++prefix;
+    progress = figures.cycles;
+  }
+};
