@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.build import toolchain
-from scripts.common.records import Sim
+from scripts.build import registry
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip each test that has a missing simulator among its parameters."""
-    missing = [sim for sim in Sim if not toolchain.available(sim)]
+    missing = [sim for sim in registry.names() if not registry.get(sim).available()]
     for item in items:
         spec = getattr(item, "callspec", None)
         for sim in missing:

@@ -30,7 +30,7 @@ from examples.digits import Digits, DigitsResNet, gloo
 from examples.vote_hook import VoteState, vote_hook
 from models.formats import Mode
 from neuron_fabric.capture.reader import TensorSpec
-from scripts.build.toolchain import choose
+from scripts.build.registry import choose
 from scripts.cli import main as cli
 from scripts.cli.replay import SimulatorBackend
 from scripts.common.errors import NfError

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from scripts.build import toolchain
-from scripts.common.records import BuildSpec, Edit, RunRecord, RunSpec, Sim
+from scripts.build import registry
+from scripts.common.records import BuildSpec, Edit, RunRecord, RunSpec
 from scripts.record.database import History
 from scripts.record.report import document
 from scripts.run import simulate
@@ -170,8 +170,8 @@ BENCH = """
 """
 
 
-# Where the simulator does not matter: Icarus compiles at once.
-QUICK = Sim.ICARUS if toolchain.available(Sim.ICARUS) else Sim.VERILATOR
+# Where the simulator does not matter: the one that compiles at once.
+QUICK = min(registry.choose(registry.ALL)[0], key=lambda name: registry.get(name).compiles_slowly)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Toy:
 
     folder: Path
 
-    def spec(self, sim: Sim = QUICK, edits: tuple[Edit, ...] = (), **more: object) -> BuildSpec:
+    def spec(self, sim: str = QUICK, edits: tuple[Edit, ...] = (), **more: object) -> BuildSpec:
         """A build of the toy."""
         base = BuildSpec(sim, "toy", "toy.f", root=self.folder, edits=edits, opt="-O0")
         return replace(base, **more)  # type: ignore[arg-type]
@@ -225,12 +225,17 @@ class Project:
 
     folder: Path
 
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """Without NF_BUILD, by which a test would fill, and clean, the builds of its caller."""
+        return {name: value for name, value in os.environ.items() if name != "NF_BUILD"}
+
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `nf`, as a shell does: in a process group of its own."""
         return subprocess.Popen(
             [str(self.folder / ".venv/bin/nf"), *words],
             cwd=self.folder,
-            env=_own_environment(),
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -250,7 +255,7 @@ class Project:
             line,
             shell=True,
             cwd=self.folder,
-            env=_own_environment(),
+            env=self.environment(),
             capture_output=True,
             check=False,
             timeout=200,
@@ -260,11 +265,6 @@ class Project:
     def records(self) -> list[RunRecord]:
         """What the last run reported."""
         return document.read_records(self.folder / "build/report/results.json")
-
-
-def _own_environment() -> dict[str, str]:
-    """Without NF_BUILD, by which a test would fill, and clean, the builds of whoever runs it."""
-    return {name: value for name, value in os.environ.items() if name != "NF_BUILD"}
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from neuron_fabric.text import say
-from scripts.build import build_cache, toolchain
+from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
-from scripts.common.records import BuildSpec, RunRecord, RunSpec, Sim
+from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
@@ -56,12 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GLOBS",
         help="these tests instead of a suite (a few short ones)",
     )
-    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print the table; 1 when a goal is missed."""
-    sims, missing = toolchain.choose(args.sim)
+    sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
     rows = [*_jobs(_specs(args, sims)), *(_rebuild(sim) for sim in sims)]
@@ -82,7 +82,7 @@ def table(rows: Sequence[Row]) -> list[str]:
     return out
 
 
-def _specs(args: argparse.Namespace, sims: list[Sim]) -> list[RunSpec]:
+def _specs(args: argparse.Namespace, sims: list[str]) -> list[RunSpec]:
     plan, tests = testplan.read(), discover()
     options = testplan.Options(tuple(sims), (1,))
     if args.quick:
@@ -136,12 +136,11 @@ def _run(spec: RunSpec) -> RunRecord:
     return simulate.run(spec, runs=FOLDER / "runs")
 
 
-def _rebuild(sim: Sim) -> Row:
+def _rebuild(sim: str) -> Row:
     """Seconds to find out, in a new process, that nothing has to be compiled."""
     code = (
         "from scripts.build import build_cache; from scripts.plan import testplan; "
-        "from scripts.common.records import Sim; "
-        f"build_cache.build(testplan.build_spec(testplan.read(), 'default', Sim('{sim}')))"
+        f"build_cache.build(testplan.build_spec(testplan.read(), 'default', '{sim}'))"
     )
     command = [sys.executable, "-c", code]
     seconds = [_timed(lambda: subprocess.run(command, cwd=ROOT, check=True)) for _ in range(4)]
@@ -154,7 +153,7 @@ def _timed(action: Callable[[], object]) -> float:
     return time.monotonic() - start
 
 
-def _empty(sim: Sim) -> Row:
+def _empty(sim: str) -> Row:
     """Wall time of 200 empty tests, two jobs, over that of one."""
     folder = _empty_project(FOLDER / "empty")
     spec = RunSpec(BuildSpec(sim, "empty", "empty.f", root=folder, opt="-O1"), "empty_bench")

@@ -11,7 +11,6 @@ import pytest
 from scripts.benchmarks import bench_runner
 from scripts.benchmarks.bench_runner import Row
 from scripts.cli import main as cli
-from scripts.common.records import Sim
 from scripts.conftest import QUICK
 from scripts.plan.discover import discover, select
 
@@ -34,7 +33,7 @@ def test_missed_goal_is_an_error(monkeypatch: pytest.MonkeyPatch, value: float, 
 def test_empty_tests_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bench_runner, "FOLDER", tmp_path)
     monkeypatch.setattr(bench_runner, "EMPTY", 4)
-    row = bench_runner._empty(Sim(QUICK))
+    row = bench_runner._empty(QUICK)
     assert 0.3 < row.value < 40
     assert len(list((tmp_path / "runs").glob("*copy*/record.json"))) == 4
 

@@ -22,19 +22,14 @@ from neuron_fabric.typed import typed
 from scripts.common import atomic
 from scripts.common import claims
 from scripts.common import process
-from scripts.build import simulators
-from scripts.common.errors import BuildError, NfError
+from scripts.build import registry
+from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, SIM_BUILDS, shown
-from scripts.build.ports import public_control_file
-from scripts.common.records import BuildSpec, Sim, Waves
+from scripts.common.records import BuildSpec
 from scripts.build.sources import Sources, collect, write_copy
 
 STAMP = "build.json"  # the build is whole
 MADE = ".nf-build"  # it has begun: what `nf clean` may remove
-TIMESCALE = ("1ns", "1ps")
-# Lines and branches, and cover properties. Toggles of the wide buses would be 25 MB a run; plain
-# --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
-COVERAGE = ("--coverage-line", "--coverage-user")
 
 
 @dataclass(frozen=True)
@@ -56,13 +51,18 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
     """Compile unless it has been done. Raises BuildError (first error line) or NfError."""
     directory, sources = build_directory(spec, base)
 
+    simulator = registry.get(spec.sim)
+
     def compile_design(target: Path) -> dict[str, str]:
-        _compile(spec, sources, target, make_jobs or os.cpu_count() or 1)
+        root = spec.root
+        if spec.edits:
+            root = target / "src"
+            write_copy(sources, root)
+        job = simulator(target / "build.log", {})
+        job.compile_design(spec, root, sources.files, target, make_jobs or os.cpu_count() or 1)
         return {"top": spec.top, "sim": spec.sim}
 
-    # As cocotb's runners call what they make.
-    product = spec.top if spec.sim is Sim.VERILATOR else "sim.vvp"
-    return once(directory, compile_design, [product])
+    return once(directory, compile_design, simulator.products(spec.top))
 
 
 @dataclass(frozen=True)
@@ -175,43 +175,3 @@ def is_build(directory: Path) -> bool:
     if directory.is_symlink() or not directory.is_dir():
         return False
     return (directory / MADE).is_file() or (directory / STAMP).is_file()
-
-
-def _compile(spec: BuildSpec, sources: Sources, directory: Path, make_jobs: int) -> None:
-    root = spec.root
-    if spec.edits:
-        root = directory / "src"
-        write_copy(sources, root)
-    log = directory / "build.log"
-    files = [root / name for name in sources.files.sources]
-    arguments: list[str] = ["-Wno-fatal"] if spec.sim is Sim.VERILATOR else []
-    if spec.sim is Sim.VERILATOR:
-        ports = directory / "public.vlt"
-        includes = [root / name for name in sources.files.includes]
-        ports.write_text(public_control_file(spec, files, includes), encoding="utf-8")
-        files = [ports, *(root / name for name in sources.files.control), *files]
-        arguments += ["--assert", "--x-initial", "unique"]
-        if spec.coverage:
-            arguments += COVERAGE
-        if spec.waves is Waves.FST:
-            arguments += ["--trace-fst"]
-    elif spec.coverage:
-        raise NfError("code coverage is collected with Verilator only.")
-    runner = simulators.make_runner(spec.sim, log, {})
-    if isinstance(runner, simulators.NfVerilator):
-        runner.opt = spec.opt
-        runner.make_jobs = make_jobs
-    runner.build(
-        sources=files,
-        includes=[root / name for name in sources.files.includes],
-        defines=dict(spec.defines),
-        parameters=dict(spec.parameters),
-        build_args=arguments,
-        hdl_toplevel=spec.top,
-        build_dir=directory,
-        timescale=TIMESCALE,
-        waves=spec.waves is not None,
-        always=True,
-    )
-    if runner.finished is None or runner.finished.returncode != 0:
-        raise BuildError(simulators.first_error(log))

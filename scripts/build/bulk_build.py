@@ -21,16 +21,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from scripts.build import toolchain
-from scripts.build.build_cache import TIMESCALE, once, read_stamp
+from scripts.build import verilator
+from scripts.build.build_cache import once, read_stamp
+from scripts.build.icarus import Icarus
 from scripts.build.ports import top_ports
-from scripts.build.simulators import first_error
+from scripts.build.simulator import TIMESCALE
 from scripts.build.sources import Sources, collect, write_copy
-from scripts.common import process
+from scripts.common import process, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
-from scripts.common.records import BuildSpec, Edit, Sim
-from scripts.run.simulate import FILELIST, TOP
+from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
 from verif.host import generated_sources
 from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 
@@ -58,28 +58,27 @@ QUICK = ("-O1",)
 
 
 def build(
-    sim: Sim | str,
+    sim: str,
     parameters: Mapping[str, int] | None = None,
     edits: Sequence[Edit] = (),
     base: Path = SIM_BUILDS,
 ) -> VerilatedModel | IcarusModel:
     """Compile unless it has been done; BuildError (first error line) or NfError."""
-    kind = Sim(sim)
     given = tuple(sorted((parameters or {}).items()))
-    spec = BuildSpec(kind, TOP, FILELIST, parameters=given, edits=tuple(edits))
+    spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits))
     sources = collect(spec)
-    directory = base / f"bulk-{kind}-{_key(sources.key)}"
-    make = _verilator if kind is Sim.VERILATOR else _icarus
+    directory = base / f"bulk-{sim}-{_key(sources.key)}"
+    make = _verilator if sim == "verilator" else _icarus
     optimise = QUICK if edits else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
         make(_Design(spec, sources, target), optimise)
-        return {"top": spec.top, "sim": kind}
+        return {"top": spec.top, "sim": sim}
 
-    products = (LIBRARY, BARE) if kind is Sim.VERILATOR else (DESIGN, f"{VPI_MODULE}.vpi")
+    products = (LIBRARY, BARE) if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
     seconds = once(directory, compile_all, products).seconds
     took = read_stamp(directory).seconds
-    if kind is Sim.VERILATOR:
+    if sim == "verilator":
         return VerilatedModel(directory / LIBRARY, directory / BARE, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
     command = (_vvp(), "-n", *module, str(directory / DESIGN))
@@ -95,7 +94,7 @@ def _start(
 def build_host(base: Path = SIM_BUILDS) -> Path:
     """A library of the host alone, for its tests; BuildError or NfError."""
 
-    spec = BuildSpec(Sim.VERILATOR, TOP, FILELIST)
+    spec = BuildSpec("verilator", TOP, FILELIST)
     sources = collect(spec)
 
     def compile_host(target: Path) -> dict[str, str]:
@@ -139,7 +138,7 @@ def _machine() -> str:
 def _vvp() -> str:
     path = shutil.which("vvp")
     if path is None:
-        raise NfError(toolchain.MISSING_ICARUS)
+        raise NfError(Icarus.missing)
     return path
 
 
@@ -160,7 +159,7 @@ class _Design:
         self.include = f"-I{directory}"
         ports = top_ports(spec.top, self.rtl, self.includes, spec.parameters)
         generated_sources.write_sources(directory, spec.top, ports, dict(spec.parameters))
-        self._env = {**os.environ, **toolchain.build_environment()}
+        self._env = {**os.environ, **verilator.build_environment()}
 
     def rtl_under(self, wrapper: str) -> list[Path]:
         """The RTL, its pins, and the module that drives them."""
@@ -172,15 +171,15 @@ class _Design:
         words, log = [str(word) for word in command], self.directory / "build.log"
         done = process.run_logged(words, log, cwd=self.directory, env=self._env, append=True)
         if done.returncode:
-            raise BuildError(first_error(log))
+            raise BuildError(Icarus.first_error(log))
 
 
 def _verilator(design: _Design, optimise: tuple[str, ...]) -> None:
-    verilator = toolchain.find_verilator()
-    if verilator is None:
+    program = verilator.find()
+    if program is None:
         raise BuildError("Verilator is not installed (`make setup`).")
     design.run(
-        *(verilator, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
+        *(program, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
         *("-Wno-fatal", "--timescale", "/".join(TIMESCALE), "--prefix", "Vnf", "-CFLAGS", "-fPIC"),
         *("--Mdir", design.directory, "--top-module", CLOCKED),
         *(f"+incdir+{path}" for path in design.includes),
@@ -189,10 +188,10 @@ def _verilator(design: _Design, optimise: tuple[str, ...]) -> None:
     fast = " ".join(optimise)
     design.run(
         *("make", "-f", "Vnf.mk", f"-j{os.cpu_count() or 1}", "libVnf"),
-        *(f"PYTHON3={sys.executable}", toolchain.SPACE_IS_FINE),
+        *(f"PYTHON3={sys.executable}", verilator.SPACE_IS_FINE),
         *(f"OPT_FAST={fast}", f"OPT_SLOW={QUICK[0]}", f"OPT_GLOBAL={fast}"),
     )
-    include = _include(verilator)
+    include = _include(program)
     system = [_system(path) for path in (include, include / "vltstd", design.directory)]
     run_time: list[str] = []
     for name in ("verilated", "verilated_threads"):
@@ -215,9 +214,9 @@ def _system(path: Path) -> str:
     return f"-isystem{path}"
 
 
-def _include(verilator: str) -> Path:
-    env = {**os.environ, **toolchain.verilator_environment()}
-    root = Path(toolchain.first_line([verilator, "--getenv", "VERILATOR_ROOT"], env))
+def _include(program: str) -> Path:
+    env = {**os.environ, **verilator.environment()}
+    root = Path(toolchain.first_line([program, "--getenv", "VERILATOR_ROOT"], env))
     if not (root / "include" / "verilated.h").is_file():
         raise BuildError(f"Verilator's headers are not in {root / 'include'}.")
     return root / "include"

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ports of the top, read from the RTL: what a bench may see, and nothing by accident.
-
-cocotb's runner makes every net public, which costs a third of the speed and hides that a test
-leans on internals. Here the top-level ports are read from the source and named in a control file.
-"""
+"""The ports of a module, read from the SystemVerilog source."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from typing import NamedTuple
 import pyslang
 
 from scripts.common.errors import BuildError, NfError
-from scripts.common.records import BuildSpec
 
 
 class Port(NamedTuple):
@@ -48,17 +43,3 @@ def top_ports(
     inward = pyslang.ast.ArgumentDirection.In
     ports = found[0].body.portList
     return [Port(p.name, p.direction == inward, p.type.bitWidth) for p in ports]
-
-
-def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:
-    """Text of the Verilator control file for a build."""
-    lines = ["`verilator_config"]
-    for port in top_ports(spec.top, files, includes):
-        access = "public_flat_rw" if port.is_input else "public_flat_rd"
-        lines.append(f'{access} -module "{spec.top}" -var "{port.name}"')
-    for entry in spec.public:
-        module, _, variable = entry.rpartition(".")
-        if not module:
-            raise NfError(f"public variable {entry!r} must be written module.variable.")
-        lines.append(f'public_flat_rd -module "{module}" -var "{variable}"')
-    return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from scripts.common.paths import ROOT
-from scripts.build.sources import FileList
+from scripts.build.filelist import FileList
 
 # Warnings that are style here, with the reason.
 _QUIET = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scripts.build import toolchain
 from scripts.checks import (
     base_names,
     doc_links,
@@ -21,6 +20,7 @@ from scripts.checks import (
     tree,
 )
 from scripts.cli.steps import Steps, command
+from scripts.common import toolchain
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.plan import mutants, testplan

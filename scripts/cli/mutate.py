@@ -7,9 +7,10 @@ import argparse
 import fnmatch
 import os
 import time
+from dataclasses import replace
 
 from neuron_fabric.text import say
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.cli import shell_words as completion
 from scripts.cli.run import positive
 from scripts.cli.shell_words import with_completer
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names"),
         completion.mutants,
     )
-    parser.add_argument("--sim", choices=("verilator", "icarus"), help="instead of the listed one")
+    parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
     parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
 
@@ -52,18 +53,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
-    """Mutants with the simulator they run on; without Icarus, Verilator takes them over."""
-    from dataclasses import replace
-
-    from scripts.common.records import Sim
-
+    """Mutants with the simulator they run on; another takes over for one that is missing."""
     if wanted:
-        toolchain.choose(wanted)
-        return [replace(mutant, sim=Sim(wanted)) for mutant in chosen]
-    if not toolchain.available(Sim.ICARUS):
-        say(toolchain.MISSING_ICARUS)
-        return [replace(mutant, sim=Sim.VERILATOR) for mutant in chosen]
-    return chosen
+        registry.choose(wanted)
+        return [replace(mutant, sim=wanted) for mutant in chosen]
+    here, note = registry.choose(registry.ALL)
+    if note:
+        say(note)
+    return [m if m.sim in here else replace(m, sim=here[0]) for m in chosen]
 
 
 def _run(chosen: list[Mutant], jobs: int) -> int:

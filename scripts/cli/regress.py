@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from neuron_fabric.text import say
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.cli import stages
 from scripts.cli.run import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
-from scripts.common.records import FailureKind, RunRecord, Sim
+from scripts.common.records import FailureKind, RunRecord
 from scripts.record import report
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
@@ -38,19 +38,19 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
     parser.add_argument("--jobs", "-j", type=positive, help="runs at once")
 
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    sims, missing = toolchain.choose(args.sim)
+    sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
     done: list[stages.Stage] = []
     records: list[RunRecord] = []
     jobs = args.jobs or os.cpu_count() or 1
-    # What takes longest first: FP32, Icarus. While it runs, Verilator compiles.
+    # What takes longest first: FP32, and what compiles at once. Meanwhile the others compile.
     work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
     work.sort(key=lambda one: one[1] != "fp32")
     with ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -68,19 +68,19 @@ def run(args: argparse.Namespace) -> int:
     return stages.close(done, time.monotonic() - start)
 
 
-def _who(sim: Sim, transport: str) -> str:
+def _who(sim: str, transport: str) -> str:
     """Whose results: begins the names of their files."""
     return str(sim) if transport == "signal" else f"{sim}-{transport}"
 
 
 def _replay_words(
-    sim: Sim, options: tuple[str, ...], out: Path, transport: str = "signal"
+    sim: str, options: tuple[str, ...], out: Path, transport: str = "signal"
 ) -> list[str]:
     words = ["replay", shown(CAPTURE), "--sim", str(sim), "--transport", transport]
     return stages.nf(*words, "--out", shown(out), *options)
 
 
-def _replay(sim: Sim, route: str, transport: str) -> tuple[stages.Stage, RunRecord]:
+def _replay(sim: str, route: str, transport: str) -> tuple[stages.Stage, RunRecord]:
     OUT.mkdir(parents=True, exist_ok=True)
     who = _who(sim, transport)
     log = OUT / f"{who}-{route}.log"
@@ -153,7 +153,7 @@ def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
 
 def short_replays(capture: Path, sim: str) -> Iterator[tuple[str, list[str]]]:
     """Replay stages for `nf test`: the default route on each simulator."""
-    sims, _ = toolchain.choose(sim)
+    sims, _ = registry.choose(sim)
     OUT.mkdir(parents=True, exist_ok=True)
     for one in sims:
         out = OUT / f"test-{one}.safetensors"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from neuron_fabric.text import telling
-from scripts.build import bulk_build, toolchain
+from scripts.build import bulk_build, registry
 from scripts.common import claims
 from scripts.common.errors import BuildError
 from scripts.common.paths import BUILD
@@ -43,7 +43,7 @@ class SimulatorBackend:
 
     def simulators(self, wanted: str) -> tuple[Sequence[str], str | None]:
         """See verif.replay.backend."""
-        sims, note = toolchain.choose(wanted)
+        sims, note = registry.choose(wanted)
         return [str(sim) for sim in sims], note
 
     def workspace(self, name: str) -> Path:

@@ -7,12 +7,11 @@ import argparse
 from dataclasses import replace
 
 from neuron_fabric.text import say
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.cli.run import execute, seconds
 from scripts.common.records import RunSpec
 from scripts.plan import depends
 from scripts.record.database import History, Run
-from scripts.run.simulate import wave_format
 
 EXAMPLES = """examples:
   nf rerun 812                               run 812 of `nf history`
@@ -35,11 +34,13 @@ def run(args: argparse.Namespace) -> int:
     finally:
         history.close()
     spec = found.spec
-    toolchain.choose(spec.build.sim)  # one line when that simulator is gone
+    registry.choose(spec.build.sim)  # one line when that simulator is gone
     if _changed(found, spec):
         say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
     if args.waves:
-        spec = replace(spec, build=replace(spec.build, waves=wave_format(spec.build.sim)))
+        spec = replace(
+            spec, build=replace(spec.build, waves=registry.get(spec.build.sim).wave_format)
+        )
     if args.timeout:
         spec = replace(spec, timeout_s=args.timeout)
     return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from neuron_fabric.text import say
+from scripts.build import registry
 from scripts.cli import watch
 from scripts.cli.shell_words import builds, suites, tests, with_completer
 from scripts.common import claims, paths, process
@@ -75,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "globs", nargs="*", metavar="GLOB", help="test_module::test, * and ? allowed"
     )
     suite = what.add_argument("--suite", metavar="S", help="a suite (`nf list --suites`)")
-    what.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+    what.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
     build = what.add_argument("--build", action="append", default=[], help="named parameter set")
     for action, source in ((globs, tests), (suite, suites), (build, builds)):
         with_completer(action, source)

@@ -8,10 +8,9 @@ import time
 from typing import Any
 
 from neuron_fabric.text import say
-from scripts.build import toolchain
-from scripts.build.sources import read_filelist
+from scripts.build.filelist import read_filelist
 from scripts.cli.run import seconds
-from scripts.common import data, process
+from scripts.common import data, process, toolchain
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.plan import testplan

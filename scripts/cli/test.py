@@ -8,6 +8,7 @@ import os
 import sys
 import time
 
+from scripts.build import registry
 from scripts.cli import stages
 from scripts.cli.regress import CAPTURE, short_replays
 from scripts.common.errors import NfError
@@ -20,7 +21,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", default=[], help="run only this stage")
-    parser.add_argument("--sim", choices=("verilator", "icarus", "both"), default="both")
+    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,9 +17,9 @@ import pytest
 from neuron_fabric.capture.reader import Capture, ModuleSpec, write_capture
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
-from scripts.build.toolchain import package_version
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
+from scripts.common.toolchain import package_version
 from scripts.run import torchrun
 
 needs_torch = pytest.mark.skipif(

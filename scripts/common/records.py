@@ -18,16 +18,13 @@ from neuron_fabric.data import DataError, encodable
 from neuron_fabric.typed import typed
 from scripts.common.paths import ROOT
 
-
-class Sim(StrEnum):
-    """Simulators that the project runs on."""
-
-    VERILATOR = "verilator"
-    ICARUS = "icarus"
+# The design under test, unless a build names another.
+TOP = "nf_controller"
+FILELIST = "hdl/nf_controller.f"
 
 
 class Waves(StrEnum):
-    """Waveform formats. Icarus always writes FST; Verilator's FST needs zlib and lz4 headers."""
+    """Waveform formats."""
 
     VCD = "vcd"
     FST = "fst"
@@ -58,12 +55,13 @@ class Edit:
 class BuildSpec:
     """A design to compile. Equal specs over equal sources share one build directory.
 
-    `filelist` is read relative to `root`. `public` names internal variables ("module.variable")
-    that a test looks at under Verilator, which otherwise shows the top-level ports only.
+    `sim` is a name of `scripts/build/registry.py`; `filelist` is read relative to `root`.
+    `public` names internal variables ("module.variable") that a test looks at, for simulators that
+    otherwise show the top-level ports only.
     `edits` are applied to a copy: the tree is never touched.
     """
 
-    sim: Sim
+    sim: str
     top: str
     filelist: str
     root: Path = ROOT
@@ -160,7 +158,7 @@ class RunRecord:
 
     id: str
     name: str
-    sim: Sim
+    sim: str
     seed: int
     build_name: str
     parameters: tuple[tuple[str, int], ...]

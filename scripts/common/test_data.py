@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from scripts.build import sources
+from scripts.build.filelist import read_filelist
 from scripts.checks import layers
 from scripts.common.errors import NfError
-from scripts.common.records import Edit, FailureKind, Sim
+from scripts.common.records import Edit, FailureKind
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import TestCase, discover, select
 
@@ -23,7 +24,7 @@ def test_filelist(write: Write, tmp_path: Path) -> None:
         write(name, "")
     write("sub.f", "b.sv\nw.vlt\n")
     write("top.f", "# comment\n+incdir+inc\na.sv // first\n-f sub.f\na.sv\n")
-    files = sources.read_filelist(tmp_path, "top.f")
+    files = read_filelist(tmp_path, "top.f")
     assert files.sources == ("a.sv", "b.sv")
     assert files.control == ("w.vlt",)
     assert files.headers(tmp_path) == ["inc/h.svh"]
@@ -33,7 +34,7 @@ def test_filelist(write: Write, tmp_path: Path) -> None:
 def test_bad_filelist(write: Write, tmp_path: Path, text: str, says: str) -> None:
     write("top.f", text)
     with pytest.raises(NfError, match=says):
-        sources.read_filelist(tmp_path, "top.f")
+        read_filelist(tmp_path, "top.f")
 
 
 def test_edits_must_fit_once() -> None:
@@ -118,17 +119,17 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
     ]
     chosen = testplan.of_suite(plan, plan.suite("smoke"), tests)
     assert [t.name for t in chosen] == ["one", "Three"]
-    options = testplan.Options((Sim.ICARUS, Sim.VERILATOR), (1, 2))
+    options = testplan.Options(("icarus", "verilator"), (1, 2))
     specs = testplan.expand(plan, chosen, options)
     assert len(specs) == 2 * 2 * (2 + 1)
     assert {dict(s.build.parameters).get("SLOTS") for s in specs} == {None, 4}
-    grouped = testplan.expand(plan, chosen, testplan.Options((Sim.ICARUS,), (1,), group=True))
+    grouped = testplan.expand(plan, chosen, testplan.Options(("icarus",), (1,), group=True))
     assert sorted(s.tests for s in grouped) == [("one",), ("one", "Three")]
     with pytest.raises(NfError, match="unknown suite"):
         plan.suite("night")
     with pytest.raises(NfError, match="unknown build"):
-        testplan.expand(plan, chosen, testplan.Options((Sim.ICARUS,), (1,), builds=("big",)))
-    many = testplan.Options((Sim.ICARUS,), range(1, 10**9))  # a typing error; no list is made
+        testplan.expand(plan, chosen, testplan.Options(("icarus",), (1,), builds=("big",)))
+    many = testplan.Options(("icarus",), range(1, 10**9))  # a typing error; no list is made
     with pytest.raises(NfError, match="1,999,999,998 runs, more than 100,000"):
         testplan.expand(plan, chosen, many)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from cocotb_tools import runner
 
-from scripts.build import simulators, toolchain
+from scripts.build import icarus, registry, verilator
 from scripts.cli import start
-from scripts.common import places
+from scripts.common import places, toolchain
 from scripts.common.paths import ROOT
-from scripts.common.records import RunSpec, Sim
+from scripts.common.records import RunSpec
 from scripts.conftest import Toy
 from scripts.run.simulate import run
 
@@ -159,8 +159,8 @@ def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.Monk
         places.plain(folder)
 
 
-@pytest.mark.parametrize("sim", list(Sim))
-def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: Sim) -> None:
+@pytest.mark.parametrize("sim", registry.names())
+def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
     """Sources, build and run below a name with all that make and the shell do not take."""
     root = places.plain(tmp_path / ODD)
     shutil.copytree(toy.folder, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("sim"))
@@ -171,18 +171,18 @@ def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: Sim) -> None:
 
 def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its script would look behind the link, and write that name into the makefile."""
-    found = toolchain.find_verilator()
+    found = verilator.find()
     assert found is not None
     link = tmp_path / "link"
     link.symlink_to(Path(found).parents[1])
-    monkeypatch.setattr(toolchain, "find_verilator", lambda: str(link / "bin" / "verilator"))
-    env = {**os.environ, **toolchain.verilator_environment()}
+    monkeypatch.setattr(verilator, "find", lambda: str(link / "bin" / "verilator"))
+    env = {**os.environ, **verilator.environment()}
     words = [str(link / "bin" / "verilator"), "--getenv", "VERILATOR_ROOT"]
     assert toolchain.first_line(words, env) == str(link)
 
 
 def test_cocotb_keeps_the_link(tmp_path: Path) -> None:
-    assert issubclass(simulators.NfIcarus, runner.Icarus)  # its module has changed it
+    assert issubclass(icarus.Icarus, runner.Icarus)  # its module has changed it
     (tmp_path / "link").symlink_to(tmp_path)
     assert runner.get_abs_path(tmp_path / "link") == tmp_path / "link"
 

@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import sys
 import threading
 import time
@@ -21,11 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.build.build_cache import build_directory
-from scripts.common import claims, process
+from scripts.common import claims, process, toolchain
 from scripts.common.paths import RUNS
-from scripts.common.records import RunRecord, RunSpec, Sim
+from scripts.common.records import RunRecord, RunSpec
 from scripts.run import simulate
 
 
@@ -44,7 +43,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     return {"record": record.to_json(), "folder": str(claims.folder(RUNS) / spec.id)}
 
 
-def _lack(sim: Sim, wanted: dict[str, str]) -> str:
+def _lack(sim: str, wanted: dict[str, str]) -> str:
     """What this machine has not; empty when it can run the build."""
     here, host = versions(), os.uname().nodename
     for name, version in wanted.items():
@@ -53,9 +52,8 @@ def _lack(sim: Sim, wanted: dict[str, str]) -> str:
                 f"worker {host} has {name} {here.get(name)}, the build was made with {version}: "
                 "install the same requirements there"
             )
-    if sim is Sim.ICARUS and shutil.which("vvp") is None:
-        return f"worker {host} has no Icarus Verilog (vvp)"
-    return ""
+    lack = registry.get(sim).lack_at_run()
+    return f"worker {host} has {lack}" if lack else ""
 
 
 def _run(spec: RunSpec, shipped: Path) -> RunRecord:

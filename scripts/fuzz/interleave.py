@@ -25,6 +25,7 @@ from random import Random
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import one_line, say
+from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 from scripts.fuzz.attempt import MARK, NEVER, strays
@@ -58,15 +59,16 @@ def _replay(variant: str, transport: str, sim: str, *words: str) -> Kind:
     return Kind(f"replay {transport} {sim} {variant}", line, "0 mismatches", 3, variant)
 
 
+_FIRST, _QUICK = registry.names()[0], registry.quick().name
 KINDS = (
-    _replay("plus", "bulk", "verilator", "--route", "*=G_BINARY"),
-    _replay("minus", "bulk", "verilator", "--route", "*=G_BINARY", "--tie", "minus"),
-    _replay("ternary", "bulk", "verilator", "--route", "*=G_TERNARY"),
-    _replay("plus", "bulk", "icarus", "--route", "*=G_BINARY"),
-    _replay("plus", "signal", "verilator", "--route", "*=G_BINARY"),
-    Kind("run verilator", ("run", "test_modes::g_binary", "--sim", "verilator"), "0 failed"),
-    Kind("run icarus", ("run", "test_modes::g_binary", "--sim", "icarus"), "0 failed"),
-    Kind("run seeds", ("run", "test_modes::*", "--sim", "verilator", "--seeds", "2"), "0 failed"),
+    _replay("plus", "bulk", _FIRST, "--route", "*=G_BINARY"),
+    _replay("minus", "bulk", _FIRST, "--route", "*=G_BINARY", "--tie", "minus"),
+    _replay("ternary", "bulk", _FIRST, "--route", "*=G_TERNARY"),
+    _replay("plus", "bulk", _QUICK, "--route", "*=G_BINARY"),
+    _replay("plus", "signal", _FIRST, "--route", "*=G_BINARY"),
+    Kind(f"run {_FIRST}", ("run", "test_modes::g_binary", "--sim", _FIRST), "0 failed"),
+    Kind(f"run {_QUICK}", ("run", "test_modes::g_binary", "--sim", _QUICK), "0 failed"),
+    Kind("run seeds", ("run", "test_modes::*", "--sim", _FIRST, "--seeds", "2"), "0 failed"),
     Kind("mutate", ("mutate", "wrong-tie"), "1 of 1 runs caught their mutant"),
     Kind("mutate other", ("mutate", "threshold-strict"), "1 of 1 runs caught their mutant"),
     Kind("report", ("report",), "report"),

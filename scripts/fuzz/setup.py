@@ -20,11 +20,19 @@ import numpy as np
 
 from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.reader import write_capture
+from scripts.build import registry
 from scripts.common.paths import ROOT
-from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec, Sim
+from scripts.common.records import (
+    FILELIST,
+    TOP,
+    BuildSpec,
+    CaseResult,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+)
 from scripts.fuzz import values
 from scripts.record.database import History
-from scripts.run.simulate import FILELIST, TOP
 from verif.replay.stimulus import Read, Stimulus, Write
 
 _MARK = "@@fuzz@@"
@@ -95,12 +103,12 @@ def history(folder: Path, random: Random, to: str = "build/history.sqlite") -> N
 
 
 def _run(seed: int, passed: bool) -> tuple[RunSpec, RunRecord]:
-    build = BuildSpec(Sim.ICARUS, TOP, FILELIST)
+    build = BuildSpec(registry.quick().name, TOP, FILELIST)
     spec = RunSpec(build, "verif.tests.test_regs", ("unmapped",), seed)
     record = RunRecord(
         id=spec.id,
         name=spec.name,
-        sim=Sim.ICARUS,
+        sim=registry.quick().name,
         seed=seed,
         build_name="default",
         parameters=(),

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scripts.build import sources
+from scripts.build import registry, sources
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Sim
+from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec
 from scripts.plan import testplan
 from scripts.plan.discover import TestCase
 from scripts.plan.testplan import Plan
@@ -31,7 +31,7 @@ class Mutant:
     tests: tuple[str, ...]
     caught_by: tuple[FailureKind, ...]
     cause: str
-    sim: Sim
+    sim: str
     build: str
     seed: int
     timeout_s: float
@@ -51,7 +51,7 @@ def read(path: Path = FILE) -> list[Mutant]:
                 tests=tuple(value["tests"]),
                 caught_by=tuple(FailureKind(k) for k in value.get("caught_by", _KINDS)),
                 cause=value.get("cause", ""),
-                sim=Sim(value.get("sim", Sim.ICARUS)),
+                sim=value.get("sim", registry.quick().name),
                 build=value.get("build", "default"),
                 seed=value.get("seed", 1),
                 timeout_s=float(value.get("timeout", testplan.DEFAULT_TIMEOUT_S)),

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
+from scripts.build import registry
 from scripts.build.build_cache import STAMP, build_directory
 from scripts.common.errors import NfError
 from scripts.common.paths import SIM_BUILDS
-from scripts.common.records import BuildSpec, RunSpec, Sim
+from scripts.common.records import BuildSpec, RunSpec
 from scripts.plan.depends import Dependencies
 from scripts.record.database import History, Key, keys_of
 
@@ -98,9 +99,9 @@ def arrange(
     why = {spec.id: reason(spec, memory, fingerprints.get(spec.id, "")) for spec in todo}
 
     def place(spec: RunSpec) -> tuple[int, float, bool]:
-        # Of what is unknown, Icarus first: it compiles at once, and Verilator's compiler has time.
+        # Of what is unknown, what compiles at once first: the slow compilers have time meanwhile.
         seconds = memory.seconds(spec) or 0.0
-        return why[spec.id], -seconds, spec.build.sim is Sim.VERILATOR
+        return why[spec.id], -seconds, registry.get(spec.build.sim).compiles_slowly
 
     todo.sort(key=place)
     failed = [spec for spec in todo if why[spec.id] is Reason.FAILED]
@@ -110,12 +111,12 @@ def arrange(
 
 
 def _openers(specs: Sequence[RunSpec], started: set[BuildSpec], base: Path) -> list[RunSpec]:
-    """The first run of each build that has to be compiled; Verilator's, which take long, first."""
+    """The first run of each build that has to be compiled; those that take long first."""
     firsts: dict[BuildSpec, RunSpec] = {}
     for spec in specs:
         firsts.setdefault(spec.build, spec)
     missing = [s for b, s in firsts.items() if b not in started and not _built(b, base)]
-    return sorted(missing, key=lambda spec: spec.build.sim is not Sim.VERILATOR)
+    return sorted(missing, key=lambda spec: not registry.get(spec.build.sim).compiles_slowly)
 
 
 def _built(build: BuildSpec, base: Path) -> bool:

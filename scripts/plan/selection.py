@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from neuron_fabric.text import say
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.common.errors import NfError
-from scripts.common.records import RunSpec, Sim
+from scripts.common.records import RunSpec
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
 from scripts.plan.order import Memory, fingerprints
@@ -44,7 +44,7 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         waves=args.waves,
         coverage=args.coverage,
         group=args.group,
-        scale=tuple((sim, args.scale) for sim in Sim) if args.scale else (),
+        scale=tuple((sim, args.scale) for sim in registry.names()) if args.scale else (),
     )
     number = 1
     if args.suite:
@@ -77,8 +77,8 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     return specs
 
 
-def _simulators(wanted: str) -> tuple[Sim, ...]:
-    sims, missing = toolchain.choose(wanted)
+def _simulators(wanted: str) -> tuple[str, ...]:
+    sims, missing = registry.choose(wanted)
     if missing:
         say(missing)
     return tuple(sims)

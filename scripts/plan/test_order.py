@@ -15,7 +15,7 @@ from scripts.cli import main as cli
 from scripts.cli import watch
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import RunSpec, Sim
+from scripts.common.records import RunSpec
 from scripts.conftest import Toy
 from scripts.farm import schedule
 from scripts.plan import order, selection
@@ -46,10 +46,10 @@ def test_a_missing_build_is_started_early(toy: Toy, tmp_path: Path) -> None:
     names = [
         RunSpec(toy.spec(sim), "toy_bench", (test,))
         for test in ("one", "two")
-        for sim in (Sim.ICARUS, Sim.VERILATOR)
+        for sim in ("icarus", "verilator")
     ]
     got = order.arrange(names, Memory(), {}, tmp_path)
-    assert [one.build.sim for one in got[:2]] == [Sim.VERILATOR, Sim.ICARUS]
+    assert [one.build.sim for one in got[:2]] == ["verilator", "icarus"]
     assert sorted(one.id for one in got) == sorted(one.id for one in names)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.build import registry
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN, shown
-from scripts.common.records import BuildSpec, RunSpec, Sim
+from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
 from scripts.plan.discover import TestCase, select
-from scripts.run.simulate import FILELIST, TOP, wave_format
 
 DEFAULT_TIMEOUT_S = 300.0
 MAX_RUNS = 100_000  # of one command: some days
@@ -26,7 +26,7 @@ class Entry:
     feature: str
     stage: str
     builds: tuple[str, ...]
-    sims: tuple[Sim, ...]
+    sims: tuple[str, ...]
     timeout_s: float
 
 
@@ -51,7 +51,7 @@ class Suite:
     seeds: int
     group: bool
     reason: str
-    scale: tuple[tuple[Sim, float], ...] = ()
+    scale: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ def read(folder: Path = TESTPLAN) -> Plan:
                 value["seeds"],
                 value.get("group", False),
                 value["reason"],
-                tuple((Sim(sim), float(x)) for sim, x in value.get("scale", {}).items()),
+                tuple(
+                    (registry.get(sim).name, float(x)) for sim, x in value.get("scale", {}).items()
+                ),
             )
         for feature in content.get("features", ()):
             for value in feature["tests"]:
@@ -115,7 +117,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                     feature["name"],
                     value["stage"],
                     tuple(value.get("builds", ("default",))),
-                    tuple(Sim(s) for s in value.get("sims", list(Sim))),
+                    tuple(_known(sim, path) for sim in value.get("sims", registry.names())),
                     float(value.get("timeout", DEFAULT_TIMEOUT_S)),
                 )
     plan = Plan(entries, builds, suites)
@@ -123,6 +125,13 @@ def read(folder: Path = TESTPLAN) -> Plan:
         for name in entry.builds:
             plan.build(name)
     return plan
+
+
+def _known(sim: str, path: Path) -> str:
+    try:
+        return registry.get(sim).name
+    except NfError as error:
+        raise NfError(f"{shown(path)}: {error}") from None
 
 
 def _once(named: set[str], what: str, path: Path) -> None:
@@ -158,14 +167,14 @@ def _stage(plan: Plan, test: TestCase) -> str:
 class Options:
     """What the command line adds to the plan."""
 
-    sims: tuple[Sim, ...]
+    sims: tuple[str, ...]
     seeds: Sequence[int]
     builds: tuple[str, ...] = ()  # empty: those of the plan entry
     timeout_s: float | None = None
     waves: bool = False
     coverage: bool = False
     group: bool = False
-    scale: tuple[tuple[Sim, float], ...] = ()  # traffic of the tests, by simulator; 1 else
+    scale: tuple[tuple[str, float], ...] = ()  # traffic of the tests, by simulator; 1 else
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
@@ -178,7 +187,7 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
     for test in tests:
         entry = plan.entries.get(test.id.partition("/")[0])
         wanted_builds = options.builds or (entry.builds if entry else ("default",))
-        allowed = entry.sims if entry else tuple(Sim)
+        allowed = entry.sims if entry else registry.names()
         planned = entry.timeout_s if entry else DEFAULT_TIMEOUT_S
         timeout = options.timeout_s or planned
         for name in wanted_builds:
@@ -218,17 +227,19 @@ def scale_environment(scale: float) -> tuple[tuple[str, str], ...]:
 
 
 def build_spec(
-    plan: Plan, name: str, sim: Sim, waves: bool = False, coverage: bool = False
+    plan: Plan, name: str, sim: str, waves: bool = False, coverage: bool = False
 ) -> BuildSpec:
-    """The BuildSpec of a named build on a simulator; coverage is Verilator's alone."""
-    named = plan.build(name)
-    return BuildSpec(
+    """The BuildSpec of a named build on a simulator; code coverage where the simulator
+    collects it."""
+    named, simulator = plan.build(name), registry.get(sim)
+    spec = BuildSpec(
         sim=sim,
         top=named.top,
         filelist=named.filelist,
         parameters=named.parameters,
-        public=named.public if sim is Sim.VERILATOR else (),
-        opt=named.opt if sim is Sim.VERILATOR else BuildSpec.opt,
-        waves=wave_format(sim) if waves else None,
-        coverage=coverage and sim is Sim.VERILATOR,
+        public=named.public,
+        opt=named.opt,
+        waves=simulator.wave_format if waves else None,
+        coverage=coverage and simulator.coverage_file is not None,
     )
+    return simulator.as_it_builds(spec)

@@ -21,17 +21,16 @@ from scripts.common.records import (
     FailureKind,
     RunRecord,
     RunSpec,
-    Sim,
     Waves,
 )
 from scripts.plan.order import Memory
 from scripts.record.database import History, keys_of
 from scripts.record.recorder import Recorder
 
-BUILD = BuildSpec(Sim.ICARUS, "toy", "toy.f")
+BUILD = BuildSpec("icarus", "toy", "toy.f")
 
 
-def spec(*tests: str, seed: int = 1, sim: Sim = Sim.ICARUS) -> RunSpec:
+def spec(*tests: str, seed: int = 1, sim: str = "icarus") -> RunSpec:
     """A run of the module test_x."""
     return RunSpec(replace(BUILD, sim=sim), "verif.tests.test_x", tests, seed)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from neuron_fabric.data import read_bytes
+from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.process import Finished
 from scripts.common.records import CaseResult, FailureKind
@@ -23,10 +24,7 @@ from scripts.run.causes import normalised
 from verif.scoreboard.finding import KEY_LINE, link_rule
 
 _NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")
-_PLAIN_ASSERT = re.compile(
-    r"(?:%Error|%Fatal|ERROR|FATAL):\s*(?P<at>[^\s:]+:\d+)(?::\d+)?:\s*"
-    r"(?:Assertion failed in )?(?P<text>.*)"
-)
+_PLAIN_ASSERT = r"(?:{}):\s*(?P<at>[^\s:]+:\d+)(?::\d+)?:\s*(?:Assertion failed in )?(?P<text>.*)"
 _TIME_OUTS = ("SimTimeoutError", "TimeoutError")
 _TIME_OUT_TEXT = re.compile(r"\btime[d]?[ -]?out\b", re.IGNORECASE)
 # Exceptions that no checker raises on purpose: the bench itself is broken.
@@ -51,7 +49,7 @@ _ENDINGS = {
 }
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
-_SIMULATOR_LINE = re.compile(r"^(?:%\w+:|\S*vvp\b|\S+:\d+: |[A-Z]+: )")
+_SIMULATOR_LINE = r"(?:{}|\S+:\d+: |[A-Z]+: )"
 _MAX_CAUSE = 600
 
 
@@ -170,12 +168,15 @@ def _is_case_of(case: CaseResult, test: str) -> bool:
 
 
 def _assertion(lines: list[str]) -> str | None:
+    simulators = registry.simulators()
+    severities = [word for simulator in simulators for word in simulator.severities]
+    plain_assert = re.compile(_PLAIN_ASSERT.format("|".join(severities)))
     for line in lines:
         named = _NAMED_ASSERT.search(line)
         if named:
             return f"{named['name']} in {named['where']}"
-        plain = _PLAIN_ASSERT.search(line)
-        if plain and "Verilog $stop" not in line:
+        plain = plain_assert.search(line)
+        if plain and not any(one.says_nothing(line) for one in simulators):
             return f"{plain['text'].strip() or 'assertion'} at {plain['at']}"
     return None
 
@@ -185,7 +186,9 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
     if case.cause_key:
         return _verdict(FailureKind.MISMATCH, first, case.cause_key)
     if case.error_type == "SimFailure":
-        last = next((x.strip() for x in lines if _SIMULATOR_LINE.match(x)), "")
+        starts = "|".join(simulator.message_start for simulator in registry.simulators())
+        own = re.compile(_SIMULATOR_LINE.format(starts))
+        last = next((x.strip() for x in lines if own.match(x)), "")
         last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
         return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
     if not first and not case.error_type:

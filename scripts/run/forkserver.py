@@ -11,6 +11,7 @@ construction. A server that cannot be had is no failure: the caller starts the s
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import socket
@@ -134,6 +135,21 @@ class _Server:
 _idle: OrderedDict[_Server, Key] = OrderedDict()
 _refused: set[Key] = set()  # tried once, and no server came up
 _lock = threading.Lock()
+
+
+def run_logged(
+    command: Sequence[str],
+    log: Path,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float | None = None,
+    append: bool = False,
+) -> Finished:
+    """As `process.run_logged`, in a fork of a server where one can be had."""
+    with contextlib.suppress(ServerError):
+        return run_forked(command, log, cwd=cwd, env=env, timeout_s=timeout_s)
+    return process.run_logged(command, log, cwd=cwd, env=env, timeout_s=timeout_s, append=append)
 
 
 def run_forked(

@@ -22,27 +22,26 @@ from typing import Any
 
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.text import say
-from scripts.build import simulators, toolchain
+from scripts.build import registry
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import atomic, claims
+from scripts.common import atomic, claims, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
 from scripts.common.records import (
+    FILELIST,
+    TOP,
     BuildSpec,
     CaseResult,
     Edit,
     FailureKind,
     RunRecord,
     RunSpec,
-    Sim,
     Waves,
 )
-from scripts.run import failure, vcd
+from scripts.run import failure, forkserver, vcd
 
-TOP = "nf_controller"
-FILELIST = "hdl/nf_controller.f"
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
 _FULL_BYTES = 1 << 20
@@ -96,10 +95,11 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     if os.environ.get("PYTHONDONTWRITEBYTECODE"):
         # Compiling the bench again in each run takes longer than a short test; not in the tree.
         environment["PYTHONPYCACHEPREFIX"] = str(built.directory.parent / "pycache")
-    runner = simulators.make_runner(spec.build.sim, log, environment, timeout_s=spec.timeout_s)
+    runner = registry.get(spec.build.sim)(log, environment, spec.timeout_s)
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
     # Waves and code coverage name their file on the command line: nothing could share a server.
-    runner.forked = not (spec.direct or spec.build.waves or spec.build.coverage)
+    if runner.forks and not (spec.direct or spec.build.waves or spec.build.coverage):
+        runner.launch = forkserver.run_logged
     with contextlib.suppress(SystemExit):  # raised when a pytest run finds failed cases
         runner.test(
             test_module=spec.module,
@@ -111,8 +111,8 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             build_dir=built.directory,
             test_dir=folder,
             results_xml=str(folder / _RESULTS),
-            test_args=_simulator_arguments(spec, folder),
-            plusargs=_plusargs(spec, folder),
+            test_args=runner.run_arguments(spec, folder),
+            plusargs=[*spec.plusargs, *runner.wave_plusargs(spec, folder)],
             waves=spec.build.waves is not None,
         )
     finished = runner.finished or Finished(1, False, 0.0)
@@ -124,9 +124,10 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
         verdict = failure.Verdict(
             False, FailureKind.INFRASTRUCTURE, f"no space left on the disk of {folder}"
         )
-    if spec.build.waves is Waves.VCD and spec.window_ns:
+    waves = runner.waves_file(spec.build, folder)
+    if spec.window_ns and waves.suffix == f".{Waves.VCD}":
         with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
-            vcd.trim(_waves_file(spec, folder), *spec.window_ns)
+            vcd.trim(waves, *spec.window_ns)
     record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
     record = replace(record, sim_seconds=round(finished.seconds, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
@@ -150,7 +151,7 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
         "COCOTB_RESULTS_ATTACHMENTS": "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # cocotb wants pytest's assertions, nothing else
         "PYTHONHASHSEED": "0",  # the order of a set is part of the stimulus
-        "NF_SIM": str(spec.build.sim),
+        "NF_SIM": spec.build.sim,
         "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),
         "NF_METRICS": str(folder / _METRICS),
         "PYTHONPATH": str(spec.build.root),
@@ -162,33 +163,6 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
     return env
 
 
-def _simulator_arguments(spec: RunSpec, folder: Path) -> list[str]:
-    if spec.build.sim is not Sim.VERILATOR:
-        return []
-    # Registers without reset start at values drawn from the seed: 2-state must not hide them.
-    arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{spec.seed % 0x7FFFFFFF or 1}"]
-    if spec.build.coverage:
-        arguments.append(f"+verilator+coverage+file+{folder / 'coverage.dat'}")
-    if spec.build.waves is not None:
-        arguments += ["--trace-file", str(_waves_file(spec, folder))]
-    return arguments
-
-
-def _plusargs(spec: RunSpec, folder: Path) -> list[str]:
-    if spec.build.sim is Sim.ICARUS and spec.build.waves is not None:
-        extra = [f"+dumpfile_path={_waves_file(spec, folder)}"]
-        if spec.window_ns:
-            first, last = (round(time_ns) for time_ns in spec.window_ns)
-            extra += [f"+dump_from_ns={first}", f"+dump_for_ns={max(1, last - first)}"]
-        return [*spec.plusargs, *extra]
-    return list(spec.plusargs)
-
-
-def _waves_file(spec: RunSpec, folder: Path) -> Path:
-    suffix = "fst" if spec.build.sim is Sim.ICARUS else str(spec.build.waves)
-    return folder / f"waves.{suffix}"
-
-
 def _record(
     spec: RunSpec,
     folder: Path,
@@ -198,8 +172,9 @@ def _record(
     cases: Sequence[CaseResult] = (),
     log: Path | None = None,
 ) -> RunRecord:
-    waves = _waves_file(spec, folder)
-    coverage = folder / "coverage.dat"
+    simulator = registry.get(spec.build.sim)
+    waves = simulator.waves_file(spec.build, folder)
+    coverage = folder / (simulator.coverage_file or "none")
     metrics = _metrics(folder / _METRICS)
     return RunRecord(
         id=spec.id,
@@ -260,7 +235,7 @@ def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
     module = spec.short_module
     failed = dict.fromkeys(c.name for c in cases if c.status == "failed")
     names = [f"{module}::{name}" for name in failed or spec.tests] or [f"{module}::*"]
-    parts = [".venv/bin/nf", "run", *names, "--sim", str(spec.build.sim)]
+    parts = [".venv/bin/nf", "run", *names, "--sim", spec.build.sim]
     parts += ["--seed", str(spec.seed)]
     if spec.build_name != "default":
         parts += ["--build", spec.build_name]
@@ -271,7 +246,7 @@ def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
 
 
 def run_tests(
-    sim: Sim | str,
+    sim: str,
     module: str,
     testcase: str | Sequence[str] | None = None,
     *,
@@ -296,14 +271,13 @@ def run_tests(
     `passed`, `kind`, `cause`, `log`, `cases`, `metrics`.
     """
     names = (testcase,) if isinstance(testcase, str) else tuple(testcase or ())
-    kind = Sim(sim)
     build = BuildSpec(
-        sim=kind,
+        sim=sim,
         top=top,
         filelist=filelist,
         parameters=tuple(sorted((parameters or {}).items())),
         edits=tuple(edits),
-        waves=wave_format(kind) if waves else None,
+        waves=registry.get(sim).wave_format if waves else None,
         coverage=coverage,
         # A block bench is short: compiling it harder would take longer than it saves.
         opt=BuildSpec.opt if top == TOP else "-O1",
@@ -322,8 +296,3 @@ def run_tests(
         ),
         runs,
     )
-
-
-def wave_format(sim: Sim) -> Waves:
-    """FST where it works as it comes, VCD else."""
-    return Waves.FST if sim is Sim.ICARUS else Waves.VCD

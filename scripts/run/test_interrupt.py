@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric import output
+from scripts.build import registry
 from scripts.common import process
-from scripts.common.records import FailureKind, RunRecord, Sim
+from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK, Project, Toy
 from scripts.run import simulate
 
@@ -69,9 +70,9 @@ def test_nohup_is_heeded() -> None:
     assert seen == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
 
 
-@pytest.mark.parametrize("sim", list(Sim))
+@pytest.mark.parametrize("sim", registry.names())
 @pytest.mark.parametrize("finished", [0, 2])
-def test_ctrl_c(project: Project, sim: Sim, finished: int) -> None:
+def test_ctrl_c(project: Project, sim: str, finished: int) -> None:
     project.nf("clean", "--all")
     words = ("test_toy::adds_one", "test_toy::hang", "--seeds", "3", "--sim", str(sim))
     process = project.start("run", *words, "--jobs", "4")  # what hangs may come first

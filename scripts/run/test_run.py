@@ -25,11 +25,11 @@ from scripts.record import report
 SCRIPT = """
 import sys
 from pathlib import Path
-from scripts.common.records import BuildSpec, Edit, RunSpec, Sim
+from scripts.common.records import BuildSpec, Edit, RunSpec
 from scripts.cli.run import execute
 sim, root, old, new, *tests = sys.argv[1:]
 edits = (Edit("toy.sv", old, new),) if old else ()
-build = BuildSpec(Sim(sim), "toy", "toy.f", root=Path(root), edits=edits, opt="-O0")
+build = BuildSpec(sim, "toy", "toy.f", root=Path(root), edits=edits, opt="-O0")
 specs = [RunSpec(build, "toy_bench", (test,), timeout_s=60) for test in tests]
 sys.exit(execute(specs, 2, "nf run: the toy"))
 """

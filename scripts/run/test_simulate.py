@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from scripts.build import build_cache as build
-from scripts.common.records import Edit, FailureKind, RunRecord, Sim, Waves
+from scripts.build import registry
+from scripts.common.records import Edit, FailureKind, RunRecord, Waves
 from scripts.conftest import Toy
 from scripts.run import failure, simulate
 
-SIMS = pytest.mark.parametrize("sim", list(Sim))
+SIMS = pytest.mark.parametrize("sim", registry.names())
 
 
 @SIMS
-def test_pass_with_metrics_and_parameters(toy: Toy, sim: Sim) -> None:
+def test_pass_with_metrics_and_parameters(toy: Toy, sim: str) -> None:
     build = toy.spec(sim)
     record = toy.run(build, "adds_one")
     assert record.passed, record.cause
@@ -43,7 +44,7 @@ def test_pass_with_metrics_and_parameters(toy: Toy, sim: Sim) -> None:
         ("no_such_test", FailureKind.NO_TEST, "nothing was run"),
     ],
 )
-def test_failure_kinds(toy: Toy, sim: Sim, test: str, kind: FailureKind, cause: str) -> None:
+def test_failure_kinds(toy: Toy, sim: str, test: str, kind: FailureKind, cause: str) -> None:
     record = toy.run(toy.spec(sim), test)
     assert (record.passed, record.kind) == (False, kind)
     assert cause in record.cause
@@ -52,39 +53,39 @@ def test_failure_kinds(toy: Toy, sim: Sim, test: str, kind: FailureKind, cause: 
 
 
 def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
-    record = toy.run(toy.spec(Sim.ICARUS), "adds_one", "no_such_test")
+    record = toy.run(toy.spec("icarus"), "adds_one", "no_such_test")
     assert record.kind is FailureKind.NO_TEST
     assert "no result of no_such_test" in record.cause
 
 
 @SIMS
-def test_hang_is_killed(toy: Toy, sim: Sim) -> None:
+def test_hang_is_killed(toy: Toy, sim: str) -> None:
     record = toy.run(toy.spec(sim), "hang", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
     assert record.seconds < 10
 
 
 def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:
-    record = toy.run(toy.spec(Sim.VERILATOR), "wrong", module="no_such_bench")
+    record = toy.run(toy.spec("verilator"), "wrong", module="no_such_bench")
     assert record.kind is FailureKind.CRASH
     assert "no_such_bench" in record.cause
 
 
 def test_assertion_is_named(toy: Toy) -> None:
-    record = toy.run(toy.spec(Sim.VERILATOR), "sva")
+    record = toy.run(toy.spec("verilator"), "sva")
     assert record.kind is FailureKind.ASSERTION
     assert "NeverThirteen" in record.cause
 
 
 def test_several_tests_in_one_process(toy: Toy) -> None:
-    record = toy.run(toy.spec(Sim.VERILATOR), "many", "wrong", "adds_one")
+    record = toy.run(toy.spec("verilator"), "many", "wrong", "adds_one")
     assert [case.name for case in record.cases] == ["adds_one", "many/n=1", "many/n=2", "wrong"]
     assert record.kind is FailureKind.MISMATCH
     assert record.rerun.split()[2] == "toy_bench::wrong"  # only what failed
 
 
 @SIMS
-def test_broken_source_is_a_build_failure(toy: Toy, sim: Sim) -> None:
+def test_broken_source_is_a_build_failure(toy: Toy, sim: str) -> None:
     edits = (Edit("toy.sv", "assign inner", "asign inner"),)
     record = toy.run(toy.spec(sim, edits), "adds_one")
     assert record.kind is FailureKind.BUILD
@@ -106,23 +107,23 @@ def test_edit_that_does_not_fit(toy: Toy) -> None:
 
 
 def test_only_ports_are_public_under_verilator(toy: Toy) -> None:
-    build = toy.spec(Sim.VERILATOR)
+    build = toy.spec("verilator")
     assert toy.run(build, "internals").kind is FailureKind.CRASH
     assert toy.run(replace(build, public=("toy.inner",)), "internals").passed
 
 
 @SIMS
-def test_waves_and_coverage(toy: Toy, sim: Sim) -> None:
-    waves = Waves.FST if sim is Sim.ICARUS else Waves.VCD
-    build = toy.spec(sim, waves=waves, coverage=sim is Sim.VERILATOR)
+def test_waves_and_coverage(toy: Toy, sim: str) -> None:
+    waves = Waves.FST if sim == "icarus" else Waves.VCD
+    build = toy.spec(sim, waves=waves, coverage=sim == "verilator")
     record = toy.run(build, "adds_one")
     assert record.waves is not None
     assert record.waves.endswith(str(waves))
-    assert (record.coverage is not None) == (sim is Sim.VERILATOR)
+    assert (record.coverage is not None) == (sim == "verilator")
 
 
 @SIMS
-def test_parameters_reach_the_design(toy: Toy, sim: Sim) -> None:
+def test_parameters_reach_the_design(toy: Toy, sim: str) -> None:
     record = toy.run(toy.spec(sim, parameters=(("WIDTH", 2),)), "adds_one")
     assert record.kind in (FailureKind.MISMATCH, FailureKind.CRASH)  # 4 does not fit in 2 bits
     assert record.parameters == (("WIDTH", 2),)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import toolchain
+from scripts.build import registry, verilator
 from scripts.common.paths import ROOT
-from scripts.common.records import Sim
 
 HDL = ROOT / "hdl"
 SOURCES = [
@@ -42,7 +41,7 @@ endmodule
 
 
 def run(command: list[str], folder: Path) -> None:
-    environment = {**os.environ, **toolchain.build_environment()}
+    environment = {**os.environ, **verilator.build_environment()}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
     )
@@ -58,17 +57,17 @@ def texts(vcd: str, name: str) -> list[str]:
     return [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]
 
 
-@pytest.mark.parametrize("sim", list(Sim))
-def test_states_have_names_in_waves(tmp_path: Path, sim: Sim) -> None:
-    if not toolchain.available(sim):
+@pytest.mark.parametrize("sim", registry.names())
+def test_states_have_names_in_waves(tmp_path: Path, sim: str) -> None:
+    if not registry.get(sim).available():
         pytest.skip(f"{sim} is not installed")
     (tmp_path / "bench.sv").write_text(BENCH, encoding="utf-8")
     files = [f"-I{HDL / 'common'}", *(str(HDL / name) for name in SOURCES), "bench.sv"]
-    if sim is Sim.ICARUS:
+    if sim == "icarus":
         run(["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", *files], tmp_path)
         run(["vvp", "bench.vvp"], tmp_path)
     else:
-        tool = toolchain.find_verilator()
+        tool = verilator.find()
         assert tool is not None
         options = ["--binary", "--timing", "-j", "2", "--trace-vcd", "-Wno-fatal"]
         options += ["--top-module", "bench", "--Mdir", "obj"]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from scripts.build import registry
 from scripts.common import claims
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
@@ -95,7 +96,7 @@ def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
 
 def _with_waves(spec: RunSpec, record: RunRecord, case: CaseResult | None) -> RunSpec:
     """The spec that shows the failure: its first failed test alone, which starts at time 0."""
-    waves = spec.build.waves or simulate.wave_format(spec.build.sim)
+    waves = spec.build.waves or registry.get(spec.build.sim).wave_format
     killed = record.kind is FailureKind.TIME_OUT and case is None
     return replace(
         spec,

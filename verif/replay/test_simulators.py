@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.cli.replay import SimulatorBackend
-from scripts.common.records import Sim
 from scripts.plan import mutants
 from verif.replay.conftest import nf_replay
 from verif.replay.test_replay_cli import MIX, check_file
@@ -23,7 +22,7 @@ def test_both_simulators_return_the_same(
     code = nf_replay(backend, capture, "--sim", "both", "--route", *MIX, "--out", out)
     shown = capsys.readouterr()
     assert code == 0, shown.err
-    names = "verilator,icarus" if toolchain.available(Sim.ICARUS) else "verilator"
+    names = "verilator,icarus" if registry.get("icarus").available() else "verilator"
     for step in (3, 60):
         found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
         assert found["simulator"] == names
@@ -36,7 +35,7 @@ def test_broken_rtl_is_red(
 ) -> None:
     edits = next(mutant.edits for mutant in mutants.read() if mutant.id == name)
     backend = SimulatorBackend(edits, tmp_path / "files")
-    sim = "icarus" if toolchain.available(Sim.ICARUS) else "verilator"
+    sim = "icarus" if registry.get("icarus").available() else "verilator"
     out = tmp_path / "out.safetensors"
     words = ("--sim", sim, "--steps", "3", "--route", *MIX, "--out", out)
     assert nf_replay(backend, capture, *words) == 1

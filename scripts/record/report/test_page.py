@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.paths import ROOT
-from scripts.common.records import CaseResult, RunRecord, Sim
+from scripts.common.records import CaseResult, RunRecord
 from scripts.record import report
 from scripts.record.report.browser import BrowserError, Page
 from scripts.record.report.conftest import NASTY, RECORD, RECORDS, RED
@@ -38,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             id=f"{LONG}{n}",
             name=f"{LONG}::t{n}",
             seed=n,
-            sim=Sim.VERILATOR,
+            sim="verilator",
             cases=(CaseResult(f"t{n}", "passed", n / 7, 1.0),),
             log=f"build/runs/{LONG}/run.log",
         )

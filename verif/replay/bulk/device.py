@@ -7,6 +7,8 @@ import ctypes
 from pathlib import Path
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
 from verif.host.c_interface import MEMORY_LATENCY, CBlock, Figures
 from verif.replay.bulk.block import Block
 
@@ -35,7 +37,7 @@ class BulkDevice(Protocol):
 
 def c_block(block: Block) -> CBlock:
     """The block as the core takes it; it must outlive what is done with it."""
-    arrays = (block.ops, block.sent, block.got, block.answers)
+    arrays: tuple[NDArray[Any], ...] = (block.ops, block.sent, block.got, block.answers)
     if not all(array.flags.c_contiguous for array in arrays):
         raise ValueError("the core takes contiguous arrays")
     kinds: list[Any] = [field[1] for field in CBlock._fields_]

