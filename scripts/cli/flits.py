@@ -7,7 +7,7 @@ import argparse
 import os
 from pathlib import Path
 
-from cocotbext.cxl.agent.trace import TraceError, explain, read
+from cocotbext.cxl.trace import TraceError, explain, read
 from neuron_fabric.data import open_file
 from neuron_fabric.text import say
 from scripts.common.errors import NfError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cocotbext.cxl.agent.trace import TraceWriter, explain, read
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link import DeviceLink, HostLink
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.trace import TraceWriter, explain, read
 from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode, seal
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp

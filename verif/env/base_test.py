@@ -19,7 +19,7 @@ from cocotb.triggers import First
 from cocotb.utils import get_sim_time
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from cocotbext.cxl.agent.errors import CxlError
+from cocotbext.cxl.errors import CxlError
 from verif.coverage.bins import FUNCTIONAL
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.config import CxlConfig
 from models.device import DeviceParams
 from verif.mem.memory_config import MemConfig
 from verif.regs.regmap import HwParams

@@ -10,9 +10,9 @@ from typing import Any
 from cocotb.triggers import Event, Timer
 from pyuvm import uvm_analysis_export, uvm_env
 
-from cocotbext.cxl.agent.agent import CxlMemAgent
-from cocotbext.cxl.agent.items import ObservedRequest, ObservedResponse
-from cocotbext.cxl.agent.pins import CxlPins
+from cocotbext.cxl.agent import CxlMemAgent
+from cocotbext.cxl.bus import CxlMemBus
+from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from models.device import DeviceModel, MemoryLine, RegionConfig
 from verif.coverage.functional_coverage import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
@@ -63,7 +63,8 @@ class NfEnv(uvm_env):
         self.observer = RegisterObserver("observer", self)
         self.observer.pins = AxiLitePins.from_prefix(self.dut, "s_axil")
         self.cxl = CxlMemAgent("cxl", self)
-        self.cxl.pins = CxlPins.from_dut(self.dut)
+        self.cxl.bus = CxlMemBus.from_entity(self.dut)
+        self.cxl.clock, self.cxl.reset = self.dut.clk, self.dut.rst_n
         self.cxl.cfg = self.link = cxl_config(cfg)
         # The watchdog of the test is the checker of what the device does not answer in time.
         self.link.response_timeout = max(self.link.response_timeout, 3 * cfg.stuck_clocks)
@@ -80,9 +81,8 @@ class NfEnv(uvm_env):
     def connect_phase(self) -> None:
         self.registers = Registers(self.axil.sequencer, self.mirror)
         self.host.connect(self.cxl)
-        monitor = self.cxl.monitor
-        monitor.request_port.connect(Sink("request_sink", self, self._request))
-        monitor.response_port.connect(Sink("response_sink", self, self._response))
+        self.cxl.request_port.connect(Sink("request_sink", self, self._request))
+        self.cxl.response_port.connect(Sink("response_sink", self, self._response))
         self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
         self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))
 

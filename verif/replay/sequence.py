@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cocotbext.cxl.agent.items import CxlBatchItem, Transaction
-from cocotbext.cxl.agent.sequences import CxlMemSequence
+from cocotbext.cxl.agent import CxlBatchItem, CxlMemSequence
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.wire.enums import NdrOp
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import PLANE_SELECTOR, CommitCode

@@ -10,8 +10,8 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.agent.items import CxlBatchItem, Transaction
-from cocotbext.cxl.agent.sequences import CxlMemSequence
+from cocotbext.cxl.agent import CxlBatchItem, CxlMemSequence
+from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm

@@ -16,9 +16,9 @@ from typing import Any
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 
-from cocotbext.cxl.agent.tracker import LinkTracker
 from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from verif.tests.link_bench import (

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.fault_table import COUNTERS, FaultTable, judge
-from cocotbext.cxl.agent.faults import FaultInjector, FaultPlan, FaultRule
-from cocotbext.cxl.agent.flit_event import FlitEvent
-from cocotbext.cxl.agent.pins import bits_reader
+from cocotbext.cxl.bus import bits_reader
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.fault_table import COUNTERS, FaultTable, judge
+from cocotbext.cxl.faults import FaultInjector, FaultPlan, FaultRule
+from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.flits import seal
@@ -61,7 +61,7 @@ class LinkTest(NfBaseTest):
 
     def connect_phase(self) -> None:
         super().connect_phase()
-        self.env.cxl.monitor.link_port.connect(Sink("fault_sink", self, self.on_flit))
+        self.env.cxl.link_port.connect(Sink("fault_sink", self, self.on_flit))
 
     def on_flit(self, event: FlitEvent) -> None:
         """Every flit at the pins."""
@@ -69,7 +69,7 @@ class LinkTest(NfBaseTest):
 
     async def start(self) -> None:
         cxl = self.env.cxl
-        self.faults.bind(cxl.driver.link, cxl.driver.retrain, cxl.monitor.tracker)
+        self.faults.bind(cxl.host.link, cxl.host.retrain, cxl.monitor.tracker)
         cocotb.start_soon(self._tick())
         await super().start()
 
@@ -83,7 +83,7 @@ class LinkTest(NfBaseTest):
     @property
     def host(self) -> HostLink:
         """The host's link partner."""
-        link: HostLink = self.env.cxl.driver.link
+        link: HostLink = self.env.cxl.host.link
         return link
 
     def memory(self) -> PlainMemorySequence:

@@ -7,7 +7,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.mixed import MixedRegionsSequence

@@ -10,8 +10,8 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.agent.config import CxlConfig, ReadyPattern
-from cocotbext.cxl.agent.items import ObservedResponse
+from cocotbext.cxl.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.enums import DevLoad
 from cocotbext.cxl.wire.flits import seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD
@@ -207,7 +207,7 @@ class InterruptTest(NfBaseTest):
         if bit == IRQ_ACCESS:
             await run.read(1 << 51)
         elif bit == IRQ_LINK:
-            self.env.cxl.driver.inject(seal(0) ^ 1)
+            self.env.cxl.host.inject(seal(0) ^ 1)
             await self.env.clocks(30)
         else:
             await run.contribute(config, 0, 0, poison=True)

@@ -12,7 +12,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from cocotbext.cxl.agent.config import CxlConfig
+from cocotbext.cxl.config import CxlConfig
 from models.formats import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig

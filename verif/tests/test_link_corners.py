@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import cocotb
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.faults import FaultKind, FaultRule
-from cocotbext.cxl.agent.flit_event import FlitEvent, FlitKind
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.faults import FaultKind, FaultRule
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire.control import (
@@ -73,7 +73,7 @@ class ByteEnablesInAdf(HandMadeTest):
     """RwD + BE with its header in slot 2: the all-data flit is D1, D2, D3, BE."""
 
     async def scenario(self) -> None:
-        driver = self.env.cxl.driver
+        driver = self.env.cxl.host
         for tag in range(8):
             be = self.env.rng.getrandbits(64)
             write = M2SRwD(RwdOp.MEM_WR_PTL, 0x700 + tag, tag << 6, data=self.line(), be=be)
@@ -89,7 +89,7 @@ class HeaderOverRollover(HandMadeTest):
     """R = 3: slots 1 to 3 end the last line while slot 0 starts the next, which then owes 4."""
 
     async def scenario(self) -> None:
-        driver = self.env.cxl.driver
+        driver = self.env.cxl.host
         pairs = [
             [M2SRwD(RwdOp.MEM_WR, 0x600 + 2 * k + i, (2 * k + i) << 6, data=self.line())]
             for k in range(8)
@@ -234,7 +234,7 @@ class AllZeroFlit(LinkTest):
     async def scenario(self) -> None:
         before = await self.read("RX_FLIT", "STRAY_DATA", "CRC_ERROR", "PROTOCOL_ERROR")
         for _ in range(20):
-            self.env.cxl.driver.inject(0, retryable=True)
+            self.env.cxl.host.inject(0, retryable=True)
         await self.env.clocks(300)
         after = await self.read(*before)
         assert after["CRC_ERROR"] == before["CRC_ERROR"]
@@ -274,7 +274,7 @@ class InitTwice(RetryAfter):
 
     async def scenario(self) -> None:
         await self.some_traffic(10)
-        self.env.cxl.driver.inject(control(InitParam(21)), retryable=True)
+        self.env.cxl.host.inject(control(InitParam(21)), retryable=True)
         await self.env.clocks(60)
         await self.captured(5, 1)
         # The tracker has believed it; the device must not.

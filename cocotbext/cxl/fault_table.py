@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cocotbext.cxl.agent.faults import CRC_KINDS, EPISODES, LOST_KINDS, FaultInjector, FaultKind
+from cocotbext.cxl.faults import CRC_KINDS, EPISODES, LOST_KINDS, FaultInjector, FaultKind
 from cocotbext.cxl.wire.flits import Direction
 
 _EXACT = {

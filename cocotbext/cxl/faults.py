@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.flit_event import FlitEvent, FlitKind
-from cocotbext.cxl.agent.tracker import LinkTracker
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryReq, decode_control
 from cocotbext.cxl.wire.flits import FLIT_BITS, PAYLOAD_MASK, Direction, ProtocolCode, is_control
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cocotbext.cxl.agent.tracker import FlitKind, LinkTracker
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.tracker import FlitKind, LinkTracker
 from cocotbext.cxl.wire.control import (
     ControlFlit,
     InitParam,

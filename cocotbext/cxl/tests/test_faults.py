@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.fault_table import COUNTERS, judge
-from cocotbext.cxl.agent.faults import (
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.fault_table import COUNTERS, judge
+from cocotbext.cxl.faults import (
     CAMPAIGN,
     CRC_KINDS,
     EPISODES,
@@ -21,10 +21,10 @@ from cocotbext.cxl.agent.faults import (
     FaultRule,
     damage,
 )
-from cocotbext.cxl.agent.tracker import LinkTracker
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.crc import crc_ok, seal
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp, S2MMessage

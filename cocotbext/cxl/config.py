@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the CXL.mem agent. Everything random comes from generators that are passed in."""
+"""Settings of CxlMemHost and CxlMemMonitor; what is random comes from generators passed in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Damage = Callable[[WireFlit], WireFlit]
 
 @dataclass(slots=True)
 class ReadyPattern:
-    """tx_ready: always, with a chance per clock, or after a pattern that repeats.
+    """s2m_ready: always, with a chance per clock, or after a pattern that repeats.
 
     ``hold`` (min, max): once low, how many clocks it stays low; only with ``rate`` below 1.
     """
@@ -45,12 +45,12 @@ class ReadyPattern:
 
 @dataclass(slots=True)
 class CxlConfig:
-    """Knobs of driver and monitor; the defaults are the fastest legal host.
+    """Knobs of host and monitor; the defaults are the fastest legal host.
 
     ``link``: packing, credits that the host grants, acknowledgements, retry (see LinkConfig).
     ``idle_rate``: chance per clock that the host sends nothing although it could.
     ``ready``: back-pressure on the device's output.
-    ``queue_depth``: messages that may wait in the driver before ``issue`` blocks.
+    ``queue_depth``: messages that may wait in the host before ``issue`` blocks.
     ``max_outstanding``: requests without their response before ``issue`` blocks.
     ``phy_up_delay``: clocks from the end of reset to phy_up. ``retrain_clocks``: length of a
     retrain. ``damage_to_device`` / ``damage_to_host``: hooks that change flits on the wire, before
@@ -62,7 +62,7 @@ class CxlConfig:
     ``waive(rule, direction)``: True for broken rules that a test provokes on purpose; ("timeout",
     "S2M") is what the device does not answer.
     ``device_wrap``: LLR wrap value that the device must announce (None: any).
-    ``check_stable``: tx pins must hold their value while tx_ready is low.
+    ``check_stable``: the s2m pins must hold their value while s2m_ready is low.
     """
 
     link: LinkConfig = field(default_factory=LinkConfig)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent stands alone: its example runs in a folder that holds nothing else of the project."""
+"""The package stands alone: its example runs in a folder that holds nothing else of the project."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ import pytest
 
 from cocotbext.cxl.example import run
 
-ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = Path(run.__file__).resolve().parents[1]
+ROOT = PACKAGE.parents[1]
 
-# The project may be installed in this Python as an editable package, whose finder would stand in
-# for whatever the folder lacks. Python runs this file at its start, after the finders are there.
+# In a checkout, the project may be installed in this Python as an editable package, whose finder
+# would stand in for whatever the folder lacks. Python runs this file at its start, when the finders
+# are there.
 ISOLATION = f"""
 import os, sys
 sys.meta_path[:] = [f for f in sys.meta_path if "__editable__" not in getattr(f, "__module__", "")]
-sys.path[:] = [p for p in sys.path if os.path.realpath(p) != {str(ROOT)!r}]
+sys.path[:] = [p for p in sys.path if os.path.realpath(p) != {str(ROOT)!r} or "site-packages" in p]
 """
 
 
-def copy_agent(target: Path) -> None:
+def copy_package(target: Path) -> None:
     """cocotbext.cxl alone."""
     skip = shutil.ignore_patterns("test_*", "__pycache__")
-    shutil.copytree(ROOT / "cocotbext" / "cxl", target / "cocotbext" / "cxl", ignore=skip)
+    shutil.copytree(PACKAGE, target / "cocotbext" / "cxl", ignore=skip)
     (target / "sitecustomize.py").write_text(ISOLATION, encoding="utf-8")
 
 
@@ -53,7 +55,7 @@ def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not there")
 def test_example_outside_the_project(tmp_path: Path) -> None:
-    copy_agent(tmp_path)
+    copy_package(tmp_path)
     done = run_example(tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "1 tests, 0 failed" in done.stdout
@@ -68,7 +70,7 @@ def test_example_outside_the_project(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not there")
 def test_a_missing_module_is_noticed(tmp_path: Path) -> None:
     """Negative twin: without cocotbext.cxl.link the example cannot pass."""
-    copy_agent(tmp_path)
+    copy_package(tmp_path)
     shutil.rmtree(tmp_path / "cocotbext" / "cxl" / "link")
     assert run_example(tmp_path).returncode != 0
 
@@ -105,8 +107,7 @@ def test_a_simulator_that_is_not_there(
 
 
 def test_readme_shows_the_example() -> None:
-    source = (ROOT / "cocotbext/cxl/example/write_read.py").read_text(encoding="utf-8")
+    source = (PACKAGE / "example/write_read.py").read_text(encoding="utf-8")
     example = source.split("# [example]\n")[1].split("\n\n# [end of example]")[0].strip()
-    assert f"```python\n{example}\n```" in (ROOT / "cocotbext/cxl/README.md").read_text(
-        encoding="utf-8"
-    )
+    readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    assert f"```python\n{example}\n```" in readme

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the agent: logged when they are found, and raised in every call that waits."""
+"""Errors of a link: logged when they are found, and raised in every call that waits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ class CxlTimeout(CxlError):
     """Something that is owed has not come within the clocks that CxlConfig allows."""
 
 
+class CxlPoisonError(CxlError):
+    """A read met poison: ``lines`` are the addresses of poisoned lines, ``data`` all the bytes."""
+
+    def __init__(self, lines: list[int], data: bytes) -> None:
+        super().__init__(f"poisoned data from {', '.join(map(hex, lines))}")
+        self.lines, self.data = lines, data
+
+
 class ErrorLog:
-    """What driver and monitor of an agent have found.
+    """What host, device and monitor have found.
 
     The first error stays until a reset and ends every wait, as the later ones mostly follow from
     it. ``log`` writes a line; ``owed`` says what the device owes; ``wake`` are called at the first
@@ -52,7 +60,7 @@ class ErrorLog:
         if logged:
             self._log(whole)
             if self._logged == self.LOGGED:
-                self._log("further errors are not logged; finish() of the agent lists all of them")
+                self._log("further errors are not logged; finish() lists all of them")
         if self._first is None:
             self._first = kind, whole
             for wake in self.wake:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cocotb bench: the agent against devices that would hang it, and what its calls raise."""
+"""The pyuvm agent on bench_wire against devices that would hang it, and what its calls raise."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from cocotbext.cxl.agent.agent import CxlMemAgent
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.errors import CxlError, CxlTimeout
-from cocotbext.cxl.agent.pins import CxlPins
-from cocotbext.cxl.agent.sequences import CxlMemSequence
-from cocotbext.cxl.example.device import play_device
+from cocotbext.cxl.agent import CxlMemAgent, CxlMemSequence
+from cocotbext.cxl.bus import CxlMemBus
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.conftest import RunCocotb
+from cocotbext.cxl.device import CxlMemDevice
+from cocotbext.cxl.errors import CxlError, CxlTimeout
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
 from cocotbext.cxl.link.link import DeviceLink
 from cocotbext.cxl.link.link_config import LinkConfig
@@ -42,6 +42,7 @@ def writes(count: int) -> list[M2SRwD]:
 class Broken(uvm_test):
     """Base: a device with a fault; ``wait`` is the call that must not hang."""
 
+    dut: Any
     fault = DeviceFault.LOST_RESPONSE
     kind: type[CxlError] = CxlTimeout
     text = OWED
@@ -49,11 +50,12 @@ class Broken(uvm_test):
     error: CxlError | None = None
 
     def build_phase(self) -> None:
-        self.dut: Any = cocotb.top
+        self.dut = cocotb.top
         cfg = CxlConfig(response_timeout=LIMIT, link_up_timeout=LIMIT)
         cfg.waive = lambda rule, _way: self.waived and rule in ("timeout", "end")
         self.agent = CxlMemAgent("agent", self)
-        self.agent.pins, self.agent.cfg = CxlPins.from_dut(self.dut), cfg
+        self.agent.bus, self.agent.cfg = CxlMemBus.from_entity(self.dut), cfg
+        self.agent.clock, self.agent.reset = self.dut.clk, self.dut.rst_n
 
     async def run_phase(self) -> None:
         self.raise_objection()
@@ -61,12 +63,13 @@ class Broken(uvm_test):
         dut.break_hold.value = 0
         dut.rst_n.value = 0
         stub = BrokenDevice(DeviceLink(LinkConfig()), self.fault)
-        device = cocotb.start_soon(play_device(dut, stub))
+        bus = CxlMemBus.from_prefix(dut, "dev")
+        device = CxlMemDevice(bus, dut.clk, dut.rst_n, False, stub=stub)
         await ClockCycles(dut.clk, 4)
         dut.rst_n.value = 1
         await self.raises()
         await self.afterwards()
-        device.cancel()
+        device.stop()
         self.drop_objection()
 
     async def raises(self) -> None:
@@ -215,6 +218,11 @@ async def waived_time_out(dut: Any) -> None:
     for _ in range(2):
         await _run(WaivedAndReset)
         agent = WaivedAndReset.ran
-        before = agent.driver.clock, agent.monitor.cycle
+        before = agent.host.cycle, agent.monitor.cycle
         await ClockCycles(dut.clk, 5)
-        assert (agent.driver.clock, agent.monitor.cycle) == before
+        assert (agent.host.cycle, agent.monitor.cycle) == before
+
+
+def test_broken_devices(run_cocotb: RunCocotb) -> None:
+    """No call hangs, and each says what is owed."""
+    assert run_cocotb("cocotbext.cxl.tests.test_broken_device_on_pins") == (12, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cocotb bench of the agent itself: bench_wire with a device in Python behind it."""
+"""The pyuvm agent on bench_wire, against CxlMemDevice."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Timer
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from cocotbext.cxl.agent.agent import CxlMemAgent
-from cocotbext.cxl.agent.config import CxlConfig, ReadyPattern
-from cocotbext.cxl.agent.pins import CxlPins
-from cocotbext.cxl.agent.sequences import CxlMemSequence
-from cocotbext.cxl.example.device import play_device
-from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link import DeviceLink, WireFlit
+from cocotbext.cxl.agent import CxlMemAgent, CxlMemSequence
+from cocotbext.cxl.bus import CxlMemBus
+from cocotbext.cxl.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.conftest import RunCocotb
+from cocotbext.cxl.device import CxlMemDevice
+from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.wire.flits import FlitHeader, seal
 from cocotbext.cxl.wire.messages import (
@@ -79,6 +78,7 @@ class Memory(CxlMemSequence):
 class AgentTest(uvm_test):
     """Agent, wire and device; ``traffic`` is what a test adds."""
 
+    dut: Any
     retry = False
 
     def configure(self) -> CxlConfig:
@@ -86,17 +86,17 @@ class AgentTest(uvm_test):
         return CxlConfig.dense(1)
 
     def build_phase(self) -> None:
-        self.dut: Any = cocotb.top
+        self.dut = cocotb.top
         self.rng = random.Random(11)
         self.cfg = self.configure()
         self.cfg.link.retry = self.retry
         self.cfg.link.retry_timeout = 300
         self.agent = CxlMemAgent("agent", self)
-        self.agent.pins = CxlPins.from_dut(self.dut)
-        self.agent.cfg = self.cfg
         self.passive = CxlMemAgent("passive", self)
         self.passive.active = False
-        self.passive.pins, self.passive.cfg = self.agent.pins, self.cfg
+        for one in (self.agent, self.passive):
+            one.bus = CxlMemBus.from_entity(self.dut)
+            one.clock, one.reset, one.cfg = self.dut.clk, self.dut.rst_n, self.cfg
 
     async def run_phase(self) -> None:
         self.raise_objection()
@@ -105,8 +105,10 @@ class AgentTest(uvm_test):
         dut.rst_n.value = 0
         pack = PackOptions(dense=self.cfg.link.pack.dense, rng=self.rng, multi_header=True)
         link = LinkConfig(rng=self.rng, pack=pack, retry=self.retry, retry_timeout=300)
-        self.stub = DeviceStub(DeviceLink(link), (2, 10), self.rng)
-        cocotb.start_soon(play_device(dut, self.stub))
+        bus = CxlMemBus.from_prefix(dut, "dev")
+        self.device = CxlMemDevice(
+            bus, dut.clk, dut.rst_n, False, link_config=link, latency=(2, 10), rng=self.rng
+        )
         await ClockCycles(dut.clk, 4)
         dut.rst_n.value = 1
         await self.agent.wait_up()
@@ -116,8 +118,9 @@ class AgentTest(uvm_test):
         monitor = self.agent.monitor
         assert monitor.requests > 0
         assert self.passive.monitor.requests == monitor.requests
-        assert self.agent.driver.idle
+        assert self.agent.host.idle
         assert monitor.tracker.idle, monitor.tracker.outstanding
+        self.device.stop()
         self.drop_objection()
 
     async def traffic(self) -> None:
@@ -199,13 +202,13 @@ class Injected(AgentTest):
     async def traffic(self) -> None:
         request = M2SReq(ReqOp.MEM_RD, 0xABCD, 64)
         payload = FlitHeader(slots=(5, 4, 4, 4)).encode() | request.pack() << 32
-        transactions = self.agent.driver.inject(
+        transactions = self.agent.host.inject(
             seal(payload), retryable=True, plain=1, expect=[request]
         )
-        self.agent.driver.inject(seal(FlitHeader(slots=(6, 4, 4, 4)).encode()), retryable=True)
+        self.agent.host.inject(seal(FlitHeader(slots=(6, 4, 4, 4)).encode()), retryable=True)
         assert isinstance(await transactions[0].wait(), S2MDRS)
         await ClockCycles(self.dut.clk, 50)
-        assert self.stub.link.counters["protocol_error"] == 1
+        assert self.device.link.counters["protocol_error"] == 1
         assert self.agent.monitor.tracker.counters["PROTOCOL_ERROR"] == 1
 
 
@@ -224,7 +227,7 @@ class BrokenHold(AgentTest):
         await Timer(500, "ns")
         self.dut.break_hold.value = 0
         texts = self.agent.monitor.errors
-        assert any("while tx_ready was low" in text for text in texts)
+        assert any("while s2m_ready was low" in text for text in texts)
         raise RuntimeError("seen")
 
 
@@ -244,3 +247,8 @@ async def agent(dut: Any, test: type[AgentTest]) -> None:
 async def pin_checks_see_a_broken_hold(dut: Any) -> None:
     """The monitor complains; RuntimeError says that it did."""
     await _run(dut, BrokenHold)
+
+
+def test_uvm_agent(run_cocotb: RunCocotb) -> None:
+    """All of the above on each simulator."""
+    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (8, 0)

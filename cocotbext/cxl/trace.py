@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from cocotbext.cxl.agent.flit_event import FlitEvent, FlitKind
-from cocotbext.cxl.agent.tracker import LinkTracker
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
+from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.control import UnknownControl
 from cocotbext.cxl.wire.describe import describe
 from cocotbext.cxl.wire.flits import Direction, decode_protocol_id

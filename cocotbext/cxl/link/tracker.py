@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from cocotbext.cxl.agent.flit_event import FlitEvent, FlitKind, Way
-from cocotbext.cxl.agent.pairing import Key, channel, key_of, stray
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind, Way
+from cocotbext.cxl.link.pairing import Key, channel, key_of, stray
 from cocotbext.cxl.link.retry import FRAMES
 from cocotbext.cxl.wire.control import (
     ControlFlit,

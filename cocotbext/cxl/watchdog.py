@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.agent.config import CxlConfig
-from cocotbext.cxl.agent.requests import Outstanding
+from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.link.link import HostLink
 from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.transactions import Outstanding
 
 _RETRIES = ("retry_local", "retry_remote", "retry_timeout", "phy_reinit")
 _OFTEN = 64  # clocks between two looks, at most

@@ -1,19 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that are owed a response: their tags, and which response is whose. No simulator."""
+"""Requests that are owed a response: their tags, and which response is whose."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
 
-from cocotbext.cxl.agent.errors import CxlError, ErrorLog
-from cocotbext.cxl.agent.items import Transaction
-from cocotbext.cxl.agent.pairing import Key, channel, key_of, stray
+from cocotb.triggers import Event
+
+from cocotbext.cxl.errors import CxlError, ErrorLog
+from cocotbext.cxl.link.pairing import Key, channel, key_of, stray
 from cocotbext.cxl.wire.describe import describe_message
 from cocotbext.cxl.wire.messages import Completion, M2SMessage, S2MMessage, completion_of
 
 _TAGS = 1 << 16
 _NAMED = 3  # requests that a text names
+
+
+class Transaction:
+    """A request that was given to a host; ``message`` has the tag that it travels under."""
+
+    __slots__ = ("_errors", "_event", "aborted", "end", "expects", "message", "response", "start")
+
+    def __init__(
+        self, message: M2SMessage, expects: Completion, start: int, errors: ErrorLog
+    ) -> None:
+        self.message = message
+        self.expects = expects
+        self.start = start
+        """Clock in which it was queued."""
+        self.end = -1
+        """Clock in which its response was complete; -1: not yet."""
+        self.response: S2MMessage | None = None
+        self.aborted = False
+        """A reset came first."""
+        self._errors = errors
+        self._event: Event | None = None
+
+    @property
+    def done(self) -> bool:
+        """Nothing more will happen to it."""
+        return self.end >= 0 or self.aborted
+
+    def finish(self, response: S2MMessage | None, clock: int) -> None:
+        """Called by the host."""
+        self.response = response
+        self.end = clock
+        self.wake()
+
+    def abort(self) -> None:
+        """Called by the host on a reset."""
+        self.aborted = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    async def wait(self) -> S2MMessage | None:
+        """Waits for the end; the response, or None where none is owed or a reset came first.
+
+        CxlError: the link broke first. CxlTimeout: something has not come in time.
+        """
+        while not self.done:
+            self._errors.check()
+            if self._event is None:
+                self._event = Event()
+            await self._event.wait()
+        return self.response
 
 
 class Outstanding:

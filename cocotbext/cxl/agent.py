@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pyuvm agent: sequencer, driver and monitor around CxlMemHost and CxlMemMonitor.
+
+pyuvm is an extra of the package: ``pip install cocotbext-cxl[uvm]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import cocotb
+from cocotb.task import Task
+from pyuvm import (
+    uvm_agent,
+    uvm_analysis_port,
+    uvm_driver,
+    uvm_sequence,
+    uvm_sequence_item,
+    uvm_sequencer,
+)
+
+from cocotbext.cxl.bus import CxlMemBus
+from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.errors import CxlError, ErrorLog
+from cocotbext.cxl.host import CxlMemHost
+from cocotbext.cxl.monitor import CxlMemMonitor
+from cocotbext.cxl.transactions import Transaction
+from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp, S2MMessage
+
+
+class CxlMemAgent(uvm_agent):
+    """Set ``bus``, ``clock`` and ``reset``, and ``cfg`` if the defaults will not do, before the
+    build phase. ``host`` and ``monitor`` exist from the start_of_simulation phase on.
+
+    Analysis ports: ``request_port`` gives ObservedRequest, ``response_port`` ObservedResponse,
+    ``link_port`` a FlitEvent for every flit. ``active`` = False leaves out sequencer, driver and
+    host: the monitor alone works on any link. An error is logged when it is found, and every call
+    that waits raises it as CxlError; check_phase fails if there was one.
+    """
+
+    bus: CxlMemBus
+    clock: Any
+    reset: Any = None
+    reset_active_level: bool = False
+    cfg: CxlConfig
+    active: bool = True
+    host: CxlMemHost
+    monitor: CxlMemMonitor
+
+    def build_phase(self) -> None:
+        if not hasattr(self, "cfg"):
+            self.cfg = CxlConfig()
+        self.request_port = uvm_analysis_port("request_port", self)
+        self.response_port = uvm_analysis_port("response_port", self)
+        self.link_port = uvm_analysis_port("link_port", self)
+        if self.active:
+            self.sequencer = uvm_sequencer("sequencer", self)
+            self.driver = CxlMemDriver("driver", self)
+
+    def connect_phase(self) -> None:
+        if self.active:
+            self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+
+    def start_of_simulation_phase(self) -> None:
+        pins = self.bus, self.clock, self.reset, self.reset_active_level
+        log = ErrorLog(self.logger.error)
+        self.monitor = CxlMemMonitor(
+            *pins, cfg=self.cfg, error_log=log, records=self.active, start=False
+        )
+        self.monitor.on_request.append(self.request_port.write)
+        self.monitor.on_response.append(self.response_port.write)
+        self.monitor.on_flit.append(self.link_port.write)
+        if self.active:
+            self.host = CxlMemHost(*pins, cfg=self.cfg, error_log=log, start=False)
+            self.driver.host = self.host
+
+    async def run_phase(self) -> None:
+        self.monitor.start()
+        if self.active:
+            self.host.start()
+
+    def extract_phase(self) -> None:
+        # What runs on would see the next run of this cocotb test, drive its pins, and write to a
+        # closed trace.
+        self.monitor.stop()
+        if self.active:
+            self.host.stop()
+
+    def submit(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
+        """See CxlMemHost.submit."""
+        return self.host.submit(message, keep_tag)
+
+    async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
+        """See CxlMemHost.issue."""
+        return await self.host.issue(message, keep_tag)
+
+    async def call(self, message: M2SMessage) -> S2MMessage | None:
+        """See CxlMemHost.call."""
+        return await self.host.call(message)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is owed."""
+        return (not self.active or self.host.idle) and self.monitor.tracker.idle
+
+    async def wait_up(self) -> None:
+        """Waits until the link is up and the device has granted credits of both kinds."""
+        await self.host.wait_up()
+
+    async def drain(self) -> None:
+        """Waits until every request has its response."""
+        await self.host.drain()
+
+    def finish(self) -> list[str]:
+        """End of test: all errors of monitor and host (check_phase fails on them too)."""
+        return [*self.monitor.finish(), *(self.host.finish() if self.active else [])]
+
+    def check_phase(self) -> None:
+        errors = self.finish()
+        assert not errors, f"{len(errors)} link errors, first: {errors[0]}"
+
+
+class CxlMemDriver(uvm_driver):
+    """Gives the requests of CxlMemItem and CxlBatchItem to ``host``, which the agent sets."""
+
+    host: CxlMemHost
+
+    async def run_phase(self) -> None:
+        self._task: Task[None] = cocotb.start_soon(self._take_items())
+
+    def extract_phase(self) -> None:
+        self._task.cancel()
+
+    async def _take_items(self) -> None:
+        while True:
+            item = await self.seq_item_port.get_next_item()
+            try:
+                for message in item.messages:
+                    item.taken.append(await self.host.issue(message, item.keep_tag))
+            except CxlError as error:
+                item.error = error  # for the sequence, which looks at its transactions
+            self.seq_item_port.item_done()
+
+
+class _Requests(uvm_sequence_item):
+    """Requests that the driver makes into transactions."""
+
+    def __init__(self, messages: Iterable[M2SMessage], keep_tag: bool, name: str) -> None:
+        super().__init__(name)
+        self.messages = list(messages)
+        self.keep_tag = keep_tag
+        self.error: CxlError | None = None
+        """Why the driver has not taken all of them."""
+        self.taken: list[Transaction] = []
+        """For the driver."""
+
+    @property
+    def transactions(self) -> list[Transaction]:
+        """One a message, once the driver has taken them. CxlError: the link broke first."""
+        if self.error is not None:
+            raise self.error
+        return self.taken
+
+
+class CxlMemItem(_Requests):
+    """One request. finish_item() returns when the driver has taken it, ``wait()`` at the end."""
+
+    def __init__(self, message: M2SMessage, keep_tag: bool = False, name: str = "cxl") -> None:
+        super().__init__([message], keep_tag, name)
+
+    @property
+    def response(self) -> S2MMessage | None:
+        """The response, once there is one."""
+        return self.taken[0].response if self.taken else None
+
+    async def wait(self) -> S2MMessage | None:
+        """Waits for the response."""
+        return await self.transactions[0].wait()
+
+
+class CxlBatchItem(_Requests):
+    """Many requests in one item: far cheaper than one item each."""
+
+    def __init__(
+        self, messages: Iterable[M2SMessage], keep_tag: bool = False, name: str = "cxl_batch"
+    ) -> None:
+        super().__init__(messages, keep_tag, name)
+
+    async def wait(self) -> list[S2MMessage | None]:
+        """Waits for all responses, in the order of the requests."""
+        return [await transaction.wait() for transaction in self.transactions]
+
+
+class CxlMemSequence(uvm_sequence):
+    """Verbs for traffic; ``body`` is the user's."""
+
+    async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
+        """Hand one request to the driver; await ``.wait()`` of the result for its response."""
+        item = CxlMemItem(message, keep_tag)
+        await self.start_item(item)
+        await self.finish_item(item)
+        return item.transactions[0]
+
+    async def call(self, message: M2SMessage) -> S2MMessage | None:
+        """One request and its response."""
+        return await (await self.issue(message)).wait()
+
+    async def send_all(self, messages: Iterable[M2SMessage]) -> list[S2MMessage | None]:
+        """Many requests, as fast as the link takes them; all responses in request order."""
+        item = CxlBatchItem(messages)
+        await self.start_item(item)
+        await self.finish_item(item)
+        return await item.wait()
+
+    async def read(self, addr: int, ldid: int = 0) -> S2MMessage | None:
+        """MemRd of the line at a byte address."""
+        return await self.call(M2SReq(ReqOp.MEM_RD, 0, addr, ldid))
+
+    async def write(
+        self, addr: int, data: bytes, ldid: int = 0, be: int = BE_ALL, poison: bool = False
+    ) -> S2MMessage | None:
+        """MemWr of 64 bytes, or MemWrPtl where some byte is not enabled."""
+        opcode = RwdOp.MEM_WR if be == BE_ALL else RwdOp.MEM_WR_PTL
+        message = M2SRwD(opcode, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
+        return await self.call(message)

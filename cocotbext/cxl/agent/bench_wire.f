@@ -1,1 +1,0 @@
-cocotbext/cxl/agent/bench_wire.sv

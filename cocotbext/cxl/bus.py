@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handles of a flit interface, so that any device or host can be bound, and its reset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from cocotb.triggers import FallingEdge, RisingEdge
+
+
+def bits_reader(handle: Any, absent: str = "0") -> Callable[[], str]:
+    """A call that gives the value of a handle as text of 0, 1, X and Z, one character a bit.
+
+    ``absent`` is read where the handle is None. ``handle.value`` builds a LogicArray, which costs
+    several times the read itself; cocotb's own inner read is taken where it exists.
+    """
+    if handle is None:
+        return lambda: absent
+    inner = getattr(getattr(handle, "_handle", None), "get_signal_val_binstr", None)
+    if inner is None:
+        return lambda: str(handle.value)
+    reader: Callable[[], str] = inner
+    return reader
+
+
+@dataclass(slots=True)
+class CxlMemBus:
+    """Signals of a link: m2s from the host to the device, s2m from the device to the host.
+
+    ``*_valid``, ``*_protocol_id`` (16 bits) and ``*_flit`` (528 bits) are one 68-byte flit a clock.
+    Optional signals are None: ``s2m_ready`` (the host can stall the device; without it, it never
+    does), ``phy_up`` (the physical layer is up; always) and ``retrain_request`` (the device asks
+    for a retrain; never).
+    """
+
+    m2s_valid: Any
+    m2s_protocol_id: Any
+    m2s_flit: Any
+    s2m_valid: Any
+    s2m_protocol_id: Any
+    s2m_flit: Any
+    s2m_ready: Any = None
+    phy_up: Any = None
+    retrain_request: Any = None
+    name: str = "cxl"
+    """For logs."""
+
+    @classmethod
+    def from_entity(cls, entity: Any, *, host: bool = False, **signals: str) -> CxlMemBus:
+        """The signals ``rx_*``, ``tx_*``, ``phy_up`` and ``retrain_request`` of ``entity``.
+
+        A device receives on rx and sends on tx; with ``host`` the entity is a host: its tx is m2s.
+        Keywords name signals that are called something else (``m2s_valid="in_valid"``).
+        AttributeError names a signal that is missing.
+        """
+        return cls.from_prefix(entity, "", host=host, **signals)
+
+    @classmethod
+    def from_prefix(
+        cls, entity: Any, prefix: str, *, host: bool = False, **signals: str
+    ) -> CxlMemBus:
+        """from_entity() for signals whose names begin with ``prefix`` and ``_``."""
+        ways = {"m2s": "tx" if host else "rx", "s2m": "rx" if host else "tx"}
+        handles: dict[str, Any] = {}
+        path = getattr(entity, "_path", None) or getattr(entity, "_name", "entity")
+        for entry in fields(cls):
+            if entry.name == "name":
+                continue
+            way, _, rest = entry.name.partition("_")
+            plain = f"{ways[way]}_{rest}" if way in ways else entry.name
+            name = signals.pop(entry.name, f"{prefix}_{plain}" if prefix else plain)
+            handles[entry.name] = handle = getattr(entity, name, None)
+            if handle is None and entry.default is not None:
+                raise AttributeError(f"{path} has no signal {name}, the {entry.name} of CxlMemBus")
+        if signals:
+            raise TypeError(f"CxlMemBus has no signal {', '.join(sorted(signals))}")
+        return cls(**handles, name=f"{path}.{prefix}" if prefix else str(path))
+
+
+async def follow_reset(
+    reset: Any, active_level: bool, entered: Callable[[], None], left: Callable[[], None]
+) -> None:
+    """Calls ``left`` and ``entered`` as ``reset`` goes inactive and active, for ever.
+
+    A value that is X counts as active before the first of them; without a signal there is no reset.
+    """
+    if reset is None:
+        left()
+        return
+    begins, ends = (RisingEdge, FallingEdge) if active_level else (FallingEdge, RisingEdge)
+    while True:
+        if reset.value != int(not active_level):
+            await ends(reset)
+        left()
+        await begins(reset)
+        entered()

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CxlMemHost against CxlMemDevice on bench_wire, in plain cocotb; a monitor judges every run."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cocotb
+import pytest
+from cocotb.clock import Clock
+from cocotb.task import Task
+from cocotb.triggers import ClockCycles
+
+from cocotbext.cxl import (
+    CxlConfig,
+    CxlError,
+    CxlMemBus,
+    CxlMemDevice,
+    CxlMemHost,
+    CxlMemMonitor,
+    CxlPoisonError,
+    CxlTimeout,
+    LinkConfig,
+)
+from cocotbext.cxl.conftest import RunCocotb
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, M2SReq, ReqOp, S2MMessage
+from cocotbext.cxl.wire.packer import PackOptions
+
+SIZE = 1 << 14
+
+
+@dataclass
+class Bench:
+    """Both ends and the monitor."""
+
+    dut: Any
+    host: CxlMemHost
+    device: CxlMemDevice
+    monitor: CxlMemMonitor
+    rng: random.Random
+
+    def check(self) -> None:
+        """Nobody has anything to say."""
+        self.host.check()
+        self.device.check()
+        self.monitor.check()
+
+    def random_range(self) -> tuple[int, int]:
+        """(address, length) anywhere in the memory: parts of a line up to ten lines."""
+        length = self.rng.choice((0, 1, self.rng.randrange(64), 64, self.rng.randrange(640)))
+        return self.rng.randrange(SIZE - length), length
+
+
+@asynccontextmanager
+async def bench(dut: Any, cfg: CxlConfig) -> AsyncIterator[Bench]:
+    """A link that is up; afterwards both ends are stopped, so that the next test has the pins."""
+    rng = random.Random(5)
+    dut.break_hold.value = 0
+    dut.rst_n.value = 0
+    clock = Clock(dut.clk, 2, "ns", impl="gpi")
+    clock.start()
+    pins = CxlMemBus.from_entity(dut), dut.clk, dut.rst_n, False
+    host = CxlMemHost(*pins, cfg=cfg)
+    monitor = CxlMemMonitor(*pins, cfg=cfg, error_log=host.error_log, records=False)
+    pack = PackOptions(dense=cfg.link.pack.dense, rng=rng, multi_header=True)
+    link = LinkConfig(rng=rng, pack=pack, retry=cfg.link.retry, retry_timeout=300)
+    inner_pins = CxlMemBus.from_prefix(dut, "dev"), dut.clk, dut.rst_n, False
+    inner = CxlMemDevice(*inner_pins, size=SIZE, link_config=link, latency=(2, 10), rng=rng)
+    await ClockCycles(dut.clk, 4)
+    dut.rst_n.value = 1
+    await host.wait_up()
+    try:
+        yield Bench(dut, host, inner, monitor, rng)
+    finally:
+        for one in (host, inner, monitor):
+            one.stop()
+
+
+async def random_traffic(run: Bench, count: int) -> None:
+    """Reads and writes, up to 16 in flight where they do not overlap, against a bytearray."""
+    model = bytearray(SIZE)
+    busy: list[tuple[int, int, Task[None]]] = []
+
+    async def read(address: int, length: int) -> None:
+        expected = bytes(model[address : address + length])
+        assert await run.host.read(address, length) == expected
+
+    async def write(address: int, data: bytes) -> None:
+        await run.host.write(address, data)
+
+    for _ in range(count):
+        address, length = run.random_range()
+        first, last = address // 64, (address + length) // 64
+        while len(busy) > 16 or any(first <= high and low <= last for low, high, _ in busy):
+            await busy.pop(0)[2]
+        if run.rng.random() < 0.5:
+            task = cocotb.start_soon(read(address, length))
+        else:
+            data = run.rng.randbytes(length)
+            model[address : address + length] = data
+            task = cocotb.start_soon(write(address, data))
+        busy.append((first, last, task))
+    for _, _, task in busy:
+        await task
+    await run.host.drain()
+    await ClockCycles(run.dut.clk, 300)
+    assert run.device.read(0, SIZE) == model
+
+
+SHAPES = {
+    "dense": CxlConfig.dense(1),
+    "sparse": CxlConfig.sparse(2),
+    "starved": CxlConfig.starved(3),  # few credits and back-pressure
+}
+
+
+@cocotb.test()
+@cocotb.parametrize(shape=list(SHAPES))
+async def any_length_and_alignment(dut: Any, shape: str) -> None:
+    """Random traffic holds against the model, on a link of each kind."""
+    async with bench(dut, SHAPES[shape]) as run:
+        await random_traffic(run, 150)
+        run.check()
+
+
+@cocotb.test()
+async def under_retry(dut: Any) -> None:
+    """The same while flits are damaged on both ways and the physical layer retrains."""
+    cfg = CxlConfig.starved(4)
+    cfg.link.retry, cfg.link.retry_timeout = True, 300
+    cfg.waive = lambda rule, way: (rule, way) == ("crc", "M2S")
+    rng = random.Random(9)
+    damaged = 0
+
+    def damage(wire: WireFlit) -> WireFlit:
+        nonlocal damaged
+        if rng.random() > 0.02:
+            return wire
+        damaged += 1
+        return wire[0], wire[1] ^ 1 << rng.randrange(528)
+
+    async with bench(dut, cfg) as run:
+        cfg.damage_to_device = cfg.damage_to_host = damage
+        traffic = cocotb.start_soon(random_traffic(run, 150))
+        await ClockCycles(dut.clk, 300)
+        run.device.retrain()
+        await ClockCycles(dut.clk, 300)
+        assert run.host.retrain()
+        await traffic
+        assert damaged > 10
+        assert run.host.link.counters["phy_reinit"] == run.device.link.counters["phy_reinit"] == 2
+        assert run.device.link.counters["retry_local"] > 0
+        run.check()
+
+
+@cocotb.test()
+async def damage_by_the_device(dut: Any) -> None:
+    """The device's own hooks: what it damages before its pins the host asks for again."""
+    cfg = CxlConfig.dense(6)
+    cfg.link.retry, cfg.link.retry_timeout = True, 300
+    # What the device does not take behind its pins, the monitor cannot know.
+    cfg.waive = lambda rule, way: way == "S2M" and rule in ("crc", "retry")
+    async with bench(dut, cfg) as run:
+        left = [3]
+
+        def damage(wire: WireFlit) -> WireFlit:
+            left[0] -= 1
+            return (wire[0], wire[1] ^ 1 << 99) if left[0] == 0 else wire
+
+        run.device.damage_to_host = damage
+        await random_traffic(run, 20)
+        assert run.host.link.counters["crc_error"] == 1
+        left[0] = 3
+        run.device.damage_to_host, run.device.damage_to_device = None, damage
+        await random_traffic_again(run)
+        assert run.device.link.counters["crc_error"] == 1
+        run.check()
+
+
+async def random_traffic_again(run: Bench) -> None:
+    """Writes over everything first, as the model begins with zeros."""
+    await run.host.write(0, bytes(SIZE))
+    await random_traffic(run, 20)
+
+
+@cocotb.test()
+async def poison(dut: Any) -> None:
+    """Poison goes both ways; a read of it raises, and gives the data to whoever wants them."""
+    async with bench(dut, CxlConfig.dense(1)) as run:
+        host, device = run.host, run.device
+        await host.write(0x100, bytes(range(128)), poison=True)
+        assert device.poisoned(0, SIZE) == [0x100, 0x140]
+        with pytest.raises(CxlPoisonError) as caught:
+            await host.read(0xFF, 3)
+        assert caught.value.lines == [0x100]
+        assert caught.value.data == b"\0\0\1"
+        await host.write(0x140, bytes(64))  # a whole line heals it, a part does not
+        await host.write(0x100, b"x")
+        assert device.poisoned(0, SIZE) == [0x100]
+        device.write(0x100, b"y" * 64)
+        device.write(0x200, b"z", poison=True)
+        assert await host.read(0x100, 64) == b"y" * 64
+        with pytest.raises(CxlPoisonError):
+            await host.read(0x200, 1)
+        run.check()
+
+
+@cocotb.test()
+async def what_the_device_says_of_a_host(dut: Any) -> None:
+    """Negative twin of the device's checks: addresses beyond it, reserved codes, lost flits."""
+    cfg = CxlConfig.dense(1)
+    async with bench(dut, cfg) as run:
+        host, device = run.host, run.device
+        with pytest.raises(CxlPoisonError):
+            await host.read(SIZE, 1)
+        await host.write(SIZE, b"x")
+        assert SIZE // 64 not in device.memory.lines
+        await host.call(replace(M2SReq(ReqOp.MEM_RD, 0, 0), snp_type=7))
+        texts = "\n".join(device.errors)
+        assert texts.count("address beyond the 0x4000 bytes of the device: M2SR") == 2
+        assert "SnpType 7 is reserved: M2SReq MEM_RD" in texts
+        cfg.damage_to_device = lambda wire: (wire[0], wire[1] ^ 1)
+        host.submit(M2SReq(ReqOp.MEM_RD, 0, 0))
+        await ClockCycles(dut.clk, 20)
+        assert "bad and lost, as link-level retry is off" in device.errors[-1]
+        with pytest.raises(CxlError, match=r"device errors, first: clock [0-9]+: address beyond"):
+            device.check()
+
+
+@cocotb.test()
+async def changed_responses(dut: Any) -> None:
+    """The device's hook: a response that is changed is the host's data, a lost one a time-out."""
+    cfg = CxlConfig(response_timeout=300)
+    cfg.waive = lambda rule, _way: rule in ("timeout", "end")
+    async with bench(dut, cfg) as run:
+        run.device.stub.change_response = flipped
+        assert await run.host.read(0, 2) == b"\1\1"
+        run.device.stub.change_response = lambda _request, _response: None
+        with pytest.raises(CxlTimeout, match="no response to the oldest request"):
+            await run.host.read(0, 1)
+        run.check()
+
+
+def flipped(_request: M2SMessage, response: S2MMessage | None) -> S2MMessage | None:
+    """All bytes of a read are 1."""
+    return replace(response, data=b"\1" * 64) if isinstance(response, S2MDRS) else response
+
+
+@cocotb.test()
+async def reset_in_flight(dut: Any) -> None:
+    """A reset ends reads with an error; afterwards the link comes up and memory is as it was."""
+    async with bench(dut, CxlConfig.dense(1)) as run:
+        await run.host.write(5, b"kept")
+        task = cocotb.start_soon(run.host.read(0, 640))
+        await ClockCycles(dut.clk, 3)
+        dut.rst_n.value = 0
+        with pytest.raises(CxlError, match="a reset came before the response"):
+            await task
+        await ClockCycles(dut.clk, 3)
+        dut.rst_n.value = 1
+        assert await run.host.read(5, 4) == b"kept"
+        run.check()
+
+
+@cocotb.test()
+async def ranges_that_no_message_can_address(dut: Any) -> None:
+    """ValueError, before anything is sent; nothing to read is nothing."""
+    async with bench(dut, CxlConfig.dense(1)) as run:
+        for address, length in ((-1, 4), (0, -1), ((1 << 52) - 1, 2)):
+            with pytest.raises(ValueError, match="do not fit in 52 address bits"):
+                await run.host.read(address, length)
+        assert await run.host.read((1 << 52) - 1, 0) == b""
+        assert run.host.idle
+        with pytest.raises(AttributeError, match="has no signal cxl_rx_valid, the m2s_valid of"):
+            CxlMemBus.from_prefix(dut, "cxl")
+        with pytest.raises(TypeError, match="no signal m2s_foo"):
+            CxlMemBus.from_entity(dut, m2s_foo="x")
+
+
+@cocotb.test()
+async def a_bus_without_the_optional_signals(dut: Any) -> None:
+    """Nothing stalls the device and the physical layer is always up; there is no reset either."""
+    dut.break_hold.value = 0
+    dut.rst_n.value = dut.tx_ready.value = dut.phy_up.value = 1
+    clock = Clock(dut.clk, 2, "ns", impl="gpi")
+    clock.start()
+    outer, inner = CxlMemBus.from_entity(dut), CxlMemBus.from_prefix(dut, "dev")
+    for bus in (outer, inner):
+        bus.s2m_ready = bus.phy_up = bus.retrain_request = None
+    # tx_valid of the wire is X until a reset: give it one before the ends look.
+    dut.rst_n.value = 0
+    await ClockCycles(dut.clk, 2)
+    dut.rst_n.value = 1
+    await ClockCycles(dut.clk, 1)
+    device = CxlMemDevice(inner, dut.clk)
+    host = CxlMemHost(outer, dut.clk)
+    await host.write(7, b"abc")
+    assert await host.read(6, 5) == b"\0abc\0"
+    assert not host.retrain()
+    host.check()
+    device.check()
+    host.stop()
+    device.stop()
+
+
+def test_host_and_device(run_cocotb: RunCocotb) -> None:
+    """All of the above on each simulator."""
+    assert run_cocotb("cocotbext.cxl.tests.test_host_and_device") == (11, 0)
+
+
+def test_wire_and_link_need_no_cocotb() -> None:
+    """A fresh Python without cocotb imports all of wire and link, and the package itself."""
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(("cocotb", "pyuvm", "numpy")))  # importing these now fails
+import cocotbext.cxl, cocotbext.cxl.link.tracker, cocotbext.cxl.link.broken_device
+assert cocotbext.cxl.LinkConfig().grant_data
+assert "CxlMemHost" in dir(cocotbext.cxl)
+try:
+    cocotbext.cxl.CxlMemHost
+except ModuleNotFoundError:
+    pass
+else:
+    raise SystemExit("CxlMemHost needs cocotb")
+try:
+    cocotbext.cxl.NoSuchName
+except AttributeError:
+    sys.exit(0)
+sys.exit("a name that is not there was found")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
