@@ -12,28 +12,14 @@ from dataclasses import dataclass, replace
 from models.formats import Mode
 from models.lines import AggregatedLine
 from models.memory import Memory, MemoryLine
+from models.nf_regs import REG_MAP
 from models.outcome import AccessError, RegionStatus
-from models.regions import (
-    CommitCode,
-    DeviceParams,
-    RegionConfig,
-    check_commit,
-    state_lines,
-)
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig, check_commit, state_lines
+from models.register_map import Counts
 
-COUNTERS = (
-    "DUPLICATE",
-    "ILLEGAL_CODE",
-    "EARLY_READ",
-    "POISON_RECEIVED",
-    "CONTRIBUTION",
-    "REFUSED",
-    "UNMAPPED",
-    "UNSUPPORTED",
-    "MEM_READ_ERROR",
-    "MEM_WRITE_ERROR",
-    "MEM_POISON",
-)
+COUNTERS = REG_MAP.counters(Counts.ACCESS)
+"""The event counters that do not depend on micro-architecture."""
 
 
 @dataclass

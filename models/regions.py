@@ -7,20 +7,24 @@ counted here is in 64-byte lines. A line address is bits [51:6] of the byte addr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
 from models.formats import LINE_BYTES, Mode
+from models.nf_regs import REG_MAP
+from models.parameters import LINE_ADDRESS_BITS as LINE_ADDRESS_BITS
+from models.parameters import DeviceParams as DeviceParams
+from models.register_map import WORD_MASK
 
 MAX_WORKERS = 64
-LINE_ADDRESS_BITS = 46
 SELECTOR_BITS = 8
 SELECTORS = 1 << SELECTOR_BITS
 PLANE_SELECTOR = 8
 PLANE_COUNT = 8
 RAW_SELECTOR = 64
+_CONFIG = REG_MAP.region_register("CONFIG")
 
 
 class CommitCode(IntEnum):
@@ -74,34 +78,6 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class DeviceParams:
-    """Build parameters of the device (defaults as in the controller)."""
-
-    regions: int = 8
-    slots: int = 64
-    cnt_w: int = 8
-    mem_lines_log2: int = 20
-
-    def __post_init__(self) -> None:
-        if self.regions < 1 or self.slots < 1:
-            raise ValueError("a device has at least one region and one slot")
-        if not 1 <= self.cnt_w <= 8:
-            raise ValueError(f"cnt_w is 1..8, not {self.cnt_w}")
-        if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
-            raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
-
-    @property
-    def mem_lines(self) -> int:
-        """Size of the device's memory in lines."""
-        return 1 << self.mem_lines_log2
-
-    @property
-    def cnt_max(self) -> int:
-        """The value at which a counter saturates."""
-        return (1 << self.cnt_w) - 1
-
-
-@dataclass(frozen=True)
 class RegionConfig:
     """One region's descriptor, as software writes it to the shadow registers.
 
@@ -134,18 +110,37 @@ class RegionConfig:
 
     def register_values(self) -> dict[str, int]:
         """What software writes to REGION[r].NAME, by NAME; EPOCH, which commits it, apart."""
-        flags = self.tie_minus << 4 | self.strict << 5 | self.bind << 6
+        options = _CONFIG.pack(
+            MODE=self.mode, TIE_MINUS=self.tie_minus, STRICT=self.strict, BIND=self.bind
+        )
         return {
-            "BASE_LO": self.base & 0xFFFF_FFFF,
+            "BASE_LO": self.base & WORD_MASK,
             "BASE_HI": self.base >> 32,
-            "STATE_BASE_LO": self.state_base & 0xFFFF_FFFF,
+            "STATE_BASE_LO": self.state_base & WORD_MASK,
             "STATE_BASE_HI": self.state_base >> 32,
             "LINES_LOG2": self.lines_log2,
             "WORKERS": self.workers,
-            "CONFIG": int(self.mode) | flags,
+            "CONFIG": options,
             "THRESHOLD": self.threshold,
             "LD_MASK": self.ld_mask,
         }
+
+    @classmethod
+    def from_registers(cls, values: Mapping[str, int]) -> RegionConfig:
+        """The descriptor that the shadow registers hold; inverse of ``register_values``."""
+        options = _CONFIG.unpack(values["CONFIG"])
+        return cls(
+            base=values["BASE_HI"] << 32 | values["BASE_LO"],
+            state_base=values["STATE_BASE_HI"] << 32 | values["STATE_BASE_LO"],
+            lines_log2=values["LINES_LOG2"],
+            workers=values["WORKERS"],
+            mode=Mode(options["MODE"]),
+            tie_minus=bool(options["TIE_MINUS"]),
+            strict=bool(options["STRICT"]),
+            bind=bool(options["BIND"]),
+            threshold=values["THRESHOLD"],
+            ld_mask=values["LD_MASK"],
+        )
 
     @property
     def lines(self) -> int:

@@ -6,11 +6,15 @@ from __future__ import annotations
 from cocotbext.cxl.wire.enums import DevLoad, ReqOp, RwdOp
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
 from models.formats import Mode
+from models.nf_regs import REG_MAP
 from models.regions import Cause, CommitCode, Kind, RegionConfig
+from models.register_map import Counts
 from verif.coverage.bins import CoverModel
 from verif.mem.memory_config import FULL_STROBE, MemBeat, Resp
 from verif.scoreboard.operations import Op
 
+_IRQ_STATUS = REG_MAP.expand()["IRQ_STATUS"]
+_REGION_STATUS = REG_MAP.region_register("STATUS")
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 ERRORS = (Resp.SLVERR.name, Resp.DECERR.name)
@@ -112,12 +116,12 @@ class NfCoverage:
         self.interrupt = point(
             "interrupt",
             "each source was seen pending",
-            ["DONE", "FALLBACK", "ACCESS_ERROR", "LINK_ERROR", "MEM_ERROR", "POISON"],
+            [f.name for f in _IRQ_STATUS.fields],
         )
         self.slots = point(
             "slots",
             "the pool was hit, missed, evicted from and refilled",
-            ["SLOT_HIT", "SLOT_MISS", "EVICTION", "FILL"],
+            REG_MAP.counters(Counts.SLOTS),
         )
         self.line_flags = point(
             "line events",
@@ -202,12 +206,12 @@ class NfCoverage:
     def register(self, name: str, value: int) -> None:
         """A register was read."""
         if name == "IRQ_STATUS":
-            for bit, source in enumerate(self.interrupt.bins):
-                if value >> bit & 1:
+            for source, pending in _IRQ_STATUS.unpack(value).items():
+                if pending:
                     self.interrupt.hit(source)
         elif name in self.slots.bins and value:
             self.slots.hit(name)
         elif name in self.line_flags.bins and value:
             self.line_flags.hit(name)
-        elif name.endswith("].STATUS") and value >> 10 & 1:
+        elif name.endswith("].STATUS") and _REGION_STATUS.field("SATURATED").extract(value):
             self.line_flags.hit("SATURATED")

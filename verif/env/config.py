@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import enum
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cocotbext.cxl.config import CxlConfig
-from models.device import DeviceParams
+from models.parameters import DeviceParams
 from verif.mem.memory_config import MemConfig
-from verif.regs.regmap import HwParams
+from verif.parameters import device_params
 
 CLOCK_NS = 2
 """Any period will do: the design has one clock. A flit at x8 takes 2.125 ns."""
@@ -24,13 +23,6 @@ class Profile(enum.StrEnum):
     STREAMING = "streaming"  # the host packs as densely as the link allows, fast memory
     IDLE = "idle"  # gaps between flits and sparse packing
     BACKPRESSURE = "backpressure"  # TX held, slow and reordering memory, few response credits
-
-
-def hardware() -> HwParams:
-    """Parameters of the build that is being simulated, as the runner names them."""
-    given = json.loads(os.environ.get("NF_PARAMETERS", "{}"))
-    known = {name.upper(): name for name in HwParams.__dataclass_fields__}
-    return HwParams(**{known[name]: int(value) for name, value in given.items() if name in known})
 
 
 def scale() -> float:
@@ -47,7 +39,7 @@ class EnvConfig:
 
     profile: Profile = Profile.STREAMING
     seed: int = 0
-    hw: HwParams = field(default_factory=hardware)
+    hw: DeviceParams = field(default_factory=device_params)
     mem: MemConfig = field(default_factory=MemConfig)
     scale: float = field(default_factory=scale)
     stuck_clocks: int = 20000
@@ -65,12 +57,6 @@ class EnvConfig:
         elif self.profile is Profile.IDLE:
             self.mem.latency = (1, 12)
             self.mem.reorder = True
-
-    @property
-    def device(self) -> DeviceParams:
-        """The same parameters, as the model takes them."""
-        hw = self.hw
-        return DeviceParams(hw.regions, hw.slots, hw.cnt_w, hw.mem_lines_log2)
 
     def count(self, transactions: int) -> int:
         """A number of transactions, scaled."""

@@ -53,7 +53,7 @@ class NfEnv(uvm_env):
         self.rng = random.Random(cfg.seed)
         self.failed = Event()
         self.trace: list[ObservedRequest | ObservedResponse] | None = None
-        self.layout = Layout(cfg.device, self.rng)
+        self.layout = Layout(cfg.hw, self.rng)
         self.mem = MemAgent("mem", self)
         self.mem.pins = AxiPins.from_prefix(self.dut, "m_axi")
         self.mem.cfg = cfg.mem
@@ -69,7 +69,7 @@ class NfEnv(uvm_env):
         # The watchdog of the test is the checker of what the device does not answer in time.
         self.link.response_timeout = max(self.link.response_timeout, 3 * cfg.stuck_clocks)
         cfg.shape_link(self.link)
-        model = DeviceModel(cfg.device, self._background)
+        model = DeviceModel(cfg.hw, self._background)
         self.core = ScoreboardCore(model, cfg.hw.regions, cfg.judge_budget)
         self.core.on_error = lambda _text: self.failed.set()
         self.mirror = self.observer.mirror = RegisterMirror(self.core, cfg.hw)

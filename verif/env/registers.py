@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from models.regions import CommitCode, RegionConfig
+from models.register_map import Field, Register, split_name
 from verif.regs.axil import Resp
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteItem, AxiLiteMonitor, AxiLiteSequence
-from verif.scoreboard.register_predictor import COUNTER_BASE, COUNTER_END, RegisterMirror
+from verif.scoreboard.register_predictor import COUNTERS, RegisterMirror
 
 
 class RegisterAccess(AxiLiteSequence):
@@ -31,17 +32,30 @@ class Registers:
         self.mirror = mirror
 
     async def write(self, name: str, value: int) -> None:
-        """Writes a register; AssertionError when the device does not answer OKAY."""
-        item = AxiLiteItem(True, self.mirror.by_name[name].address, value)
+        """Writes a register, or a field ("REGION[2].CONFIG.MODE") with the others as they stand.
+
+        AssertionError when the device does not answer OKAY.
+        """
+        register, field = self._find(name)
+        if field is not None:
+            value = field.insert(self.mirror.values[register.name], value)
+        item = AxiLiteItem(True, register.address, value)
         await RegisterAccess(item).start(self.sequencer)
         assert item.resp is Resp.OKAY, f"write of {name} answered {item.resp.name}"
 
     async def read(self, name: str) -> int:
-        """Reads a register; AssertionError when the device does not answer OKAY."""
-        item = AxiLiteItem(False, self.mirror.by_name[name].address)
+        """Reads a register or a field; AssertionError when the device does not answer OKAY."""
+        register, field = self._find(name)
+        item = AxiLiteItem(False, register.address)
         await RegisterAccess(item).start(self.sequencer)
         assert item.resp is Resp.OKAY, f"read of {name} answered {item.resp.name}"
-        return item.data
+        return item.data if field is None else field.extract(item.data)
+
+    def _find(self, name: str) -> tuple[Register, Field | None]:
+        """A register, and a field of it if the name goes so far; KeyError."""
+        leaf, field = split_name(name)
+        register = self.mirror.by_name[leaf]
+        return register, None if field is None else register.field(field)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
         """Writes the descriptor registers that differ from what they hold."""
@@ -55,17 +69,11 @@ class Registers:
         if config is not None:
             await self.write_shadow(region, config)
         await self.write(f"REGION[{region}].EPOCH", epoch)
-        status = await self.read(f"REGION[{region}].STATUS")
-        return CommitCode(status >> 4 & 15)
+        return CommitCode(await self.read(f"REGION[{region}].STATUS.CODE"))
 
     async def read_counters(self, but: str = "") -> dict[str, int]:
-        """Reads every counter that the model or the bench knows about, except `but`."""
-        names = [
-            name
-            for name, register in self.mirror.by_name.items()
-            if COUNTER_BASE <= register.address < COUNTER_END and name != but
-        ]
-        return {name: await self.read(name) for name in names}
+        """Reads every counter that the scoreboard compares, except `but`."""
+        return {name: await self.read(name) for name in COUNTERS if name != but}
 
     async def read_status(self) -> None:
         """Reads all status registers of all regions, for the mirror to compare."""

@@ -13,19 +13,26 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with_timeout
 
+from models.formats import Mode
+from models.nf_regs import REG_MAP
+from models.regions import CommitCode, RegionConfig
+from models.register_map import Access, Register, byte_mask
+from verif.parameters import device_params
 from verif.regs import checks
 from verif.regs.axil import AxiLitePort
-from verif.regs.layouts import (
-    ACCESS_ERROR,
-    CORE_EVENTS,
-    DESCRIPTOR,
-    IRQ_OF_EVENT,
-    LINK_EVENTS,
-    pack,
-    unpack,
-)
-from verif.regs.nf_reg_map import REG_MAP, Commit
-from verif.regs.regmap import Access, HwParams, Register
+from verif.regs.layouts import layout, pack, unpack
+
+ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
+EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events")}
+IRQ_OF_EVENT = {
+    "CRC_ERROR": "LINK_ERROR",
+    "PID_UNCORRECTABLE": "LINK_ERROR",
+    "PROTOCOL_ERROR": "LINK_ERROR",
+    "MEM_READ_ERROR": "MEM_ERROR",
+    "MEM_WRITE_ERROR": "MEM_ERROR",
+    "POISON_RECEIVED": "POISON",
+    "MEM_POISON": "POISON",
+}
 
 
 class Bench:
@@ -33,7 +40,7 @@ class Bench:
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
-        self.params = HwParams.from_environment()
+        self.params = device_params()
         self.regs: dict[str, Register] = REG_MAP.expand(self.params)
         self.port = AxiLitePort(dut)
         self.rng = random.Random(cocotb.RANDOM_SEED)
@@ -81,7 +88,7 @@ class Bench:
         getattr(self.dut, name).value = 0
 
     async def counters(self) -> dict[str, int]:
-        return {name: await self.read(name) for name, r in self.regs.items() if r.is_counter}
+        return {name: await self.read(name) for name in REG_MAP.counters()}
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -102,9 +109,10 @@ async def counters(dut: Any) -> None:
     """Every event counts in its own counter and raises its own interrupt; random bursts add up."""
     bench = await Bench(dut).start()
     irq = bench.regs["IRQ_STATUS"]
-    for port, layout in (("core_events", CORE_EVENTS), ("link_events", LINK_EVENTS)):
-        for name, width in layout:
-            await bench.pulse(port, pack(layout, **{name: (1 << width) - 1}))
+    for port, members in EVENTS.items():
+        for event, width in members:
+            name = event.upper()
+            await bench.pulse(port, pack(members, **{event: (1 << width) - 1}))
             seen = {k: v for k, v in (await bench.counters()).items() if v}
             assert seen == {name: (1 << width) - 1}, f"event {name} counted as {seen}"
             want = irq.field(IRQ_OF_EVENT[name]).mask if name in IRQ_OF_EVENT else 0
@@ -115,13 +123,13 @@ async def counters(dut: Any) -> None:
             found = await checks.write_one_to_clear(bench.port, irq, want)
             assert not found, found
             await bench.write("CTRL", 1)
-    total = dict.fromkeys((name for name, _ in (*CORE_EVENTS, *LINK_EVENTS)), 0)
+    total = dict.fromkeys(REG_MAP.counters(), 0)
     for _ in range(300):
-        for port, layout in (("core_events", CORE_EVENTS), ("link_events", LINK_EVENTS)):
-            members = {name: bench.rng.getrandbits(width) for name, width in layout}
-            getattr(dut, port).value = pack(layout, **members)
-            for name, value in members.items():
-                total[name] += value
+        for port, members in EVENTS.items():
+            values = {event: bench.rng.getrandbits(width) for event, width in members}
+            getattr(dut, port).value = pack(members, **values)
+            for event, value in values.items():
+                total[event.upper()] += value
         await RisingEdge(dut.clk)
     dut.core_events.value = 0
     dut.link_events.value = 0
@@ -138,7 +146,7 @@ async def event_in_clock_of_clear(dut: Any) -> None:
         ("IRQ_STATUS", bench.regs["IRQ_STATUS"].field("DONE").mask, "region_done_set", 1),
         ("FALLBACK", last, "fallback_set", last),
         ("ERR_INFO", 1, "access_error", error),
-        ("CTRL", 1, "core_events", pack(CORE_EVENTS, EARLY_READ=1)),
+        ("CTRL", 1, "core_events", pack(EVENTS["core_events"], early_read=1)),
     )
     for name, clear, port, event in cases:
         observed = "EARLY_READ" if name == "CTRL" else name
@@ -179,7 +187,7 @@ async def access_error(dut: Any) -> None:
     async def captured() -> dict[str, int]:
         word = await bench.read("ERR_INFO")
         addr = await bench.read("ERR_ADDR_HI") << 32 | await bench.read("ERR_ADDR_LO")
-        out = {f.name.lower(): f.extract(word) for f in info.fields}
+        out = {name.lower(): value for name, value in info.unpack(word).items()}
         return {**out, "tag": await bench.read("ERR_TAG"), "addr": addr >> 6, "low": addr & 63}
 
     for _ in range(12):
@@ -225,12 +233,12 @@ async def levels(dut: Any) -> None:
         assert int(dut.fallback.value) == fallback
         assert await bench.read("FALLBACK") == fallback
         assert await bench.read("DONE") == bits["done"]
-        assert await bench.read("STATUS") == (status & 1) | (status >> 1) << 2
+        up, busy = status & 1, status >> 1
+        assert await bench.read("STATUS") == bench.regs["STATUS"].pack(LINK_UP=up, INIT_BUSY=busy)
         for r in range(regions):
             reg = bench.regs[f"REGION[{r}].STATUS"]
             word = await bench.read(reg.name)
-            seen = {f.name: f.extract(word) for f in reg.fields}
-            assert seen == {
+            assert reg.unpack(word) == {
                 "COMMITTED": bits["committed"] >> r & 1,
                 "CODE": 0,
                 "DONE": bits["done"] >> r & 1,
@@ -259,24 +267,23 @@ async def commit(dut: Any) -> None:
     for step in range(40):
         r = rng.randrange(bench.params.regions)
         d = {name: rng.getrandbits(width) for name, width in DESCRIPTOR}
-        base, state = d["base"] << 6, d["state_base"] << 6
-        config = d["mode"] | d["tie_minus"] << 4 | d["strict"] << 5 | d["bind"] << 6
-        for name, value in (
-            ("BASE_LO", base & 0xFFFF_FFFF),
-            ("BASE_HI", base >> 32),
-            ("STATE_BASE_LO", state & 0xFFFF_FFFF),
-            ("STATE_BASE_HI", state >> 32),
-            ("LINES_LOG2", d["lines_log2"]),
-            ("WORKERS", d["workers"]),
-            ("CONFIG", config),
-            ("THRESHOLD", d["threshold"]),
-            ("LD_MASK", d["ld_mask"]),
-        ):
+        config = RegionConfig(
+            base=d["base"] << 6,
+            state_base=d["state_base"] << 6,
+            mode=Mode(d["mode"]),
+            tie_minus=bool(d["tie_minus"]),
+            strict=bool(d["strict"]),
+            bind=bool(d["bind_ld"]),
+            **{name: d[name] for name in ("lines_log2", "workers", "threshold", "ld_mask")},
+        )
+        for name, value in config.register_values().items():
             await bench.write(f"REGION[{r}].{name}", value)
         epoch, strobe = rng.getrandbits(32), rng.choice((0xF, 0xF, 0x1, 0x6, 0xC))
-        lanes = checks.byte_mask(strobe)
+        lanes = byte_mask(strobe)
         merged = (epochs[r] & ~lanes) | (epoch & lanes)
-        code = rng.choice((Commit.OK, Commit.OK, Commit.LINES, Commit.STATE_OVERLAP))
+        code = rng.choice(
+            (CommitCode.OK, CommitCode.OK, CommitCode.LINES, CommitCode.STATE_OVERLAP)
+        )
         write = cocotb.start_soon(bench.write(f"REGION[{r}].EPOCH", epoch, strobe))
         while not int(dut.commit_valid.value):
             await RisingEdge(dut.clk)
@@ -296,7 +303,7 @@ async def commit(dut: Any) -> None:
         assert not int(dut.commit_valid.value), "commit_valid stays after commit_done"
         assert int(dut.s_axil_bvalid.value), "no response in the clock after commit_done"
         await write
-        if code is Commit.OK:
+        if code is CommitCode.OK:
             epochs[r] = merged
         for other in range(bench.params.regions):
             assert await bench.read(f"REGION[{other}].EPOCH") == epochs[other]
@@ -369,7 +376,7 @@ async def order_and_strobes(dut: Any) -> None:
     for strobe in range(16):
         for aw, w in ((0, 0), (0, 1), (1, 0), (0, 4), (4, 0)):
             data = bench.rng.getrandbits(32)
-            lanes = checks.byte_mask(strobe) & reg.mask()
+            lanes = byte_mask(strobe) & reg.mask()
             value = (value & ~lanes) | (data & lanes)
             write = _raw_write(dut, reg.address | bench.rng.randrange(4), data, strobe, aw, w)
             assert await with_timeout(write, 1, "us") == checks.OKAY

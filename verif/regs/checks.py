@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from verif.regs.regmap import WORD_BYTES, WORD_MASK, Access, Register
+from models.register_map import WORD_BYTES, WORD_MASK, Access, Register, byte_mask
 
 ADDRESS_SPACE = 1 << 12
 PATTERNS = (0xFFFF_FFFF, 0x0000_0000, 0xAAAA_AAAA, 0x5555_5555, 0x0F1E_2D3C, 0xDEAD_BEEF)
@@ -28,11 +28,6 @@ class Port(Protocol):
 
 
 Registers = Mapping[str, Register]
-
-
-def byte_mask(strobe: int) -> int:
-    """Bits of a word that the strobes enable."""
-    return sum(0xFF << (8 * lane) for lane in range(WORD_BYTES) if strobe >> lane & 1)
 
 
 async def _expect(port: Port, reg: Register, want: int, when: str) -> list[str]:

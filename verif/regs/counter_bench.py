@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 from typing import Any
 
@@ -12,11 +10,13 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
+from verif.parameters import build_parameters
+
 
 @cocotb.test()
 async def saturates(dut: Any) -> None:
     """The count stays at all ones; an event in the clock of a clear is counted."""
-    params = json.loads(os.environ["NF_PARAMETERS"])
+    params = build_parameters()
     top, increments = (1 << params["WIDTH"]) - 1, 1 << params["INC_W"]
     rng = random.Random(cocotb.RANDOM_SEED)
     dut.clear.value, dut.inc.value, dut.rst_n.value = 0, 0, 0

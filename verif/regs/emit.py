@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that the register generator writes: SystemVerilog package, Python map, documentation."""
+"""Texts that the register generator writes: SystemVerilog package, map as data, documentation."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
 
-from verif.regs.regmap import Access, Field, Register, RegMap
+from models.register_map import Access, Field, Register, RegMap
 
 Enums = Mapping[str, Sequence[tuple[str, int, str]]]
 Texts = Mapping[str, tuple[str, str]]
 
 ADDR_W = 12
-LINE = 100
 _COMMAND = "python -m verif.regs.generate"
 
 
@@ -93,67 +96,36 @@ def sv_package(reg_map: RegMap, source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- Python map ---------------------------------------------------------------------------------
+# ---- map as data --------------------------------------------------------------------------------
 
 
-def _py_field(f: Field) -> str:
-    args = [repr(f.name).replace("'", '"'), str(f.lsb), str(f.width), f"Access.{f.access.name}"]
-    if f.reset:
-        args.append(f"reset={f.reset:#x}")
-    if f.volatile:
-        args.append("volatile=True")
-    if f.counter:
-        args.append("counter=True")
-    if f.enum:
-        args.append(f'enum="{f.enum}"')
-    if f.reset_parameter:
-        args.append(f'reset_parameter="{f.reset_parameter}"')
-    if f.width_parameter:
-        args.append(f'width_parameter="{f.width_parameter}"')
-    if f.maximum is not None:
-        args.append(f"maximum={f.maximum:#x}")
-    return f"Field({', '.join(args)})"
+def _plain(item: Field | Register) -> dict[str, Any]:
+    """A dataclass as JSON values, without what is the default."""
+    values: dict[str, Any] = {}
+    for f in dataclasses.fields(item):
+        value = getattr(item, f.name)
+        if f.name == "fields":
+            values[f.name] = [_plain(field) for field in value]
+        elif value != f.default:
+            values[f.name] = value.value if isinstance(value, Enum) else value
+    return values
 
 
-def _py_registers(registers: Sequence[Register]) -> Iterable[str]:
-    for reg in registers:
-        head = f'Register("{reg.name}", {reg.address:#05x}, ('
-        line = f"        {head}{_py_field(reg.fields[0])},)),"
-        if len(reg.fields) == 1 and len(line) <= LINE:
-            yield line
-        else:
-            yield f"        {head}"
-            for f in reg.fields:
-                yield f"            {_py_field(f)},"
-            yield "        )),"
+def _json_list(items: Iterable[object]) -> str:
+    return "[\n    " + ",\n    ".join(json.dumps(item) for item in items) + "\n  ]"
 
 
-def python_map(reg_map: RegMap, enums: Enums, source: str) -> str:
-    """Return the Python module with the map for the default parameters and the enumerations."""
-    lines = [
-        "# SPDX-License-Identifier: Apache-2.0",
-        '"""Register map of the controller, for the default hardware parameters.',
-        "",
-        f"Generated from {source} by `{_COMMAND}`; do not edit.",
-        '"""',
-        "",
-        "# fmt: off",
-        "from enum import IntEnum",
-        "",
-        "from verif.regs.regmap import Access, Field, Register, RegMap",
-    ]
-    for name, members in enums.items():
-        lines += ["", "", f"class {name}(IntEnum):"]
-        lines += [f'    """Values of the fields that hold a {name}."""', ""]
-        lines += [f"    {member} = {value}" for member, value, _ in members]
-    lines += ["", "", "REG_MAP = RegMap(", "    registers=("]
-    lines += _py_registers(reg_map.registers)
-    lines += ["    ),", "    region_registers=("]
-    lines += _py_registers(reg_map.region_registers)
-    lines += ["    ),"]
-    lines += [f"    region_base={reg_map.region_base:#x},"]
-    lines += [f"    region_stride={reg_map.region_stride:#x},", ")"]
-    return "\n".join(lines) + "\n"
+def json_map(reg_map: RegMap) -> str:
+    """The map for the default parameters as `models.register_map` reads it, a register a line."""
+    enums = ",\n    ".join(f'"{n}": {json.dumps(dict(m))}' for n, m in reg_map.enums.items())
+    values = {
+        "registers": _json_list(map(_plain, reg_map.registers)),
+        "region_registers": _json_list(map(_plain, reg_map.region_registers)),
+        "region_base": str(reg_map.region_base),
+        "region_stride": str(reg_map.region_stride),
+        "enums": f"{{\n    {enums}\n  }}",
+    }
+    return "{\n  " + ",\n  ".join(f'"{k}": {text}' for k, text in values.items()) + "\n}\n"
 
 
 # ---- documentation ------------------------------------------------------------------------------
@@ -201,8 +173,8 @@ def _md_fields(registers: Sequence[Register], texts: Texts, prefix: str) -> Iter
 
 def markdown(reg_map: RegMap, texts: Texts, enums: Enums, source: str) -> str:
     """Return the documentation page: overview, fields, enumerations."""
-    counters = [r for r in reg_map.registers if r.is_counter]
-    others = [r for r in reg_map.registers if not r.is_counter]
+    counters = [r for r in reg_map.registers if r.counts]
+    others = [r for r in reg_map.registers if not r.counts]
     base, stride = reg_map.region_base, reg_map.region_stride
     lines = [
         "# Control and status registers",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the register package, the Python map and the documentation from the RDL.
+"""Generate the register package, the map as data and the documentation from the RDL.
 
     python -m verif.regs.generate           write the files
     python -m verif.regs.generate --check   exit 1 with one line when a file is stale
@@ -21,14 +21,15 @@ from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import OnWriteType
 
+from models.parameters import DeviceParams
+from models.register_map import Access, Counts, Field, Register, RegMap
 from neuron_fabric.text import LineError, say
-from verif.regs.emit import markdown, python_map, sv_package
-from verif.regs.regmap import Access, Field, HwParams, Register, RegMap
+from verif.regs.emit import json_map, markdown, sv_package
 
 ROOT = Path(__file__).resolve().parents[2]
 RDL = "hdl/regs/nf_regs.rdl"
 SV_PACKAGE = "hdl/regs/nf_regs_pkg.sv"
-PYTHON_MAP = "verif/regs/nf_reg_map.py"
+JSON_MAP = "models/nf_regs.json"
 MARKDOWN = "docs/registers.md"
 
 
@@ -45,7 +46,7 @@ class Source:
     enums: dict[str, tuple[tuple[str, int, str], ...]]  # enum: (name, value, description)
 
 
-def load(path: Path | None = None, params: HwParams | None = None) -> Source:
+def load(path: Path | None = None, params: DeviceParams | None = None) -> Source:
     """Compile the RDL for a set of hardware parameters.
 
     Raises RdlError (one line) when it does not compile or leaves the supported subset.
@@ -53,7 +54,7 @@ def load(path: Path | None = None, params: HwParams | None = None) -> Source:
     rdlc = RDLCompiler()
     try:
         rdlc.compile_file(str(path or ROOT / RDL))
-        values: dict[str, Any] = dict((params or HwParams()).as_rtl())
+        values: dict[str, Any] = dict((params or DeviceParams()).as_rtl())
         top = rdlc.elaborate("nf_regs", parameters=values).top
     except RDLCompileError as error:
         raise RdlError(f"{RDL} does not compile: {error}") from error
@@ -82,7 +83,9 @@ class _Reader:
         template = tuple(
             self._register(reg, "REGION.") for reg in region.children() if isinstance(reg, RegNode)
         )
-        reg_map = RegMap(tuple(registers), template, region.raw_address_offset, region.array_stride)
+        enums = {n: {m: value for m, value, _ in members} for n, members in self.enums.items()}
+        place = region.raw_address_offset, region.array_stride
+        reg_map = RegMap(tuple(registers), template, *place, enums)
         return Source(reg_map, self.text, self.enums)
 
     def _register(self, node: RegNode, prefix: str) -> Register:
@@ -91,7 +94,7 @@ class _Reader:
         name = prefix + node.inst_name
         self._describe(name, node)
         fields = tuple(self._field(f, name) for f in node.fields())
-        return Register(node.inst_name, node.raw_address_offset, fields)
+        return Register(node.inst_name, node.raw_address_offset, fields, _counts(node))
 
     def _field(self, node: FieldNode, register: str) -> Field:
         self._describe(f"{register}.{node.inst_name}", node)
@@ -114,7 +117,6 @@ class _Reader:
             access=_access(node),
             reset=reset,
             volatile=bool(node.is_volatile or node.get_property("hwset")),
-            counter=bool(node.get_property("counter")),
             enum=enum,
             reset_parameter=node.get_property("reset_parameter"),
             width_parameter=node.get_property("width_parameter"),
@@ -128,8 +130,18 @@ class _Reader:
         self.text[key] = (title, " ".join(desc.split()))  # long texts span lines
 
 
+def _counts(node: RegNode) -> Counts | None:
+    """Kind of an event counter; None for any other register."""
+    kind = node.get_property("counts", default=None)
+    if any(field.get_property("counter") for field in node.fields()) != (kind is not None):
+        raise RdlError(f"{node.get_path()}: event counters, and no others, say what they count")
+    if kind is not None and kind not in list(Counts):
+        raise RdlError(f"{node.get_path()}: counts {kind!r}, known are {', '.join(Counts)}")
+    return None if kind is None else Counts(kind)
+
+
 def _enum_class(name: str) -> str:
-    """`commit_e` -> `Commit`: the name of the class in the Python map."""
+    """`commit_e` -> `Commit`: the name of the enumeration in the map."""
     return "".join(part.capitalize() for part in name.removesuffix("_e").split("_"))
 
 
@@ -154,7 +166,7 @@ def outputs(source: Source) -> dict[str, str]:
     """Return the text of every generated file by its path relative to the repository."""
     return {
         SV_PACKAGE: sv_package(source.map, RDL),
-        PYTHON_MAP: python_map(source.map, source.enums, RDL),
+        JSON_MAP: json_map(source.map),
         MARKDOWN: markdown(source.map, source.text, source.enums, RDL),
     }
 

@@ -1,72 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts of the structures in the ports of the register block (hdl/pkg/nf_pkg.sv)."""
+"""Packed structures in the ports of the blocks, as slang reads them from hdl/pkg/nf_pkg.sv."""
 
 from __future__ import annotations
 
-# Members of the event structures of nf_pkg, most significant first, with their widths.
-LINK_EVENTS = (
-    ("RETRY_LOCAL", 1),
-    ("RETRY_REMOTE", 1),
-    ("RETRY_TIMEOUT", 1),
-    ("PHY_REINIT", 1),
-    ("CRC_ERROR", 1),
-    ("PID_CORRECTABLE", 1),
-    ("PID_UNCORRECTABLE", 1),
-    ("PID_UNEXPECTED", 1),
-    ("STRAY_DATA", 1),
-    ("CACHE_MESSAGE", 1),
-    ("PROTOCOL_ERROR", 1),
-    ("RX_FLIT", 1),
-    ("TX_FLIT", 1),
-)
-CORE_EVENTS = (
-    ("SLOT_HIT", 1),
-    ("SLOT_MISS", 1),
-    ("EVICTION", 1),
-    ("FILL", 1),
-    ("DUPLICATE", 1),
-    ("ILLEGAL_CODE", 9),
-    ("EARLY_READ", 1),
-    ("POISON_RECEIVED", 2),
-    ("CONTRIBUTION", 1),
-    ("REFUSED", 1),
-    ("UNMAPPED", 1),
-    ("UNSUPPORTED", 1),
-    ("MEM_READ_ERROR", 1),
-    ("MEM_WRITE_ERROR", 1),
-    ("MEM_POISON", 1),
-)
-ACCESS_ERROR = (
-    ("valid", 1),
-    ("cause", 4),
-    ("write", 1),
-    ("opcode", 4),
-    ("ldid", 4),
-    ("tag", 16),
-    ("addr", 46),
-)
-DESCRIPTOR = (
-    ("base", 46),
-    ("state_base", 46),
-    ("lines_log2", 6),
-    ("workers", 8),
-    ("mode", 2),
-    ("tie_minus", 1),
-    ("strict", 1),
-    ("bind", 1),
-    ("threshold", 8),
-    ("ld_mask", 16),
-)
-IRQ_OF_EVENT = {
-    "CRC_ERROR": "LINK_ERROR",
-    "PID_UNCORRECTABLE": "LINK_ERROR",
-    "PROTOCOL_ERROR": "LINK_ERROR",
-    "MEM_READ_ERROR": "MEM_ERROR",
-    "MEM_WRITE_ERROR": "MEM_ERROR",
-    "POISON_RECEIVED": "POISON",
-    "MEM_POISON": "POISON",
-}
+import functools
+from pathlib import Path
+
+import pyslang
+
+PACKAGE = Path(__file__).resolve().parents[2] / "hdl/pkg/nf_pkg.sv"
 Layout = tuple[tuple[str, int], ...]
+
+
+@functools.cache
+def layout(struct: str) -> Layout:
+    """(member, bits) of a packed structure, most significant first; KeyError if there is none."""
+    compilation = pyslang.ast.Compilation()
+    compilation.addSyntaxTree(pyslang.syntax.SyntaxTree.fromFile(str(PACKAGE)))
+    found = compilation.getPackage("nf_pkg").find(struct)
+    kind = found.canonicalType if isinstance(found, pyslang.ast.TypeAliasType) else None
+    if not isinstance(kind, pyslang.ast.PackedStructType):
+        raise KeyError(f"{PACKAGE.name} has no structure {struct}")
+    members = (m for m in kind if isinstance(m, pyslang.ast.FieldSymbol))
+    return tuple((member.name, member.type.bitWidth) for member in members)
 
 
 def pack(layout: Layout, **values: int) -> int:

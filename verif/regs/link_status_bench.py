@@ -8,6 +8,9 @@ from typing import Any
 import cocotb
 
 from verif.regs.block_bench import Bench
+from verif.regs.layouts import layout, pack
+
+LINK_STATUS = layout("link_status_t")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -17,23 +20,24 @@ async def link_error(dut: Any) -> None:
     info, state = bench.regs["LINK_ERR_INFO"], bench.regs["LINK_STATE"]
     irq = bench.regs["IRQ_STATUS"].field("LINK_ERROR")
     for kind in range(1, 12):
-        await bench.pulse("link_status", kind)
-        await bench.pulse("link_status", kind % 11 + 1)
+        await bench.pulse("link_status", pack(LINK_STATUS, error_kind=kind))
+        await bench.pulse("link_status", pack(LINK_STATUS, error_kind=kind % 11 + 1))
         word = await bench.read("LINK_ERR_INFO")
-        assert (info.field("VALID").extract(word), info.field("KIND").extract(word)) == (1, kind)
+        assert info.unpack(word) == {"VALID": 1, "KIND": kind}
         await bench.write("LINK_ERR_INFO", 0xFFFF_FFFE)
         assert await bench.read("LINK_ERR_INFO") == word, "writing other bits changed the capture"
         await bench.write("LINK_ERR_INFO", 1)
         assert await bench.read("LINK_ERR_INFO") == word & ~1
         await bench.write("IRQ_STATUS", irq.mask)
-    await bench.pulse("link_status", 11)  # ABORT raises the interrupt without any event
+    await bench.pulse(
+        "link_status", pack(LINK_STATUS, error_kind=11)
+    )  # ABORT raises the interrupt without any event
     assert irq.extract(await bench.read("IRQ_STATUS")) == 1
     for lrsm in range(5):
         for rrsm in range(2):
-            dut.link_status.value = lrsm << 6 | rrsm << 5 | (lrsm == 4) << 4
+            dut.link_status.value = pack(LINK_STATUS, lrsm=lrsm, rrsm=rrsm, aborted=lrsm == 4)
             word = await bench.read("LINK_STATE")
-            seen = {f.name: f.extract(word) for f in state.fields}
-            assert seen == {"LRSM": lrsm, "RRSM": rrsm, "ABORTED": lrsm == 4}
+            assert state.unpack(word) == {"LRSM": lrsm, "RRSM": rrsm, "ABORTED": lrsm == 4}
     dut.link_status.value = 0
     for value in (2, 3, 0):
         await bench.write("CTRL", value)

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from models.formats import Mode
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
+from models.regions import Cause, CommitCode
+from models.register_map import Access, Counts
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main
-from verif.regs.nf_reg_map import REG_MAP
-from verif.regs.regmap import Access, HwParams
+from verif.regs.layouts import layout
 
 
 @pytest.fixture
@@ -74,9 +78,13 @@ def test_wrong_rdl_is_one_line(
 
 @pytest.mark.parametrize(
     "params",
-    [HwParams(), HwParams(1, 16, 3, 12, 16, 8, 4), HwParams(16, 1024, 8, 30, 255, 255, 200)],
+    [
+        DeviceParams(),
+        DeviceParams(1, 16, 3, 12, 16, 8, 4),
+        DeviceParams(16, 1024, 8, 30, 255, 255, 200),
+    ],
 )
-def test_expanded_map_is_the_rdl_elaborated_with_the_parameters(params: HwParams) -> None:
+def test_expanded_map_is_the_rdl_elaborated_with_the_parameters(params: DeviceParams) -> None:
     elaborated = load(params=params).map
 
     assert REG_MAP.expand(params) == elaborated.expand(params)
@@ -108,11 +116,25 @@ def test_enums_of_the_rtl_package_are_the_enumerations() -> None:
 
 
 def test_every_event_of_the_rtl_package_has_a_counter() -> None:
-    text = (ROOT / "hdl/pkg/nf_pkg.sv").read_text(encoding="utf-8")
-    events: set[str] = set()
-    for body in re.findall(r"typedef struct packed \{([^}]*)\} \w+_events_t;", text):
-        events |= {name.upper() for name in re.findall(r"^\s*logic[^;]*?(\w+);", body, re.M)}
-    assert events == {reg.name for reg in REG_MAP.registers if reg.is_counter}
+    counted = {
+        "core_events_t": REG_MAP.counters(Counts.ACCESS, Counts.SLOTS),
+        "link_events_t": REG_MAP.counters(Counts.LINK, Counts.RETRY),
+    }
+    for struct, names in counted.items():
+        assert {name.upper() for name, _ in layout(struct)} == set(names)
+
+
+def test_every_counter_of_the_rtl_counts_its_own_event() -> None:
+    """`nf_event_counters` has every event once, beside the address of its counter."""
+    text = (ROOT / "hdl/regs/nf_event_counters.sv").read_text(encoding="utf-8")
+    pairs = re.findall(r"ADDR_(\w+)\W+(?:9'\()?(?:core|link)_events\.(\w+)", text)
+    assert sorted(pairs) == sorted((name, name.lower()) for name in REG_MAP.counters())
+
+
+def test_models_have_the_enumerations_of_the_map() -> None:
+    models = {"Mode": Mode, "Commit": CommitCode, "Cause": Cause}
+    for name, enum in models.items():
+        assert {member.name: member.value for member in enum} == REG_MAP.enums[name]
 
 
 def test_package_has_the_addresses() -> None:
@@ -127,6 +149,6 @@ def test_documentation_names_every_field() -> None:
     text = (ROOT / generate.MARKDOWN).read_text(encoding="utf-8")
     for reg in (*REG_MAP.registers, *REG_MAP.region_registers):
         assert f"| {reg.name} |" in text
-        if not reg.is_counter:
+        if not reg.counts:
             assert all(f"| {f.name} | {f.access.value} |" in text for f in reg.fields)
     assert Access.W1C.value in text

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-ZERO = (
-    *("DUPLICATE", "ILLEGAL_CODE", "EARLY_READ", "POISON_RECEIVED"),
-    *("REFUSED", "UNMAPPED", "UNSUPPORTED", "MEM_READ_ERROR", "MEM_WRITE_ERROR"),
-    *("CRC_ERROR", "PID_CORRECTABLE", "PID_UNCORRECTABLE", "PID_UNEXPECTED"),
-    *("STRAY_DATA", "CACHE_MESSAGE", "PROTOCOL_ERROR"),
+from models.nf_regs import REG_MAP
+from models.register_map import Counts
+
+USED = ("CONTRIBUTION", "SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
+"""They tell what a replay cost."""
+ZERO = tuple(
+    name
+    for name in REG_MAP.counters(Counts.ACCESS, Counts.LINK)
+    if name not in (*USED, "MEM_POISON")  # poison of the memory is seen in the answers
 )
 """They stay 0 in a replay: every request of it is legal, single and clean."""
-USED = ("CONTRIBUTION", "SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
-"""They tell what it cost."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from models.formats import Tie
-from models.regions import DeviceParams
+from models.parameters import DeviceParams
 from neuron_fabric.capture.reader import MAX_STEP, Capture
 from neuron_fabric.errors import CaptureError
-from verif.regs.regmap import HwParams
 from verif.replay.tensors import TERNARY_RATIO
 
 MAX_STEPS = 10_000
@@ -47,8 +46,7 @@ class ReplayOptions:
         """The device that the parameters make; CaptureError where they are out of range."""
         lower = {name.lower(): value for name, value in self.parameters.items()}
         try:
-            hw = HwParams(**lower)
-            return DeviceParams(hw.regions, hw.slots, hw.cnt_w, hw.mem_lines_log2)
+            return DeviceParams(**lower)
         except (TypeError, ValueError) as error:
             raise CaptureError("--param", error, f"known are {', '.join(known())}") from None
 
@@ -71,7 +69,7 @@ class ReplayOptions:
 
 def known() -> list[str]:
     """RTL parameters by name."""
-    return list(HwParams().as_rtl())
+    return list(DeviceParams().as_rtl())
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, int]:

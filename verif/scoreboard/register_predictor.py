@@ -7,30 +7,21 @@ compared with the model at once; one that races with traffic is only remembered.
 
 from __future__ import annotations
 
-from models.formats import Mode
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
 from models.regions import RegionConfig
-from verif.regs.nf_reg_map import REG_MAP
-from verif.regs.regmap import WORD_MASK, HwParams, Register
+from models.register_map import Counts, Register, byte_mask
 from verif.scoreboard.scoreboard import ScoreboardCore
 
-COUNTER_BASE = 0x100
-COUNTER_END = 0x140
+COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS)
+"""The event counters of the core, which stand still while nothing is in flight."""
 IRQ_CHECKED = ("MEM_ERROR", "POISON")
-
-
-def merged(old: int, data: int, strobe: int) -> int:
-    """Register word after a write with byte strobes."""
-    for byte in range(4):
-        if strobe >> byte & 1:
-            mask = 0xFF << (8 * byte)
-            old = (old & ~mask) | (data & mask)
-    return old
 
 
 class RegisterMirror:
     """Follows the writes and judges the reads."""
 
-    def __init__(self, core: ScoreboardCore, params: HwParams) -> None:
+    def __init__(self, core: ScoreboardCore, params: DeviceParams) -> None:
         self.core = core
         self.regions = params.regions
         self.by_name: dict[str, Register] = REG_MAP.expand(params)
@@ -48,26 +39,8 @@ class RegisterMirror:
     def config(self, region: int) -> RegionConfig:
         """The descriptor that stands in the shadow registers."""
         prefix = f"REGION[{region}]."
-
-        def value(register: str, field: str = "VALUE") -> int:
-            return self._field(prefix + register, field)
-
-        def base(register: str) -> int:
-            low = value(f"{register}_LO", "ADDR") << 6
-            return value(f"{register}_HI", "ADDR") << 32 | low
-
-        return RegionConfig(
-            base=base("BASE"),
-            state_base=base("STATE_BASE"),
-            lines_log2=value("LINES_LOG2"),
-            workers=value("WORKERS"),
-            mode=Mode(value("CONFIG", "MODE")),
-            tie_minus=bool(value("CONFIG", "TIE_MINUS")),
-            strict=bool(value("CONFIG", "STRICT")),
-            bind=bool(value("CONFIG", "BIND")),
-            threshold=value("THRESHOLD"),
-            ld_mask=value("LD_MASK"),
-        )
+        leaves = {n.removeprefix(prefix): v for n, v in self.values.items() if n.startswith(prefix)}
+        return RegionConfig.from_registers(leaves)
 
     @staticmethod
     def _region_of(name: str) -> int:
@@ -82,10 +55,11 @@ class RegisterMirror:
         name = register.name
         if name.endswith(".EPOCH"):
             region = self._region_of(name)
-            epoch = merged(self.core.epochs.get(region, 0), data, strobe)
+            lanes = byte_mask(strobe)
+            epoch = self.core.epochs.get(region, 0) & ~lanes | data & lanes
             self.core.commit_begin(region, self.config(region), epoch)
         elif name == "FALLBACK":
-            self.core.devload.clear_fallback(merged(0, data, strobe))
+            self.core.devload.clear_fallback(data & byte_mask(strobe))
 
     def write_end(self, address: int, data: int, strobe: int) -> None:
         """The write was answered: its effect is complete."""
@@ -93,19 +67,16 @@ class RegisterMirror:
         if register is None:
             return
         name, core = register.name, self.core
-        word = register.stored(self.values[name], data, merged(0, WORD_MASK, strobe))
+        self.values[name] = register.stored(self.values[name], data, byte_mask(strobe))
         if name.endswith(".EPOCH"):
             core.commit_end(self._region_of(name))
         elif name == "CTRL":
-            if merged(0, data, strobe) & 1:
+            if register.field("CLEAR_COUNTERS").extract(data & byte_mask(strobe)):
                 core.clear_counters()
-        elif name == "ERR_INFO":
-            if merged(0, data, strobe) & 1:
-                core.model.rearm_error()
-        elif name != "FALLBACK" and not name.startswith("IRQ_STATUS"):
-            self.values[name] = word
+        elif name == "ERR_INFO" and register.field("VALID").extract(data & byte_mask(strobe)):
+            core.model.rearm_error()
         if name == "IRQ_STATUS":
-            self._irq_cleared(register, merged(0, data, strobe))
+            self._irq_cleared(register, data & byte_mask(strobe))
         if name == "DEVLOAD_THRESHOLD":
             levels = [self._field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
             core.devload.set_thresholds(core.now, *levels)
@@ -126,7 +97,7 @@ class RegisterMirror:
             core.devload.saw_fallback(core.now, data, self.regions)
         if not quiet:
             return
-        if COUNTER_BASE <= register.address < COUNTER_END:
+        if name in COUNTERS:
             self.counters[name] = (core.now, data)
             core.compare_counters({name: data})
         elif name == "DONE":
@@ -169,7 +140,7 @@ class RegisterMirror:
         leaf = register.name.rpartition(".")[2]
         core = self.core
         if leaf == "STATUS":
-            value = {f.name: f.extract(data) for f in register.fields}
+            value = register.unpack(data)
             self.codes_seen.add(value["CODE"])
             core.compare_region(
                 region,
@@ -199,7 +170,7 @@ class RegisterMirror:
             )
         if first is None or not valid:
             return
-        got = {f.name: f.extract(data) for f in register.fields if f.name != "VALID"}
+        got = {name: value for name, value in register.unpack(data).items() if name != "VALID"}
         seen = [
             {
                 "CAUSE": int(error.cause),
@@ -217,11 +188,7 @@ class RegisterMirror:
         """The counters must have been read after the last response."""
         core = self.core
         fresh = {name: value for name, (now, value) in self.counters.items() if now == core.now}
-        missing = [
-            name
-            for name, register in self.by_name.items()
-            if COUNTER_BASE <= register.address < COUNTER_END and name not in fresh
-        ]
+        missing = [name for name in COUNTERS if name not in fresh]
         if missing:
             core.error(
                 f"bench: counters not read at the end of the test: {', '.join(missing)}",

@@ -10,8 +10,8 @@ import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
 from models.device import RegionConfig
+from models.parameters import DeviceParams
 from verif.mem.memory_config import FULL_STROBE, MemBeat, Resp
-from verif.regs.regmap import HwParams
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.register_predictor import RegisterMirror
 from verif.scoreboard.scoreboard import ScoreboardCore
@@ -161,7 +161,7 @@ def test_the_device_must_not_poison_its_own_state() -> None:
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
     core: ScoreboardCore = bench.core
-    mirror = RegisterMirror(core, HwParams())
+    mirror = RegisterMirror(core, DeviceParams())
     status = mirror.by_name["IRQ_STATUS"]
 
     def irq(value: int) -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from cocotbext.cxl.wire.enums import ReqOp
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq
-from models.device import DeviceModel, DeviceParams
+from models.device import DeviceModel
 from models.formats import Mode
-from verif.regs.regmap import HwParams
-from verif.scoreboard.register_predictor import COUNTER_BASE, COUNTER_END, RegisterMirror, merged
+from models.parameters import DeviceParams
+from verif.scoreboard.register_predictor import COUNTERS, RegisterMirror
 from verif.scoreboard.scoreboard import ScoreboardCore
 
 
 class Bus:
     def __init__(self) -> None:
         self.core = ScoreboardCore(DeviceModel(DeviceParams()), 8)
-        self.mirror = RegisterMirror(self.core, HwParams())
+        self.mirror = RegisterMirror(self.core, DeviceParams())
 
     def write(self, name: str, value: int) -> None:
         address = self.mirror.by_name[name].address
@@ -91,12 +91,16 @@ def test_counters_must_be_read_at_the_end() -> None:
     bus.mirror.finish()
     assert "not read" in bus.core.errors[0]
     bus = committed()
-    for name, register in bus.mirror.by_name.items():
-        if COUNTER_BASE <= register.address < COUNTER_END:
-            bus.read(name, 0)
+    for name in COUNTERS:
+        bus.read(name, 0)
     bus.mirror.finish()
     assert bus.core.errors == []
 
 
 def test_byte_strobes() -> None:
-    assert merged(0x11223344, 0xAABBCCDD, 0b0110) == 0x11BBCC44
+    bus = Bus()
+    threshold = bus.mirror.by_name["DEVLOAD_THRESHOLD"]
+    bus.mirror.write_end(threshold.address, 0xAABB_CCDD, 0b0110)
+    assert bus.core.devload.thresholds == (0x10, 0xCC, 0xBB)
+    expected = (threshold.reset & 0xFF00_00FF) | 0x00BB_CC00
+    assert bus.mirror.values["DEVLOAD_THRESHOLD"] == expected

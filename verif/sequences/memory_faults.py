@@ -115,7 +115,7 @@ class RecordSequence(NfSequence):
 
     async def initialised(self) -> None:
         """Waits until the records of the area are overwritten."""
-        while await self.env.registers.read("STATUS") >> 2 & 1:
+        while await self.env.registers.read("STATUS.INIT_BUSY"):
             pass
 
     async def each(self, config: RegionConfig, lines: list[int], worker: int | None) -> None:

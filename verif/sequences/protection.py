@@ -67,8 +67,8 @@ class ProtectionSequence(NfSequence):
         """ERR_* hold the first refused access until re-armed."""
         registers = self.env.registers
         for _ in range(3):
-            await registers.write("ERR_INFO", 1)
-            assert await registers.read("ERR_INFO") & 1 == 0, "ERR_INFO.VALID was not cleared"
+            await registers.write("ERR_INFO.VALID", 1)
+            assert not await registers.read("ERR_INFO.VALID"), "ERR_INFO.VALID was not cleared"
             message = self.refused()
             pending = await self.issue(message)
             await self.drain()

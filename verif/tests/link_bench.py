@@ -9,7 +9,6 @@ back-pressure, credits never exceeded, acknowledgements never more than was sent
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections import deque
@@ -24,22 +23,13 @@ from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok, seal
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packing import Credits, M2SPacker, PackOptions, S2MUnpacker
+from models.parameters import DeviceParams
+from verif.parameters import build_parameters
+from verif.regs.layouts import layout, unpack
 
 PID = flits.ProtocolCode.CACHEMEM.word
-# Fields of link_events_t from bit 0 up.
-EVENTS = (
-    "tx_flit",
-    "rx_flit",
-    "protocol_error",
-    "cache_message",
-    "stray_data",
-    "pid_unexpected",
-    "pid_uncorrectable",
-    "pid_correctable",
-    "crc_error",
-)
-PARAMETERS = {"REQ_CREDITS": 64, "RWD_CREDITS": 32, "RETRY_DEPTH": 64}
-PARAMETERS |= json.loads(os.environ.get("NF_PARAMETERS", "{}"))
+EVENTS = layout("link_events_t")
+PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
 REQ_CREDITS, RWD_CREDITS = PARAMETERS["REQ_CREDITS"], PARAMETERS["RWD_CREDITS"]
 
 
@@ -76,7 +66,7 @@ class Bench:
         self.got_ndr: list[S2MNDR] = []
         self.got_drs: list[S2MDRS] = []
         self.control: list[flits.ControlFlit] = []
-        self.events = dict.fromkeys(EVENTS, 0)
+        self.events = dict.fromkeys((name for name, _ in EVENTS), 0)
         self.unacked = 0  # retryable flits of the host that are not acknowledged
         self.acks_owed = 0  # retryable flits of the device that the host has not acknowledged
         self.peer_up = self.local_init = False
@@ -202,8 +192,8 @@ class Bench:
         dut = self.dut
         events = int(dut.events.value)
         if events:
-            for i, name in enumerate(EVENTS):
-                self.events[name] += events >> i & 1
+            for name, value in unpack(EVENTS, events).items():
+                self.events[name] += value
         if int(dut.tx_valid.value):
             flit = int(dut.tx_flit.value)
             assert self.stalled in (None, flit), "tx_flit moved under back-pressure"

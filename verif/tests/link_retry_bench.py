@@ -21,6 +21,7 @@ from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
+from verif.regs.layouts import layout, unpack
 from verif.tests.link_bench import (
     EVENTS,
     PARAMETERS,
@@ -35,8 +36,7 @@ from verif.tests.link_bench import (
 
 RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
 RETRY_DEPTH, RWD_CREDITS = PARAMETERS["RETRY_DEPTH"], PARAMETERS["RWD_CREDITS"]
-# Fields of link_events_t from bit 0 up.
-ALL_EVENTS = (*EVENTS, "phy_reinit", "retry_timeout", "retry_remote", "retry_local")
+STATUS = layout("link_status_t")
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
 
 Damage = Callable[[WireFlit], WireFlit]
@@ -61,7 +61,7 @@ class RetryBench:
         self.muted = False  # the host says nothing
         self.auto_phy = True  # a retrain request of either end is granted
         self._phy_back = 0
-        self.events = dict.fromkeys(ALL_EVENTS, 0)
+        self.events = dict.fromkeys((name for name, _ in EVENTS), 0)
         self.errors: list[int] = []  # status.error_kind
         self.sent_req: list[int] = []
         self.sent_rwd: list[int] = []
@@ -222,16 +222,20 @@ class RetryBench:
 
     @property
     def lrsm(self) -> int:
-        return int(self.dut.status.value) >> 6
+        return self.status()["lrsm"]
+
+    def status(self) -> dict[str, int]:
+        """Members of the port `status`."""
+        return unpack(STATUS, int(self.dut.status.value))
 
     # ---- sampling
     def _sample(self) -> None:
         dut, tracker = self.dut, self.tracker
         events = int(dut.events.value)
         if events:
-            for i, name in enumerate(ALL_EVENTS):
-                self.events[name] += events >> i & 1
-        kind = int(dut.status.value) & 15
+            for name, value in unpack(EVENTS, events).items():
+                self.events[name] += value
+        kind = self.status()["error_kind"]
         if kind:
             self.errors.append(kind)
         if tracker and self.driven is not None and self.phy:

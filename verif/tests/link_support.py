@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import cocotb
@@ -22,10 +20,10 @@ from cocotbext.cxl.wire.flits import seal
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
+from verif.parameters import build_parameters
 from verif.sequences.plain import PlainMemorySequence
 
-PARAMETERS: Mapping[str, int] = json.loads(os.environ.get("NF_PARAMETERS", "{}"))
-RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
+RETRY_TIMEOUT = build_parameters().get("RETRY_TIMEOUT", 4096)
 ICARUS = os.environ.get("NF_SIM") == "icarus"
 
 

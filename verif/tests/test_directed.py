@@ -16,15 +16,17 @@ from cocotbext.cxl.wire.enums import DevLoad
 from cocotbext.cxl.wire.flits import seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD
 from models.formats import Mode
+from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig, Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
 
-IRQ_DONE, IRQ_FALLBACK, IRQ_ACCESS, IRQ_LINK, IRQ_POISON = 1, 2, 4, 8, 32
-EVENTS = IRQ_ACCESS | IRQ_LINK | IRQ_POISON
+REGS = REG_MAP.expand()
+IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
+EVENTS = IRQ["ACCESS_ERROR"] | IRQ["LINK_ERROR"] | IRQ["POISON"]
 LINES_PER_FLIT = 4 / 5
 LINES_PER_FLIT_MULTI = 8 / 9  # reads, with H5 and G6
-MULTI_HEADER = 2  # CTRL
+MULTI_HEADER = REGS["CTRL"].field("MULTI_HEADER").mask
 PAIR_LINES = 16
 
 
@@ -53,7 +55,7 @@ class CapacityTest(NfBaseTest):
         calm = run.layout.region(Mode.G_BINARY, 4, 4)
         await registers.write("DEVLOAD_THRESHOLD", 0)
         await registers.write("CAP_WINDOW", 16)
-        await registers.write("IRQ_ENABLE", IRQ_FALLBACK)
+        await registers.write("IRQ_ENABLE", IRQ["FALLBACK"])
         await run.commit(0, wide)
         await run.commit(1, calm)
         # The window is full of hits before the threshold is set.
@@ -75,9 +77,9 @@ class CapacityTest(NfBaseTest):
         await env.clocks(10)
         assert await registers.read("FALLBACK") == 1, "misses did not raise FALLBACK of region 0"
         assert self.dut.irq.value == 1, "no interrupt for FALLBACK"
-        assert await registers.read("IRQ_STATUS") & IRQ_FALLBACK
-        assert await registers.read("REGION[0].STATUS") >> 9 & 1
-        assert not await registers.read("REGION[1].STATUS") >> 9 & 1
+        assert await registers.read("IRQ_STATUS.FALLBACK")
+        assert await registers.read("REGION[0].STATUS.FALLBACK")
+        assert not await registers.read("REGION[1].STATUS.FALLBACK")
         pairs = await self.mixed_pairs(run, wide, calm)
         self.figure("mixed_devload_pairs", pairs)
         await self.clear(run, wide)
@@ -112,7 +114,7 @@ class CapacityTest(NfBaseTest):
         await registers.write("FALLBACK", 2)
         assert await registers.read("FALLBACK") == 1, "a write of another bit cleared it"
         await registers.write("FALLBACK", 1)
-        await registers.write("IRQ_STATUS", IRQ_FALLBACK)
+        await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
         assert await registers.read("FALLBACK") == 0
         await self.env.clocks(3)
         assert self.dut.irq.value == 0, "the interrupt did not go away"
@@ -180,19 +182,19 @@ class InterruptTest(NfBaseTest):
                 await run.drain()
         await self.env.clocks(10)
         assert await registers.read("DONE") == 2
-        assert await registers.read("IRQ_STATUS") & IRQ_DONE
+        assert await registers.read("IRQ_STATUS.DONE")
         assert irq.value == 0, "irq although it is not enabled"
-        await registers.write("IRQ_ENABLE", IRQ_DONE)
+        await registers.write("IRQ_ENABLE", IRQ["DONE"])
         await self.env.clocks(3)
         assert irq.value == 1
-        await registers.write("IRQ_STATUS", IRQ_DONE)
+        await registers.write("IRQ_STATUS", IRQ["DONE"])
         await self.env.clocks(3)
         assert irq.value == 0
         assert await registers.read("DONE") == 2, "DONE is a level: W1C of the irq keeps it"
         await run.commit(1)
         assert await registers.read("DONE") == 0, "a commit starts a new round"
         await registers.write("IRQ_ENABLE", EVENTS)
-        for bit in (IRQ_ACCESS, IRQ_LINK, IRQ_POISON):
+        for bit in (IRQ["ACCESS_ERROR"], IRQ["LINK_ERROR"], IRQ["POISON"]):
             assert irq.value == 0
             await self.event(bit, run, config)
             await run.drain()
@@ -204,9 +206,9 @@ class InterruptTest(NfBaseTest):
 
     async def event(self, bit: int, run: Directed, config: Any) -> None:
         """A read of nowhere, a flit with a wrong CRC, or a poisoned contribution."""
-        if bit == IRQ_ACCESS:
+        if bit == IRQ["ACCESS_ERROR"]:
             await run.read(1 << 51)
-        elif bit == IRQ_LINK:
+        elif bit == IRQ["LINK_ERROR"]:
             self.env.cxl.host.inject(seal(0) ^ 1)
             await self.env.clocks(30)
         else:

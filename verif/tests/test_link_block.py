@@ -17,7 +17,6 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packing import Credits, M2SPacker, M2SUnpacker, PackOptions
 from verif.tests.link_bench import (
-    EVENTS,
     PID,
     REQ_CREDITS,
     RWD_CREDITS,
@@ -235,7 +234,7 @@ async def protocol_ids(dut: Any) -> None:
     rng = random.Random(5)
     words = [c * 0x101 for c in codes] + [c | 0x12 << 8 for c in codes] + [c << 8 for c in codes]
     words += [0x5587, 0x9955, 0x1234] + [rng.getrandbits(16) for _ in range(200)]
-    expect = dict.fromkeys(EVENTS, 0)
+    expect = dict.fromkeys(bench.events, 0)
     taken = 0
     packer = M2SPacker()
     before = dict(bench.events)

@@ -23,6 +23,7 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.flits import PAYLOAD_MASK, Direction, FlitHeader, chunks_of_line, seal
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
+from models.nf_regs import REG_MAP
 from verif.env.base_test import run_uvm
 from verif.tests.link_support import LinkTest, Swap, control
 
@@ -261,10 +262,11 @@ class RetryAfter(LinkTest):
 
     async def captured(self, kind: int, errors: int) -> None:
         """PROTOCOL_ERROR, the captured first error and the interrupt."""
+        regs = REG_MAP.expand()
         got = await self.read("PROTOCOL_ERROR", "LINK_ERR_INFO", "IRQ_STATUS")
         assert got["PROTOCOL_ERROR"] == errors, got
-        assert got["LINK_ERR_INFO"] == kind << 4 | 1, got
-        assert got["IRQ_STATUS"] & 8, "no link interrupt"
+        assert got["LINK_ERR_INFO"] == regs["LINK_ERR_INFO"].pack(VALID=1, KIND=kind), got
+        assert regs["IRQ_STATUS"].unpack(got["IRQ_STATUS"])["LINK_ERROR"], "no link interrupt"
 
 
 class InitTwice(RetryAfter):

@@ -13,11 +13,13 @@ from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
+from models.nf_regs import REG_MAP
 from verif.env.base_test import run_negative, run_uvm
 from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest
 
 _READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
-_ABORT, _KIND_ABORT = 4, 11
+_ABORT, _KIND_ABORT = REG_MAP.enums["Lrsm"]["ABORT"], REG_MAP.enums["LinkError"]["ABORT"]
+REGS = REG_MAP.expand()
 
 
 class Abort(LinkTest):
@@ -36,21 +38,23 @@ class Abort(LinkTest):
     async def scenario(self) -> None:
         registers, dut = self.env.registers, self.dut
         await self.some_traffic()
-        await registers.write("IRQ_ENABLE", 8)
-        await registers.write("LINK_ERR_INFO", 1)
+        await registers.write("IRQ_ENABLE.LINK_ERROR", 1)
+        await registers.write("LINK_ERR_INFO.VALID", 1)
         self.faults.armed = True
         flying = self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64))  # never comes to the pins
         tries = 11 * 10 * (RETRY_TIMEOUT + 40)
         await self.until(self._aborted, 2 * tries, "ABORT")
         got = await self.read("LINK_STATE", "LINK_ERR_INFO", "STATUS", "IRQ_STATUS", "PHY_REINIT")
         self.logger.info("aborted: %s", got)
-        assert got["LINK_STATE"] & 0x107 == 0x100 | _ABORT
-        assert not got["STATUS"] & 1, "link_up in ABORT"
+        fields = {name: REGS[name].unpack(word) for name, word in got.items()}
+        assert fields["LINK_STATE"]["LRSM"] == _ABORT
+        assert fields["LINK_STATE"]["ABORTED"]
+        assert not fields["STATUS"]["LINK_UP"], "link_up in ABORT"
         assert got["PHY_REINIT"] == 10
-        assert got["LINK_ERR_INFO"] & 1
-        assert got["IRQ_STATUS"] & 8
+        assert fields["LINK_ERR_INFO"]["VALID"]
+        assert fields["IRQ_STATUS"]["LINK_ERROR"]
         assert dut.irq.value == 1, "nobody is told"
-        assert got["LINK_ERR_INFO"] >> 4 & 15 in (1, _KIND_ABORT), "the first error is kept"
+        assert fields["LINK_ERR_INFO"]["KIND"] in (1, _KIND_ABORT), "the first error is kept"
         # Quiet, whatever comes in; readable and writable by registers.
         self.faults.armed = False
         before = await self.read("TX_FLIT")

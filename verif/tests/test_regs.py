@@ -16,12 +16,19 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
+from models.device import DeviceModel
+from models.formats import Mode
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig
+from models.register_map import Access, Register
+from verif.env.registers import RegisterObserver, Registers
+from verif.parameters import device_params
 from verif.regs import checks
-from verif.regs.axil import AxiLitePort
+from verif.regs.axil import AxiLitePins, AxiLitePort
 from verif.regs.axil_agent import AxiLiteAgent
-from verif.regs.model import RegionSettings, RegisterError, RegisterModel
-from verif.regs.nf_reg_map import REG_MAP, Commit, Mode
-from verif.regs.regmap import Access, HwParams, Register
+from verif.scoreboard.register_predictor import RegisterMirror
+from verif.scoreboard.scoreboard import ScoreboardCore
 
 CLOCK_NS = 10
 INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0
@@ -51,7 +58,12 @@ PID_CACHEMEM = 0x5555
 
 def registers() -> dict[str, Register]:
     """The registers that this build must have."""
-    return REG_MAP.expand(HwParams.from_environment())
+    return REG_MAP.expand(device_params())
+
+
+def identity_region(params: DeviceParams, workers: int) -> RegionConfig:
+    """A descriptor whose window lies just above the memory, naturally aligned."""
+    return RegionConfig(params.mem_lines * 64, 0, 0, workers, Mode.IDENTITY)
 
 
 async def clock_and_reset(dut: Any) -> None:
@@ -165,7 +177,7 @@ async def commit(dut: Any) -> None:
     """EPOCH reads the last accepted commit, STATUS.CODE the result of the last attempt."""
     port = await start(dut)
     regs = registers()
-    params = HwParams.from_environment()
+    params = device_params()
     last = params.regions - 1
 
     async def write(name: str, value: int) -> None:
@@ -181,23 +193,21 @@ async def commit(dut: Any) -> None:
     code, committed = status.field("CODE"), status.field("COMMITTED")
 
     await write("EPOCH", 0x1111)  # WORKERS is 0 after reset
-    assert code.extract(await read("STATUS")) == Commit.WORKERS
+    assert code.extract(await read("STATUS")) == CommitCode.WORKERS
     assert not committed.extract(await read("STATUS"))
     assert await read("EPOCH") == 0, "EPOCH shows a refused commit"
 
-    window = 1 << (params.mem_lines_log2 + 6)  # naturally aligned, just above the memory
-    await write("BASE_LO", window & 0xFFFF_FFFF)
-    await write("BASE_HI", window >> 32)
-    await write("WORKERS", 2)
-    await write("CONFIG", int(Mode.IDENTITY))  # no state to initialise: the memory is tied
+    # No state to initialise, as the memory is tied: IDENTITY.
+    for name, value in identity_region(params, workers=2).register_values().items():
+        await write(name, value)
     await write("EPOCH", 0xCAFE_0001)
-    assert code.extract(await read("STATUS")) == Commit.OK
+    assert code.extract(await read("STATUS")) == CommitCode.OK
     assert committed.extract(await read("STATUS"))
     assert await read("EPOCH") == 0xCAFE_0001
 
     await write("THRESHOLD", 0)
     await write("EPOCH", 0x2222)
-    assert code.extract(await read("STATUS")) == Commit.THRESHOLD
+    assert code.extract(await read("STATUS")) == CommitCode.THRESHOLD
     assert committed.extract(await read("STATUS")), "a refused commit took the region away"
     assert await read("EPOCH") == 0xCAFE_0001, "EPOCH shows a refused commit"
     assert await read("THRESHOLD") == 0, "a shadow register lost what was written"
@@ -230,58 +240,59 @@ async def back_pressure(dut: Any) -> None:
     report(differences)
 
 
-class RegModelTest(uvm_test):
-    """The register model and the agent: what the environment uses to reach the registers."""
+class RegisterAgentTest(uvm_test):
+    """The agent, `Registers` by name and the predictor: what the environment is built of."""
 
     def build_phase(self) -> None:
         self.dut = ConfigDB().get(self, "", "DUT")
+        self.params = device_params()
         self.agent = AxiLiteAgent("regs", self)
         self.agent.dut = self.dut
-        self.regs = RegisterModel(HwParams.from_environment())
+        self.scoreboard = ScoreboardCore(DeviceModel(self.params), self.params.regions)
+        self.observer = RegisterObserver("observer", self)
+        self.observer.pins = AxiLitePins.from_prefix(self.dut)
+        self.observer.mirror = RegisterMirror(self.scoreboard, self.params)
 
     def connect_phase(self) -> None:
-        self.regs.connect(self.agent.sequencer)
+        self.regs = Registers(self.agent.sequencer, self.observer.mirror)
 
     async def run_phase(self) -> None:
         self.raise_objection()
-        regs = self.regs
+        regs, scoreboard = self.regs, self.scoreboard
         await clock_and_reset(self.dut)
         while await regs.read("STATUS.INIT_BUSY"):
             pass
-        for name, register in regs.registers.items():
+        for name, register in registers().items():
             assert await regs.read(name) == register.reset, f"{name} has not its reset value"
             for f in register.fields:
                 assert await regs.read(f"{name}.{f.name}") == f.reset
 
         await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
         assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10
-        assert regs.mirrored("DEVLOAD_THRESHOLD.SEVERE") == 0x60
-        for wrong in (regs.write("ID", 0), regs.write("REGION[0].STATUS.DONE", 1)):
-            try:
-                await wrong
-            except RegisterError:
-                continue
-            raise AssertionError("the model wrote a read-only register")
-        await regs.clear_counters()
+        assert scoreboard.devload.thresholds == (0x10, 0x77, 0x60)
+        await regs.write("CTRL.MULTI_HEADER", 1)
+        await regs.write("CTRL.CLEAR_COUNTERS", 1)
+        assert await regs.read("CTRL.MULTI_HEADER"), "a write of another field took the bit away"
         assert set((await regs.read_counters()).values()) == {0}
 
-        window = 1 << (regs.params.mem_lines_log2 + 6)
-        too_many = RegionSettings(window, 0, lines_log2=0, workers=65, mode=Mode.IDENTITY)
-        assert await regs.commit_region(0, too_many, epoch=5) is Commit.WORKERS
+        too_many = identity_region(self.params, workers=65)
+        assert await regs.commit(0, too_many, epoch=5) is CommitCode.WORKERS
         good = replace(too_many, workers=64)
-        assert await regs.commit_region(0, good, epoch=6) is Commit.OK
+        assert await regs.commit(0, good, epoch=6) is CommitCode.OK
         assert await regs.read("REGION[0].EPOCH") == 6
         assert await regs.read("REGION[0].STATUS.COMMITTED") == 1
+        assert scoreboard.configs[0] == good, "the predictor saw another descriptor"
         self.drop_objection()
 
     def check_phase(self) -> None:
-        errors = self.agent.finish()
-        assert not errors, f"{len(errors)} errors on the port, first: {errors[0]}"
+        errors = [*self.agent.finish(), *self.observer.finish(), *self.scoreboard.errors]
+        assert not errors, f"{len(errors)} errors, first: {errors[0]}"
         assert self.agent.monitor.accesses > 100, "the monitor saw no accesses"
+        assert self.observer.mirror.reads > 100, "the predictor saw no reads"
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-async def register_model(dut: Any) -> None:
-    """The pyuvm register model reaches every register by name."""
+async def register_agent(dut: Any) -> None:
+    """The register agent reaches every register and field by name."""
     ConfigDB().set(None, "*", "DUT", dut)
-    await uvm_root().run_test(RegModelTest, keep_set={ConfigDB})
+    await uvm_root().run_test(RegisterAgentTest, keep_set={ConfigDB})

@@ -13,7 +13,7 @@ import numpy as np
 
 from neuron_fabric.capture.reader import write_capture
 from verif.env.base_test import PROFILES, run_uvm
-from verif.env.config import hardware
+from verif.parameters import device_params
 from verif.replay.bench import ReplayTest
 from verif.replay.check import compare
 from verif.replay.options import ReplayOptions
@@ -59,7 +59,7 @@ def synthetic(seed: int, **options: Any) -> Session:
                 str(Path(folder) / "capture"),
                 routes=ROUTES,
                 seed=seed,
-                parameters=hardware().as_rtl(),
+                parameters=device_params().as_rtl(),
                 **options,
             )
         ).sessions[0]

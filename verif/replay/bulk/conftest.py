@@ -11,9 +11,8 @@ import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.formats import Mode
+from models.nf_regs import REG_MAP
 from models.regions import DeviceParams, RegionConfig
-from verif.regs.nf_reg_map import REG_MAP
 from verif.replay.backend import Outcome, SimulationJob
 from verif.replay.bulk.block import ANSWERED, Block, Kind
 from verif.replay.bulk.device import BulkFault, Figures
@@ -69,16 +68,7 @@ class ModelDevice:
         if name.endswith(".EPOCH"):
             region = int(name[7 : name.index("]")])
             leaf = {k.partition(".")[2]: v for k, v in self.shadow.items() if name[:9] == k[:9]}
-            config = RegionConfig(
-                base=leaf["BASE_LO"] | leaf["BASE_HI"] << 32,
-                state_base=leaf["STATE_BASE_LO"] | leaf["STATE_BASE_HI"] << 32,
-                lines_log2=leaf["LINES_LOG2"],
-                workers=leaf["WORKERS"],
-                mode=Mode(leaf["CONFIG"] & 3),
-                tie_minus=bool(leaf["CONFIG"] >> 4 & 1),
-                threshold=leaf["THRESHOLD"],
-                ld_mask=leaf["LD_MASK"],
-            )
+            config = RegionConfig.from_registers(leaf)
             self.model.commit(region, config, value)
 
     def _value(self, name: str) -> int:

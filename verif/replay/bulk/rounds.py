@@ -10,6 +10,7 @@ import numpy as np
 
 from models.bitsliced import vote_binary, vote_ternary
 from models.formats import Mode, Tie
+from models.nf_regs import REG_MAP
 from models.regions import CommitCode, DeviceParams, planes_kept
 from verif.replay.bulk.block import ANSWERED, POISON, Kind
 from verif.replay.bulk.source import LineSource
@@ -18,6 +19,8 @@ from verif.replay.check import describe
 from verif.replay.counters import ZERO
 from verif.replay.prepare import Lines, TensorWork, expected_lines
 from verif.replay.stream_plan import Extent, RegionShare, StreamPlan
+
+STATUS = REG_MAP.region_register("STATUS")
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def problems(work: Round) -> list[str]:
     block, traffic = work.traffic.block, work.traffic
     out = []
     for share, code in zip(work.shares, traffic.codes):
-        found = CommitCode(block.value(code) >> 4 & 15)
+        found = CommitCode(STATUS.field("CODE").extract(block.value(code)))
         if found:
             out.append(f"commit of region {share.region} was refused: {found.name}")
     for share, index in zip(work.shares, traffic.complete):

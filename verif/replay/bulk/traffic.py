@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.formats import LINE_BYTES, U8
+from models.nf_regs import REG_MAP
 from models.regions import PLANE_SELECTOR, RegionConfig
-from verif.regs.nf_reg_map import REG_MAP
 from verif.replay.bulk.block import Block, Kind, operations, register_ops
 from verif.replay.counters import USED, ZERO
 

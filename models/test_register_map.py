@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from verif.regs.axil import strobe_run
-from verif.regs.nf_reg_map import REG_MAP
-from verif.regs.regmap import WORD_MASK, Access, Field, HwParams, split_name
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
+from models.register_map import WORD_MASK, Access, Counts, Field, byte_mask, split_name
 
-SMALL = HwParams(regions=3, slots=16, cnt_w=4, mem_lines_log2=12)
+SMALL = DeviceParams(regions=3, slots=16, cnt_w=4, mem_lines_log2=12)
 
 
-@pytest.mark.parametrize("params", [HwParams(), SMALL, HwParams(regions=16)])
-def test_registers_do_not_overlap(params: HwParams) -> None:
+@pytest.mark.parametrize("params", [DeviceParams(), SMALL, DeviceParams(regions=16)])
+def test_registers_do_not_overlap(params: DeviceParams) -> None:
     registers = REG_MAP.expand(params)
     addresses = [reg.address for reg in registers.values()]
     assert len(set(addresses)) == len(addresses)
@@ -37,7 +37,7 @@ def test_known_registers() -> None:
     assert regs["ERR_INFO"].access is Access.W1C
     assert regs["CTRL"].access is Access.PULSE
     assert regs["REGION[0].EPOCH"].access is Access.COMMIT
-    assert sum(reg.is_counter for reg in regs.values()) == 28
+    assert len(REG_MAP.counters()) == 28
 
 
 def test_parameters_scale_resets_and_widths() -> None:
@@ -47,11 +47,35 @@ def test_parameters_scale_resets_and_widths() -> None:
     assert "REGION[3].STATUS" not in regs
 
 
-def test_parameters_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NF_PARAMETERS", raising=False)
-    assert HwParams.from_environment() == HwParams()
-    monkeypatch.setenv("NF_PARAMETERS", '{"REGIONS": 3, "CNT_W": 4, "OTHER": 1}')
-    assert HwParams.from_environment() == HwParams(regions=3, cnt_w=4)
+def test_parameters_by_rtl_name() -> None:
+    given = {"REGIONS": 3, "CNT_W": 4, "OTHER": 1}
+    assert DeviceParams.from_rtl(given) == DeviceParams(regions=3, cnt_w=4)
+    assert DeviceParams.from_rtl(DeviceParams(slots=16).as_rtl()) == DeviceParams(slots=16)
+
+
+def test_words_by_field_names() -> None:
+    config = REG_MAP.region_register("CONFIG")
+    assert config.pack(MODE=2, STRICT=1, BIND=1) == 0x62
+    assert config.unpack(0x62) == {"MODE": 2, "TIE_MINUS": 0, "STRICT": 1, "BIND": 1}
+    with pytest.raises(ValueError, match="does not fit"):
+        config.pack(MODE=4)
+    with pytest.raises(KeyError, match="no field"):
+        config.pack(NOPE=1)
+    with pytest.raises(KeyError, match="no register"):
+        REG_MAP.region_register("NOPE")
+
+
+def test_counters_by_kind() -> None:
+    assert REG_MAP.counters(Counts.SLOTS) == ("SLOT_HIT", "SLOT_MISS", "EVICTION", "FILL")
+    assert "CRC_ERROR" in REG_MAP.counters(Counts.LINK)
+    assert len(REG_MAP.counters()) == sum(len(REG_MAP.counters(kind)) for kind in Counts)
+
+
+@pytest.mark.parametrize(
+    ("strobe", "bits"), [(0, 0), (0b0110, 0x00FF_FF00), (0b1001, 0xFF00_00FF), (15, WORD_MASK)]
+)
+def test_byte_mask(strobe: int, bits: int) -> None:
+    assert byte_mask(strobe) == bits
 
 
 def test_field_insert_and_extract() -> None:
@@ -87,22 +111,9 @@ def test_unknown_field() -> None:
         REG_MAP.expand()["ID"].field("NOPE")
 
 
-@pytest.mark.parametrize(
-    ("strobe", "run"), [(0xF, (0, 4)), (0b0001, (0, 1)), (0b0110, (1, 2)), (0b1000, (3, 1))]
-)
-def test_strobe_run(strobe: int, run: tuple[int, int]) -> None:
-    assert strobe_run(strobe) == run
-
-
-@pytest.mark.parametrize("strobe", [0, 0b1010, 0b1001, 0x10])
-def test_strobe_run_refuses(strobe: int) -> None:
-    with pytest.raises(ValueError, match="strobe"):
-        strobe_run(strobe)
-
-
 def test_a_field_with_a_maximum_saturates() -> None:
-    window = REG_MAP.expand(HwParams())["CAP_WINDOW"]
+    window = REG_MAP.expand(DeviceParams())["CAP_WINDOW"]
     for data, want in ((0, 0), (255, 255), (256, 256), (257, 256), (511, 256), (0xFFFF_FE03, 3)):
         assert window.stored(64, data) == want
     assert window.stored(0x40, 0x100, lanes=0xFF00) == 256, "the merged value counts"
-    assert REG_MAP.expand(HwParams())["CAP_THRESHOLD"].stored(0, 511) == 511
+    assert REG_MAP.expand(DeviceParams())["CAP_THRESHOLD"].stored(0, 511) == 511

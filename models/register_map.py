@@ -1,19 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the register map (spec: controller §7, the registers come from one RDL source).
 
-`verif/regs/nf_reg_map.py`, generated from `hdl/regs/nf_regs.rdl`, holds the table for the default
-hardware parameters; `RegMap.expand` gives the registers of a device built with others.
+`models.nf_regs.REG_MAP` is the map for the default hardware parameters; `RegMap.expand` gives the
+registers of a device built with others.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import dataclass, fields, replace
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+
+from models.parameters import DeviceParams
 
 WORD_BYTES = 4
 WORD_MASK = 0xFFFF_FFFF
+
+
+class Counts(StrEnum):
+    """What decides the value of an event counter."""
+
+    ACCESS = "access"  # the accesses and the memory's answers: the device model counts it as well
+    SLOTS = "slots"  # the micro-architecture: hits, misses and traffic of the slots
+    LINK = "link"  # the flits on the link
+    RETRY = "retry"  # link-level retry
 
 
 class Access(Enum):
@@ -27,37 +37,6 @@ class Access(Enum):
 
 
 @dataclass(frozen=True)
-class HwParams:
-    """The hardware parameters that registers depend on, with the defaults of the RTL."""
-
-    regions: int = 8
-    slots: int = 64
-    cnt_w: int = 8
-    mem_lines_log2: int = 20
-    retry_depth: int = 64
-    req_credits: int = 64
-    rwd_credits: int = 32
-
-    @classmethod
-    def from_environment(cls) -> HwParams:
-        """Parameters of the running build: NF_PARAMETERS, a JSON object {RTL name: value}.
-
-        Parameters that are not registers' affair are ignored, missing ones keep their default.
-        """
-        given = json.loads(os.environ.get("NF_PARAMETERS") or "{}")
-        names = {f.name.upper(): f.name for f in fields(cls)}
-        return cls(**{names[k]: int(v) for k, v in given.items() if k in names})
-
-    def as_rtl(self) -> dict[str, int]:
-        """Return the values by RTL parameter name, as the RDL and the top module spell them."""
-        return {f.name.upper(): getattr(self, f.name) for f in fields(self)}
-
-    def of(self, rtl_name: str) -> int:
-        """Return the value of one RTL parameter; KeyError if there is no such parameter."""
-        return self.as_rtl()[rtl_name]
-
-
-@dataclass(frozen=True)
 class Field:
     """One field of a register; `reset` is the field's value, not shifted to its place."""
 
@@ -67,7 +46,6 @@ class Field:
     access: Access
     reset: int = 0
     volatile: bool = False  # the hardware changes it
-    counter: bool = False  # an event counter, cleared by CTRL.CLEAR_COUNTERS
     enum: str | None = None  # name of the enumeration of its values
     reset_parameter: str | None = None  # RTL parameter that gives the reset value
     width_parameter: str | None = None  # RTL parameter that gives the width
@@ -88,13 +66,13 @@ class Field:
             raise ValueError(f"{value:#x} does not fit field {self.name} of {self.width} bits")
         return (word & ~self.mask) | (value << self.lsb)
 
-    def scaled(self, params: HwParams) -> Field:
+    def scaled(self, params: DeviceParams) -> Field:
         """Return the field as a device with these parameters has it."""
         out = self
         if out.reset_parameter is not None:
-            out = replace(out, reset=params.of(out.reset_parameter))
+            out = replace(out, reset=params.as_rtl()[out.reset_parameter])
         if out.width_parameter is not None:
-            out = replace(out, width=params.of(out.width_parameter))
+            out = replace(out, width=params.as_rtl()[out.width_parameter])
         return out
 
 
@@ -105,6 +83,7 @@ class Register:
     name: str
     address: int
     fields: tuple[Field, ...]
+    counts: Counts | None = None  # an event counter, cleared by CTRL.CLEAR_COUNTERS
 
     @property
     def reset(self) -> int:
@@ -140,10 +119,16 @@ class Register:
                 return kind
         return Access.RO
 
-    @property
-    def is_counter(self) -> bool:
-        """True for the event counters."""
-        return any(f.counter for f in self.fields)
+    def pack(self, **values: int) -> int:
+        """A word of these field values, others 0; KeyError, and ValueError if one does not fit."""
+        word = 0
+        for name, value in values.items():
+            word = self.field(name).insert(word, value)
+        return word
+
+    def unpack(self, word: int) -> dict[str, int]:
+        """Every field's value in a word, by name."""
+        return {f.name: f.extract(word) for f in self.fields}
 
     def field(self, name: str) -> Field:
         """Return a field by name; KeyError if the register has no such field."""
@@ -161,13 +146,30 @@ class RegMap:
     region_registers: tuple[Register, ...]
     region_base: int  # byte address of region 0
     region_stride: int  # bytes from a region to the next
+    enums: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Values of the fields with an `enum`: {enumeration: {member: value}}."""
 
-    def expand(self, params: HwParams | None = None) -> dict[str, Register]:
+    def counters(self, *kinds: Counts) -> tuple[str, ...]:
+        """Names of the event counters of these kinds (none: of all), by address."""
+        return tuple(
+            reg.name
+            for reg in self.registers
+            if reg.counts is not None and (not kinds or reg.counts in kinds)
+        )
+
+    def region_register(self, name: str) -> Register:
+        """A register of the region template by name; KeyError if there is none."""
+        for reg in self.region_registers:
+            if reg.name == name:
+                return reg
+        raise KeyError(f"a region has no register {name}")
+
+    def expand(self, params: DeviceParams | None = None) -> dict[str, Register]:
         """Return every register of a device by name ("IRQ_STATUS", "REGION[2].STATUS").
 
         Addresses are absolute byte addresses; resets and widths follow `params`.
         """
-        hw = params or HwParams()
+        hw = params or DeviceParams()
         out: dict[str, Register] = {}
         for reg in self.registers:
             out[reg.name] = replace(reg, fields=tuple(f.scaled(hw) for f in reg.fields))
@@ -178,6 +180,11 @@ class RegMap:
                 scaled = tuple(f.scaled(hw) for f in reg.fields)
                 out[name] = Register(name, base + reg.address, scaled)
         return out
+
+
+def byte_mask(strobe: int) -> int:
+    """Bits of a word that the byte strobes enable."""
+    return sum(0xFF << (8 * lane) for lane in range(WORD_BYTES) if strobe >> lane & 1)
 
 
 def split_name(name: str) -> tuple[str, str | None]:

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registers of the controller: `nf_regs.json`, as `python -m verif.regs.generate` wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.register_map import RegMap
+from neuron_fabric.data import read_json
+from neuron_fabric.typed import typed
+
+_DATA = Path(__file__).with_name("nf_regs.json")
+REG_MAP: RegMap = typed(RegMap, read_json(_DATA), _DATA.name)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build parameters of the device: one dataclass for the model, the register map and the bench."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+LINE_ADDRESS_BITS = 46
+
+
+@dataclass(frozen=True)
+class DeviceParams:
+    """Parameters of the RTL that can be seen from outside, with its defaults.
+
+    ValueError for a device that cannot be built (spec: controller §2 and §5).
+    """
+
+    regions: int = 8
+    slots: int = 64
+    cnt_w: int = 8
+    mem_lines_log2: int = 20
+    retry_depth: int = 64
+    req_credits: int = 64
+    rwd_credits: int = 32
+
+    def __post_init__(self) -> None:
+        if self.regions < 1 or self.slots < 1:
+            raise ValueError("a device has at least one region and one slot")
+        if not 1 <= self.cnt_w <= 8:
+            raise ValueError(f"cnt_w is 1..8, not {self.cnt_w}")
+        if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
+            raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
+
+    @classmethod
+    def from_rtl(cls, values: Mapping[str, int]) -> DeviceParams:
+        """Parameters by RTL name; others than these are ignored, missing ones keep the default."""
+        names = {f.name.upper(): f.name for f in fields(cls)}
+        return cls(**{names[key]: value for key, value in values.items() if key in names})
+
+    def as_rtl(self) -> dict[str, int]:
+        """The values by RTL parameter name, as the RDL and the top module spell them."""
+        return {f.name.upper(): getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def mem_lines(self) -> int:
+        """Size of the device's memory in lines."""
+        return 1 << self.mem_lines_log2
+
+    @property
+    def cnt_max(self) -> int:
+        """The value at which a counter saturates."""
+        return (1 << self.cnt_w) - 1

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of the build that is being simulated, as the runner hands them over."""
+
+from __future__ import annotations
+
+import os
+
+from models.parameters import DeviceParams
+from neuron_fabric.data import as_object, parse_json
+
+
+def build_parameters() -> dict[str, int]:
+    """RTL parameters that differ from the defaults: NF_PARAMETERS, a JSON object {name: value}."""
+    given = as_object(parse_json(os.environ.get("NF_PARAMETERS") or "{}"))
+    return {name: int(value) for name, value in given.items()}
+
+
+def device_params() -> DeviceParams:
+    """The parameters of the device, where the build has them."""
+    return DeviceParams.from_rtl(build_parameters())
