@@ -26,7 +26,7 @@ _MARKED = re.compile(
     re.DOTALL,
 )
 _PARAMETER = re.compile(r"^ +parameter int (\w+) += (\d+),? +// (.+?): (.+)$", re.MULTILINE)
-_SENTENCE = re.compile(r".*?\.(?=\s|$)|.*")
+_SENTENCE = re.compile(r".*?[.?](?=\s|$)|.*")
 
 
 def violations(root: Path, fix: bool = False) -> list[str]:

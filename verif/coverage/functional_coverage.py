@@ -90,7 +90,7 @@ class NfCoverage:
         self.commit = point("commit", "every code of a commit", [code.name for code in CommitCode])
         self.commit_traffic = point(
             "commit traffic",
-            "a round starts while requests are in flight, and with none",
+            "an epoch starts while requests are in flight, and with none",
             ["quiet", "busy"],
         )
         self.memory = point(

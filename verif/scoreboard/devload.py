@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DevLoad of every response against what the registers allow (spec: controller §5).
+"""Check of DevLoad in every response against its register thresholds (spec: controller §5).
 
 The bench cannot know the queue occupancy, but two rules are exact: with the three levels switched
 off the field is LIGHT, and a region in FALLBACK answers MODERATE or worse.

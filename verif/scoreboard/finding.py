@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checker found, and the key by which every run that one fault turns red is counted as one.
+"""A finding of a checker, and the key by which runs with the same fault count as one cause.
 
 A text tells of tags, addresses and data, which differ from run to run. A key names none of them:
 the checker, the mode of the region, what differs. It travels as the last line of the exception's

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges racing operations on one line: is there an order that explains every answer?
+"""Linearization: searches for an order of racing operations that explains every response.
 
 Operations that do not overlap in time keep their order; those that do may have taken effect in
 either. The search walks the linear extensions of that partial order, merges equal states, and

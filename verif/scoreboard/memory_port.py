@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory port tells the scoreboard: errors and poison, what they cost, and whose they are.
+"""Errors and poison on the memory port: which line each belongs to, and what the line loses.
 
 The record of a line (bookkeeping, and in the low-bit modes count planes) is the device's own: when
 it is fetched and written back is micro-architecture. So the model is told here what was lost

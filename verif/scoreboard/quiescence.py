@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides when a line is quiet enough to be judged, and keeps what is still ambiguous.
+"""Quiescence: decides when the operations on a line can be checked, and keeps open ambiguity.
 
 A request that is alone on its line is judged at once. Requests that overlap wait until none of
 them is in flight. A commit of a region makes all requests of that region wait, until those that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the register bus tells the scoreboard: shadow descriptors, commits, levels, status reads.
+"""Prediction of register reads from the register bus: shadow descriptors, commits, status.
 
 Only transfers seen on the pins come in here. A read that returns while nothing is in flight is
 compared with the model at once; one that races with traffic is only remembered.

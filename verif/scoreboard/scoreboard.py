@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scoreboard without a simulator: events in, errors out.
+"""The scoreboard, without a simulator: requests and responses in, findings out.
 
 Everything it knows comes from monitors: requests and responses decoded from the link's pins, and
 transfers seen on the register bus. Per (channel, tag, LD-ID) a response is matched to its request;

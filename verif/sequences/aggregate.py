@@ -10,12 +10,12 @@ from verif.sequences.data import byte_enables, line_for
 
 
 class AggregateSequence(NfSequence):
-    """`rounds` epochs over a region of `mode`, contributions in random order."""
+    """`epochs` epochs over a region of `mode`, contributions in random order."""
 
     mode: Mode = Mode.G_BINARY
     workers: int = 5
     lines_log2: int = 2
-    rounds: int = 2
+    epochs: int = 2
     region: int = 0
     early: float = 0.0
     strict: bool = False
@@ -34,11 +34,11 @@ class AggregateSequence(NfSequence):
             tie_minus=self.tie_minus,
             threshold=self.threshold,
         )
-        for round_number in range(self.rounds):
-            await self.commit(self.region, config if round_number == 0 else None)
-            await self.one_round(config)
+        for number in range(self.epochs):
+            await self.commit(self.region, config if number == 0 else None)
+            await self.one_epoch(config)
 
-    async def one_round(self, config: RegionConfig) -> None:
+    async def one_epoch(self, config: RegionConfig) -> None:
         """Contributions in random order (some early reads between them), then all results."""
         rng = self.rng
         work = [(w, i) for w in range(config.workers) for i in range(config.lines)]
@@ -85,6 +85,6 @@ class IdentitySequence(NfSequence):
                 await self.write(addr, data, RACE_LIMIT, ldid=ldid, be=be, poison=poison)
             else:
                 await self.read(addr, RACE_LIMIT)
-            if number % 70 == 69:  # a new round keeps the memory as it is
+            if number % 70 == 69:  # a new epoch keeps the memory as it is
                 await self.drain()
                 await self.commit(self.region)

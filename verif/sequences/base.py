@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base of all (virtual) sequences: it holds the environment and short verbs for traffic."""
+"""Base of all virtual sequences: the environment, and methods for traffic and commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from verif.env.env import NfEnv
 
 RACE_LIMIT = 5
-"""Requests in flight on one line when reads and writes mix: the judge tries their orders."""
+"""Most racing requests on one line: the scoreboard tries all of their orders."""
 
 
 class NfSequence(uvm_sequence):
@@ -47,7 +47,7 @@ class NfSequence(uvm_sequence):
     async def commit(
         self, region: int, config: RegionConfig | None = None, expect: CommitCode = CommitCode.OK
     ) -> None:
-        """Starts a new round; AssertionError if the device gives another code."""
+        """Starts a new epoch; AssertionError if the device gives another code than `expect`."""
         self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
         code = await self.env.registers.commit(region, config, self.epoch)
         assert code == expect, f"commit of region {region} gave {code.name}, not {expect.name}"
@@ -117,7 +117,7 @@ class NfSequence(uvm_sequence):
         limit: int | None = None,
         **fields: Any,
     ) -> Any:
-        """Worker's contribution (a random legal line by default)."""
+        """Issues a contribution of a worker to a line (`data`: a random legal line by default)."""
         if data is None:
             data = line_for(config.mode, self.rng)
         fields.setdefault("ldid", self.ldid_for(config, worker))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line contents: random, and the corners that each format has."""
+"""Line contents: random ones, and corner values of each format."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
 
 class EventSequence(NfSequence):
-    """Contributions to regions of all aggregating modes; shares of each rare event are options."""
+    """Contributions to regions of all aggregating modes; options set the share of each event."""
 
     workers: int = 6
     lines_log2: int = 1
-    rounds: int = 2
+    epochs: int = 2
     repeats: int = 2
     duplicates: float = 0.0
     poison: float = 0.0
@@ -38,17 +38,17 @@ class EventSequence(NfSequence):
             self.layout.region(mode, self.lines_log2, self.workers, strict=self.strict)
             for mode in self.modes()
         ]
-        for round_number in range(self.rounds):
+        for number in range(self.epochs):
             for region, config in enumerate(configs):
-                await self.commit(region, config if round_number == 0 else None)
-            await self.one_round(configs)
+                await self.commit(region, config if number == 0 else None)
+            await self.one_epoch(configs)
             await self.drain()
             for config in configs:
                 await self.read_all(config)
             await self.drain()
 
-    async def one_round(self, configs: list[RegionConfig]) -> None:
-        """All contributions `repeats` times over, events thrown in."""
+    async def one_epoch(self, configs: list[RegionConfig]) -> None:
+        """All contributions `repeats` times in random order, with the events of the options."""
         rng = self.rng
         work = [
             (config, worker, line)
@@ -90,7 +90,7 @@ class EventSequence(NfSequence):
 
 
 class DuplicateSequence(EventSequence):
-    """Half of the contributions come twice, with other data; FP32 takes the later one."""
+    """Half of the contributions are repeated with other data; FP32 takes the later one."""
 
     duplicates = 0.5
     partial = 0.3

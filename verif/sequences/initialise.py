@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commits that meet a state area whose bookkeeping is still being initialised.
+"""Commits while the bookkeeping lines of a state area are being initialised.
 
-A region that claims a state area has its records overwritten in the background; these sequences
-commit while that is going on (controller spec §2: what memory held is never taken for state).
+When a region claims a state area, the device overwrites its records in the background; these
+sequences commit meanwhile (controller spec §3: old memory content is never taken for state).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CommitDuringInitSequence(NfSequence):
 
 
 class ReshapeDuringInitSequence(NfSequence):
-    """A region that becomes IDENTITY needs no records: the initialiser must let go of it."""
+    """A region becomes IDENTITY: the initialiser must stop, as its area is plain memory now."""
 
     lines_log2: int = 10
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places regions: windows above the memory, state areas inside it, none overlapping."""
+"""Placement of regions: windows above the memory, state areas inside it, none overlapping."""
 
 from __future__ import annotations
 

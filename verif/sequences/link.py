@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic that goes on until the link has carried enough flits, whatever happens to them."""
+"""Random traffic until the link has carried a given number of flits, damaged or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verif.sequences.mixed import MixedRegionsSequence
 class LinkTrafficSequence(MixedRegionsSequence):
     """Regions and ordinary memory in bursts, until ``flits`` went each way.
 
-    Contributions show what comes twice (DUPLICATE counts), reads what was lost or changed.
+    Contributions reveal repeated messages (DUPLICATE counts), reads lost or changed ones.
     """
 
     flits: int = 1000

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors and poison of the device memory, on every path that the device has to it.
 
-What a fault does to ordinary lines and FP32 data, the model is told in advance. What it does to the
-device's own records, the scoreboard learns from the memory port (scoreboard/memory_port.py); these
-sequences then send one request at a time, so that it is known what a loss came before.
+The model is told in advance of faults on ordinary lines and FP32 data. The scoreboard learns of
+faults on the device's own records from the memory port (scoreboard/memory_port.py); for these, a
+sequence sends one request at a time, so that the order of a loss and the requests is known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MemoryErrorSequence(NfSequence):
     """Errors and poison on ordinary lines, behind an IDENTITY region, and on FP32 data."""
 
     transactions: int = 240
-    rounds: int = 4
+    epochs: int = 4
     poison: float = 0.1
     partial: float = 0.4
 
@@ -36,15 +36,15 @@ class MemoryErrorSequence(NfSequence):
             [identity.state_line + selector for selector in range(8)],
             [fp32.state_line + k for k in range(fp32.workers * fp32.lines)],
         ]
-        for number in range(self.rounds):
+        for number in range(self.epochs):
             await self.commit(0)
             for place in range(fp32.workers * fp32.lines):  # what is read is there
                 await self.contribute(fp32, place % fp32.workers, place // fp32.workers)
             await self.drain()
             for pool in pools:
-                # A refused store poisons its line for the round: in every other one there is none.
+                # A refused store poisons its line for the epoch: every other epoch has none.
                 self.mark(pool, refuse=number % 2 > 0 or pool is not pools[-1])
-            for _ in range(self.cfg.count(self.transactions) // self.rounds):
+            for _ in range(self.cfg.count(self.transactions) // self.epochs):
                 await self.one(fp32, identity)
             await self.drain()
             self.clear()
@@ -94,7 +94,7 @@ class MemoryErrorSequence(NfSequence):
 
 
 class RecordSequence(NfSequence):
-    """Base: a region with more lines than slots: each line is fetched when its turn comes."""
+    """Base: a region with more lines than slots, so that each access fetches a record."""
 
     mode: Mode = Mode.G_BINARY
     workers: int = 9
@@ -132,8 +132,8 @@ class RecordSequence(NfSequence):
         """A selector that shows more of the state than the result does."""
         return 64 if config.mode is Mode.FP32 else 8
 
-    async def whole_round(self, config: RegionConfig, lines: list[int]) -> None:
-        """A new round, in which nothing is wrong any more."""
+    async def whole_epoch(self, config: RegionConfig, lines: list[int]) -> None:
+        """A new epoch, in which nothing is wrong any more."""
         await self.commit(self.region)
         await self.initialised()
         await self.each(config, lines, 2)
@@ -175,7 +175,7 @@ class RecordErrorSequence(RecordSequence):
 
 
 class RefusedWriteBackSequence(RecordSequence):
-    """Write-backs of some lines are refused: poison until the next round, never a wrong answer."""
+    """Write-backs of some lines are refused: poison until the next epoch, never a wrong answer."""
 
     async def body(self) -> None:
         config = self.make()
@@ -194,14 +194,14 @@ class RefusedWriteBackSequence(RecordSequence):
         await self.each(config, lines, 3)
         await self.each(config, lines, None)
         await self.each(other, [0, 1], None)  # another region has nothing to do with it
-        await self.whole_round(config, lines)
+        await self.whole_epoch(config, lines)
 
 
 class RefusedInitialisationSequence(RecordSequence):
     """Old records that could not be overwritten are not taken for state.
 
-    The forgery is exact: region 0 has left records of its first round in the area, and region 1
-    claims it for its own first round.
+    The forgery is exact: region 0 has left records of its first epoch in the area, and region 1
+    claims it for its own first epoch.
     """
 
     async def body(self) -> None:
@@ -222,4 +222,4 @@ class RefusedInitialisationSequence(RecordSequence):
         await self.each(config, lines, None)
         await self.each(config, lines, 0)
         await self.each(config, lines, None)
-        await self.whole_round(config, lines)
+        await self.whole_epoch(config, lines)

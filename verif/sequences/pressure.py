@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working sets larger than the slots, and what memory held before."""
+"""Evictions (more lines in use than slots), and content of memory before a commit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GarbageSequence(NfSequence):
         await self.fill(config)
         await self.commit(0, config)
         await self.use(config)
-        # The same area again, with true records of the last round in it as the forgery.
+        # The same area again, with true records of the last epoch in it as the forgery.
         moved = self.layout.region(self.mode, self.lines_log2, self.workers)
         await self.commit(0, moved)
         await self.fill(config, keep=0.7)
@@ -67,7 +67,7 @@ class GarbageSequence(NfSequence):
         await self.use(config)
 
     async def fill(self, config: RegionConfig, keep: float = 0.0) -> None:
-        """Writes the area as ordinary memory, while it still is."""
+        """Writes the state area while it is still ordinary memory."""
         size = state_lines(config, self.cfg.hw.cnt_w)
         for line in range(min(size, 64)):
             if self.rng.random() < keep:
@@ -77,7 +77,7 @@ class GarbageSequence(NfSequence):
         await self.drain()
 
     async def use(self, config: RegionConfig) -> None:
-        """Early reads, a round, reads; enough other lines to evict if the pool is small."""
+        """Early reads, contributions, reads; a small slot pool then evicts."""
         for line in range(config.lines):
             await self.read_region(config, line, 0)
             await self.read_region(config, line, 8 if config.mode.low_bit else 64)

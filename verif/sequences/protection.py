@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accesses that must be refused, each cause, among others that must not be disturbed by them."""
+"""Refused accesses with every cause, among legal ones that they must not disturb."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProtectionSequence(NfSequence):
         if kind < 0.55:
             selector = rng.choice((0, 1, 4, 5, 7, 8, 15, 16, 63, 64, 66, 69, 128, 255))
             addr = config.address(selector, rng.randrange(config.lines))
-        elif kind < 0.70:  # a state area by the back door, its edges included
+        elif kind < 0.70:  # a state area as ordinary memory, its edges included
             size = state_lines(config, self.cfg.hw.cnt_w)
             offset = rng.choice((-1, 0, size - 1, size, rng.randrange(size)))
             addr = config.state_base + (offset << 6)
@@ -74,7 +74,7 @@ class ProtectionSequence(NfSequence):
             await self.drain()
             await self.issue(self.refused())
             await self.drain()
-            await registers.read("ERR_INFO")  # the mirror compares it
+            await registers.read("ERR_INFO")  # the register predictor compares it
             addr = await registers.read("ERR_ADDR_LO") | await registers.read("ERR_ADDR_HI") << 32
             tag = await registers.read("ERR_TAG")
             want = message.addr & ~63

@@ -31,7 +31,7 @@ PAIR_LINES = 16
 
 
 class Directed(NfSequence):
-    """The verbs of a sequence, for a scenario that is written out."""
+    """Traffic methods of a sequence, for a directed scenario."""
 
     async def body(self) -> None:
         raise NotImplementedError("use the verbs")
@@ -192,7 +192,7 @@ class InterruptTest(NfBaseTest):
         assert irq.value == 0
         assert await registers.read("DONE") == 2, "DONE is a level: W1C of the irq keeps it"
         await run.commit(1)
-        assert await registers.read("DONE") == 0, "a commit starts a new round"
+        assert await registers.read("DONE") == 0, "a commit starts a new epoch"
         await registers.write("IRQ_ENABLE", EVENTS)
         for bit in (IRQ["ACCESS_ERROR"], IRQ["LINK_ERROR"], IRQ["POISON"]):
             assert irq.value == 0
@@ -205,7 +205,7 @@ class InterruptTest(NfBaseTest):
             await self.env.clocks(3)
 
     async def event(self, bit: int, run: Directed, config: Any) -> None:
-        """A read of nowhere, a flit with a wrong CRC, or a poisoned contribution."""
+        """An unmapped read, a flit with a wrong CRC, or a poisoned contribution."""
         if bit == IRQ["ACCESS_ERROR"]:
             await run.read(1 << 51)
         elif bit == IRQ["LINK_ERROR"]:

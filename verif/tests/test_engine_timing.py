@@ -42,7 +42,7 @@ class EngineProbe:
         cocotb.start_soon(self._run())
 
     def clear(self) -> None:
-        """Forgets what was seen."""
+        """Clears both lists."""
         self.taken: list[int] = []
         self.ndr: list[int] = []
         self.drs: list[int] = []
@@ -114,7 +114,7 @@ class EngineTimingTest(NfBaseTest):
         assert read <= MAX_LATENCY, f"vote read takes {read} cycles, limit {MAX_LATENCY}"
 
     async def warm(self, run: NfSequence, config: Any) -> None:
-        """Every line gets its slot."""
+        """Allocates a slot for every line."""
         for line in range(config.lines):
             await run.contribute(config, 0, line)
         await run.drain()

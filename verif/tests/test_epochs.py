@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New rounds while traffic runs, and what an old round leaves behind."""
+"""New epochs while traffic runs, and state that an old epoch leaves behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import cocotb
 
 from models.formats import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.rounds import (
+from verif.sequences.epochs import (
     EpochOtherSequence,
     EpochSameSequence,
     StaleStateSequence,
@@ -24,7 +24,7 @@ class EpochOtherTest(NfBaseTest):
 
 
 class EpochSameTest(NfBaseTest):
-    """Commits of the region under fire, in each aggregating mode."""
+    """Commits of the region that receives traffic, in each aggregating mode."""
 
     async def scenario(self) -> None:
         for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
@@ -32,7 +32,7 @@ class EpochSameTest(NfBaseTest):
 
 
 class StaleStateTest(NfBaseTest):
-    """Old rounds in slots and in memory."""
+    """State of old epochs in slots and in memory."""
 
     async def scenario(self) -> None:
         await StaleStateSequence(self.env).run()
@@ -55,5 +55,5 @@ async def epoch_same_region(_dut: Any, profile: str) -> None:
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def stale_state(_dut: Any, profile: str) -> None:
-    """A new round never sees an older one."""
+    """A new epoch never uses state of an older one."""
     await run_uvm(StaleStateTest, profile)

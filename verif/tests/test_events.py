@@ -17,7 +17,7 @@ from verif.sequences.events import (
 
 
 class DuplicateTest(NfBaseTest):
-    """Every second contribution comes twice, with other data."""
+    """Every second contribution is sent twice, with other data the second time."""
 
     async def scenario(self) -> None:
         await DuplicateSequence(self.env).run()

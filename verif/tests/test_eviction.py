@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working sets larger than the slots."""
+"""Evictions: more lines in use than slots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An FP32 sum is of one moment: stores of its line come before it or after it."""
+"""An FP32 sum is atomic: each store to its line is wholly before or wholly after it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ WORKERS = 64
 
 
 class StoresUnderSum(NfSequence):
-    """A low worker stores again and is answered, then a high one, all while the sum is being read.
+    """A low worker stores again and is answered, then a high one, while the sum is gathered.
 
     A sum that reads line after line would hold the later store without the earlier one.
     """
 
-    rounds = 12
+    repeats = 12
 
     async def body(self) -> None:
         config = self.layout.region(Mode.FP32, 0, WORKERS)
@@ -31,7 +31,7 @@ class StoresUnderSum(NfSequence):
         for worker in range(WORKERS):
             await self.contribute(config, worker, 0, self._line())
         await self.drain()
-        for _ in range(self.cfg.count(self.rounds)):
+        for _ in range(self.cfg.count(self.repeats)):
             await self.read_region(config, 0, 0)
             await self.env.clocks(self.rng.randint(1, 40))
             low = self.rng.randrange(1, WORKERS - 8)

@@ -16,12 +16,12 @@ from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packing import Credits, M2SPacker, M2SUnpacker, PackOptions
-from verif.tests.link_bench import (
+from verif.tests.link_testbench import (
     PID,
     REQ_CREDITS,
     RWD_CREDITS,
-    Bench,
     Knobs,
+    LinkTestbench,
     count_scale,
     random_drs,
     random_ndr,
@@ -39,7 +39,7 @@ from verif.tests.link_bench import (
 async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> None:
     """Random messages both ways at once: all arrive unchanged and in order of their channel."""
     rng = random.Random(cocotb.RANDOM_SEED + dense * 4 + stall * 2)
-    bench = Bench(dut, PackOptions(dense=dense, rng=rng), rng.getrandbits(32))
+    bench = LinkTestbench(dut, PackOptions(dense=dense, rng=rng), rng.getrandbits(32))
     await bench.up(s2m_credits=rng.choice((1, 5, 64)))
     if stall:
         bench.knobs = Knobs(rate, 0.6, 0.4, 0.4, rate, rate, 0.3)
@@ -72,7 +72,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
 @cocotb.test
 async def initialisation(dut: Any) -> None:
     """Only RETRY.Idle until a clean flit, one INIT.Param, RETRY.Idle until the peer's."""
-    bench = Bench(dut)
+    bench = LinkTestbench(dut)
     bench.knobs.rx = 0.0
     await bench.start()
     await bench.clocks(20)
@@ -111,8 +111,7 @@ async def initialisation(dut: Any) -> None:
 @cocotb.test
 async def write_rate(dut: Any) -> None:
     """Writes: 4 lines per 5 flits, no stall, one flit a clock; completions go back at that rate."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     rng = random.Random(7)
     rwds = [random_rwd(rng, 0.0) for _ in range(400)]
     for m in rwds:
@@ -136,8 +135,7 @@ async def write_rate(dut: Any) -> None:
 @cocotb.test
 async def read_rate(dut: Any) -> None:
     """DRS: 4 lines per 5 flits, one flit a clock, with an NDR per DRS travelling along."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     rng = random.Random(8)
     drss = [random_drs(rng) for _ in range(400)]
     ndrs = [random_ndr(rng) for _ in range(400)]
@@ -156,8 +154,7 @@ async def read_rate(dut: Any) -> None:
 @cocotb.test
 async def request_rate(dut: Any) -> None:
     """Two requests in one flit leave the queue in two clocks, 2 clocks after the flit."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     reqs = [M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(REQ_CREDITS)]
     for m in reqs:
         bench.packer.push(m)
@@ -170,8 +167,7 @@ async def request_rate(dut: Any) -> None:
 @cocotb.test
 async def latencies(dut: Any) -> None:
     """Clocks from the edge that samples an input to the edge that sees the output, link idle."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
 
     async def latency(seen: Sized) -> int:
         await bench.clock()  # the input is driven
@@ -196,7 +192,7 @@ async def latencies(dut: Any) -> None:
 @cocotb.test
 async def channels_are_independent(dut: Any) -> None:
     """NDRs flow without DRS credits and the other way round."""
-    bench = Bench(dut)
+    bench = LinkTestbench(dut)
     bench.knobs.credits = 0.0
     bench.s2m_credits = 0
     await bench.start()
@@ -227,8 +223,7 @@ async def channels_are_independent(dut: Any) -> None:
 @cocotb.test
 async def protocol_ids(dut: Any) -> None:
     """Every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     req = M2SReq(ReqOp.MEM_RD, 1, 0)
     codes = [0x55, 0x87, 0x99, 0x4B, 0xFF, 0xD2, 0xCC, 0x1E]
     rng = random.Random(5)
@@ -261,8 +256,7 @@ async def protocol_ids(dut: Any) -> None:
 @cocotb.test
 async def crc_errors(dut: Any) -> None:
     """A flit with 1 to 3 flipped bits is counted and dropped."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     rng = random.Random(cocotb.RANDOM_SEED)
     for n in range(150):
         packer = M2SPacker()
@@ -281,8 +275,7 @@ async def crc_errors(dut: Any) -> None:
 @cocotb.test
 async def broken_flits(dut: Any) -> None:
     """What breaks a rule is counted once a flit, and the rest of the flit is still used."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     rng = random.Random(9)
     req = [M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(4)]
     raw = [m.pack() for m in req]
@@ -346,8 +339,7 @@ async def broken_flits(dut: Any) -> None:
 async def random_slots(dut: Any) -> None:
     """Flits of random slots, legal or not, decode as the model decodes them."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     model = M2SUnpacker()
     reqs: list[int] = []
     rwds: list[int] = []
@@ -386,8 +378,7 @@ async def random_slots(dut: Any) -> None:
 @cocotb.test
 async def credit_overflow(dut: Any) -> None:
     """A request without a credit is counted and dropped; the ones before it are not hurt."""
-    bench = Bench(dut)
-    await bench.up()
+    bench = await LinkTestbench(dut).up()
     bench.knobs.req_ready = 0.0
     count = REQ_CREDITS + 1
     bench.unacked += count

@@ -25,7 +25,7 @@ from cocotbext.cxl.wire.flits import PAYLOAD_MASK, Direction, FlitHeader, chunks
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_uvm
-from verif.tests.link_support import LinkTest, Swap, control
+from verif.tests.link_base_test import LinkTest, Swap, control
 
 _H4, _H5, _G4, _G5 = 4, 5, 4, 5
 MIMICS = (
@@ -64,7 +64,7 @@ class HandMadeTest(LinkTest):
         return self.env.rng.randbytes(64)
 
     async def check(self, *addresses: int) -> None:
-        """Reads back; the scoreboard compares."""
+        """Reads the addresses; the scoreboard compares the data."""
         run = self.memory()
         for addr in addresses:
             await run.fetch(addr)
@@ -134,8 +134,7 @@ class MimicTest(LinkTest):
         await self.some_traffic()
         assert self.hits, "no flit of this kind came"
         self.figure("hits", self.hits)
-        table = await self.table((0, 0))
-        assert not table.problems, table.problems
+        await self.check_faults()
         got = await self.read("PROTOCOL_ERROR")
         assert got["PROTOCOL_ERROR"] == 0, "data was taken for a control flit"
 
@@ -182,7 +181,7 @@ class ReplayFromAdf(MimicTest):
 
 
 class NumFreeBuf(LinkTest):
-    """The host acknowledges nothing: at 2 only flits that acknowledge leave, at 1 none."""
+    """The host acknowledges nothing: at NumFreeBuf 2 only acknowledging flits leave, at 1 none."""
 
     rules = (FaultRule(FaultKind.DELAYED_ACK, Direction.S2M, places=(0,), clocks=(3000, 3000)),)
     least = 1 << 30
@@ -222,8 +221,7 @@ class NumFreeBuf(LinkTest):
         await run.drain()
         self.faults.armed = False
         await self.some_traffic()
-        table = await self.table((0, 0))
-        assert not table.problems, table.problems
+        table = await self.check_faults()
         assert table.rows[0].detected == 1, "the sender did not come to its stop"
 
 
@@ -246,7 +244,7 @@ class AllZeroFlit(LinkTest):
 
 
 class RetryAfter(LinkTest):
-    """Base: the link must still retry rightly after what the test has done to it."""
+    """Base of tests after which link-level retry must still work."""
 
     rules = (FaultRule(FaultKind.FLIP_1, rate=0.03, spare_retry=True),)
 
@@ -257,8 +255,7 @@ class RetryAfter(LinkTest):
         self.faults.armed = False
         await self.some_traffic(10)
         await self.env.clocks(300)
-        table = await self.table((0, 0))
-        assert not table.problems, table.problems
+        await self.check_faults()
 
     async def captured(self, kind: int, errors: int) -> None:
         """PROTOCOL_ERROR, the captured first error and the interrupt."""
@@ -346,8 +343,7 @@ class WrapValues(RetryAfter):
         self.logger.info("RETRY.Req from %s", sorted(set(self.eseqs)))
         assert max(self.eseqs) <= 21, "beyond the wrap value of the host"
         assert set(self.eseqs) >= self.WRAPS
-        table = await self.table((0, 0))
-        assert not table.problems, table.problems
+        await self.check_faults()
 
 
 @cocotb.test()
@@ -376,25 +372,25 @@ async def link_adf_like_retry(_dut: Any) -> None:
 
 @cocotb.test()
 async def link_num_free_buf(_dut: Any) -> None:
-    """NumFreeBuf 2 and 1."""
+    """With NumFreeBuf 2 only flits with an acknowledgement leave, with 1 no retryable flit."""
     await run_uvm(NumFreeBuf)
 
 
 @cocotb.test()
 async def link_all_zero_flit(_dut: Any) -> None:
-    """The all-zero flit."""
+    """The all-zero flit is a valid empty protocol flit and is acknowledged."""
     await run_uvm(AllZeroFlit)
 
 
 @cocotb.test()
 async def link_init_twice(_dut: Any) -> None:
-    """INIT.Param comes a second time."""
+    """A second INIT.Param is an error and changes no sequence number."""
     await run_uvm(InitTwice)
 
 
 @cocotb.test()
 async def link_non_retry_before_init(_dut: Any) -> None:
-    """Non-RETRY flits before INIT.Param."""
+    """Non-RETRY flits before INIT.Param are errors and give no credits."""
     await run_uvm(BeforeInit)
 
 

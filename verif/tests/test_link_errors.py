@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that end a link, that the CRC must see, and that nobody can see (link spec §2, §9)."""
+"""Errors that end a link, detectable errors, and errors beyond the CRC (link spec §2, §9)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cocotbext.cxl.wire.flits import Direction, FlitHeader
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_negative, run_uvm
-from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest
+from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 _READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
 _ABORT, _KIND_ABORT = REG_MAP.enums["Lrsm"]["ABORT"], REG_MAP.enums["LinkError"]["ABORT"]
@@ -23,7 +23,7 @@ REGS = REG_MAP.expand()
 
 
 class Abort(LinkTest):
-    """10 retries unanswered, a retrain, ten times over: ABORT. A reset brings everything back."""
+    """Ten times 10 unanswered retries and a retrain: ABORT. A reset restores the link."""
 
     rules = (
         FaultRule(FaultKind.FLIP_1, Direction.M2S, places=(0,)),
@@ -84,7 +84,7 @@ class Abort(LinkTest):
 
 
 class Flood(LinkTest):
-    """Base: damaged flits of random contents beside good ones, and what the device made of them."""
+    """Base: damaged random flits among good ones, and the device's counters for them."""
 
     seen = 0
 
@@ -112,7 +112,7 @@ class Flood(LinkTest):
 
 
 class ThreeBitErrors(Flood):
-    """10,000 of them."""
+    """10,000 random 3-bit errors."""
 
     async def scenario(self) -> None:
         count = round((600 if ICARUS else 10_000) * min(1.0, self.cfg.scale))
@@ -174,21 +174,21 @@ class SilentTest(LinkTest):
         assert told or not late, "a request is unanswered and nobody says so"
 
     async def finish(self) -> None:
-        """Nothing to wait for: some answers will never come."""
+        """Skips the wait for responses: some of them never come."""
 
     def hit(self) -> None:
-        """The next flit is the one."""
+        """Selects the next flit."""
         self.faults.armed = True
 
 
 class SilentLossUp(SilentTest):
-    """A response vanishes behind the pins."""
+    """A response is lost behind the pins."""
 
     way = Direction.S2M
 
 
 class SilentCopyDown(SilentTest):
-    """A request comes twice."""
+    """A request arrives twice."""
 
     def plan(self) -> tuple[FaultRule, ...]:
         return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
@@ -212,7 +212,7 @@ class SilentCopyDown(SilentTest):
 
 
 class SilentCopyUp(SilentCopyDown):
-    """A response comes twice, behind the pins."""
+    """A response arrives twice, behind the pins."""
 
     def hit(self) -> None:
         link: Any = self.host
@@ -248,13 +248,13 @@ async def link_beyond_crc(_dut: Any) -> None:
 
 @cocotb.test()
 async def link_silent_loss(_dut: Any) -> None:
-    """A flit that vanishes in silence, either way: the request is reported as unanswered."""
+    """An undetected loss of a flit, either way: the request is reported as unanswered."""
     await run_negative(SilentTest, "errors, first")
     await run_negative(SilentLossUp, "errors, first")
 
 
 @cocotb.test()
 async def link_silent_copy(_dut: Any) -> None:
-    """A flit that comes twice in silence, either way: the second answer is reported."""
+    """An undetected copy of a flit, either way: the second response is reported."""
     await run_negative(SilentCopyDown, "errors, first")
     await run_negative(SilentCopyUp, "errors, first")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fault campaign: nothing is lost, repeated or answered wrongly, whatever hits the wire.
 
-Each kind alone and all of them mixed, both ways. The scoreboard judges every transaction, the
-table what was injected, detected and recovered (spec: link spec §1, §2, §9). Flits that vanish or
-come twice in silence are no part of it: see test_link_corners.
+Each kind alone and all of them mixed, both ways. The scoreboard checks every transaction, the fault
+table the numbers of injected, detected and recovered faults (link spec §1, §2, §9). Undetectable
+losses and copies of flits are in test_link_errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cocotbext.cxl.wire.flits import Direction
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.link import LinkTrafficSequence
-from verif.tests.link_support import ICARUS, RETRY_TIMEOUT, LinkTest
+from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 FLITS = 1400
 """Each way and case; 21 cases make 29,000. NF_SCALE = 40 makes more than 1,000,000."""

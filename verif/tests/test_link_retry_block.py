@@ -18,13 +18,7 @@ from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.control import encode_control
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packing import PackOptions
-from verif.tests.link_bench import (
-    PID,
-    count_scale,
-    random_drs,
-    random_ndr,
-)
-from verif.tests.link_retry_bench import (
+from verif.tests.link_retry_testbench import (
     ABORT,
     LOCAL_IDLE,
     NORMAL,
@@ -33,9 +27,15 @@ from verif.tests.link_retry_bench import (
     RETRY_TIMEOUT,
     RWD_CREDITS,
     Damage,
-    RetryBench,
+    RetryTestbench,
     fill,
     random_damage,
+)
+from verif.tests.link_testbench import (
+    PID,
+    count_scale,
+    random_drs,
+    random_ndr,
 )
 
 _FRAMES = [flits.RetryFrame()] * 5
@@ -48,7 +48,7 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
     """Flits are damaged both ways: every message arrives once, in order, unchanged."""
     rng = random.Random(cocotb.RANDOM_SEED + int(rate * 1000) + 2 * stall + multi)
     pack = PackOptions(dense=not stall, rng=random.Random(rng.getrandbits(32)))
-    bench = RetryBench(dut, rng.getrandbits(32), rng.randrange(1, 12), pack=pack)
+    bench = RetryTestbench(dut, rng.getrandbits(32), rng.randrange(1, 12), pack=pack)
     await bench.up()
     dut.multi_header.value = multi
     bench.to_device, bench.to_host = random_damage(rng, rate), random_damage(rng, rate)
@@ -74,7 +74,7 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
 async def damaged_from_the_start(dut: Any) -> None:
     """Also before the first clean flit and during INIT nothing that was lost stays lost."""
     for seed in range(6 * count_scale()):
-        bench = RetryBench(dut, seed, 1 + seed % 7)
+        bench = RetryTestbench(dut, seed, 1 + seed % 7)
         bench.tracker = None
         rng = random.Random(seed)
         bench.to_device = random_damage(rng, 0.3)
@@ -91,7 +91,7 @@ async def damaged_from_the_start(dut: Any) -> None:
 async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
     """The physical layer goes down every few clocks, in every state of the retry."""
     rng = random.Random(cocotb.RANDOM_SEED + multi)
-    bench = RetryBench(dut, rng.getrandbits(32), 3)
+    bench = RetryTestbench(dut, rng.getrandbits(32), 3)
     bench.tracker, bench.auto_phy = None, False
     await bench.up()
     dut.multi_header.value = multi
@@ -126,7 +126,7 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
 @cocotb.test
 async def exhaustion_and_reset(dut: Any) -> None:
     """10 retries, a retrain, ten times over: ABORT, quiet; reset brings everything back."""
-    bench = RetryBench(dut, 5)
+    bench = RetryTestbench(dut, 5)
     bench.tracker, bench.auto_phy = None, False
     await bench.up()
     fill(bench, 40)
@@ -172,7 +172,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     assert not bench.out_ndr
     assert not bench.out_drs
     assert not int(dut.retrain_request.value)
-    fresh = RetryBench(dut, 6)
+    fresh = RetryTestbench(dut, 6)
     await fresh.start(first=False)
     fill(fresh, 30)
     await fresh.until(lambda: fresh.complete, 2000)
@@ -187,14 +187,14 @@ async def replay_begins_with_adf(dut: Any) -> None:
     hits: Counter[str] = Counter()
     frame = flits.seal(encode_control(flits.RetryFrame()))
     for seed in range(4 * count_scale()):
-        bench = RetryBench(dut, seed, 1 + seed % 6)
+        bench = RetryTestbench(dut, seed, 1 + seed % 6)
         await bench.start(seed == 0)
         host = bench.host
         places: list[int] = []
 
         def to_host(
             wire: WireFlit,
-            bench: RetryBench = bench,
+            bench: RetryTestbench = bench,
             host: HostLink = host,
             places: list[int] = places,
         ) -> WireFlit:
@@ -211,7 +211,9 @@ async def replay_begins_with_adf(dut: Any) -> None:
                     places.append(bench.delivered)
             return wire
 
-        def to_device(wire: WireFlit, bench: RetryBench = bench, host: HostLink = host) -> WireFlit:
+        def to_device(
+            wire: WireFlit, bench: RetryTestbench = bench, host: HostLink = host
+        ) -> WireFlit:
             newest = host.buffer._entries[host.buffer.wr_ptr - 1]
             data = newest == (wire[1], True) and host.retry.lrsm is Lrsm.NORMAL
             # While the host waits for its replay the device gets an error of its own.
@@ -241,7 +243,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
 @cocotb.parametrize(multi=[False, True])
 async def rates(dut: Any, multi: bool) -> None:
     """Without faults: 4 lines per 5 flits both ways, 8 per 9 for reads with multi-headers."""
-    bench = RetryBench(dut, 2)
+    bench = RetryTestbench(dut, 2)
     await bench.up()
     dut.multi_header.value = multi
     await bench.clocks(60)
@@ -282,7 +284,7 @@ async def rates(dut: Any, multi: bool) -> None:
 @cocotb.test
 async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
     """The last flit of a burst is hit: the error alone starts the retry, nothing else follows."""
-    bench = RetryBench(dut, 8)
+    bench = RetryTestbench(dut, 8)
     await bench.up()
     for n in range(30 * count_scale()):
         await bench.clocks(bench.rng.randrange(1, 80))

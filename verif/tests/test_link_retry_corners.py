@@ -14,15 +14,15 @@ import cocotb
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.control import encode_control
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from verif.tests.link_bench import PID, random_drs, random_ndr
-from verif.tests.link_retry_bench import (
+from verif.tests.link_retry_testbench import (
     LOCAL_IDLE,
     NORMAL,
     RETRY_DEPTH,
     RETRY_TIMEOUT,
-    RetryBench,
+    RetryTestbench,
     fill,
 )
+from verif.tests.link_testbench import PID, random_drs, random_ndr
 
 _FRAMES = [flits.RetryFrame()] * 5
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
@@ -33,7 +33,7 @@ async def num_free_buf(dut: Any) -> None:
     """NumFreeBuf 2: only a flit that acknowledges; 1: none; no all-data run is cut short."""
     left: set[int] = set()
     for seed in range(12):
-        bench = RetryBench(dut, seed, grant_plain=400, grant_data=400, credits_in_headers=False)
+        bench = RetryTestbench(dut, seed, grant_plain=400, grant_data=400, credits_in_headers=False)
         await bench.start(first=not seed)
         dut.multi_header.value = seed & 1
         await bench.clocks(200)
@@ -73,7 +73,7 @@ async def num_free_buf(dut: Any) -> None:
 @cocotb.test
 async def sequences(dut: Any) -> None:
     """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
-    bench = RetryBench(dut, 3)
+    bench = RetryTestbench(dut, 3)
     bench.tracker = None
     await bench.up()
     await bench.clocks(100)
@@ -142,7 +142,7 @@ async def sequences(dut: Any) -> None:
 @cocotb.test
 async def wrap_values(dut: Any) -> None:
     """ESeq wraps at 9 until INIT.Param has come, then where the peer says."""
-    bench = RetryBench(dut, 4, retry_depth=22)
+    bench = RetryTestbench(dut, 4, retry_depth=22)
     await bench.start()
     assert int(dut.u_lrsm.wrap_q.value) == 9
     assert int(dut.u_lrsm.eseq_q.value) == 0
@@ -155,7 +155,7 @@ async def wrap_values(dut: Any) -> None:
     assert bench.errors == [4, 4]
     assert int(dut.u_lrsm.eseq_q.value) == 0
     assert int(dut.u_lrsm.wrap_q.value) == 9
-    bench = RetryBench(dut, 4, retry_depth=22)
+    bench = RetryTestbench(dut, 4, retry_depth=22)
     await bench.start(first=False)
     await bench.until(lambda: bench.host.active, 200)
     await bench.clocks(20)

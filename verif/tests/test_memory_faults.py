@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors and poison of the device memory, and what it held before."""
+"""Errors and poison of the device memory, and its content before a commit."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class BinaryTest(NfBaseTest):
             ).run()
         for workers, lines_log2 in ((1, 3), (64, 0)):
             await AggregateSequence(
-                self.env, workers=workers, lines_log2=lines_log2, rounds=1
+                self.env, workers=workers, lines_log2=lines_log2, epochs=1
             ).run()
 
 
@@ -41,7 +41,7 @@ class TernaryTest(NfBaseTest):
                 workers=workers,
                 lines_log2=lines_log2,
                 threshold=threshold,
-                rounds=1,
+                epochs=1,
             ).run()
 
 
@@ -52,7 +52,7 @@ class Fp32Test(NfBaseTest):
         await AggregateSequence(self.env, mode=Mode.FP32, workers=5, partial=0.2).run()
         for workers, lines_log2 in ((1, 2), (64, 0)):
             await AggregateSequence(
-                self.env, mode=Mode.FP32, workers=workers, lines_log2=lines_log2, rounds=1
+                self.env, mode=Mode.FP32, workers=workers, lines_log2=lines_log2, epochs=1
             ).run()
 
 

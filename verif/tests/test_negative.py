@@ -20,6 +20,7 @@ from verif.env.base_test import NfBaseTest, run_negative
 from verif.env.config import EnvConfig
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
+from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
 from verif.sequences.events import EarlyReadSequence, EventSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
@@ -30,7 +31,6 @@ from verif.sequences.mixed import MixedRegionsSequence
 from verif.sequences.plain import PlainMemorySequence
 from verif.sequences.pressure import EvictionSequence, GarbageSequence
 from verif.sequences.protection import ProtectionSequence
-from verif.sequences.rounds import EpochOtherSequence, EpochSameSequence
 
 
 class Negative(NfBaseTest):
@@ -160,7 +160,7 @@ class UncountedPoison(Negative):
 
 
 class LateRounds(Negative):
-    """The model starts no new round: what an old one left is expected to be there."""
+    """The model starts no new epoch: it expects the state of the old one."""
 
     def sabotage(self) -> None:
         model: Any = self.env.core.model
@@ -177,14 +177,14 @@ class LateRounds(Negative):
 
 
 class StaleOther(LateRounds):
-    """A round in another region's traffic."""
+    """A commit during traffic of another region."""
 
     async def scenario(self) -> None:
         await EpochOtherSequence(self.env).run()
 
 
 class OldContribution(Negative):
-    """The model starts every round with one contribution: an old one that came through."""
+    """The model starts every epoch with one old contribution."""
 
     def sabotage(self) -> None:
         model: Any = self.env.core.model
@@ -208,7 +208,7 @@ class ForgedState(OldContribution):
 
 
 class StaleSame(OldContribution):
-    """A round under fire lets an old contribution through."""
+    """A commit under traffic lets an old contribution through."""
 
     async def scenario(self) -> None:
         await EpochSameSequence(self.env).run()

@@ -19,7 +19,7 @@ class ProtectionTest(NfBaseTest):
 
 
 class NeighbourTest(NfBaseTest):
-    """A protected line keeps its value."""
+    """A protected line keeps its value among refused writes."""
 
     async def scenario(self) -> None:
         await NeighbourSequence(self.env).run()

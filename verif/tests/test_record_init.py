@@ -12,14 +12,14 @@ from verif.sequences.initialise import CommitDuringInitSequence, ReshapeDuringIn
 
 
 class CommitDuringInitTest(NfBaseTest):
-    """Found in review: the commit paused the initialiser that an eviction was waiting for."""
+    """Regression: a commit paused the initialiser that an eviction was waiting for."""
 
     async def scenario(self) -> None:
         await CommitDuringInitSequence(self.env).run()
 
 
 class ReshapeDuringInitTest(NfBaseTest):
-    """Found in review: the initialiser ran on through memory that was IDENTITY by then."""
+    """Regression: the initialiser overwrote memory that had become an IDENTITY region."""
 
     async def scenario(self) -> None:
         await ReshapeDuringInitSequence(self.env).run()

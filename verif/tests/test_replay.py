@@ -50,7 +50,7 @@ def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def synthetic(seed: int, **options: Any) -> Session:
-    """Two steps of a new capture, packed for the device of this build."""
+    """Two training steps of a random capture, packed for the device of this build."""
     with tempfile.TemporaryDirectory() as folder:
         steps = {2: gradients(seed), 9: gradients(seed + 1)}
         write_capture(Path(folder) / "capture", "synthetic", steps)
@@ -93,7 +93,7 @@ class TwinTest(ReplayTest):
 
 
 def corrupted(work: StepWork, name: str, line: int, element: int) -> StepWork:
-    """The work with the lowest bit of an expected element turned over."""
+    """The work with the lowest bit of one expected element inverted."""
     tensor = work.tensors[name]
     width = 512 // {1: 512, 2: 256, 3: 16}[tensor.mode]
     result = tensor.expected.result.copy()

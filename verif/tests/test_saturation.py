@@ -20,7 +20,7 @@ class SaturationTest(NfBaseTest):
         for mode in (Mode.G_BINARY, Mode.G_TERNARY):
             for workers in sorted({min(64, top), min(64, top + 1), 64}):
                 await AggregateSequence(
-                    self.env, mode=mode, workers=workers, lines_log2=0, rounds=2, early=0.1
+                    self.env, mode=mode, workers=workers, lines_log2=0, epochs=2, early=0.1
                 ).run()
                 await self.env.registers.read_status()
         if top < 64:
@@ -30,5 +30,5 @@ class SaturationTest(NfBaseTest):
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def saturation(_dut: Any, profile: str) -> None:
-    """Planes hold, the vote uses the saturated counts, the region's flag is set."""
+    """Counters stop at their maximum, the vote uses them, and the region's flag is set."""
     await run_uvm(SaturationTest, profile)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New rounds while traffic runs: in other regions, and in the region that is committed."""
+"""New epochs while traffic runs: in other regions, and in the region that is committed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EpochOtherSequence(NfSequence):
 
 
 class EpochSameSequence(NfSequence):
-    """The region in use is committed under fire: each request is wholly before or after."""
+    """The region in use is committed under traffic: each request is wholly before or after."""
 
     mode: Mode = Mode.G_BINARY
     commits: int = 8
@@ -57,7 +57,7 @@ class EpochSameSequence(NfSequence):
         config = self.layout.region(self.mode, self.lines_log2, self.workers)
         await self.commit(0, config)
         self.stop = False
-        traffic = cocotb.start_soon(self.fire(config))
+        traffic = cocotb.start_soon(self.traffic(config))
         for _ in range(self.commits):
             await self.env.clocks(self.rng.randint(5, 60))
             await self.commit(0)
@@ -67,8 +67,8 @@ class EpochSameSequence(NfSequence):
         for line in range(config.lines):
             await self.read_region(config, line, 0)
 
-    async def fire(self, config: RegionConfig) -> None:
-        """Random contributions and reads until told to stop; few on one line at a time."""
+    async def traffic(self, config: RegionConfig) -> None:
+        """Random contributions and reads until `stop`; at most two in flight on a line."""
         rng = self.rng
         while not self.stop:
             line = rng.randrange(config.lines)
@@ -79,18 +79,18 @@ class EpochSameSequence(NfSequence):
 
 
 class StaleStateSequence(NfSequence):
-    """A new round must not see the old one: lines are left in slots, and evicted to memory."""
+    """A new epoch must not use old state, which is left in slots and in memory."""
 
     mode: Mode = Mode.G_BINARY
-    rounds: int = 3
+    epochs: int = 3
 
     async def body(self) -> None:
         slots = self.cfg.hw.slots
         lines_log2 = max(1, (2 * slots - 1).bit_length())
         config = self.layout.region(self.mode, lines_log2, 3)
         picked = self.rng.sample(range(config.lines), min(config.lines, slots + slots // 4))
-        for round_number in range(self.rounds):
-            await self.commit(0, config if round_number == 0 else None)
+        for number in range(self.epochs):
+            await self.commit(0, config if number == 0 else None)
             for line in picked:
                 if self.rng.random() < 0.7:
                     await self.contribute(config, self.rng.randrange(3), line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of link-level retry share: a host with retry, faults, counters, raw flits."""
+"""Base of the link tests: a host with retry, injected faults, counters, hand-made flits."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ ICARUS = os.environ.get("NF_SIM") == "icarus"
 
 
 def control(flit: ControlFlit) -> int:
-    """A control flit, whole."""
+    """A sealed control flit."""
     return seal(encode_control(flit))
 
 
 class LinkTest(NfBaseTest):
-    """Retry is on. ``rules``: faults that begin when the link is up (``armed``)."""
+    """Retry is on. ``rules``: faults that are injected while ``faults.armed``."""
 
     rules: ClassVar[tuple[FaultRule, ...]] = ()
     waived: ClassVar[tuple[str, ...]] = ()
-    """Rules of the tracker that the host breaks on purpose."""
+    """Link rules that the host breaks on purpose, by the names of the link checker."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.stuck_clocks = max(20_000, 60 * RETRY_TIMEOUT)
@@ -45,11 +45,11 @@ class LinkTest(NfBaseTest):
         self.faults = FaultInjector(FaultPlan(self.plan(), cfg.seed))
 
     def plan(self) -> tuple[FaultRule, ...]:
-        """The faults."""
+        """The faults to inject."""
         return self.rules
 
     def shape(self, cfg: CxlConfig) -> None:
-        """The host."""
+        """Changes of the host's configuration."""
         cfg.link.retry = True
         cfg.link.retry_timeout = RETRY_TIMEOUT
         cfg.device_wrap = self.cfg.hw.retry_depth - 1
@@ -62,7 +62,7 @@ class LinkTest(NfBaseTest):
         self.env.cxl.link_port.connect(Sink("fault_sink", self, self.on_flit))
 
     def on_flit(self, event: FlitEvent) -> None:
-        """Every flit at the pins."""
+        """Called with every flit at the pins."""
         self.faults.observed(event)
 
     async def start(self) -> None:
@@ -116,8 +116,14 @@ class LinkTest(NfBaseTest):
         host = {name: self.host.counters[name.lower()] for name in COUNTERS}
         return judge(self.faults, device, host, flits)
 
+    async def check_faults(self) -> FaultTable:
+        """AssertionError unless every injected fault was detected and recovered."""
+        table = await self.table((0, 0))
+        assert not table.problems, table.problems
+        return table
+
     def pin(self, name: str) -> Any:
-        """A reader of a pin."""
+        """A function that reads a pin of the device."""
         return bits_reader(getattr(self.dut, name))
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of ``nf_link`` alone: flits at the pins against messages inside.
+"""Testbench of ``nf_link`` alone: flits at the pins against messages inside.
 
 The host side is the independent codec of ``cocotbext.cxl``; the core side is a set of queues with
-random readiness. Every clock is one step of `Bench.clock()`, which samples before the edge and
-drives after it, and which checks on its own: CRC and Protocol ID of what is sent, stability under
-back-pressure, credits never exceeded, acknowledgements never more than was sent.
+random readiness. Every clock is one call of `LinkTestbench.clock()`, which samples before the edge
+and drives after it. It checks the CRC and Protocol ID of sent flits, stability under back-pressure,
+that credits are never exceeded, and that no more is acknowledged than was sent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Knobs:
     credits: float = 1.0  # how eagerly the host returns DRS and NDR credits
 
 
-class Bench:
+class LinkTestbench:
     """Host, core and checks around one nf_link."""
 
     def __init__(self, dut: Any, options: PackOptions | None = None, seed: int = 1) -> None:
@@ -272,8 +272,8 @@ class Bench:
         assert self.credits.data <= RWD_CREDITS
 
     # ---- helpers
-    async def up(self, s2m_credits: int = 64) -> None:
-        """Initialise the link and wait for the full grant of credits."""
+    async def up(self, s2m_credits: int = 64) -> LinkTestbench:
+        """Initialise the link and wait for the full grant of credits; returns the testbench."""
         self.s2m_credits = s2m_credits
         await self.start()
         for _ in range(400):
@@ -282,6 +282,7 @@ class Bench:
                 break
         assert int(self.dut.link_up.value)
         assert self.credits == Credits(REQ_CREDITS, RWD_CREDITS), self.credits
+        return self
 
     async def drain(self, reqs: int, rwds: int, ndrs: int, drss: int, limit: int) -> None:
         for _ in range(limit):

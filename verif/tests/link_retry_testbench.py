@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of ``nf_link`` with link-level retry: the peer is the Python HostLink (spec: link spec §9).
+"""Testbench of ``nf_link`` with link-level retry; the peer is the Python HostLink (link spec §9).
 
-Messages both ways are drawn at random; flits may be damaged on either wire and the physical layer
-may go down. What comes out must be what went in, once and in order of each channel. LinkTracker
-judges every flit at the pins on its own.
+Random messages go both ways; flits may be damaged on either wire and the physical layer may go
+down. Every message must arrive once, unchanged and in the order of its channel. LinkTracker checks
+every flit at the pins independently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from verif.regs.layouts import layout, unpack
-from verif.tests.link_bench import (
+from verif.tests.link_testbench import (
     EVENTS,
     PARAMETERS,
     PID,
@@ -42,7 +42,7 @@ NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
 Damage = Callable[[WireFlit], WireFlit]
 
 
-class RetryBench:
+class RetryTestbench:
     """One nf_link, a HostLink, and the core's side as queues."""
 
     def __init__(self, dut: Any, seed: int = 1, delay: int = 2, **config: Any) -> None:
@@ -325,7 +325,7 @@ def tricky_data(rng: random.Random) -> bytes:
     return flits.encode_control(kind).to_bytes(64, "little")
 
 
-def fill(bench: RetryBench, count: int, tricky: float = 0.3) -> None:
+def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
     """``count`` random messages of each kind into each end."""
     rng = bench.rng
     for _ in range(count):
