@@ -14,7 +14,7 @@ from scripts.checks import (
     file_length,
     generated_tables,
     header_words,
-    layers,
+    import_directions,
     pins,
     text_files,
     tree,
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
         "registers are generated",
         lambda: command([sys.executable, "-m", "verif.regs.generate", "--check"]),
     )
-    steps.run("imports keep the layers", lambda: layers.violations(ROOT))
-    steps.run("licence lines", lambda: layers.missing_licence(ROOT))
+    steps.run("imports run one way", lambda: import_directions.violations(ROOT))
+    steps.run("licence lines", lambda: import_directions.missing_licence(ROOT))
     steps.run("pipeline is the copy of its source", _pipeline)
     steps.run("lock files hold the pins", _pins)
     steps.run(

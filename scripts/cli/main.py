@@ -27,7 +27,7 @@ VERBS = {
     "capture": "run a training script with gradient capture on; check a capture",
     "flits": "print a recorded link trace slot by slot",
     "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
-    "check": "format, types, generated files, layers, testplan",
+    "check": "format, types, imports, names, generated files, documents, testplan",
     "synth": "elaborate and map the RTL with yosys",
     "mutate": "break the RTL on purpose and see each breakage caught",
     "fuzz": "bad input, faults and hostile use: generated cases, each of which must hold",

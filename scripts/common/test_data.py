@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File lists, discovery, testplan, mutants, layers: everything that is read, not run."""
+"""File lists, discovery, testplan, mutants, imports: everything that is read, not run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from scripts.build import sources
 from scripts.build.filelist import read_filelist
-from scripts.checks import layers
+from scripts.checks import import_directions
 from scripts.common.errors import NfError
 from scripts.common.records import Edit, FailureKind
 from scripts.plan import mutants, testplan
@@ -185,12 +185,12 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
     assert any("no.f" in line for line in lines)
 
 
-def test_layers(write: Write, tmp_path: Path) -> None:
+def test_import_directions(write: Write, tmp_path: Path) -> None:
     write("cocotbext/cxl/a.py", "from models import formats\n")
     write("models/b.py", "import verif.env\nfrom cocotbext.cxl import a\n")
     write("verif/c.py", "from models import b\n")
     write("verif/test_c.py", "from scripts import simulate\n")
     write("scripts/d.py", "# SPDX-License-Identifier: Apache-2.0\nimport verif, models\n")
-    found = layers.violations(tmp_path)
+    found = import_directions.violations(tmp_path)
     assert [line.split(":")[0] for line in found] == ["cocotbext/cxl/a.py", "models/b.py"]
-    assert len(layers.missing_licence(tmp_path)) == 4
+    assert len(import_directions.missing_licence(tmp_path)) == 4
