@@ -21,10 +21,11 @@ from scripts.plan.discover import discover
 from scripts.record.report import functional
 
 _MARKED = re.compile(
-    r"(?P<head><!-- generated: (?P<name>[\w-]+) ?(?P<argument>\S*) -->\n)"
+    r"^(?P<head><!-- generated: (?P<name>[\w-]+) ?(?P<argument>\S*) -->\n)"
     r"(?P<body>.*?)(?=<!-- end -->)",
-    re.DOTALL,
+    re.DOTALL | re.MULTILINE,
 )
+_HEAD = re.compile(r"^<!-- generated: ", re.MULTILINE)
 _PARAMETER = re.compile(r"^ +parameter int (\w+) += (\d+),? +// (.+?): (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r".*?[.?](?=\s|$)|.*")
 
@@ -34,8 +35,7 @@ def violations(root: Path, fix: bool = False) -> list[str]:
     out: list[str] = []
     for path in tree.files(root, ".md"):
         text, where = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
-        heads, whole = text.count("<!-- generated: "), len(_MARKED.findall(text))
-        if heads != whole:
+        if len(_HEAD.findall(text)) != len(_MARKED.findall(text)):
             out.append(f"{where}: a generated table without its `<!-- end -->`")
             continue
         try:
