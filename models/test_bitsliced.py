@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bit-sliced reducers against those that count integers."""
+"""Bit-sliced votes equal those of the reducers, which count integers."""
 
 from __future__ import annotations
 

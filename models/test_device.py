@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device model in the low-bit modes, its rounds, refusals and counters."""
+"""The device model in the low-bit modes: votes, epochs, refused accesses, counters."""
 
 import random
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import Cause, CommitCode, DeviceModel, DeviceParams, Mode
-from models.device_bench import MEMORY_LINES, PARAMS, Bench, config, counts, lines
+from models.device_fixture import MEMORY_LINES, PARAMS, DeviceFixture, config, counts, lines
 from models.formats import codes_to_lines
 from models.reducers import reduce_binary, reduce_ternary
 
@@ -21,7 +21,7 @@ LOW_BIT = pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
 
 @LOW_BIT
 def test_vote_and_planes_are_the_reducers(mode: Mode) -> None:
-    bench = Bench(config(mode))
+    bench = DeviceFixture(config(mode))
     data = lines(1, 3)
     for worker in (2, 0, 1):
         bench.write(worker, 1, data[worker])
@@ -37,7 +37,7 @@ def test_vote_and_planes_are_the_reducers(mode: Mode) -> None:
 
 
 def test_tie_and_threshold_come_from_the_descriptor() -> None:
-    bench = Bench(config(workers=2, tie_minus=True))
+    bench = DeviceFixture(config(workers=2, tie_minus=True))
     bench.write(0, 0, ZEROS)
     bench.write(1, 0, ONES)
     assert bench.read(0, 0)[0] == ONES
@@ -45,7 +45,7 @@ def test_tie_and_threshold_come_from_the_descriptor() -> None:
     bench.write(0, 0, ZEROS)
     bench.write(1, 0, ONES)
     assert bench.read(0, 0)[0] == ZEROS
-    ternary = Bench(config(Mode.G_TERNARY, threshold=3))
+    ternary = DeviceFixture(config(Mode.G_TERNARY, threshold=3))
     plus = codes_to_lines([2] * 256).tobytes()
     for worker in range(3):
         assert ternary.read(0, 0)[0] == ZEROS
@@ -55,7 +55,7 @@ def test_tie_and_threshold_come_from_the_descriptor() -> None:
 
 @LOW_BIT
 def test_a_duplicate_changes_nothing(mode: Mode) -> None:
-    bench = Bench(config(mode))
+    bench = DeviceFixture(config(mode))
     first, second = lines(2, 2)
     bench.write(1, 0, first)
     before = [bench.read(s, 0) for s in (0, 8, 9)]
@@ -68,7 +68,7 @@ def test_a_duplicate_changes_nothing(mode: Mode) -> None:
 
 
 def test_a_poisoned_contribution_marks_the_line_and_may_be_sent_again() -> None:
-    bench = Bench(config(Mode.G_TERNARY, workers=1))
+    bench = DeviceFixture(config(Mode.G_TERNARY, workers=1))
     illegal = codes_to_lines([1] * 256).tobytes()
     bench.write(0, 0, illegal, poison=True)
     assert bench.count("POISON_RECEIVED") == 1
@@ -86,7 +86,7 @@ def test_a_poisoned_contribution_marks_the_line_and_may_be_sent_again() -> None:
 
 def test_early_reads_are_counted_and_poisoned_only_when_strict() -> None:
     for strict in (False, True):
-        bench = Bench(config(strict=strict))
+        bench = DeviceFixture(config(strict=strict))
         bench.write(0, 0, ZEROS)
         bench.write(1, 0, ONES)
         assert [bench.read(s, 0)[1] for s in (0, 8, 15)] == [strict] * 3
@@ -97,7 +97,7 @@ def test_early_reads_are_counted_and_poisoned_only_when_strict() -> None:
 
 
 def test_illegal_codes_are_counted_per_element_and_flagged() -> None:
-    bench = Bench(config(Mode.G_TERNARY))
+    bench = DeviceFixture(config(Mode.G_TERNARY))
     bench.write(0, 0, codes_to_lines([1, 2, 1, 3]).tobytes())
     assert bench.count("ILLEGAL_CODE") == 2
     assert bench.model.region_status(2).illegal_seen
@@ -105,13 +105,13 @@ def test_illegal_codes_are_counted_per_element_and_flagged() -> None:
     assert bench.count("ILLEGAL_CODE") == 2
     bench.recommit()
     assert not bench.model.region_status(2).illegal_seen
-    binary = Bench(config())
+    binary = DeviceFixture(config())
     binary.write(0, 0, codes_to_lines([1]).tobytes())
     assert binary.count("ILLEGAL_CODE") == 0
 
 
 def test_counters_saturate_with_a_sticky_flag() -> None:
-    bench = Bench(config(workers=8), DeviceParams(mem_lines_log2=12, cnt_w=2))
+    bench = DeviceFixture(config(workers=8), DeviceParams(mem_lines_log2=12, cnt_w=2))
     for worker in range(3):
         bench.write(worker, 0, ZEROS)
     assert not bench.model.region_status(2).saturated
@@ -127,7 +127,7 @@ def test_counters_saturate_with_a_sticky_flag() -> None:
 
 
 def test_saturation_needs_a_lost_increment() -> None:
-    bench = Bench(config(workers=8), DeviceParams(mem_lines_log2=12, cnt_w=1))
+    bench = DeviceFixture(config(workers=8), DeviceParams(mem_lines_log2=12, cnt_w=1))
     bench.write(0, 0, ZEROS)
     bench.write(1, 0, ONES)
     assert not bench.model.region_status(2).saturated
@@ -149,7 +149,9 @@ def test_arrival_order_does_not_matter(seed: int, mode: Mode, cnt_w: int) -> Non
     ]
     seen = []
     for _ in range(2):
-        bench = Bench(config(mode, workers=workers), DeviceParams(mem_lines_log2=12, cnt_w=cnt_w))
+        bench = DeviceFixture(
+            config(mode, workers=workers), DeviceParams(mem_lines_log2=12, cnt_w=cnt_w)
+        )
         for worker, line, data, poison in writes:
             bench.write(worker, line, data, poison)
         answers = [bench.read(s, line) for s in (0, *range(8, 16)) for line in range(4)]
@@ -159,7 +161,7 @@ def test_arrival_order_does_not_matter(seed: int, mode: Mode, cnt_w: int) -> Non
 
 
 def test_completion_and_done() -> None:
-    bench = Bench(config(workers=2))
+    bench = DeviceFixture(config(workers=2))
     for line in range(4):
         bench.write(0, line, ZEROS)
     assert bench.model.region_status(2).complete_lines == 0
@@ -177,7 +179,7 @@ def test_completion_and_done() -> None:
 
 
 def test_a_refused_commit_leaves_the_region_as_it_was() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     bench.write(0, 0, ONES)
     assert bench.model.commit(2, config(threshold=0), 9) == CommitCode.THRESHOLD
     status = bench.model.region_status(2)
@@ -190,7 +192,7 @@ def test_a_refused_commit_leaves_the_region_as_it_was() -> None:
 
 
 def test_refused_writes_change_nothing_and_are_captured_once() -> None:
-    bench = Bench(config(ld_mask=0b11, bind=True))
+    bench = DeviceFixture(config(ld_mask=0b11, bind=True))
     bench.write(0, 0, ONES, ldid=0)
     bench.write(1, 0, ONES, ldid=0)  # BIND
     bench.write(0, 0, ZEROS, ldid=5)  # LD_MASK
@@ -220,7 +222,7 @@ def test_refused_writes_change_nothing_and_are_captured_once() -> None:
 
 
 def test_opcodes() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     at = bench.config.address(0, 0)
 
     def step(opcode: int, addr: int = at) -> object:
@@ -242,7 +244,7 @@ def test_opcodes() -> None:
 
 
 def test_clear_counters() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     bench.write(0, 0, ONES)
     bench.read(0, 0)
     bench.model.clear_counters()
@@ -251,7 +253,7 @@ def test_clear_counters() -> None:
 
 
 def test_regions_do_not_touch_each_other() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     other = config(base=(MEMORY_LINES + 1024) * 64, state_base=64 * 128)
     assert bench.model.commit(7, other, 4) == CommitCode.OK
     bench.write(0, 0, ONES)
@@ -264,7 +266,7 @@ def test_regions_do_not_touch_each_other() -> None:
 
 
 def test_a_lost_record_empties_and_poisons_the_line() -> None:
-    bench = Bench(config(workers=2))
+    bench = DeviceFixture(config(workers=2))
     bench.write(0, 0, ONES)
     bench.model.lose_line(2, 0)
     assert bench.read(0, 0) == (ZEROS, True)

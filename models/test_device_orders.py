@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scoreboard leans on: keys, snapshots, explanations, and speed."""
+"""Features for the scoreboard: line keys, snapshots, explanations, and speed."""
 
 import random
 import time
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
-from models.device_bench import MEMORY_LINES, PARAMS, Bench, config
+from models.device_fixture import MEMORY_LINES, PARAMS, DeviceFixture, config
 
 MODES = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
 
@@ -139,7 +139,7 @@ def test_keys() -> None:
 
 
 def test_a_snapshot_does_not_outlive_a_commit_or_change_key() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     key = bench.model.line_key(M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 0)))
     other = bench.model.line_key(M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 1)))
     snap = bench.model.snapshot(key)
@@ -166,7 +166,7 @@ def test_explaining_changes_nothing(seed: int) -> None:
 
 
 def test_explanations_name_the_reason() -> None:
-    bench = Bench(config(Mode.FP32, strict=True, workers=6))
+    bench = DeviceFixture(config(Mode.FP32, strict=True, workers=6))
     at = bench.config.address
 
     def read(selector: int) -> str:
@@ -183,7 +183,7 @@ def test_explanations_name_the_reason() -> None:
     assert "refused, SELECTOR" in read(9)
     bench.write(3, 0, bytes(64), poison=True)
     assert "line poisoned" in read(0)
-    low = Bench(config())
+    low = DeviceFixture(config())
     low.write(1, 0, bytes(64))
     again = M2SRwD(RwdOp.MEM_WR, 1, low.config.address(1, 0))
     assert "duplicate of worker 1" in low.model.explain(again)
@@ -195,7 +195,7 @@ def test_explanations_name_the_reason() -> None:
 
 def test_fast_enough() -> None:
     """20 000 messages a second are wanted; a quarter of that passes on a slow machine."""
-    bench = Bench(config(workers=8, lines_log2=6, base=1 << 20, state_base=0), PARAMS)
+    bench = DeviceFixture(config(workers=8, lines_log2=6, base=1 << 20, state_base=0), PARAMS)
     rnd = random.Random(1)
     at = bench.config.address
     messages: list[M2SMessage] = [
@@ -213,7 +213,9 @@ def test_fast_enough() -> None:
 
 
 def test_restore_takes_back_sticky_flags() -> None:
-    bench = Bench(config(Mode.G_TERNARY, workers=2, lines_log2=0), DeviceParams(8, 64, 1, 12))
+    bench = DeviceFixture(
+        config(Mode.G_TERNARY, workers=2, lines_log2=0), DeviceParams(8, 64, 1, 12)
+    )
     write = M2SRwD(RwdOp.MEM_WR, 0, bench.config.address(0, 0), data=b"\x99" * 64)  # 10 01 10 01
     key = bench.model.line_key(write)
     snap = bench.model.snapshot(key)

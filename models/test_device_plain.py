@@ -7,7 +7,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from models.device import CommitCode, DeviceModel, MemoryLine, Mode
-from models.device_bench import PARAMS, Bench, config, lines
+from models.device_fixture import PARAMS, DeviceFixture, config, lines
 
 ONES = b"\xff" * 64
 ZEROS = bytes(64)
@@ -20,7 +20,7 @@ def floats(*values: float) -> bytes:
 
 
 def test_sum_is_in_worker_order() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     tiny = 2.0**-24
     for worker, value in ((2, tiny), (0, 1.0), (1, tiny)):
         bench.write(worker, 1, floats(value))
@@ -32,7 +32,7 @@ def test_sum_is_in_worker_order() -> None:
 
 
 def test_raw_reads_are_byte_for_byte() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     nan = struct.pack("<16I", *[0xFF812345] * 16)
     bench.write(1, 0, nan)
     assert bench.read(65, 0) == (nan, False)
@@ -43,7 +43,7 @@ def test_raw_reads_are_byte_for_byte() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_early_reads(strict: bool) -> None:
-    bench = Bench(config(Mode.FP32, strict=strict))
+    bench = DeviceFixture(config(Mode.FP32, strict=strict))
     assert bench.read(64, 0) == (ZEROS, strict)
     assert bench.read(0, 0) == (ZEROS, strict)
     bench.write(0, 0, A)
@@ -53,7 +53,7 @@ def test_early_reads(strict: bool) -> None:
 
 
 def test_the_last_write_of_a_worker_wins() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     bench.write(0, 0, A)
     bench.write(0, 0, B)
     assert bench.read(64, 0) == (B, False)
@@ -62,7 +62,7 @@ def test_the_last_write_of_a_worker_wins() -> None:
 
 
 def test_partial_writes_never_show_an_older_epoch() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     bench.write(0, 0, A)
     bench.write(0, 0, B, be=0xF0)
     assert bench.read(64, 0)[0] == A[:4] + B[4:8] + A[8:]
@@ -74,14 +74,14 @@ def test_partial_writes_never_show_an_older_epoch() -> None:
 
 
 def test_an_empty_partial_write_is_a_contribution() -> None:
-    bench = Bench(config(Mode.FP32, workers=1, lines_log2=0))
+    bench = DeviceFixture(config(Mode.FP32, workers=1, lines_log2=0))
     bench.write(0, 0, A, be=0)
     assert bench.read(64, 0) == (ZEROS, False)
     assert bench.model.region_status(2).done
 
 
 def test_a_poisoned_contribution_is_not_stored() -> None:
-    bench = Bench(config(Mode.FP32, workers=1))
+    bench = DeviceFixture(config(Mode.FP32, workers=1))
     bench.write(0, 0, A, poison=True)
     assert bench.read(64, 0) == (ZEROS, True)
     assert bench.model.region_status(2).complete_lines == 0
@@ -95,7 +95,7 @@ def test_a_poisoned_contribution_is_not_stored() -> None:
 
 
 def test_completion_counts_workers_not_writes() -> None:
-    bench = Bench(config(Mode.FP32, workers=2, lines_log2=0))
+    bench = DeviceFixture(config(Mode.FP32, workers=2, lines_log2=0))
     bench.write(0, 0, A)
     bench.write(0, 0, B)
     assert not bench.model.region_status(2).done
@@ -104,7 +104,7 @@ def test_completion_counts_workers_not_writes() -> None:
 
 
 def test_contributions_lie_where_the_specification_puts_them() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     bench.write(2, 1, A)
     identity = config(Mode.IDENTITY, state_base=64 * 64)
     assert bench.model.commit(2, identity, 2) == CommitCode.OK
@@ -112,7 +112,7 @@ def test_contributions_lie_where_the_specification_puts_them() -> None:
 
 
 def test_identity_is_memory_behind_a_window() -> None:
-    bench = Bench(config(Mode.IDENTITY))
+    bench = DeviceFixture(config(Mode.IDENTITY))
     bench.write(200, 3, A)
     assert bench.read(200, 3) == (A, False)
     bench.write(200, 3, B, be=1)
@@ -124,7 +124,7 @@ def test_identity_is_memory_behind_a_window() -> None:
 
 
 def test_poison_in_memory() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     bench.write_at(0, A, poison=True)
     assert bench.read_at(0) == (A, True)
     bench.write_at(0, B, be=0)
@@ -142,7 +142,7 @@ def test_initial_memory() -> None:
 
 
 def test_a_left_state_area_is_undetermined() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     bench.write_at(0, A)
     bench.recommit(state_base=64 * 1024)
     result = bench.model.step_result(M2SReq(ReqOp.MEM_RD, 0, 64 * 64))
@@ -155,7 +155,7 @@ def test_a_left_state_area_is_undetermined() -> None:
 
 
 def test_fp32_leaves_untouched_lines_as_they_were() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     for line in (1024, 1024 + 12):
         bench.write_at(line * 64, A)
     bench.recommit(mode=Mode.FP32, state_base=1024 * 64)
@@ -168,7 +168,7 @@ def test_fp32_leaves_untouched_lines_as_they_were() -> None:
 
 
 def test_memory_errors() -> None:
-    bench = Bench(config())
+    bench = DeviceFixture(config())
     bench.model.mark_read_error(5)
     assert bench.read_at(5 * 64) == (ONES, True)
     assert bench.count("MEM_READ_ERROR") == 1
@@ -182,7 +182,7 @@ def test_memory_errors() -> None:
 
 
 def test_memory_errors_under_fp32() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     backing = 64 + 1 * 4 + 0
     bench.model.mark_read_error(backing)
     assert bench.read(65, 0) == (ZEROS, False)  # nothing was written, nothing is read
@@ -201,7 +201,7 @@ def test_memory_errors_under_fp32() -> None:
 
 
 def test_poisoned_writes_of_plain_memory_are_counted() -> None:
-    bench = Bench(config(Mode.IDENTITY))
+    bench = DeviceFixture(config(Mode.IDENTITY))
     bench.write_at(5 * 64, A, poison=True)
     bench.write_at(5 * 64, B, poison=True, be=1)
     bench.write_at(bench.config.address(3, 1), C, poison=True)
@@ -215,7 +215,7 @@ def test_poisoned_writes_of_plain_memory_are_counted() -> None:
 
 
 def test_poison_of_memory_comes_out() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     bench.model.poison_line(7)
     assert bench.read_at(7 * 64) == (ZEROS, True)
     bench.write_at(7 * 64, A)
@@ -248,7 +248,7 @@ def test_poison_of_memory_comes_out() -> None:
 
 
 def test_a_mark_is_part_of_the_state() -> None:
-    bench = Bench(config(Mode.FP32))
+    bench = DeviceFixture(config(Mode.FP32))
     bench.write(0, 0, A)
     key = bench.model.line_key(M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 0)))
     before = bench.model.snapshot(key)

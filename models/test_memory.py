@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain memory: byte enables, poison, and bytes that nobody can know."""
+"""Plain memory: byte enables, poison, and bytes of undetermined value."""
 
 from hypothesis import given
 from hypothesis import strategies as st

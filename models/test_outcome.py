@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison must see every field, and must not see what is undetermined."""
+"""The comparison finds every wrong field and ignores undetermined bytes."""
 
 from dataclasses import replace
 

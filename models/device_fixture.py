@@ -23,7 +23,7 @@ def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
     return replace(base, **change)
 
 
-class Bench:
+class DeviceFixture:
     """A model with one region, and one message a call."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Bench:
         return self.model.commit(self.region, self.config, 1)
 
     def tag(self) -> int:
-        """The next tag."""
+        """A new tag, 16 bits."""
         self._tag = (self._tag + 1) & 0xFFFF
         return self._tag
 
@@ -80,17 +80,17 @@ class Bench:
         return response.data, response.poison
 
     def count(self, name: str) -> int:
-        """A counter."""
+        """Value of a counter of the model."""
         return self.model.counters[name]
 
 
 def lines(seed: int, count: int) -> list[bytes]:
-    """Random lines."""
+    """`count` random lines of 64 bytes."""
     rnd = random.Random(seed)
     return [rnd.randbytes(64) for _ in range(count)]
 
 
-def counts(bench: Bench, line: int, planes: Sequence[int] = range(8)) -> list[int]:
+def counts(bench: DeviceFixture, line: int, planes: Sequence[int] = range(8)) -> list[int]:
     """The 512 counters of a line, from its planes."""
     words = [int.from_bytes(bench.read(8 + p, line)[0], "little") for p in planes]
     return [sum((w >> b & 1) << p for p, w in zip(planes, words, strict=True)) for b in range(512)]
