@@ -6,7 +6,8 @@ to the first, which has the device. What the device returns goes back to all and
 gradient:
 
 - G_BINARY, G_TERNARY: ``scale * vote``, vote +1, -1 (or 0). With plain SGD that is signSGD with
-  majority vote: each weight moves by lr * scale, whatever the size of its gradient.
+  majority vote (docs/references.md): each weight moves by lr * scale, whatever the size of its
+  gradient.
 - FP32: the ordered sum over the number of workers: the mean, but for the last bits (DDP scales
   before it adds).
 """

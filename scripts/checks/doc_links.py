@@ -17,7 +17,8 @@ from scripts.checks import tree
 
 SUFFIXES = (".md", ".py", ".sv", ".svh", ".cpp", ".h", ".yaml", ".yml", ".sh", ".rdl", ".toml")
 _PACKAGES, _FOLDERS = "|".join(tree.PACKAGES), "|".join(tree.FOLDERS)
-_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)#\s]*)(#[^)]*)?\)")
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(rf"python3? -m ((?:{_PACKAGES})(?:\.\w+)+)")
 _MODULE = re.compile(rf"(?:{_PACKAGES})(?:\.\w+)+")
@@ -63,9 +64,18 @@ def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
     if document.suffix == ".md":
         text = _FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
         for found in _LINK.finditer(text):
-            if "://" not in found[1]:
-                yield tree.line_of(text, found.start()), found[1].rstrip("/")
+            name, anchor = found.groups("")
+            file = document.parent / name if name else document
+            known = "://" in name or (file.exists() and not anchor)
+            if not known and not (file.is_file() and anchor[1:] in _anchors(file)):
+                yield tree.line_of(text, found.start()), name + anchor
     yield from ((line, word) for line, word in tree.ticked(text) if _FILE.fullmatch(word))
+
+
+def _anchors(document: Path) -> set[str]:
+    """Anchors of the headings of a document, as GitHub makes them."""
+    headings = _HEADING.findall(document.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings}
 
 
 def _is_module(root: Path, name: str) -> bool:

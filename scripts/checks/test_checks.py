@@ -67,6 +67,7 @@ def test_base_names(tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("README.md", "see [the plan](docs/gone.md)"),
+        ("README.md", "# There\n[a part](#gone)"),
         ("docs/a.md", "`gone.py` does it"),
         ("docs/a.md", "`verif/gone/`"),
         ("docs/a.md", "```\n.venv/bin/python -m verif.gone\n```"),
@@ -89,7 +90,8 @@ def test_names_of_something(tmp_path: Path) -> None:
     _write(
         tmp_path,
         "verif/README.md",
-        "[a](deep/real.py#part) `real.py` `deep/*.py` `verif/deep` `verif.deep.real.there` "
+        "# It's there\n[a](deep/real.py) [b](#its-there) `real.py` `deep/*.py` "
+        "`verif/deep` `verif.deep.real.there` "
         "`python -m verif.deep.real` [web](https://example.org/gone.md) "
         "`verif/deep/test_<name>.py`",
     )
