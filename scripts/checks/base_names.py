@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.checks import tree
 
 MANY = frozenset({"__init__", "cli"})
-REMAINING = frozenset({"bench", "conftest", "rounds"})
+REMAINING = frozenset({"bench", "conftest"})
 
 
 def violations(root: Path, remaining: Collection[str] = REMAINING) -> list[str]:
