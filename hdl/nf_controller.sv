@@ -20,7 +20,7 @@ module nf_controller
   parameter int SLOTS          = 64,    // power of two, 4..256: lines whose state is on chip
   parameter int CNT_W          = 8,     // 1..8: count planes; a count saturates at 2^CNT_W - 1
   parameter int MEM_LINES_LOG2 = 20,    // 8..38: device memory has 2^MEM_LINES_LOG2 lines of 64 B
-  parameter int RETRY_DEPTH    = 64,    // 22..255: flits of the retry buffer; INIT.Param says depth - 1
+  parameter int RETRY_DEPTH    = 64,    // 22..255: flits of the retry buffer (wrap value + 1)
   parameter int RETRY_TIMEOUT  = 4096,  // 1..: sent flits until an unanswered RETRY.Req is repeated
   parameter int REQ_CREDITS    = 64,    // 2..256: receive queue of Req, granted as credits
   parameter int RWD_CREDITS    = 32     // 2..256: receive queue of RwD, granted as credits
