@@ -16,6 +16,7 @@ from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.common.errors import NfError
 from scripts.common.records import BuildSpec, Edit
 
+
 def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
     """Return `texts` (by path) with every edit applied. An edit that does not fit is an NfError."""
     out = dict(texts)

@@ -145,7 +145,9 @@ def test_a_third_simulator(nf: Callable[..., tuple[int, str]], project: Project)
     assert "--sim stub --seed 7" in text  # the line to paste
     records = {record.name: record for record in project.records()}
     assert {record.sim for record in records.values()} == {"stub"}
-    assert "seed 7" in (project.folder / records["test_toy::adds_one"].log).read_text()
+    assert "seed 7" in (project.folder / records["test_toy::adds_one"].log).read_text(
+        encoding="utf-8"
+    )
     code, text = nf("history", "--sim", "stub")
     assert (code, text.count(" stub toy seed 7")) == (0, 2)
     code, text = nf("rerun", "test_toy.adds_one-stub-toy-s7")
