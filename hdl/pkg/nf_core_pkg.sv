@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Types that travel between the blocks of the core (access,
-// engine, fp32, mem); the link and the registers do not need them. A struct is put together by its
-// make_ function, where fields have names.
+// SPDX-License-Identifier: Apache-2.0
+// Types that travel between the blocks of the core (access, engine, fp32, mem); the link and the
+// registers do not need them. A struct is put together by its make_ function, where fields have
+// names.
 
 `default_nettype none
 
