@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 COLUMNS = 100
-FOLDERS = ("hdl", "cocotbext")
+FOLDERS = ("hdl", "verif", "cocotbext")
 
 # A narrow literal with a name is a code, and codes are members of an enum.
 _CODE = re.compile(r"^\s*localparam logic \[[0-7]:0\] (\w+)\s*=\s*\d+'[bdh]")

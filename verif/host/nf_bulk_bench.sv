@@ -2,8 +2,8 @@
 // The controller and a clock for simulators that load a VPI module: $nf_bulk takes the outputs of
 // every clock and gives the inputs of the next (nf_pins.h, nf_pins.sv).
 //
-// With +inputs=FILE nobody computes anything: the inputs of every clock come from a file that a bulk
-// run has recorded, most significant byte first, and the simulation ends with it.
+// With +inputs=FILE nobody computes anything: the inputs of every clock come from a file that a
+// bulk run has recorded, most significant byte first, and the simulation ends with it.
 
 `default_nettype none
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controller for a clock loop in C++: every change of `step` is one rising edge, so that a clock
-// costs one evaluation of the model instead of two. The device sees what `next` holds after the edge.
+// The controller for a clock loop in C++: every change of `step` is one rising edge, so that a
+// clock costs one evaluation of the model instead of two. The device sees what `next` holds after
+// the edge.
 
 `default_nettype none
 
