@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
@@ -119,8 +118,6 @@ class _Episode:
     direction: Direction
     end: int
     noticed: bool = False
-    held: int = 0
-    credits: tuple[int, int] = (0, 0)
 
 
 Key = tuple[FaultKind, Direction]
@@ -255,16 +252,11 @@ class FaultInjector:
         self.injected[rule.kind, direction] += 1
         episode = _Episode(rule, direction, self._clock + self.rng.randint(*rule.clocks))
         self._episodes.append(episode)
+        # What the host does is held from the next clock on: its flit of this one is on the wire.
         if rule.kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
-            buffer: Any = host.buffer
-
-            def hold(count: int) -> bool:
-                episode.held += count
-                return True
-
-            buffer.acknowledge = hold
+            host.hold_peer_acks(True)
         elif rule.kind is FaultKind.NO_CREDIT and direction is Direction.S2M:
-            host.returns.held = True
+            host.hold_credits(True)
 
     def tick(self) -> None:
         """One clock."""
@@ -280,8 +272,7 @@ class FaultInjector:
         up = episode.direction is Direction.S2M
         if episode.rule.kind is FaultKind.DELAYED_ACK:
             if up:
-                episode.held += host.num_ack
-                host.num_ack = 0
+                host.hold_acks(True)
                 if tracker is not None:
                     way = tracker.s2m
                     episode.noticed |= way.accepted - way.acked >= way.wrap - 1
@@ -291,9 +282,7 @@ class FaultInjector:
             if tracker is not None:
                 episode.noticed |= not tracker.s2m.plain or not tracker.s2m.data
         else:
-            plain, data = episode.credits
-            episode.credits = plain + host.credits.plain, data + host.credits.data
-            host.credits.plain = host.credits.data = 0
+            host.hold_peer_credits(True)
             episode.noticed |= host.packer.waiting > 0
 
     def _end(self, episode: _Episode) -> None:
@@ -302,16 +291,13 @@ class FaultInjector:
         self._episodes.remove(episode)
         self.noticed[kind, direction] += episode.noticed
         if kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
-            buffer: Any = host.buffer
-            del buffer.acknowledge  # the class's own again
-            buffer.acknowledge(episode.held)
+            host.hold_peer_acks(False)
         elif kind is FaultKind.DELAYED_ACK:
-            host.num_ack += episode.held
+            host.hold_acks(False)
         elif direction is Direction.S2M:
-            host.returns.held = False
+            host.hold_credits(False)
         else:
-            host.credits.plain += episode.credits[0]
-            host.credits.data += episode.credits[1]
+            host.hold_peer_credits(False)
         after = {direction: self.passed[direction] + 1}
         self._open.append(_Open(kind, direction, after))
 

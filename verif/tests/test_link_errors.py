@@ -194,38 +194,14 @@ class SilentCopyDown(SilentTest):
         return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
 
     def hit(self) -> None:
-        link: Any = self.host
-        next_flit = link.next_flit
-        first: list[WireFlit] = []
-
-        def doubled() -> WireFlit | None:
-            if first:
-                link.next_flit = next_flit
-                link.stall()
-                return first[0]
-            out: WireFlit | None = next_flit()
-            if out is not None and not out[1] & 1:
-                first.append(out)
-            return out
-
-        link.next_flit = doubled
+        self.host.repeat_sent()
 
 
 class SilentCopyUp(SilentCopyDown):
     """A response arrives twice, behind the pins."""
 
     def hit(self) -> None:
-        link: Any = self.host
-        receive = link.receive
-
-        def doubled(pid: int, flit: int) -> list[Any]:
-            out: list[Any] = receive(pid, flit)
-            if not flit & 1:
-                link.receive = receive
-                out += receive(pid, flit)
-            return out
-
-        link.receive = doubled
+        self.host.repeat_received()
 
 
 @cocotb.test()

@@ -57,13 +57,12 @@ async def num_free_buf(dut: Any) -> None:
         for _ in range(40):
             bench.send(M2SReq(ReqOp.MEM_RD, 1, 0))
         sent = len(bench.tx_log)
-        for _ in range(100):
-            bench.host.num_ack = 0  # the host acknowledges nothing
-            await bench.clock()
+        bench.host.hold_acks(True)
+        await bench.clocks(100)
         assert int(free.value) == 1
         assert len(bench.tx_log) == sent + 1
         # Now acknowledge: everything comes.
-        bench.host.num_ack = RETRY_DEPTH - 1
+        bench.host.hold_acks(False)
         await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]
         bench.check()
     dut._log.info("NumFreeBuf where the reads stopped: %s", left)

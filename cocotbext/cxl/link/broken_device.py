@@ -74,9 +74,9 @@ class BrokenDevice(DeviceStub):
     def next_flit(self, ready: bool = True) -> WireFlit | None:
         link, fault = self.link, self.fault
         if fault is DeviceFault.NO_CREDIT_RETURN and link.active:
-            link.returns.held = link.returns.held or not link.returns.initial
+            link.hold_credits(link.returns.held or not link.returns.initial)
         elif fault is DeviceFault.NO_ACKS:
-            link.num_ack = 0
+            link.hold_acks(True)
         elif fault is DeviceFault.RETRAINS:
             link.retry.retrain_request = True
         out = super().next_flit(ready)

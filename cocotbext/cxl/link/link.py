@@ -8,6 +8,7 @@ channels swapped, so a HostLink and a DeviceLink can be wired back to back.
 
 from __future__ import annotations
 
+from cocotbext.cxl.link.hooks import HookedPartner
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import LinkPartner, WireFlit
 from cocotbext.cxl.wire.flits import Direction
@@ -17,7 +18,7 @@ from cocotbext.cxl.wire.packing import M2SPacker, M2SUnpacker, S2MPacker, S2MUnp
 __all__ = ["DeviceLink", "HostLink", "LinkPartner", "WireFlit"]
 
 
-class HostLink(LinkPartner[M2SMessage, S2MMessage]):
+class HostLink(HookedPartner[M2SMessage, S2MMessage]):
     """The host's end: sends Req and RwD, receives NDR and DRS."""
 
     tx_direction = Direction.M2S
@@ -29,7 +30,7 @@ class HostLink(LinkPartner[M2SMessage, S2MMessage]):
         super().__init__(config, M2SPacker(config.pack), S2MUnpacker())
 
 
-class DeviceLink(LinkPartner[S2MMessage, M2SMessage]):
+class DeviceLink(HookedPartner[S2MMessage, M2SMessage]):
     """The device's end: sends NDR and DRS, receives Req and RwD."""
 
     tx_direction = Direction.S2M
