@@ -32,8 +32,8 @@ from models.formats import Mode
 from neuron_fabric.capture.reader import TensorSpec
 from scripts.build.registry import choose
 from scripts.cli import main as cli
-from scripts.cli.replay import SimulatorBackend
-from scripts.common.errors import NfError
+from scripts.cli.replay import Simulators
+from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, shown
 from scripts.run.torchrun import run_workers
 from verif.replay.live import ModelReducer, Reducer, ReducerError, RtlReducer, Totals
@@ -164,7 +164,13 @@ def _device(args: argparse.Namespace, rank: int) -> Iterator[Reducer | None]:
     elif args.device == "model":
         yield ModelReducer()
     else:
-        with RtlReducer(SimulatorBackend(), args.sim, name="votes") as reducer:
+        simulators = Simulators()
+        folder = simulators.workspace(f"votes-{args.sim}")
+        try:
+            model = simulators.bulk(args.sim, {})
+        except BuildError as error:
+            raise ReducerError(f"{args.sim}: {error}") from None
+        with RtlReducer(model, folder, args.sim) as reducer:
             yield reducer
 
 

@@ -1,21 +1,302 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench replay`: bulk replay against the model alone, and against the signal-level replay."""
+"""`nf bench replay`: what the bulk transport costs, against the model alone and against pyuvm.
+
+(a) the same model in a program without Python and without checks, its traffic ready in memory
+    (Verilator: `bare`; Icarus: a Verilog bench that reads the inputs of every clock from a file)
+(b) bulk replay of the same lines, which lie packed in memory: ordered, driven, judged
+(c) the signal-level replay of a capture
+
+Medians of several runs that take turns; a line is one worker's contribution of 64 bytes.
+"""
 
 from __future__ import annotations
 
 import argparse
+import io
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
 
-from scripts.cli.replay import SimulatorBackend
+import numpy as np
+
+from models.formats import Mode, elements_per_line
+from models.regions import DeviceParams
+from neuron_fabric.capture.reader import TensorSpec, write_capture
+from neuron_fabric.text import say
+from scripts.cli import replay as nf_replay
 from scripts.common.paths import BUILD
-from verif.replay.bulk import bench
+from verif.replay.bulk.device import MEMORY_LATENCY
+from verif.replay.bulk.epoch_block import EpochBlock
+from verif.replay.bulk.icarus import IcarusDevice
+from verif.replay.bulk.opening import IcarusModel, VerilatedModel
+from verif.replay.bulk.pipeline import stream
+from verif.replay.check import judge, reduced_by_words
+from verif.replay.epoch import EpochLines
+from verif.replay.options import EPOCH_LINES_LOG2
+from verif.replay.plan import Extent, Plan, plan_step
+from verif.replay.source import HeldLines, SyntheticSource
+from verif.replay.summary import peak_mebibytes
 
 HELP = "bulk replay against the model alone and against signal level: speed, start, memory"
+WORKERS = 8
+ROUTES = (Mode.G_BINARY, Mode.FP32)
+SEED = 1
+SIGNAL_LINES = 256
+"""Lines a worker at signal level: a minute would not make the figure truer."""
+ICARUS_LINES = 96
+
+
+@dataclass(frozen=True)
+class Load:
+    """``lines`` a worker by one route, packed."""
+
+    source: HeldLines
+    plan: Plan
+    mode: Mode
+
+    @staticmethod
+    def of(mode: Mode, lines: int) -> Load:
+        """A synthetic tensor of that many lines."""
+        tensor = TensorSpec("bench", (lines * elements_per_line(mode),))
+        routes = {tensor.name: mode}
+        drawn = SyntheticSource("bench", (tensor,), WORKERS, routes, 0.7, SEED)
+        parts = [
+            drawn.lines(0, Extent(tensor, at, min(1024, lines - at)), mode)
+            for at in range(0, lines, 1024)
+        ]
+        source = HeldLines({tensor: mode}, {tensor.name: np.concatenate(parts, axis=1)})
+        plan = plan_step(
+            *((tensor,), routes, WORKERS, DeviceParams()), epoch_lines_log2=EPOCH_LINES_LOG2
+        )
+        return Load(source, plan, mode)
+
+    @property
+    def contributions(self) -> int:
+        """Lines of all workers."""
+        return self.plan.lines * WORKERS
+
+    def blocks(self) -> Iterator[EpochBlock]:
+        """Every epoch, made when it is asked for."""
+        for number in range(self.plan.epochs):
+            work = EpochLines.read(self.source, self.plan, (0, number), 1 + number)
+            yield EpochBlock.of(work, SEED)
+
+
+def _up_to(limit: int) -> Callable[[str], int]:
+    """argparse type: a number from 1 to ``limit``."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= limit:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {limit:,}")
+        return int(text)
+
+    return number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    bench.add_arguments(parser)
+    add = parser.add_argument
+    add("--sim", choices=("verilator", "icarus", "both"), default="both")
+    add("--runs", type=_up_to(1000), default=5, metavar="N", help="medians of N runs (5)")
+    add(
+        "--lines",
+        type=_up_to(1 << 24),
+        default=24576,
+        metavar="N",
+        help="lines a worker under Verilator",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measure, print the table; 1 when a goal is missed."""
-    return bench.run(args, SimulatorBackend(files=BUILD / "bench" / "replay"))
+def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> int:
+    """Measure and print; the exit code is 1 when a goal is missed."""
+    simulators = nf_replay.Simulators(files=files)
+    sims, note = simulators.choose(args.sim)
+    if note:
+        say(note)
+    say(f"memory latency {MEMORY_LATENCY} clocks in (a), (b) and (c)")
+    say(f"simulator  route      {'lines/s, median of ' + str(args.runs):36} least     most")
+    goals: list[Goal] = []
+    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+        for sim in sims:
+            goals += _Bench(simulators, sim, Path(folder), args).run()
+    for goal in goals:
+        say(goal.text())
+    say(f"peak memory {peak_mebibytes():,.0f} MiB")
+    return 0 if all(goal.good for goal in goals) else 1
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A ratio and what it must reach."""
+
+    name: str
+    value: float
+    least: float
+
+    @property
+    def good(self) -> bool:
+        """Whether it does."""
+        return self.value >= self.least
+
+    def text(self) -> str:
+        """One line of the table."""
+        word = "ok" if self.good else "MISSED"
+        return f"{self.name:46} {self.value:8.2f} {'>=':>4} {self.least:<6g} {word}"
+
+
+@dataclass
+class _Bench:
+    simulators: nf_replay.Simulators
+    sim: str
+    folder: Path
+    args: argparse.Namespace
+
+    def run(self) -> list[Goal]:
+        """Every route on one simulator."""
+        goals: list[Goal] = []
+        model = self.simulators.bulk(self.sim, {})
+        start = time.monotonic()
+        model.open(self.folder, DeviceParams().mem_lines_log2, SEED).close()
+        start = time.monotonic() - start
+        for mode in ROUTES:
+            if isinstance(model, VerilatedModel):
+                goals += self._verilator(model, mode)
+            elif isinstance(model, IcarusModel):
+                goals += self._icarus(model, mode)
+        assert isinstance(model, VerilatedModel | IcarusModel)
+        took = f"{model.took_seconds:.1f} s to build, {1000 * start:.0f} ms to start"
+        say(f"{self.sim:10} {took}", flush=True)
+        return goals
+
+    def _verilator(self, model: VerilatedModel, mode: Mode) -> list[Goal]:
+        load = Load.of(mode, self.args.lines)
+        file = self.folder / f"{mode.name}.blocks"
+        write_blocks(file, load)
+        small = Load.of(mode, SIGNAL_LINES)
+        found = self._in_turn(
+            lambda: bare_seconds(model.bare, file),
+            lambda: self._bulk_seconds(model, load),
+            lambda: self._signal_seconds(small),
+        )
+        file.unlink()
+        lines = (load.contributions, load.contributions, small.contributions)
+        bare, bulk, signal = _speeds(found, lines)
+        self._print(mode, "(a) bare C++ harness", bare)
+        self._print(mode, "(b) bulk, all checks", bulk)
+        self._print(mode, "(c) signal level", signal)
+        name = f"{self.sim} {mode.name}"
+        return [
+            Goal(f"{name} (b) / (a)", median(bulk) / median(bare), 0.85),
+            Goal(f"{name} (b) / (c)", median(bulk) / median(signal), 50),
+        ]
+
+    def _icarus(self, model: IcarusModel, mode: Mode) -> list[Goal]:
+        load = Load.of(mode, ICARUS_LINES)
+        inputs = self.folder / "inputs.bin"
+        record_inputs(model, inputs, load, self.folder)
+        nothing = self.folder / "nothing.bin"
+        nothing.write_bytes(b"")
+        found = self._in_turn(
+            lambda: _bench_seconds(model, inputs) - _bench_seconds(model, nothing),
+            lambda: self._bulk_seconds(model, load),
+        )
+        bare, bulk = _speeds(found, (load.contributions, load.contributions))
+        self._print(mode, "(a) bare Verilog bench", bare)
+        self._print(mode, "(b) bulk, all checks", bulk)
+        ratio = median(bulk) / median(bare)
+        return [Goal(f"{self.sim} {mode.name} (b) / (a)", ratio, 0.85)]
+
+    def _in_turn(self, *measured: Callable[[], float]) -> list[list[float]]:
+        """Seconds of each, run after run: whatever else the machine does hurts all alike."""
+        found: list[list[float]] = [[] for _ in measured]
+        for _ in range(max(1, self.args.runs)):
+            for seconds, one in zip(found, measured, strict=True):
+                seconds.append(one())
+        return found
+
+    def _print(self, mode: Mode, what: str, speeds: Sequence[float]) -> None:
+        numbers = f"{median(speeds):9,.0f} {min(speeds):8,.0f} {max(speeds):8,.0f}"
+        say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
+
+    def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
+        device = model.open(self.folder, load.plan.params.mem_lines_log2, SEED)
+
+        try:
+            start = time.perf_counter()
+            for block, _ in stream(device, load.blocks()):
+                found, told = judge(block.work, reduced_by_words).first, block.problems()
+                if found is not None or told:
+                    raise AssertionError(found.text if found is not None else told[0])
+            return time.perf_counter() - start
+        finally:
+            device.close()
+
+    def _signal_seconds(self, load: Load) -> float:
+        """Signal-level replay of the same lines, less that of a single line: start-up is off."""
+        return self._replay_seconds(load, load.plan.lines) - self._replay_seconds(load, 1)
+
+    def _replay_seconds(self, load: Load, lines: int) -> float:
+        elements = lines * elements_per_line(load.mode)
+        values = np.random.default_rng(SEED).standard_normal((WORKERS, elements), np.float32)
+        capture = self.folder / f"capture-{load.mode.name}-{lines}"
+        if not capture.exists():
+            write_capture(capture, "bench", {0: {"bench": values}})
+        parser = argparse.ArgumentParser()
+        nf_replay.add_arguments(parser)
+        words = [str(capture), "--sim", self.sim, "--route", f"*={load.mode.name}"]
+        words += ["--transport", "signal"]
+        start = time.perf_counter()
+        with redirect_stdout(io.StringIO()) as said:
+            code = nf_replay.run(parser.parse_args(words), self.simulators)
+        if code:
+            raise AssertionError(said.getvalue())
+        return time.perf_counter() - start
+
+
+def write_blocks(path: Path, load: Load) -> None:
+    """The blocks of a load as bare.cpp reads them."""
+    with path.open("wb") as stream_out:
+        for made in load.blocks():
+            block = made.block
+            sizes = (len(block.ops), len(block.sent), len(block.got))
+            stream_out.write(struct.pack("<III", *sizes))
+            stream_out.write(block.ops.tobytes() + block.sent.tobytes())
+
+
+def bare_seconds(program: Path, blocks: Path) -> float:
+    """Seconds that the bare harness needs for the blocks; reading them is not counted."""
+    lines_log2 = str(DeviceParams().mem_lines_log2)
+    command = [str(program), str(blocks), lines_log2, str(SEED)]
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=True
+    )
+    return float(done.stdout.split()[1])
+
+
+def record_inputs(model: IcarusModel, path: Path, load: Load, folder: Path) -> None:
+    """The inputs of every clock of a bulk run from its reset on."""
+    log, lines_log2 = folder / "record.log", load.plan.params.mem_lines_log2
+    device = IcarusDevice(model.command, log, lines_log2, SEED, path, model.start)
+    try:
+        for made in load.blocks():
+            device.run(made.block)
+    finally:
+        device.close()
+
+
+def _bench_seconds(model: IcarusModel, inputs: Path) -> float:
+    start = time.perf_counter()
+    subprocess.run([*model.command, f"+inputs={inputs}"], capture_output=True, check=True)
+    return time.perf_counter() - start
+
+
+def _speeds(found: Sequence[Sequence[float]], lines: Sequence[int]) -> list[list[float]]:
+    return [
+        [count / max(one, 1e-9) for one in seconds]
+        for seconds, count in zip(found, lines, strict=True)
+    ]

@@ -1,21 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay`: captured gradients through the design. verif.replay does it; here is its runner."""
+"""`nf replay`: captured gradients through the design; every result is checked.
+
+Exit code 0: every line is right; 1: something differs; 2: it cannot be done.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import shlex
+import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from neuron_fabric.text import telling
+from neuron_fabric.errors import CaptureError, one_line
+from neuron_fabric.text import say, telling
 from scripts.build import bulk_build, registry
+from scripts.cli import replay_options
 from scripts.common import claims
 from scripts.common.errors import BuildError
 from scripts.common.paths import BUILD
-from scripts.common.records import Edit
+from scripts.common.records import Edit, RunRecord
+from scripts.run.signal_replay import SignalTransport, drive_stimulus
 from scripts.run.simulate import clear, run_tests
-from verif.replay import cli
-from verif.replay.backend import BulkError, BulkModel, Outcome, SimulationJob
+from verif.replay.bulk.bulk_transport import BulkTransport
+from verif.replay.bulk.opening import BulkModel
+from verif.replay.job import Replay, Shard, make_replay
+from verif.replay.result import check_out, check_steps, hold
+from verif.replay.runner import Runner, merge
+from verif.replay.stimulus import Stimulus
+from verif.replay.transport import Transport
 
 FILES = BUILD / "replay" / "runs"
 _NAME = 150  # characters of a workspace's name: a capture may have any
@@ -25,61 +42,122 @@ EXAMPLES = """examples:
   nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
 """
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    cli.add_arguments(parser)
+add_arguments = replay_options.add_arguments
 
 
-def run(args: argparse.Namespace) -> int:
-    return cli.run(args, SimulatorBackend())
-
-
-class SimulatorBackend:
-    """The project's simulators, as verif.replay asks for them; `edits` break the RTL on purpose."""
+class Simulators:
+    """The project's simulators; ``edits`` break the RTL on purpose, runs leave ``files``."""
 
     def __init__(self, edits: Sequence[Edit] = (), files: Path = FILES) -> None:
         self.edits = tuple(edits)
         self.files = files
 
-    def simulators(self, wanted: str) -> tuple[Sequence[str], str | None]:
-        """See verif.replay.backend."""
+    def choose(self, wanted: str) -> tuple[list[str], str | None]:
+        """Simulators for verilator, icarus or both, and a line to show if one is left out."""
         sims, note = registry.choose(wanted)
         return [str(sim) for sim in sims], note
 
     def workspace(self, name: str) -> Path:
-        """See verif.replay.backend."""
+        """An empty folder for the files of a replay."""
         folder = claims.folder(self.files / name[:_NAME])
         clear(folder)
         return folder
 
-    def simulate(self, job: SimulationJob) -> Outcome:
-        """See verif.replay.backend."""
-        record = run_tests(
-            job.simulator,
-            job.module,
-            job.test,
-            seed=job.seed,
-            parameters=job.parameters,
-            timeout_s=job.timeout_s,
-            env=job.env,
-            waves=job.waves,
-            edits=self.edits,
-            rerun=job.rerun,
-            runs=job.folder,
-        )
-        return Outcome(
-            passed=record.passed,
-            cause=f"{record.kind}: {record.cause}" if record.kind else "",
-            log=record.log,
-            waves=record.waves,
-            seconds=record.seconds,
-            build_seconds=record.build_seconds,
+    def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
+        """Build if needed and run; see `run_tests`."""
+        return run_tests(sim, module, test, edits=self.edits, **how)
+
+    def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
+        """Build for bulk replay if needed; BuildError."""
+        with telling(f"nf replay: building the design for {sim}"):
+            return bulk_build.build(sim, parameters, self.edits)
+
+
+def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
+    """Replay; the exit code."""
+    start, simulators = time.monotonic(), simulators or Simulators()
+    try:
+        replay_options.check_words(args)
+        if args.stimulus:
+            return _stimulus(args, simulators)
+        options, out = replay_options.options_of(args), None
+        with ExitStack() as stack:
+            if args.out is not None:
+                out = Path(args.out)
+                check_out(out, Path(args.capture) if args.capture else None)
+                if args.shard is None or args.shard.of == 1:  # a shard writes its journal alone
+                    stack.enter_context(hold(out))
+            replay_options.check_kept(args)
+            with telling(f"nf replay: reading {args.capture or args.synthetic}"):
+                replay = make_replay(options, args.shard or Shard())
+            if args.merge:
+                merge(replay, Path(args.out), simulators.choose(args.sim)[0], args.merge)
+                return 0
+            if out is not None:
+                check_steps(out, [one.step for one in replay.steps])
+            return _drive(args, replay, out, simulators, start)
+    except CaptureError as error:
+        say(f"nf replay: {error}", file=sys.stderr)
+    except BuildError as error:
+        say(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
+    except OSError as error:
+        where = f"{one_line(error.filename)}: " if error.filename else ""
+        say(f"nf replay: {where}{error.strerror or error}", file=sys.stderr)
+    except MemoryError:
+        say(f"nf replay: {args.capture}: not enough memory; take fewer steps", file=sys.stderr)
+    return 2
+
+
+def _drive(
+    args: argparse.Namespace,
+    replay: Replay,
+    out: Path | None,
+    simulators: Simulators,
+    start: float,
+) -> int:
+    def transport(sim: str) -> Transport:
+        if replay.options.bulk:
+            name = f"bulk-{Path(replay.source.name).name}-{sim}".replace(" ", "-")
+            folder = simulators.workspace(name)
+            model = simulators.bulk(sim, replay.options.parameters)
+            return BulkTransport(replay, sim, folder, model)
+        name = Path(args.capture).resolve().name
+        digest = hashlib.sha256(f"{sim} {replay.options}".encode()).hexdigest()[:8]
+        folder = simulators.workspace(f"{name}-{sim}-{digest}")
+        again = replay_options.command(args, sim)
+        return SignalTransport(
+            replay, sim, folder, simulators.simulate, again, args.timeout, args.waves
         )
 
-    def bulk(self, simulator: str, parameters: Mapping[str, int]) -> BulkModel:
-        """See verif.replay.backend."""
-        try:
-            with telling(f"nf replay: building the design for {simulator}"):
-                return bulk_build.build(simulator, parameters, self.edits)
-        except BuildError as error:
-            raise BulkError(str(error)) from None
+    sims, note = simulators.choose(args.sim)
+    if note:
+        say(note)
+    hints = []
+    if not replay.options.bulk:
+        hints.append(f"rerun: {replay_options.command(args, args.sim)} --waves")
+    return Runner(replay, out, args.resume, hints, start).run(sims, transport)
+
+
+def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
+    """Drive what a bulk replay found wrong at signal level; 1 when the device is wrong."""
+    path = Path(args.stimulus)
+    stimulus = Stimulus.read(path)
+    sims, note = simulators.choose(args.sim)
+    if note:
+        say(note)
+    say(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
+    failed = False
+    for sim in sims:
+        folder = simulators.workspace(f"stimulus-{path.stem}-{sim}")
+        words = [".venv/bin/nf", "replay", "--stimulus", args.stimulus, "--sim", sim]
+        failed |= not drive_stimulus(
+            path,
+            stimulus,
+            sim,
+            simulators.simulate,
+            folder,
+            shlex.join(words),
+            args.timeout,
+            args.waves,
+        )
+    return int(failed)

@@ -17,7 +17,7 @@ from neuron_fabric.lock import Lock
 from scripts.build import build_cache
 from scripts.build.build_cache import MADE, STAMP
 from scripts.cli import capture, clean
-from scripts.cli.replay import SimulatorBackend
+from scripts.cli.replay import Simulators
 from scripts.common import claims, paths
 from scripts.common.errors import NfError
 from scripts.conftest import QUICK, Project
@@ -159,9 +159,9 @@ def test_what_a_command_fills_is_its_own(tree: Path, monkeypatch: pytest.MonkeyP
     for folder in (files, captures):
         folder.mkdir(parents=True)
     with Lock(files / "x"), Lock(captures / "train"):
-        assert SimulatorBackend(files=files).workspace("x") == files / "x.2"
+        assert Simulators(files=files).workspace("x") == files / "x.2"
         assert capture._free_folder("train") == captures / "train-2"
-    assert SimulatorBackend(files=files).workspace("y" * 300).is_dir()
+    assert Simulators(files=files).workspace("y" * 300).is_dir()
 
 
 def test_who_builds_holds_the_tree(tree: Path) -> None:

@@ -1,71 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that came back against lines that the reducers expect; the first difference in words."""
+"""Lines that came back against the reducers, and counters against what was driven; in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models.formats import LINE_BYTES, U8, Mode, elements_per_line, lines_to_codes, unpack_binary
-from models.reducers import planes_to_counts
-from verif.replay.prepare import Lines, StepWork, TensorWork
+from models.bitsliced import vote_binary, vote_ternary
+from models.formats import (
+    LINE_BYTES,
+    U8,
+    Mode,
+    Tie,
+    elements_per_line,
+    lines_to_codes,
+    unpack_binary,
+)
+from models.fp32 import ordered_sum
+from models.nf_regs import REG_MAP
+from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
+from models.regions import DeviceParams, RegionConfig, planes_kept
+from models.register_map import Counts
+from verif.replay.epoch import EpochLines
+from verif.replay.plan import RegionUse
+from verif.replay.tensors import Lines
 
 SHOWN_WORKERS = 8
+COST = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
+"""Counters that tell what it cost."""
+ZERO = tuple(
+    name
+    for name in REG_MAP.counters(Counts.ACCESS, Counts.LINK)
+    if name not in ("CONTRIBUTION", *COST, "MEM_POISON")  # it is seen in the answers
+)
+"""Counters that stay 0 in a replay: every request of it is legal, single and clean."""
+COUNTERS = (*ZERO, "CONTRIBUTION", *COST)
+
+
+# -- lines --------------------------------------------------------------------------------------
+def expected_lines(
+    sent: U8,
+    mode: Mode,
+    tie: Tie,
+    threshold: int,
+    device: DeviceParams,
+    present: NDArray[np.bool_] | None = None,
+) -> Lines:
+    """What must come back for uint8[W, n, 64]: results, and the planes that carry counts.
+
+    ``present`` bool[W, n]: who has contributed (None: all).
+    """
+    if mode == Mode.FP32:
+        return Lines(ordered_sum(sent, present), np.zeros((0, *sent.shape[1:]), dtype=np.uint8))
+    if mode == Mode.G_BINARY:
+        low = reduce_binary(sent, present, tie, device.cnt_max)
+    else:
+        low = reduce_ternary(sent, present, threshold, device.cnt_max)
+    return Lines(low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])
+
+
+Reduce = Callable[[U8, RegionConfig, DeviceParams], Lines]
+"""(uint8[W, n, 64], region, device) -> what must come back when everybody has contributed."""
+
+
+def reduced(sent: U8, config: RegionConfig, device: DeviceParams) -> Lines:
+    """By the reducers of the reference, element by element."""
+    tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+    return expected_lines(sent, config.mode, tie, config.threshold, device)
+
+
+def reduced_by_words(sent: U8, config: RegionConfig, device: DeviceParams) -> Lines:
+    """The same for millions of lines: bit-sliced where the counters cannot saturate."""
+    if config.mode == Mode.FP32 or len(sent) > device.cnt_max:
+        return reduced(sent, config, device)
+    planes = planes_kept(len(sent), device.cnt_w)
+    if config.mode == Mode.G_BINARY:
+        tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+        return Lines(*vote_binary(sent, tie, planes))
+    return Lines(*vote_ternary(sent, config.threshold, planes))
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first line of an epoch that differs: ``line`` of use number ``use``; all in ``text``."""
+
+    work: EpochLines
+    use: int
+    line: int
+    text: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Lines compared, lines that differ, and the first difference (empty: none)."""
+    """Lines a worker that were compared and that differ, and the first difference."""
 
     lines: int
     wrong: int
-    first: str = ""
+    first: Mismatch | None = None
 
 
-def compare(work: StepWork, got: Mapping[str, Lines]) -> Verdict:
-    """Judge a step. A tensor that is missing, or has another size, differs in every line."""
-    lines = wrong = 0
-    first = ""
-    for name, tensor in work.tensors.items():
-        lines += tensor.lines
-        own, want = got.get(name), tensor.expected
-        if own is None or own.result.shape != want.result.shape:
-            wrong += tensor.lines
-            first = first or f"step {work.step} tensor {name}: nothing was read back"
-            continue
-        if own.planes.shape != want.planes.shape:
-            wrong += tensor.lines
-            first = first or f"step {work.step} tensor {name}: count planes are missing"
-            continue
-        differs = (own.result != want.result).any(axis=1)
-        differs |= (own.planes != want.planes).any(axis=(0, 2))
-        if differs.any():
-            wrong += int(differs.sum())
-            first = first or describe(work.step, tensor, own, int(np.flatnonzero(differs)[0]))
-    return Verdict(lines, wrong, first)
+def judge(work: EpochLines, reduce: Reduce = reduced) -> Verdict:
+    """Every result and count plane of an epoch against the reducers."""
+    wrong, first = 0, None
+    for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):
+        want = reduce(sent, use.config, work.plan.params)
+        differs = (got[0] != want.result).any(axis=1)
+        differs |= (got[1:] != want.planes).any(axis=(0, 2))
+        wrong += int(differs.sum())
+        if first is None and differs.any():
+            line = int(np.flatnonzero(differs)[0])
+            text = describe(work.step, use, sent, Lines(got[0], got[1:]), want, line)
+            first = Mismatch(work, number, line, text)
+    return Verdict(work.lines, wrong, first)
 
 
-def describe(step: int, tensor: TensorWork, got: Lines, line: int, first_line: int = 0) -> str:
+def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line: int) -> str:
     """One line: tensor, line, element, what the device gave, what it should be, what was sent.
 
-    ``tensor`` and ``got`` may be a stretch that begins with line ``first_line`` of the tensor.
+    ``line`` counts in the region, as the arrays do; the text counts in the tensor.
     """
-    want = tensor.expected
-    what, element, values = first_value(tensor.mode, got, want, line)
-    flat = (first_line + line) * elements_per_line(tensor.mode) + element
-    spec = tensor.spec
+    mode, at = use.config.mode, line
+    for extent in use.extents:
+        if at < extent.lines:
+            break
+        at -= extent.lines
+    spec, own_line = extent.tensor, extent.first + at
+    what, element, values = first_value(mode, got, want, line)
+    flat = own_line * elements_per_line(mode) + element
     if flat < spec.elements:
         index = [int(i) for i in np.unravel_index(flat, spec.shape)] if spec.shape else []
         place = f"element {element} (index {index})"
     else:
         place = f"element {element} (padding)"
-    workers = [f"{w}: {_code(tensor, w, line, element)}" for w in range(len(tensor.sent))]
+    codes = [_values(mode, one[line].reshape(1, LINE_BYTES))[element] for one in sent]
+    workers = [f"{worker}: {code}" for worker, code in enumerate(codes)]
     more = ", ..." if len(workers) > SHOWN_WORKERS else ""
     return (
-        f"step {step} tensor {spec.name} {tensor.mode.name} "
-        f"line {first_line + line} {place}: {what} is "
+        f"step {step} tensor {spec.name} {mode.name} line {own_line} {place}: {what} is "
         f"{values[0]}, the reducers say {values[1]}; workers sent "
         f"{', '.join(workers[:SHOWN_WORKERS])}{more}"
     )
@@ -98,5 +172,25 @@ def _values(mode: Mode, line: U8) -> list[str]:
         return [f"{word:08X}h ({value:.9g})" for word, value in zip(words, words.view("<f4"))]
 
 
-def _code(tensor: TensorWork, worker: int, line: int, element: int) -> str:
-    return _values(tensor.mode, tensor.sent[worker, line].reshape(1, LINE_BYTES))[element]
+# -- registers ----------------------------------------------------------------------------------
+def region_problems(uses: Sequence[RegionUse], complete: Sequence[int], done: int) -> list[str]:
+    """COMPLETE_LINES of each region and DONE, when every contribution has been answered."""
+    out = []
+    for use, lines in zip(uses, complete, strict=True):
+        if lines != use.lines:
+            out.append(f"region {use.region}: {lines} of {use.lines} lines complete")
+        finished = done >> use.region & 1
+        if finished != (use.lines == use.config.lines):
+            out.append(f"region {use.region}: DONE is {finished} with {lines} complete lines")
+    return out
+
+
+def counter_problems(counted: Mapping[str, int], writes: int) -> list[str]:
+    """What the counters of COUNTERS say against ``writes`` legal contributions."""
+    out = [f"counter {name} went up by {counted[name]}" for name in ZERO if counted[name]]
+    if counted["CONTRIBUTION"] != writes:
+        out.append(
+            f"counter CONTRIBUTION went up by {counted['CONTRIBUTION']}, {writes} lines were "
+            "written"
+        )
+    return out

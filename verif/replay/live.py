@@ -7,22 +7,25 @@ drives each step through it as bulk replay does, and checks what comes back befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 from models.formats import U8, Mode
-from models.regions import planes_kept
 from neuron_fabric.capture.reader import TensorSpec
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import LineError
-from verif.replay.backend import Backend, BulkError
 from verif.replay.bulk.device import BulkDevice, BulkFault
-from verif.replay.bulk.rounds import Round, judge, lines_of, make_round, problems
-from verif.replay.options import ReplayOptions
-from verif.replay.prepare import Lines, expected_lines
-from verif.replay.stream_plan import Extent, StreamPlan, plan_stream
+from verif.replay.bulk.epoch_block import EpochBlock
+from verif.replay.bulk.opening import BulkModel
+from verif.replay.check import expected_lines, judge, reduced_by_words
+from verif.replay.epoch import EpochLines
+from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
+from verif.replay.plan import Plan, plan_step
+from verif.replay.source import HeldLines
+from verif.replay.tensors import Lines
 
 
 class ReducerError(LineError):
@@ -61,7 +64,7 @@ class Reducer(Protocol):
 class ModelReducer:
     """What the reference models say; no simulator."""
 
-    options: ReplayOptions = field(default_factory=lambda: ReplayOptions(capture=""))
+    options: ReplayOptions = field(default_factory=lambda: ReplayOptions())
     totals: Totals = field(default_factory=Totals)
 
     def reduce(self, tensors: Sequence[Contribution]) -> dict[str, Lines]:
@@ -81,26 +84,24 @@ class ModelReducer:
 class RtlReducer:
     """The RTL in a simulator, from step to step; use it as a context manager.
 
-    ReducerError at the first mismatch, when the device counts what it should not, and when the
-    simulator does not come up.
+    ``model``: the design, built for bulk replay with the parameters of ``options``; what the
+    simulator leaves goes to ``folder``. ReducerError at the first mismatch, when the device counts
+    what it should not, and when the simulator does not come up.
     """
 
-    backend: Backend
+    model: BulkModel
+    folder: Path
     simulator: str = "verilator"
-    options: ReplayOptions = field(default_factory=lambda: ReplayOptions(capture=""))
-    name: str = "live"
+    options: ReplayOptions = field(default_factory=ReplayOptions)
     totals: Totals = field(default_factory=Totals)
-    _plan: StreamPlan | None = None
+    _plan: Plan | None = None
     _epoch: int = 0
 
     def __enter__(self) -> RtlReducer:
-        options = self.options
-        folder = self.backend.workspace(f"{self.name}-{self.simulator}")
+        log2, seed = self.options.device.mem_lines_log2, self.options.seed
         try:
-            model = self.backend.bulk(self.simulator, options.parameters)
-            log2 = options.device.mem_lines_log2
-            self._device: BulkDevice = model.open(folder, log2, options.seed)
-        except (BulkError, BulkFault) as error:
+            self._device: BulkDevice = self.model.open(self.folder, log2, seed)
+        except BulkFault as error:
             raise ReducerError(_one_line(self.simulator, error)) from None
         return self
 
@@ -114,79 +115,54 @@ class RtlReducer:
 
     def reduce(self, tensors: Sequence[Contribution]) -> dict[str, Lines]:
         """See `Reducer`."""
-        source = _StepSource({one.spec.name: one for one in tensors})
+        modes = {one.spec: one.mode for one in tensors}
+        source = HeldLines(modes, {one.spec.name: one.sent for one in tensors})
         if self._plan is None:
-            self._plan = source.plan(self.options)
-        planes = planes_kept(source.workers, self.options.device.cnt_w)
+            self._plan = self._planned(source)
         out = {
-            one.spec.name: Lines.empty(one.sent.shape[1], planes if one.mode.low_bit else 0)
+            one.spec.name: Lines.empty(one.sent.shape[1], self._plan.planes(one.mode))
             for one in tensors
         }
-        for number in range(self._plan.rounds):
+        for number in range(self._plan.epochs):
             self._epoch += 1
-            step, seed = self.totals.steps, self.options.seed
-            work = make_round(source, self._plan, step, number, self._epoch, seed)
+            work = EpochLines.read(source, self._plan, (self.totals.steps, number), self._epoch)
             self._drive(work)
-            for extent, _, lines in lines_of(work):
+            for extent, _, lines in work.extents():
                 part = slice(extent.first, extent.first + extent.lines)
                 out[extent.tensor.name].result[part] = lines.result
                 out[extent.tensor.name].planes[:, part] = lines.planes
         self.totals.steps += 1
         return out
 
-    def _drive(self, work: Round) -> None:
-        """A round through the device, checked."""
+    def _planned(self, source: HeldLines) -> Plan:
+        """ReducerError when the device does not take it."""
+        options = self.options
+        try:
+            return plan_step(
+                *(source.tensors, source.routes(0), source.workers, options.device),
+                tie=options.tie,
+                threshold=options.threshold,
+                epoch_lines_log2=EPOCH_LINES_LOG2,
+            )
+        except CaptureError as error:
+            raise ReducerError(error) from None
+
+    def _drive(self, work: EpochLines) -> None:
+        """An epoch through the device, checked."""
+        block = EpochBlock.of(work, self.options.seed)
         before = self._device.figures().cycles
         try:
-            self._device.run(work.traffic.block)
+            self._device.run(block.block)
         except BulkFault as fault:
             raise ReducerError(_one_line(self.simulator, fault)) from None
         self.totals.cycles += self._device.figures().cycles - before
         self.totals.lines += work.lines
-        mismatch = judge(work, self.options.device)
+        mismatch = judge(work, reduced_by_words).first
         if mismatch is not None:
             self.totals.mismatches += 1
             raise ReducerError(_one_line(self.simulator, mismatch.text))
-        for text in problems(work):
+        for text in block.problems():
             raise ReducerError(_one_line(self.simulator, text))
-
-
-@dataclass
-class _StepSource:
-    """A step's contributions as bulk replay asks for them."""
-
-    contributions: Mapping[str, Contribution]
-    name: str = "training"
-    steps: tuple[int, ...] = ()
-
-    @property
-    def workers(self) -> int:
-        return len(next(iter(self.contributions.values())).sent)
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        return tuple(one.spec for one in self.contributions.values())
-
-    def routes(self, step: int) -> Mapping[str, Mode]:
-        return {name: one.mode for name, one in self.contributions.items()}
-
-    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        sent = self.contributions[extent.tensor.name].sent
-        return sent[:, extent.first : extent.first + extent.lines]
-
-    def plan(self, options: ReplayOptions) -> StreamPlan:
-        """ReducerError when the device does not take it."""
-        try:
-            return plan_stream(
-                self.tensors,
-                self.routes(0),
-                self.workers,
-                options.device,
-                tie=options.tie,
-                threshold=options.threshold,
-            )
-        except CaptureError as error:
-            raise ReducerError(str(error)) from None
 
 
 def _one_line(simulator: str, text: object) -> str:

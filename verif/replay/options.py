@@ -17,6 +17,10 @@ from neuron_fabric.capture.reader import MAX_STEP, Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.tensors import TERNARY_RATIO
 
+EPOCH_LINES_LOG2 = 11
+"""Lines a worker and route of an epoch in bulk: 1 MiB of contributions with 8 workers."""
+SLOW_LINES_LOG2 = 8
+"""The same where Icarus takes part, to which a large epoch is a minute."""
 MAX_STEPS = 10_000
 """Steps of one replay that are drawn, not captured: a typing error must not ask for 10^6."""
 NonFinite = Literal["refuse", "fp32"]
@@ -28,10 +32,11 @@ class ReplayOptions:
 
     ``steps``: texts of `parse_steps`; none for every step of the capture. ``routes`` are texts
     ``NAME-GLOB=ROUTE`` in order of precedence. ``parameters`` are RTL parameters that differ from
-    the defaults, by RTL name.
+    the defaults, by RTL name. ``synthetic``: in place of a capture, the network whose gradients
+    are drawn for ``workers``. ``epoch_lines_log2``: in bulk, what bounds the size of an epoch.
     """
 
-    capture: str
+    capture: str = ""
     steps: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
     nonfinite: NonFinite = "refuse"
@@ -40,6 +45,14 @@ class ReplayOptions:
     threshold: int = 1
     seed: int = 1
     parameters: Mapping[str, int] = field(default_factory=dict)
+    synthetic: str = ""
+    workers: int = 8
+    epoch_lines_log2: int | None = None
+
+    @property
+    def bulk(self) -> bool:
+        """By the bulk transport, whose epochs are cut by size; else at signal level."""
+        return self.epoch_lines_log2 is not None
 
     @property
     def device(self) -> DeviceParams:

@@ -8,14 +8,11 @@ what matches nothing takes the layer-aware default.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
 
-import numpy as np
-
-from models.formats import F32, Mode
+from models.formats import Mode
 from neuron_fabric.capture.reader import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 
@@ -110,33 +107,6 @@ def assign_routes(
                 routes[name] = pattern.mode
                 break
     return routes
-
-
-def check_finite(
-    gradients: Mapping[str, F32],
-    routes: Mapping[str, Mode],
-    step: int,
-    nonfinite: Literal["refuse", "fp32"] = "refuse",
-) -> dict[str, Mode]:
-    """Routes with NaN and infinity dealt with, before anything is driven.
-
-    ``gradients``: name to float32[W, *shape]. With "refuse" a NaN or an infinity in a low-bit
-    tensor is a CaptureError that names worker, step, tensor and index; with "fp32" that tensor goes
-    by FP32.
-    """
-    out = dict(routes)
-    for name, values in gradients.items():
-        if not out[name].low_bit:
-            continue
-        finite = np.isfinite(values)
-        if finite.all():
-            continue
-        if nonfinite == "fp32":
-            out[name] = Mode.FP32
-            continue
-        worker, *index = (int(i) for i in np.argwhere(~finite)[0])
-        raise no_sign_vote(worker, step, name, index, float(values[(worker, *index)]))
-    return out
 
 
 def no_sign_vote(

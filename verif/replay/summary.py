@@ -3,51 +3,73 @@
 
 from __future__ import annotations
 
+import resource
+import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from models.formats import LINE_BYTES, Mode
-from verif.replay.prepare import Replay, StepWork
-from verif.replay.result import Figures
+from models.formats import LINE_BYTES
+from verif.replay.bulk.device import MEMORY_LATENCY
+from verif.replay.job import Replay, StepPlan
+from verif.replay.plan import ROUTE_ORDER
+from verif.replay.source import route_lines
+
+if TYPE_CHECKING:
+    from verif.replay.runner import Runner, Simulated
 
 
 def opening(replay: Replay) -> Iterator[str]:
     """What will be driven."""
-    capture, steps = replay.capture, replay.steps
-    yield (
-        f"replay of {capture.path} ({capture.model}): {capture.world_size} workers, "
-        f"{len(steps)} step(s), {len(capture.tensors)} tensors"
-    )
-    first = steps[0]
-    for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
-        own = [t for t in first.tensors.values() if t.mode == mode]
+    source, first = replay.source, replay.steps[0]
+    what = f"{source.workers} workers, {len(source.steps)} step(s), {len(source.tensors)} tensors"
+    lines = route_lines(source.tensors, first.routes)
+    if replay.options.bulk:
+        shard = replay.shard
+        part = f", shard {shard.number} of {shard.of}" if shard.of > 1 else ""
+        yield (
+            f"bulk replay of {source.name}: {what}, {len(replay.own_keys())} rounds{part}, memory "
+            f"latency {MEMORY_LATENCY} clocks"
+        )
+        yield from (f"  {mode.name:9} {lines[mode]:10,} lines a worker" for mode in sorted(lines))
+        return
+    yield f"replay of {source.name} ({replay.model}): {what}"
+    for mode in ROUTE_ORDER:
+        own = [spec for spec in source.tensors if first.routes[spec.name] == mode]
         if own:
-            elements = sum(t.spec.elements for t in own)
-            lines = sum(t.lines for t in own)
-            yield f"  {mode.name:9} {len(own):4} tensors {elements:10,} elements {lines:8,} lines"
-    for work in steps[1:]:
-        moved = [n for n, t in work.tensors.items() if t.mode != first.tensors[n].mode]
+            elements = sum(spec.elements for spec in own)
+            count = lines.get(mode, 0)
+            yield f"  {mode.name:9} {len(own):4} tensors {elements:10,} elements {count:8,} lines"
+    for one in replay.steps[1:]:
+        moved = [name for name, mode in one.routes.items() if mode != first.routes[name]]
         if moved:
-            yield f"  step {work.step} takes other routes for {len(moved)}: {', '.join(moved[:4])}"
+            yield f"  step {one.step} takes other routes for {len(moved)}: {', '.join(moved[:4])}"
 
 
-def of_step(simulator: str, work: StepWork, wrong: int, figures: Figures) -> str:
+def of_step(replay: Replay, one: StepPlan, done: Simulated) -> str:
     """One step on one simulator."""
-    lookups = max(1, figures.slot_hits + figures.slot_misses)
+    figures, plan = done.figures[one.step], one.plan
+    lookups = max(1, figures["SLOT_HIT"] + figures["SLOT_MISS"])
+    read = ""
+    if not replay.options.bulk:
+        read = f"{plan.reads:,} lines read back, {done.wrong[one.step]} mismatches, "
     return (
-        f"{simulator:9} step {work.step}: {work.lines:,} lines x {work.plan.workers} workers, "
-        f"{figures.reads:,} lines read back, {wrong} mismatches, {figures.cycles:,} cycles, "
-        f"slot hits {figures.slot_hits / lookups:.1%}, flits {figures.rx_flits:,} in "
-        f"{figures.tx_flits:,} out"
+        f"{done.simulator:9} step {one.step}: {figures['lines']:,} lines x {plan.workers} workers, "
+        f"{read}{figures['cycles']:,} cycles, slot hits {figures['SLOT_HIT'] / lookups:.1%}, "
+        f"flits {figures['RX_FLIT']:,} in {figures['TX_FLIT']:,} out"
     )
 
 
-def traffic(steps: Sequence[StepWork]) -> Iterator[str]:
-    """Bytes carried against what FP32 would have carried; 64-byte lines, all steps."""
-    to = sum(work.writes for work in steps) * LINE_BYTES
-    back = sum(work.lines for work in steps) * LINE_BYTES
-    counts = sum(work.reads for work in steps) * LINE_BYTES - back
-    fp32_to = sum(work.fp32_lines * work.plan.workers for work in steps) * LINE_BYTES
-    fp32_back = sum(work.fp32_lines for work in steps) * LINE_BYTES
+def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
+    """Bytes carried against what FP32 would have carried, where the ``lines`` of each simulator
+    are all there are; 64-byte lines, all steps."""
+    plans = [one.plan for one in replay.steps]
+    whole = sum(plan.lines for plan in plans)
+    if replay.options.bulk or any(count != whole for count in lines):
+        return
+    to, back = sum(plan.writes for plan in plans) * LINE_BYTES, whole * LINE_BYTES
+    counts = sum(plan.reads for plan in plans) * LINE_BYTES - back
+    fp32_back = replay.fp32_lines * len(plans) * LINE_BYTES
+    fp32_to = fp32_back * replay.source.workers
     yield (
         f"traffic to the device {to:,} bytes, FP32 takes {fp32_to:,} "
         f"({fp32_to / max(1, to):.2f} times as many)"
@@ -56,3 +78,29 @@ def traffic(steps: Sequence[StepWork]) -> Iterator[str]:
         f"traffic from the device {back:,} bytes of results, FP32 takes {fp32_back:,} "
         f"({fp32_back / max(1, back):.2f} times as many); count planes read besides: {counts:,}"
     )
+
+
+def closing(runner: Runner, failed: bool) -> str:
+    """The last line."""
+    done, bulk = runner.done, runner.replay.options.bulk
+    cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())
+    built = sum(one.build_seconds for one in done)
+    lines, speed, peak = f"{sum(one.lines for one in done):,} lines", "", ""
+    if bulk:
+        writes = sum(one.writes for one in done)
+        lines = f"{writes:,} contributions"
+        seconds = max(sum(one.seconds for one in done), 1e-9)
+        speed = f"{writes / seconds:,.0f} lines/s at memory latency {MEMORY_LATENCY}, "
+        peak = f", peak memory {peak_mebibytes():,.0f} MiB"
+    return (
+        f"nf replay: {'FAILED, ' * failed}{lines}, "
+        f"{sum(one.wrong.total() for one in done)} mismatches, {cycles:,} cycles, {speed}"
+        f"{time.monotonic() - runner.start:.1f} s on "
+        f"{' and '.join(one.simulator for one in done)}"
+        f"{f' ({built:.1f} s of it to build)' * (built >= 1)}{peak}"
+    )
+
+
+def peak_mebibytes() -> float:
+    """Largest resident memory that this process has had, the verilated model included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

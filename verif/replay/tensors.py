@@ -7,6 +7,7 @@ line carries code 0.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from models.formats import (
     LINE_BYTES,
     U8,
     Mode,
-    Tie,
     lines_needed,
     pack_binary,
     pack_fp32,
@@ -26,12 +26,33 @@ from models.formats import (
     unpack_fp32,
     unpack_ternary,
 )
-from models.fp32 import ordered_sum
-from models.reducers import count_planes, planes_to_counts, reduce_binary, reduce_ternary
+from models.reducers import planes_to_counts
 
 TERNARY_RATIO = 0.7
+OUTPUTS: dict[Mode, dict[str, type[np.generic]]] = {
+    Mode.G_BINARY: {"vote": np.int8, "plus": np.uint8},
+    Mode.G_TERNARY: {"vote": np.int8, "plus": np.uint8, "minus": np.uint8},
+    Mode.FP32: {"sum": np.float32},
+}
+"""What a replay writes for a tensor of a route: suffix of the name and type."""
 SUM_PIECE = 1 << 20
 """Elements that a mean is summed over at a time: a tensor read piece by piece gives the same."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Result lines uint8[n, 64] and count planes uint8[p, n, 64] (p = 0 in FP32)."""
+
+    result: U8
+    planes: U8
+
+    @staticmethod
+    def empty(lines: int, planes: int) -> Lines:
+        """Zeros of that size, to be filled."""
+        return Lines(
+            np.zeros((lines, LINE_BYTES), dtype=np.uint8),
+            np.zeros((planes, lines, LINE_BYTES), dtype=np.uint8),
+        )
 
 
 def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
@@ -76,11 +97,6 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
     raise ValueError("a tensor has no IDENTITY route")
 
 
-def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]."""
-    return np.stack([pack_tensor(one, mode, ratio) for one in x])
-
-
 def outputs_from_lines(
     mode: Mode, shape: tuple[int, ...], result: ArrayLike, planes: ArrayLike | None = None
 ) -> dict[str, NDArray[Any]]:
@@ -113,23 +129,3 @@ def outputs_from_lines(
         "plus": counts[:, 0::2].reshape(-1)[:count].astype(np.uint8).reshape(shape),
         "minus": counts[:, 1::2].reshape(-1)[:count].astype(np.uint8).reshape(shape),
     }
-
-
-def expected_outputs(
-    x: F32,
-    mode: Mode,
-    tie: Tie = Tie.PLUS,
-    threshold: int = 1,
-    ratio: float = TERNARY_RATIO,
-    cnt_max: int = 255,
-) -> dict[str, NDArray[Any]]:
-    """What a replay of float32[W, *shape] must read back, computed by the reference models."""
-    lines = pack_workers(x, mode, ratio)
-    shape = tuple(x.shape[1:])
-    if mode == Mode.FP32:
-        return outputs_from_lines(mode, shape, ordered_sum(lines))
-    if mode == Mode.G_BINARY:
-        low = reduce_binary(lines, None, tie, cnt_max)
-    else:
-        low = reduce_ternary(lines, None, threshold, cnt_max)
-    return outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))

@@ -13,7 +13,7 @@ import pytest
 
 from neuron_fabric.capture.reader import write_capture
 from neuron_fabric.capture.safetensors_io import write_tensors
-from verif.replay.conftest import ModelBackend, gradients, nf_replay
+from verif.conftest import SignalModel, gradients, nf_replay
 
 
 def worker(capture: Path) -> Path:
@@ -112,7 +112,7 @@ BAD: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
 @pytest.mark.parametrize(("change", "words", "text"), BAD.values(), ids=BAD.keys())
 def test_bad_captures_give_one_line(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     change: Callable[[Path], object],
@@ -121,40 +121,40 @@ def test_bad_captures_give_one_line(
 ) -> None:
     change(capture)
     out = () if "--out" in words else ("--out", tmp_path / "out.safetensors")
-    assert nf_replay(backend, capture, *words, *out) == 2
+    assert nf_replay(signal_model, capture, *words, *out) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert len(shown.err.splitlines()) == 1
     assert shown.err.startswith("nf replay: ")
     assert text in shown.err
-    assert backend.jobs == []
+    assert signal_model.runs == []
     assert not list(tmp_path.glob("out*"))
 
 
 def test_no_such_folder(
-    tmp_path: Path, backend: ModelBackend, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert nf_replay(backend, tmp_path / "none") == 2
+    assert nf_replay(signal_model, tmp_path / "none") == 2
     assert "no such folder" in capsys.readouterr().err
 
 
 def test_results_never_go_into_the_capture(
-    capture: Path, backend: ModelBackend, capsys: pytest.CaptureFixture[str]
+    capture: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert nf_replay(backend, capture, "--out", worker(capture)) == 2
+    assert nf_replay(signal_model, capture, "--out", worker(capture)) == 2
     assert "lies inside the capture" in capsys.readouterr().err
 
 
-def test_only_the_chosen_steps_are_read(capture: Path, backend: ModelBackend) -> None:
+def test_only_the_chosen_steps_are_read(capture: Path, signal_model: SignalModel) -> None:
     worker(capture).unlink()
-    assert nf_replay(backend, capture, "--steps", "0-10") == 0
+    assert nf_replay(signal_model, capture, "--steps", "0-10") == 0
 
 
 @pytest.mark.parametrize("transport", ["signal", "bulk"])
 @pytest.mark.parametrize("dangling", [False, True])
 def test_a_worker_without_a_file_is_missing(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     capsys: pytest.CaptureFixture[str],
     transport: str,
     dangling: bool,
@@ -163,7 +163,7 @@ def test_a_worker_without_a_file_is_missing(
     path.unlink()
     if dangling:
         path.symlink_to("nowhere")
-    assert nf_replay(backend, capture, "--transport", transport) == 2
+    assert nf_replay(signal_model, capture, "--transport", transport) == 2
     error = capsys.readouterr().err
     assert f"{path}: worker 2 of 5 is missing in step 3; capture the step again" in error
     assert len(error.splitlines()) == 1

@@ -10,15 +10,16 @@ import pytest
 
 from models.formats import Mode
 from neuron_fabric.capture.reader import TensorSpec
-from scripts.cli.replay import SimulatorBackend
+from scripts.cli.replay import Simulators
 from scripts.plan import mutants
-from verif.replay import live
+from verif.conftest import expected_outputs, gradients, pack_workers
 from verif.replay.bulk.block import POISON, Block, Kind
 from verif.replay.bulk.device import BulkDevice, BulkFault
-from verif.replay.conftest import ModelBackend, gradients
+from verif.replay.bulk.opening import IcarusModel
 from verif.replay.live import Contribution, ModelReducer, Reducer, ReducerError, RtlReducer
 from verif.replay.options import ReplayOptions
-from verif.replay.tensors import expected_outputs, outputs_from_lines, pack_workers
+from verif.replay.source import HeldLines
+from verif.replay.tensors import outputs_from_lines
 
 MODES = {
     "a.weight": Mode.G_BINARY,
@@ -59,7 +60,7 @@ def test_the_models() -> None:
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_the_rtl(tmp_path: Path, simulator: str) -> None:
     """Three steps of one device, bit for bit as the models."""
-    with RtlReducer(SimulatorBackend(files=tmp_path), simulator) as reducer:
+    with RtlReducer(Simulators().bulk(simulator, {}), tmp_path, simulator) as reducer:
         for seed in (1, 2, 3):
             check(reducer, seed)
     totals = reducer.totals
@@ -70,7 +71,7 @@ def test_the_rtl(tmp_path: Path, simulator: str) -> None:
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_broken_rtl_stops_the_training(tmp_path: Path, simulator: str) -> None:
     edits = next(mutant.edits for mutant in mutants.read() if mutant.id == "element-order")
-    with RtlReducer(SimulatorBackend(edits, tmp_path), simulator) as reducer:
+    with RtlReducer(Simulators(edits).bulk(simulator, {}), tmp_path, simulator) as reducer:
         with pytest.raises(ReducerError, match=r"tensor a\.weight G_BINARY line 0 element"):
             reducer.reduce(contributions(1))
         assert reducer.totals.mismatches == 1
@@ -98,6 +99,8 @@ FAULTS: dict[str, tuple[Callable[[Block], None], str]] = {
 class Opened:
     """A model that is open already."""
 
+    build_seconds = 0.0
+
     def __init__(self, device: BulkDevice) -> None:
         self.device = device
 
@@ -114,8 +117,8 @@ def test_what_is_wrong_is_never_used(
     spoil: Callable[[Block], None],
     text: str,
 ) -> None:
-    backend = SimulatorBackend(files=tmp_path)
-    device = backend.bulk(simulator, {}).open(tmp_path, ReplayOptions("").device.mem_lines_log2, 1)
+    log2 = ReplayOptions().device.mem_lines_log2
+    device = Simulators().bulk(simulator, {}).open(tmp_path, log2, 1)
     run = device.run
 
     def spoiled(block: Block) -> None:
@@ -123,21 +126,25 @@ def test_what_is_wrong_is_never_used(
         spoil(block)
 
     monkeypatch.setattr(device, "run", spoiled)
-    monkeypatch.setattr(backend, "bulk", lambda *_: Opened(device))
     with (
-        RtlReducer(backend, simulator) as reducer,
+        RtlReducer(Opened(device), tmp_path, simulator) as reducer,
         pytest.raises(ReducerError, match=text),
     ):
         reducer.reduce(contributions(1))
 
 
 def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
-    with pytest.raises(ReducerError, match="verilator: "), RtlReducer(ModelBackend(tmp_path)):
+    model = IcarusModel(("false",), 0.0, 0.0)
+    with (
+        pytest.raises(ReducerError, match="icarus: the simulator ended"),
+        RtlReducer(model, tmp_path, "icarus"),
+    ):
         pass
 
 
 def test_more_than_the_device_takes() -> None:
     many = contributions(1, workers=65)
-    source = live._StepSource({one.spec.name: one for one in many})
+    source = HeldLines({one.spec: one.mode for one in many}, {o.spec.name: o.sent for o in many})
+    reducer = RtlReducer(IcarusModel((), 0.0, 0.0), Path())
     with pytest.raises(ReducerError, match="65 workers, the device takes 64"):
-        source.plan(ReplayOptions(capture=""))
+        reducer._planned(source)

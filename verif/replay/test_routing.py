@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes: patterns, the layer-aware default, and tensors that have no sign vote."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.formats import Mode
-from neuron_fabric.capture.reader import Capture, CaptureError, ModuleSpec, TensorSpec
+from neuron_fabric.capture.reader import (
+    Capture,
+    CaptureError,
+    ModuleSpec,
+    TensorSpec,
+    write_capture,
+)
 from verif.replay.routing import (
     RoutePattern,
     assign_routes,
-    check_finite,
     default_routes,
     parse_route,
     parse_routes,
 )
+from verif.replay.source import CaptureSource
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 SPECS = [
@@ -101,15 +108,21 @@ def test_a_pattern_must_match_something() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_nonfinite_values_are_named(bad: float) -> None:
-    values = {"a": np.zeros((3, 2, 4), dtype=np.float32)}
+def test_nonfinite_values_are_named(tmp_path: Path, bad: float) -> None:
+    values = {"a": np.zeros((3, 2, 4), dtype=np.float32), "b": np.full(3, bad, dtype=np.float32)}
     values["a"][2, 1, 3] = bad
+    capture = write_capture(tmp_path / "capture", "m", {60: values})
     routes = {"a": Mode.G_BINARY, "b": Mode.FP32}
+
+    def source(**routes: Mode) -> CaptureSource:
+        return CaptureSource(capture, (60,), routes, "refuse", 0.7)
+
     with pytest.raises(CaptureError) as caught:
-        check_finite(values, routes, 60)
+        source(**routes).routes(60)
     assert str(caught.value).startswith("worker 2, step 60, tensor 'a', index [1, 3]: ")
-    assert check_finite(values, routes, 60, "fp32") == {"a": Mode.FP32, "b": Mode.FP32}
+    by_fp32 = replace(source(**routes), nonfinite="fp32")
+    assert by_fp32.routes(60) == {"a": Mode.FP32, "b": Mode.FP32}
     assert routes["a"] == Mode.G_BINARY
-    assert check_finite(values, {"a": Mode.FP32}, 60) == {"a": Mode.FP32}
-    with pytest.raises(CaptureError, match=r"index \[\]"):
-        check_finite({"a": np.array([bad], dtype=np.float32)}, {"a": Mode.G_TERNARY}, 1)
+    assert source(a=Mode.FP32, b=Mode.FP32).routes(60) == {"a": Mode.FP32, "b": Mode.FP32}
+    with pytest.raises(CaptureError, match=r"worker 0, .* index \[\]"):
+        source(a=Mode.FP32, b=Mode.G_TERNARY).routes(60)

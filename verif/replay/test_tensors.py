@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.formats import Mode, Tie
+from verif.conftest import expected_outputs, pack_workers
 from verif.replay.tensors import (
-    expected_outputs,
     outputs_from_lines,
     pack_tensor,
-    pack_workers,
     ternary_threshold,
 )
 

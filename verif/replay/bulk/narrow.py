@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a wrong line to the worker whose contribution went wrong, and a stimulus that shows it.
 
-The line alone goes through a fresh device, contribution by contribution in the order of the round,
+The line alone goes through a fresh device, contribution by contribution in the order of the epoch,
 and is read back after each: the first answer that differs names the worker. Where the line alone
-comes out right, the whole round is driven again, and becomes the stimulus.
+comes out right, the whole epoch is driven again, and becomes the stimulus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.formats import LINE_BYTES, U8, Tie
-from models.regions import PLANE_SELECTOR, DeviceParams
 from verif.replay.bulk.block import OP, Block, Kind
 from verif.replay.bulk.device import BulkDevice, BulkFault
-from verif.replay.bulk.rounds import Mismatch, Round, expected, judge
-from verif.replay.bulk.traffic import LDIDS, Share, commit_ops
-from verif.replay.check import first_value
-from verif.replay.prepare import Lines, expected_lines
+from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
+from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
+from verif.replay.options import ReplayOptions
 from verif.replay.stimulus import Commit, Operation, Read, Stimulus, Write
+from verif.replay.tensors import Lines
+from verif.replay.traffic import LDIDS, selectors
 
 Open = Callable[[], BulkDevice]
 
@@ -37,70 +37,66 @@ class Finding:
 
 
 def narrow(
-    found: Mismatch,
-    device: DeviceParams,
-    open_device: Open,
-    parameters: Mapping[str, int],
-    seed: int,
+    found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
 ) -> Finding:
-    """Find out more about a mismatch; drives the RTL again."""
-    alone = _line_alone(found, device, open_device)
+    """Find out more about a mismatch in the epoch of ``block``; drives the RTL again."""
+    alone = _line_alone(found, block, open_device)
     if alone is not None:
         text, operations = alone
     else:
-        missing = _absent(found, device)
+        missing = _absent(found)
         who = f"worker {missing}: its contribution is not in it" if missing is not None else ""
-        again = _whole_round(found.round, device, open_device)
-        if again is None:
+        if not _recurs(block, open_device):
             rest = "a fresh device gives the right line: it depends on what went before the round"
             return Finding(f"{who}{'; ' if who else ''}{rest}", None)
-        text, operations = who or "no single worker explains it", again
+        text, operations = who or "no single worker explains it", epoch_operations(block)
     note = f"{text}; {found.text}"
-    return Finding(text, Stimulus(note, parameters, seed, tuple(operations)))
+    return Finding(text, Stimulus(note, options.parameters, options.seed, tuple(operations)))
 
 
-def arrival(found: Mismatch) -> list[int]:
+def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
     """The workers of a line in the order in which their contributions were sent."""
-    share = found.round.traffic.shares[found.share]
-    ops = found.round.traffic.block.ops
-    step = LINE_BYTES << share.config.lines_log2
-    offset = ops["address"].astype(np.int64) - (share.config.base + found.line * LINE_BYTES)
+    config, ops = found.work.uses[found.use].config, block.block.ops
+    step = LINE_BYTES << config.lines_log2
+    offset = ops["address"].astype(np.int64) - (config.base + found.line * LINE_BYTES)
     mine = (ops["kind"] == Kind.WRITE) & (offset >= 0) & (offset % step == 0)
-    return [int(worker) for worker in offset[mine] // step if worker < len(share.sent)]
+    return [int(worker) for worker in offset[mine] // step if worker < config.workers]
 
 
-def _expected(share: Share, line: int, present: list[int], device: DeviceParams) -> Lines:
-    sent = share.sent[:, line : line + 1]
+def _expected(found: Mismatch, present: list[int]) -> Lines:
+    """The line when only those workers have contributed."""
+    work, config = found.work, found.work.uses[found.use].config
+    sent = work.sent[found.use][:, found.line : found.line + 1]
     mask = np.zeros((len(sent), 1), np.bool_)
     mask[present] = True
-    tie = Tie.MINUS if share.config.tie_minus else Tie.PLUS
-    return expected_lines(sent, share.config.mode, tie, share.config.threshold, device, mask)
+    tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+    return expected_lines(sent, config.mode, tie, config.threshold, work.plan.params, mask)
 
 
 def _line_alone(
-    found: Mismatch, device: DeviceParams, open_device: Open
+    found: Mismatch, block: EpochBlock, open_device: Open
 ) -> tuple[str, list[Operation]] | None:
     """(what is wrong, transactions up to the first wrong answer), or None: the line is right."""
-    share = found.round.traffic.shares[found.share]
-    config, line = share.config, found.line
-    order = arrival(found)
-    selectors = [0, *range(PLANE_SELECTOR, PLANE_SELECTOR + share.planes)]
-    operations: list[Operation] = list(_commits(found.round))
+    work, line = found.work, found.line
+    use = work.uses[found.use]
+    config, order = use.config, arrival(found, block)
+    chosen = selectors(work.plan.planes(config.mode))
+    operations: list[Operation] = list(_commits(block))
     wanted: list[Lines] = []
     for count, worker in enumerate(order, start=1):
-        data = share.sent[worker, line].tobytes()
+        data = work.sent[found.use][worker, line].tobytes()
         operations.append(Write(config.address(worker, line), worker % LDIDS, data))
-        wanted.append(_expected(share, line, order[:count], device))
+        wanted.append(_expected(found, order[:count]))
         expect = [wanted[-1].result[0], *wanted[-1].planes[:, 0]]
         operations += [
             Read(config.address(selector, line), line % min(LDIDS, config.workers), one.tobytes())
-            for selector, one in zip(selectors, expect)
+            for selector, one in zip(chosen, expect)
         ]
     try:
         got = _drive(operations, open_device)
     except BulkFault as fault:
         return f"line alone: {fault}", operations
-    per_read = got.reshape(len(order), len(selectors), LINE_BYTES)
+    per_read = got.reshape(len(order), len(chosen), LINE_BYTES)
     for count, (worker, want) in enumerate(zip(order, wanted), start=1):
         own = Lines(per_read[count - 1, :1], per_read[count - 1, 1:, None])
         same = (own.result == want.result).all() and (own.planes == want.planes).all()
@@ -108,16 +104,16 @@ def _line_alone(
             continue
         what, element, values = first_value(config.mode, own, want, 0)
         text = (
-            f"worker {worker}, line {line} of region {share.region}, element {element}: after its "
+            f"worker {worker}, line {line} of region {use.region}, element {element}: after its "
             f"contribution, number {count} of the line, {what} is {values[0]}, not {values[1]}"
         )
-        last = len(operations) - (len(order) - count) * (1 + len(selectors))
+        last = len(operations) - (len(order) - count) * (1 + len(chosen))
         return text, operations[:last]
     return None
 
 
-def _commits(work: Round) -> list[Commit]:
-    return [Commit(share.region, share.config, work.epoch) for share in work.shares]
+def _commits(block: EpochBlock) -> list[Commit]:
+    return [Commit(use.region, use.config, block.work.epoch) for use in block.work.uses]
 
 
 def _drive(operations: list[Operation], open_device: Open) -> U8:
@@ -148,54 +144,50 @@ def _drive(operations: list[Operation], open_device: Open) -> U8:
     return block.got
 
 
-def _absent(found: Mismatch, device: DeviceParams) -> int | None:
+def _absent(found: Mismatch) -> int | None:
     """The one worker without whom the line would be what came back."""
-    share = found.round.traffic.shares[found.share]
-    got = found.round.traffic.got[found.share][:, found.line]
-    everybody = list(range(len(share.sent)))
+    got = found.work.got[found.use][:, found.line]
+    everybody = list(range(found.work.plan.workers))
     suspects = []
     for worker in everybody:
-        want = _expected(share, found.line, [w for w in everybody if w != worker], device)
+        want = _expected(found, [w for w in everybody if w != worker])
         if np.array_equal(got, np.concatenate([want.result, want.planes[:, 0]])):
             suspects.append(worker)
     return suspects[0] if len(suspects) == 1 else None
 
 
-def _whole_round(work: Round, device: DeviceParams, open_device: Open) -> list[Operation] | None:
-    """The transactions of the round, if a fresh device gets a line of it wrong as well."""
-    block = work.traffic.block
-    again = Block.of(block.ops, block.sent, len(block.got))
+def _recurs(block: EpochBlock, open_device: Open) -> bool:
+    """Whether a fresh device gets a line of the epoch wrong as well."""
+    own = block.block
+    again = Block.of(own.ops, own.sent, len(own.got))
     fresh = open_device()
     try:
         fresh.run(again)
     except BulkFault:
-        pass
-    else:
-        block.got[:] = again.got
-        if judge(work, device) is None:
-            return None
+        return True
     finally:
         fresh.close()
-    return round_operations(work, device)
+    own.got[:] = again.got
+    return judge(block.work, reduced_by_words).wrong > 0
 
 
-def round_operations(work: Round, device: DeviceParams) -> list[Operation]:
-    """All transactions of a round in their order, with what the reads must give."""
-    block, expect = work.traffic.block, _expected_reads(work, device)
-    out: list[Operation] = list(_commits(work))
-    for op in block.ops:
+def epoch_operations(block: EpochBlock) -> list[Operation]:
+    """All transactions of an epoch in their order, with what the reads must give."""
+    expect, sent = _expected_reads(block), block.block.sent
+    out: list[Operation] = list(_commits(block))
+    for op in block.block.ops:
         address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])
         if op["kind"] == Kind.WRITE:
-            out.append(Write(address, ldid, block.sent[line].tobytes()))
+            out.append(Write(address, ldid, sent[line].tobytes()))
         elif op["kind"] == Kind.READ:
             out.append(Read(address, ldid, expect[line].tobytes()))
     return out
 
 
-def _expected_reads(work: Round, device: DeviceParams) -> U8:
-    """uint8[m, 64]: what ``block.got`` should be."""
-    parts = []
-    for share in work.traffic.shares:
-        want = expected(share, device)
+def _expected_reads(block: EpochBlock) -> U8:
+    """uint8[m, 64]: what ``EpochLines.returned`` should be."""
+    parts, work = [], block.work
+    for use, sent in zip(work.uses, work.sent):
+        want = reduced_by_words(sent, use.config, work.plan.params)
         parts += [want.result, want.planes.reshape(-1, LINE_BYTES)]
     return np.concatenate(parts)

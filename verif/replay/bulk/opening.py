@@ -5,9 +5,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from verif.replay.bulk.device import BulkDevice, VerilatedDevice
 from verif.replay.bulk.icarus import IcarusDevice, Start, start
+
+
+class BulkModel(Protocol):
+    """The RTL compiled for bulk replay."""
+
+    @property
+    def build_seconds(self) -> float:
+        """What the build took; 0 when it was there."""
+
+    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+        """A reset device with its link up; a simulator process leaves its log in ``folder``."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +35,7 @@ class VerilatedModel:
     took_seconds: float
 
     def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
-        """See verif.replay.backend."""
+        """See BulkModel."""
         return VerilatedDevice(self.library, mem_lines_log2, seed)
 
 
@@ -37,6 +49,6 @@ class IcarusModel:
     start: Start = start
 
     def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
-        """See verif.replay.backend."""
+        """See BulkModel."""
         log = folder / "simulator.log"
         return IcarusDevice(self.command, log, mem_lines_log2, seed, start=self.start)

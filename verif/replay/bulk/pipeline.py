@@ -1,64 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds through a device: while one is simulated, the last is judged and the next is prepared."""
+"""Epochs through a device: while one is simulated, the last is judged and the next is prepared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from verif.replay.bulk.device import BulkDevice, BulkFault
-from verif.replay.bulk.rounds import Round
+from verif.replay.bulk.epoch_block import EpochBlock
 
 
-class RoundFault(BulkFault):
-    """A fault, and the round in which it came."""
+class EpochFault(BulkFault):
+    """A fault, and the epoch in which it came."""
 
-    def __init__(self, work: Round, fault: BulkFault) -> None:
+    def __init__(self, block: EpochBlock, fault: BulkFault) -> None:
+        work = block.work
         super().__init__(f"step {work.step} round {work.number}: {fault}")
-        self.round = work
+        self.block = block
 
 
 def stream(
-    device: BulkDevice,
-    rounds: Iterable[Round],
-    judge: Callable[[Round, int], None],
-) -> None:
-    """Does the rounds in order; ``judge`` is called with each and the clocks that it took.
+    device: BulkDevice, blocks: Iterable[EpochBlock]
+) -> Generator[tuple[EpochBlock, int], None, None]:
+    """Does the epochs in order; gives each with the clocks that it took.
 
-    Rounds are taken from the iterable one ahead. Whatever ``judge``, the iterable or the device
-    raises ends the stream, and the round under way with it where the device can be interrupted.
+    They are taken from the iterable one ahead. Whatever the iterable, the device or the user of
+    this generator raises ends the stream, and the epoch under way with it where the device can be
+    interrupted.
     """
     with ThreadPoolExecutor(1, "simulator") as pool:
         try:
-            _stream(pool, device, rounds, judge)
+            started: tuple[EpochBlock, Future[int]] | None = None
+            for block in blocks:
+                finished = (started[0], started[1].result()) if started is not None else None
+                started = block, pool.submit(run, device, block)
+                if finished is not None:
+                    yield finished
+            if started is not None:
+                yield started[0], started[1].result()
         except BaseException:
             device.interrupt()
             raise
 
 
-def _stream(
-    pool: ThreadPoolExecutor,
-    device: BulkDevice,
-    rounds: Iterable[Round],
-    judge: Callable[[Round, int], None],
-) -> None:
-    started: tuple[Round, Future[int]] | None = None
-    finished: tuple[Round, int] | None = None
-    for work in rounds:
-        if started is not None:
-            finished = started[0], started[1].result()
-        started = work, pool.submit(_run, device, work)
-        if finished is not None:
-            judge(*finished)
-            finished = None
-    if started is not None:
-        judge(started[0], started[1].result())
-
-
-def _run(device: BulkDevice, work: Round) -> int:
+def run(device: BulkDevice, block: EpochBlock) -> int:
+    """One epoch; the clocks that it took. EpochFault."""
     before = device.figures().cycles
     try:
-        device.run(work.traffic.block)
+        device.run(block.block)
     except BulkFault as fault:
-        raise RoundFault(work, fault) from None
+        raise EpochFault(block, fault) from None
     return device.figures().cycles - before

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage of bulk traffic: the bins of the environment, filled a round at a time."""
+"""Functional coverage of bulk traffic: the bins of the environment, filled an epoch at a time."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from cocotbext.cxl.wire.enums import DevLoad
-from models.formats import Mode
 from verif.coverage.functional_coverage import NfCoverage
 from verif.replay.bulk.block import ANSWERED, Kind
 from verif.replay.bulk.device import Figures
-from verif.replay.bulk.rounds import Round
+from verif.replay.bulk.epoch_block import EpochBlock
 
 SLOTS = ("SLOT_HIT", "SLOT_MISS", "EVICTION")
 _DEVLOAD_SHIFT = np.uint64(1)
 
 
-def sample(coverage: NfCoverage, work: Round) -> None:
-    """A round that has been judged right."""
-    ops, answers = work.traffic.block.ops, work.traffic.block.answers
+def sample(coverage: NfCoverage, done: EpochBlock) -> None:
+    """An epoch that went through the device."""
+    ops, answers, plan = done.block.ops, done.block.answers, done.work.plan
     kinds = ops["kind"]
     link = kinds <= Kind.READ
     coverage.opcode.hit("RwD MEM_WR", int((kinds == Kind.WRITE).sum()))
@@ -28,15 +27,15 @@ def sample(coverage: NfCoverage, work: Round) -> None:
     loads = (answers[link] & ~ANSWERED) >> _DEVLOAD_SHIFT & np.uint64(3)
     for load, hits in enumerate(np.bincount(loads.astype(np.int64), minlength=4)):
         coverage.devload.hit(DevLoad(load).name, int(hits))
-    for share in work.traffic.shares:
-        mode = share.config.mode
-        coverage.committed(share.config, 0, busy=False)
-        coverage.access.hit(f"write {mode.name}", share.lines * len(share.sent))
-        coverage.access.hit(f"read result {mode.name}", share.lines)
-        for plane in range(share.planes if mode is not Mode.FP32 else 0):
-            coverage.access.hit(f"read plane {plane} {mode.name}", share.lines)
+    for use in done.work.uses:
+        mode = use.config.mode
+        coverage.committed(use.config, 0, busy=False)
+        coverage.access.hit(f"write {mode.name}", use.lines * plan.workers)
+        coverage.access.hit(f"read result {mode.name}", use.lines)
+        for plane in range(plan.planes(mode)):
+            coverage.access.hit(f"read plane {plane} {mode.name}", use.lines)
     for name in SLOTS:
-        coverage.slots.hit(name, work.counter(name))
+        coverage.slots.hit(name, done.value(name))
 
 
 def sample_memory(coverage: NfCoverage, figures: Figures) -> None:

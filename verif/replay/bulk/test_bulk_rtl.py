@@ -17,16 +17,19 @@ import pytest
 from models.formats import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
 from scripts.build import registry
-from scripts.cli.replay import SimulatorBackend
+from scripts.cli.replay import Simulators
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
+from verif.conftest import nf_replay
+from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.bulk.narrow import arrival
-from verif.replay.bulk.rounds import Mismatch, make_round
-from verif.replay.bulk.source import SyntheticSource, resnet18
-from verif.replay.conftest import nf_replay
-from verif.replay.stream_plan import Extent, plan_stream
+from verif.replay.check import Mismatch
+from verif.replay.epoch import EpochLines
+from verif.replay.options import EPOCH_LINES_LOG2
+from verif.replay.plan import Extent, plan_step
+from verif.replay.source import SyntheticSource, resnet18
 from verif.replay.tensors import TERNARY_RATIO
-from verif.replay.test_replay_cli import MIX, SHIPPED, check_file
+from verif.replay.test_signal_replay import MIX, SHIPPED, check_file
 
 BULK = ("--transport", "bulk")
 SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
@@ -37,9 +40,9 @@ def test_a_mix_of_routes(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sim: str
 ) -> None:
     out = tmp_path / "out.safetensors"
-    backend = SimulatorBackend(files=tmp_path / "files")
+    simulators = Simulators(files=tmp_path / "files")
     words = (*BULK, "--sim", sim, "--route", *MIX, "--out", out)
-    code = nf_replay(backend, capture, *words)
+    code = nf_replay(simulators, capture, *words)
     assert code == 0, capsys.readouterr().err
     for step in (3, 60):
         check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
@@ -50,8 +53,8 @@ def test_the_shipped_capture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], route: str
 ) -> None:
     out = tmp_path / "out.safetensors"
-    backend = SimulatorBackend(files=tmp_path / "files")
-    code = nf_replay(backend, SHIPPED, *BULK, "--route", f"*={route}", "--out", out)
+    simulators = Simulators(files=tmp_path / "files")
+    code = nf_replay(simulators, SHIPPED, *BULK, "--route", f"*={route}", "--out", out)
     assert code == 0, capsys.readouterr().err
     for step in (3, 60):
         check_file(tmp_path / f"out.step-{step:06d}.safetensors", SHIPPED, step)
@@ -79,12 +82,12 @@ BROKEN = (
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> SimulatorBackend:
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Simulators:
     """RTL with three faults, one in each mode."""
-    return SimulatorBackend(BROKEN, tmp_path_factory.mktemp("broken"))
+    return Simulators(BROKEN, tmp_path_factory.mktemp("broken"))
 
 
-def reproduced(broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]) -> None:
+def reproduced(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
     """The stimulus fails at signal level on the broken RTL, and only there."""
     stimulus = next(broken.files.rglob("stimulus.json"))
     sim = SIMS[-1]  # Icarus builds faster
@@ -92,13 +95,11 @@ def reproduced(broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr()
     assert "the reducers say" in shown.err or "expected" in shown.err
     assert "waves in " in shown.out
-    right = SimulatorBackend(files=broken.files)
+    right = Simulators(files=broken.files)
     assert nf_replay(right, "--stimulus", stimulus, "--sim", sim) == 0
 
 
-def test_a_lost_carry_of_one_lane(
-    broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lost_carry_of_one_lane(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--synthetic", "resnet18", "--route", "*=G_TERNARY")
     assert nf_replay(broken, *BULK, *words) == 1
     error = capsys.readouterr().err
@@ -114,11 +115,12 @@ def first_lost_carry() -> tuple[int, int]:
     tensors = resnet18()
     routes = {spec.name: Mode.G_TERNARY for spec in tensors}
     source = SyntheticSource("resnet18", tensors, 8, routes, TERNARY_RATIO, seed=1)
-    plan = plan_stream(tensors, routes, 8, DeviceParams())
-    work = make_round(source, plan, 0, 0, 1, seed=1)
-    sent = work.traffic.shares[0].sent
+    plan = plan_step(tensors, routes, 8, DeviceParams(), epoch_lines_log2=EPOCH_LINES_LOG2)
+    work = EpochLines.read(source, plan, (0, 0), 1)
+    block, sent = EpochBlock.of(work, seed=1), work.sent[0]
     for line in range(sent.shape[1]):
-        voters = [w for w in arrival(Mismatch(work, 0, line, "")) if is_minus(sent[w, line])]
+        order = arrival(Mismatch(work, 0, line, ""), block)
+        voters = [w for w in order if is_minus(sent[w, line])]
         if len(voters) > 1:
             return line, voters[1]
     raise AssertionError("no line has two")
@@ -130,7 +132,7 @@ def is_minus(line: U8) -> bool:
 
 
 def test_one_line_in_a_hundred_thousand_is_dropped(
-    broken: SimulatorBackend, capsys: pytest.CaptureFixture[str]
+    broken: Simulators, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--synthetic", "resnet18", "--route", "*=G_BINARY")
     assert nf_replay(broken, *BULK, *words) == 1
@@ -159,7 +161,7 @@ def first_dropped() -> tuple[str, int, int]:
 
 
 def test_an_assertion_is_named(
-    broken: SimulatorBackend, capture: Path, capsys: pytest.CaptureFixture[str]
+    broken: Simulators, capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An assertion of the RTL that fires ends the replay with its name, not the process."""
     words = ("--sim", "verilator", "--steps", 3, "--route", "*=FP32")
@@ -173,8 +175,8 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     """SIGKILL in the middle; --resume ends with the tensors of an uninterrupted run."""
     words = ["--synthetic", "resnet18", "--route", "*=G_BINARY", *BULK, "--out"]
     whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
-    backend = SimulatorBackend(files=tmp_path / "files")
-    assert nf_replay(backend, *words, whole) == 0
+    simulators = Simulators(files=tmp_path / "files")
+    assert nf_replay(simulators, *words, whole) == 0
     command = [sys.executable, "-m", "scripts.cli.main", "replay", *words, str(out)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     journal = tmp_path / "out.safetensors.verilator.journal"
@@ -186,7 +188,7 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not out.exists()
-    assert nf_replay(backend, *words, out, "--resume") == 0
+    assert nf_replay(simulators, *words, out, "--resume") == 0
     assert "to go" in capsys.readouterr().out
     assert out.read_bytes() == whole.read_bytes()
 

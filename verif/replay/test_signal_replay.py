@@ -19,12 +19,11 @@ from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
 from neuron_fabric.output import check_output
-from verif.replay.backend import Outcome, SimulationJob
-from verif.replay.conftest import ModelBackend, gradients, nf_replay
-from verif.replay.prepare import Lines, StepWork
-from verif.replay.result import StepResult
+from scripts.common.records import RunRecord
+from verif.conftest import SignalModel, StepResult, expected_outputs, gradients, nf_replay, record
+from verif.replay.epoch import EpochLines
+from verif.replay.plan import Extent
 from verif.replay.stimulus import Read, Stimulus
-from verif.replay.tensors import expected_outputs
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 MIX = ("a.weight=G_BINARY", "c.*=G_TERNARY", "b=G_TERNARY", "s=G_BINARY", "*=FP32")
@@ -47,11 +46,11 @@ def check_file(path: Path, capture: Path, step: int, **options: Any) -> dict[str
 
 
 def test_a_mix_of_routes(
-    capture: Path, backend: ModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
     words = ("--route", *MIX, "--tie", "minus", "--threshold", 2, "--ternary-ratio", 0.3)
-    assert nf_replay(backend, capture, "--sim", "both", "--out", out, *words) == 0
+    assert nf_replay(signal_model, capture, "--sim", "both", "--out", out, *words) == 0
     assert not out.exists()
     for step, name in ((3, "out.step-000003.safetensors"), (60, "out.step-000060.safetensors")):
         path = tmp_path / name
@@ -67,37 +66,39 @@ def test_a_mix_of_routes(
     text = capsys.readouterr().out
     assert "28 lines, 0 mismatches" in text.splitlines()[-1]
     assert "FP32 takes" in text
-    assert len(backend.jobs) == 2
+    assert len(signal_model.runs) == 2
 
 
 @pytest.mark.parametrize("route", ["G_BINARY", "G_TERNARY", "FP32"])
-def test_each_route_alone(capture: Path, backend: ModelBackend, tmp_path: Path, route: str) -> None:
+def test_each_route_alone(
+    capture: Path, signal_model: SignalModel, tmp_path: Path, route: str
+) -> None:
     out = tmp_path / "out.safetensors"
     words = ("--steps", "60", "--route", f"*={route}", "--out", out)
-    assert nf_replay(backend, capture, *words) == 0
+    assert nf_replay(signal_model, capture, *words) == 0
     assert check_file(out, capture, 60)["simulator"] == "verilator"
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_shipped_capture(backend: ModelBackend, tmp_path: Path) -> None:
+def test_the_shipped_capture(signal_model: SignalModel, tmp_path: Path) -> None:
     out = tmp_path / "out.safetensors"
-    assert nf_replay(backend, SHIPPED, "--out", out) == 0
+    assert nf_replay(signal_model, SHIPPED, "--out", out) == 0
     for step in (3, 60):
         check_file(tmp_path / f"out.step-{step:06d}.safetensors", SHIPPED, step)
 
 
 @pytest.mark.parametrize("words", [("--param", "SLOTS=4", "CNT_W=2"), ("--param", "REGIONS=1")])
 def test_other_devices(
-    capture: Path, backend: ModelBackend, tmp_path: Path, words: tuple[str, ...]
+    capture: Path, signal_model: SignalModel, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     out = tmp_path / "out.safetensors"
-    assert nf_replay(backend, capture, "--steps", "3", "--out", out, *words) == 0
-    assert backend.jobs[0].parameters
+    assert nf_replay(signal_model, capture, "--steps", "3", "--out", out, *words) == 0
+    assert signal_model.runs[0]["parameters"]
     check_file(out, capture, 3, cnt_max=3 if "CNT_W=2" in words else 255)
 
 
 def test_nonfinite_by_fp32_takes_a_session_of_its_own(
-    tmp_path: Path, backend: ModelBackend, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = gradients(2)
     bad["c.weight"][2, 3, 1] = np.inf
@@ -105,13 +106,13 @@ def test_nonfinite_by_fp32_takes_a_session_of_its_own(
     write_capture(path, "nan", {1: gradients(1), 2: bad, 3: gradients(3)})
     out = tmp_path / "out.safetensors"
     words = ("--route", "c.weight=G_BINARY", "--out", out)
-    assert nf_replay(backend, path, *words) == 2
+    assert nf_replay(signal_model, path, *words) == 2
     error = capsys.readouterr().err
     assert "worker 2, step 2, tensor 'c.weight', index [3, 1]: inf has no sign vote" in error
     assert len(error.splitlines()) == 1
-    assert backend.jobs == []
-    assert nf_replay(backend, path, *words, "--nonfinite", "fp32") == 0
-    assert len(backend.jobs) == 3
+    assert signal_model.runs == []
+    assert nf_replay(signal_model, path, *words, "--nonfinite", "fp32") == 0
+    assert len(signal_model.runs) == 3
     for step in (1, 2, 3):
         found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", path, step)
         route = json.loads(found["routes"])["c.weight"]
@@ -125,12 +126,12 @@ def test_nonfinite_by_fp32_takes_a_session_of_its_own(
 def flip(name: str, plane: int | None, byte: int, simulator: str = "") -> Any:
     """Damage that turns one bit over in what came back of a tensor."""
 
-    def damage(sim: str, work: StepWork, result: StepResult) -> StepResult:
-        if work.step == 60 and simulator in ("", sim):
-            lines = result.got[name]
-            target = lines.result if plane is None else lines.planes[plane]
-            target[0, byte] ^= 4
-        return result
+    def damage(sim: str, result: StepResult) -> None:
+        for work in result.works:
+            for extent, _, lines in work.extents():
+                if work.step == 60 and simulator in ("", sim) and extent.tensor.name == name:
+                    target = lines.result if plane is None else lines.planes[plane]
+                    target[0, byte] ^= 4
 
     return damage
 
@@ -147,15 +148,15 @@ FLIPS = {
 @pytest.mark.parametrize(("where", "text"), FLIPS.values(), ids=FLIPS.keys())
 def test_a_wrong_bit_is_named(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     where: tuple[str, int | None, int],
     text: str,
 ) -> None:
-    backend.damage = flip(*where)
+    signal_model.spoil = flip(*where)
     out = tmp_path / "out.safetensors"
-    assert nf_replay(backend, capture, "--route", *MIX, "--out", out) == 1
+    assert nf_replay(signal_model, capture, "--route", *MIX, "--out", out) == 1
     assert not list(tmp_path.glob("out*"))
     shown = capsys.readouterr()
     first = shown.err.splitlines()[0]
@@ -167,43 +168,69 @@ def test_a_wrong_bit_is_named(
 
 
 def test_the_note_of_a_stimulus_forges_no_line(
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forged, path = "x\nFORGED\x1b[2J", tmp_path / "stimulus.json"
     Stimulus(forged, {}, 1, (Read(0x40, 0, bytes(64)),)).write(path)
-    wrong = Outcome(False, forged, "run.log", None, 1.0, 0.0)
-    monkeypatch.setattr(backend, "simulate", lambda _: wrong)
-    assert nf_replay(backend, "--stimulus", path) == 1
+    wrong = record("verilator", False, forged)
+    monkeypatch.setattr(signal_model, "simulate", lambda *_, **__: wrong)
+    assert nf_replay(signal_model, "--stimulus", path) == 1
     shown = capsys.readouterr()
     for text in (shown.out, shown.err):
         assert "x\\nFORGED\\x1b[2J" in text
         assert "\nFORGED" not in text
 
 
-def test_simulators_that_disagree(capture: Path, backend: ModelBackend, tmp_path: Path) -> None:
-    backend.damage = flip("a.bias", None, 0, "icarus")
-    assert nf_replay(backend, capture, "--sim", "both", "--out", tmp_path / "out.safetensors") == 1
+def test_simulators_that_disagree(capture: Path, signal_model: SignalModel, tmp_path: Path) -> None:
+    signal_model.spoil = flip("a.bias", None, 0, "icarus")
+    assert (
+        nf_replay(signal_model, capture, "--sim", "both", "--out", tmp_path / "out.safetensors")
+        == 1
+    )
     assert not list(tmp_path.glob("out*"))
 
 
-def lost_step(_sim: str, work: StepWork, result: StepResult) -> StepResult | None:
-    return None if work.step == 60 else result
+def lost_step(_sim: str, result: StepResult) -> bool:
+    return result.works[0].step != 60
 
 
-def lost_tensor(_sim: str, _work: StepWork, result: StepResult) -> StepResult:
-    return StepResult({n: v for n, v in result.got.items() if n != "s"}, result.figures)
+def lost_tensor(_sim: str, result: StepResult) -> None:
+    """The bench took another capture for this one: tensor s is not in it."""
+    for at, work in enumerate(result.works):
+        result.works[at] = renamed(work, "s", "x")
 
 
-def lost_planes(_sim: str, _work: StepWork, result: StepResult) -> StepResult:
-    got = {n: Lines(v.result, v.planes[:1]) for n, v in result.got.items()}
-    return StepResult(got, result.figures)
+def lost_planes(_sim: str, result: StepResult) -> None:
+    """The bench took FP32 for the route of a.weight."""
+    for at, work in enumerate(result.works):
+        result.works[at] = without_planes(work)
 
 
-def trouble(_sim: str, _work: StepWork, result: StepResult) -> StepResult:
-    return StepResult(result.got, replace(result.figures, problems=["counter CRC_ERROR"]))
+def renamed(work: EpochLines, name: str, to: str) -> EpochLines:
+    uses = [
+        replace(use, extents=tuple(_renamed(extent, name, to) for extent in use.extents))
+        for use in work.uses
+    ]
+    return replace(work, uses=tuple(uses))
+
+
+def _renamed(extent: Extent, name: str, to: str) -> Extent:
+    if extent.tensor.name != name:
+        return extent
+    return replace(extent, tensor=replace(extent.tensor, name=to))
+
+
+def without_planes(work: EpochLines) -> EpochLines:
+    plan = replace(work.plan, workers=1)
+    room = np.zeros((sum(2 * use.lines for use in work.uses), 64), np.uint8)
+    return replace(work, plan=plan, returned=room)
+
+
+def trouble(_sim: str, result: StepResult) -> None:
+    result.problems.append("counter CRC_ERROR")
 
 
 LOSSES = {
@@ -217,39 +244,39 @@ LOSSES = {
 @pytest.mark.parametrize(("damage", "text"), LOSSES.values(), ids=LOSSES.keys())
 def test_what_is_missing_is_red(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     damage: Any,
     text: str,
 ) -> None:
-    backend.damage = damage
-    assert nf_replay(backend, capture, "--out", tmp_path / "out.safetensors") == 1
+    signal_model.spoil = damage
+    assert nf_replay(signal_model, capture, "--out", tmp_path / "out.safetensors") == 1
     assert not list(tmp_path.glob("out*"))
     assert text in capsys.readouterr().err
 
 
 def test_a_red_bench_is_red_even_if_the_lines_are_right(
-    capture: Path, backend: ModelBackend, capsys: pytest.CaptureFixture[str]
+    capture: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    backend.passed = False
-    assert nf_replay(backend, capture) == 1
+    signal_model.passed = False
+    assert nf_replay(signal_model, capture) == 1
     assert "verilator: mismatch: it says so (log: run.log)" in capsys.readouterr().err
 
 
 def test_a_capture_that_changes_between_two_readers_is_refused(
-    capture: Path, backend: ModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The bench reads the capture again: it must be the one that the lines are judged by."""
-    simulate, gradient = backend.simulate, min(capture.rglob("*.safetensors"))
+    simulate, gradient = signal_model.simulate, min(capture.rglob("*.safetensors"))
 
-    def late(job: SimulationJob) -> Outcome:
+    def late(*what: str, **how: Any) -> RunRecord:
         data = gradient.read_bytes()
         gradient.write_bytes(data[:-1] + bytes([data[-1] ^ 128]))
-        return simulate(job)
+        return simulate(*what, **how)
 
-    backend.simulate = late  # type: ignore[method-assign]
-    assert nf_replay(backend, capture, "--out", tmp_path / "out.safetensors") == 2
+    signal_model.simulate = late  # type: ignore[method-assign]
+    assert nf_replay(signal_model, capture, "--out", tmp_path / "out.safetensors") == 2
     assert "has changed since this replay began to read it" in capsys.readouterr().err
     assert not list(tmp_path.glob("out*"))
 
@@ -268,7 +295,7 @@ PLACES = {
 @pytest.mark.parametrize(("name", "text"), PLACES.values(), ids=PLACES.keys())
 def test_an_out_that_must_not_be_written(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     name: str,
@@ -281,11 +308,11 @@ def test_an_out_that_must_not_be_written(
         (tmp_path / link).symlink_to(victim)
     os.mkfifo(tmp_path / "fifo")
     words = ("--transport", transport, "--out", tmp_path / name)
-    assert nf_replay(backend, capture, *words) == 2
+    assert nf_replay(signal_model, capture, *words) == 2
     error = capsys.readouterr().err
     assert text in error
     assert len(error.splitlines()) == 1
-    assert backend.jobs == []
+    assert signal_model.runs == []
     assert victim.read_text(encoding="utf-8") == "mine"
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
 
@@ -297,33 +324,33 @@ def test_a_device_is_no_out() -> None:
 
 
 def test_planted_links_are_not_followed(
-    capture: Path, backend: ModelBackend, tmp_path: Path
+    capture: Path, signal_model: SignalModel, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")
     out = tmp_path / "out.safetensors"
     (tmp_path / "out.safetensors.part").symlink_to(victim)
-    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 0
+    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 0
     assert victim.read_text(encoding="utf-8") == "mine"
     check_file(out, capture, 3)
 
 
 def test_a_second_replay_with_the_same_out_is_told_who_has_it(
-    capture: Path, backend: ModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
     with Lock(out):
-        assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 2
+        assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
         error = capsys.readouterr().err
         assert f"{out}: in use by `" in error
         assert f"(process {os.getpid()}); wait until it has ended" in error
-    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 0
+    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 0
     assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == [out.name]
 
 
 def test_a_full_disk_is_named_with_what_to_do(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -337,7 +364,7 @@ def test_a_full_disk_is_named_with_what_to_do(
         return real(file, data, offset)
 
     monkeypatch.setattr(os, "pwrite", full)
-    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 2
+    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
     error = capsys.readouterr().err
     assert f"{out}: No space left on device; make room or choose another --out" in error
     assert not list(tmp_path.glob("out*"))
@@ -345,7 +372,7 @@ def test_a_full_disk_is_named_with_what_to_do(
 
 def test_a_disk_that_says_it_is_full_at_the_end(
     capture: Path,
-    backend: ModelBackend,
+    signal_model: SignalModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -357,6 +384,6 @@ def test_a_disk_that_says_it_is_full_at_the_end(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert nf_replay(backend, capture, "--steps", 3, "--out", out) == 2
+    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
     assert f"{out}: No space left on device" in capsys.readouterr().err
     assert not list(tmp_path.glob("out*"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the device returned, round by round, on disk: the memory of a replay that can be killed.
+"""What the device returned, epoch by epoch, on disk: the memory of a replay that can be killed.
 
-A journal is appended to, one record a round that was judged right. What a kill leaves is a record
+A journal is appended to, one record an epoch that was judged right. What a kill leaves is a record
 cut off at the end, which is dropped; anything else that is not as it was written is refused. Each
 record is bound to the identity of its journal: one that comes from the journal of another replay,
 shard or simulator is refused as well. Shards have a journal each, and are merged by reading all of
@@ -15,7 +15,7 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,23 +27,21 @@ from neuron_fabric.data import DataError, as_object, parse_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import create, naming, write_all
 from neuron_fabric.typed import typed
+from verif.replay.epoch import Key
 
 _FORMAT = b"nf-replay-journal "
 MAGIC = _FORMAT + b"2\n"
-_HEAD = struct.Struct("<IIII")  # step, round, bytes of figures, bytes of lines
+_HEAD = struct.Struct("<IIII")  # step, epoch, bytes of figures, bytes of lines
 _LENGTH = struct.Struct("<I")  # of the identity
 _CHECK_BYTES = 16  # a hash of identity, head, figures and lines
 _AGAIN = "delete it and replay again without --resume"
 
 _NONE = "replay that part first, without --resume"
 
-Key = tuple[int, int]
-"""(step, round)"""
-
 
 @dataclass(frozen=True)
 class Record:
-    """A round in the file: figures, and where the record and its lines stand."""
+    """An epoch in the file: figures, and where the record and its lines stand."""
 
     figures: dict[str, int]
     start: int
@@ -57,7 +55,7 @@ class Record:
 
 
 class Journal:
-    """An open journal; ``records`` by (step, round). Who opens one holds the lock of its name."""
+    """An open journal; ``records`` by (step, epoch). Who opens one holds the lock of its name."""
 
     def __init__(self, path: Path, file: int, text: bytes, records: dict[Key, Record]) -> None:
         """``text``: the identity as it stands in the file."""
@@ -105,11 +103,11 @@ class Journal:
             os.close(file)
             raise
 
-    def append(self, key: Key, figures: Mapping[str, int], lines: Sequence[U8]) -> None:
-        """Add a round; ``lines`` are written one after the other. CaptureError when the disk does
-        not take it: what was there before stays as it was."""
+    def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
+        """Add an epoch and its lines uint8[m, 64]. CaptureError when the disk does not take it:
+        what was there before stays as it was."""
         body = json.dumps(dict(figures)).encode()
-        data = b"".join(part.tobytes() for part in lines)
+        data = lines.tobytes()
         head = _HEAD.pack(*key, len(body), len(data))
         record = Record(dict(figures), self._end, len(body), len(data))
         whole = head + body + data
@@ -124,7 +122,7 @@ class Journal:
         self.records[key] = record
 
     def lines(self, key: Key) -> U8:
-        """uint8[n, 64]: everything that a round returned. CaptureError when the file is no longer
+        """uint8[n, 64]: everything that an epoch returned. CaptureError when the file is no longer
         as it was when it was opened."""
         record = self.records[key]
         size = record.end - record.start
@@ -166,11 +164,6 @@ def _check(identity: bytes, record: bytes) -> bytes:
 
 def _identity(identity: Mapping[str, Any]) -> bytes:
     return json.dumps(dict(identity), sort_keys=True).encode()
-
-
-def digest(data: bytes) -> str:
-    """Short name of some content."""
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _read(path: Path, file: int, identity: Mapping[str, Any]) -> dict[Key, Record]:

@@ -16,10 +16,10 @@ import numpy as np
 from models.formats import F32, U8, Mode, elements_per_line
 from neuron_fabric.capture.reader import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
-from verif.replay.bulk.pinned import PinnedFile, changed
 from verif.replay.doubts import ZeroTensors
+from verif.replay.pinned import PinnedFile, changed
+from verif.replay.plan import Extent
 from verif.replay.routing import no_sign_vote
-from verif.replay.stream_plan import Extent
 from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
 
 
@@ -150,6 +150,34 @@ class CaptureSource:
                 for file, threshold in zip(files, thresholds)
             ]
         )
+
+
+@dataclass(frozen=True)
+class HeldLines:
+    """Lines that lie packed in memory, uint8[W, n, 64] by tensor; every step has the same."""
+
+    modes: Mapping[TensorSpec, Mode]
+    sent: Mapping[str, U8]
+    name: str = "memory"
+    steps: tuple[int, ...] = (0,)
+
+    @property
+    def workers(self) -> int:
+        """Workers that contribute."""
+        return len(next(iter(self.sent.values())))
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """All of them."""
+        return tuple(self.modes)
+
+    def routes(self, step: int) -> Mapping[str, Mode]:
+        """See LineSource."""
+        return {spec.name: mode for spec, mode in self.modes.items()}
+
+    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
+        """See LineSource."""
+        return self.sent[extent.tensor.name][:, extent.first : extent.first + extent.lines]
 
 
 _PIECE = 1 << 16

@@ -2,7 +2,7 @@
 """Random damage and mixtures of journals, shards and captures: merging and going on must refuse
 them, or give the tensors that the reference models expect of the capture as it lies there.
 
-    python -m verif.replay.bulk.campaign --cases 500 --seed 1
+    python -m scripts.fuzz.journals --cases 500 --seed 1
 
 The device model plays the device. Journals are made once, of captures that differ in their middle
 and of several options; each case mixes and damages copies of them. A case that fails is repeated
@@ -29,13 +29,14 @@ from unittest.mock import patch
 import numpy as np
 
 from models.formats import Mode, Tie
+from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.reader import Capture, write_capture
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.data import parse_json
 from neuron_fabric.text import say
-from verif.replay import cli
-from verif.replay.bulk.conftest import BulkModelBackend
-from verif.replay.tensors import expected_outputs
+from scripts.cli import replay as nf_replay
+from scripts.fuzz import setup
+from verif.conftest import BulkModel, expected_outputs
 
 SHARDS = 3
 SIZES = {"a.weight": 5000, "b.weight": 40, "c": 1}
@@ -99,11 +100,13 @@ class Campaign:
             data = rng.choice(others) if rng.random() < 0.2 else self.journals[own]
             if rng.random() < 0.1:
                 data = _head_of_another(rng, rng.choice(others), self.journals[own])
-            if rng.random() < 0.3:
-                data = rng.choice(DAMAGE)(rng, data, rng.choice(others))
+            if rng.random() < 0.1:
+                data = rng.choice(MIXTURES)(rng, data, rng.choice(others))
             (place / journal_name(part)).write_bytes(data)
+            if rng.random() < 0.2:
+                setup.damage(place, rng, journal_name(part), rng.choice(DAMAGE))
         if rng.random() < 0.25:
-            rng.choice(CHANGES)(rng, capture)
+            _change(rng, capture)
         if rng.random() < 0.05:
             (place / journal_name(rng.choice(parts))).unlink()
         how = ("--resume",) if parts == [0] else ("--merge", str(SHARDS))
@@ -123,13 +126,13 @@ def replay(
 ) -> tuple[int, str]:
     """Exit code and stderr of `nf replay`, the device model in the device's place."""
     parser = argparse.ArgumentParser(exit_on_error=False)
-    cli.add_arguments(parser)
-    backend = BulkModelBackend(place)
-    backend.dies_at = dies_at
+    nf_replay.add_arguments(parser)
+    model = BulkModel(place)
+    model.dies_at = dies_at
     line = [str(capture), "--transport", "bulk", *words, *more, "--out", str(place / OUT)]
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
-        code = cli.run(parser.parse_args(line), backend)
+        code = nf_replay.run(parser.parse_args(line), model)
     return code, error.getvalue()
 
 
@@ -153,42 +156,11 @@ def check(out: Path, capture: Path, words: Sequence[str]) -> None:
             assert got.tobytes() == array.tobytes(), f"{name}.{suffix} is another one"
 
 
-# -- damage: (rng, journal, another journal) -> journal -----------------------------------------
-def _cut(rng: random.Random, data: bytes) -> tuple[int, int]:
-    first, last = sorted(rng.randrange(len(data) + 1) for _ in range(2))
-    return first, last
+DAMAGE = ("flip", "cut", "append", "zeros", "swap", "twice", "garbage", "empty")
+"""What `setup.damage` does to a journal."""
 
 
-def _flip(rng: random.Random, data: bytes, _: bytes) -> bytes:
-    out = bytearray(data)
-    for _bit in range(rng.choice((1, 1, 2, 8))):
-        out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
-    return bytes(out)
-
-
-def _truncate(rng: random.Random, data: bytes, _: bytes) -> bytes:
-    return data[: rng.randrange(len(data))]
-
-
-def _junk(rng: random.Random, data: bytes, _: bytes) -> bytes:
-    return data + rng.randbytes(rng.randrange(1, 300))
-
-
-def _zeros(rng: random.Random, data: bytes, _: bytes) -> bytes:
-    first, last = _cut(rng, data)
-    return data[:first] + bytes(last - first) + data[last:]
-
-
-def _gone(rng: random.Random, data: bytes, _: bytes) -> bytes:
-    first, last = _cut(rng, data)
-    return data[:first] + data[last:]
-
-
-def _twice(rng: random.Random, data: bytes, _: bytes) -> bytes:
-    first, last = _cut(rng, data)
-    return data[:last] + data[first:]
-
-
+# -- mixtures: (rng, journal, another journal) -> journal ---------------------------------------
 def _head_of_another(_rng: random.Random, data: bytes, other: bytes) -> bytes:
     return other[: _records(other)] + data[_records(data) :]
 
@@ -209,55 +181,30 @@ def _records(data: bytes) -> int:
     return match.end()
 
 
-DAMAGE: tuple[Callable[[random.Random, bytes, bytes], bytes], ...] = (
-    *(_flip, _truncate, _junk, _zeros, _gone, _twice),
+MIXTURES: tuple[Callable[[random.Random, bytes, bytes], bytes], ...] = (
     *(_head_of_another, _tail_of_another, _other_from),
 )
 
 
-# -- changes: (rng, capture) --------------------------------------------------------------------
-def _worker(rng: random.Random, capture: Path) -> Path:
-    return rng.choice(sorted(capture.rglob("*.safetensors")))
-
-
-def _flip_gradient(rng: random.Random, capture: Path) -> None:
-    path = _worker(rng, capture)
-    path.write_bytes(_flip(rng, path.read_bytes(), b""))
-
-
-def _swap_workers(rng: random.Random, capture: Path) -> None:
-    paths = rng.sample(sorted(capture.rglob("*.safetensors")), 2)
-    first, second = (path.read_bytes() for path in paths)
-    paths[0].write_bytes(second)
-    paths[1].write_bytes(first)
-
-
-def _lose_worker(rng: random.Random, capture: Path) -> None:
-    path = _worker(rng, capture)
-    path.unlink()
-    if rng.random() < 0.5:
-        path.symlink_to("nowhere")
-
-
-def _cut_worker(rng: random.Random, capture: Path) -> None:
-    path = _worker(rng, capture)
-    path.write_bytes(_truncate(rng, path.read_bytes(), b""))
-
-
-def _edit_manifest(rng: random.Random, capture: Path) -> None:
-    path = capture / "capture.json"
-    path.write_bytes(_flip(rng, path.read_bytes(), b""))
-
-
-CHANGES: tuple[Callable[[random.Random, Path], None], ...] = (
-    *(_flip_gradient, _flip_gradient, _swap_workers, _lose_worker, _cut_worker, _edit_manifest),
-)
+# -- changes of a capture -----------------------------------------------------------------------
+def _change(rng: random.Random, capture: Path) -> None:
+    files = sorted(path.relative_to(capture) for path in capture.rglob("*.safetensors"))
+    how = rng.choice(("flip", "flip", "cut", "gone", "dangling", "swap workers", "manifest"))
+    if how == "swap workers":
+        paths = [capture / name for name in rng.sample(files, 2)]
+        first, second = (path.read_bytes() for path in paths)
+        paths[0].write_bytes(second)
+        paths[1].write_bytes(first)
+    elif how == "manifest":
+        setup.damage(capture, rng, MANIFEST, "flip")
+    else:
+        setup.damage(capture, rng, str(rng.choice(files)), how)
 
 
 def run(cases: int, seed: int, folder: Path) -> Counter[str]:
     """Cases seed .. seed + cases - 1; counts of `same`, `refused` and of what failed, by text."""
     found: Counter[str] = Counter()
-    with patch("verif.replay.bulk.job.ROUND_LINES_LOG2", 0):  # lines: there are several rounds
+    with patch("verif.replay.options.EPOCH_LINES_LOG2", 0):  # lines: there are several epochs
         campaign = Campaign.make(folder)
         for number in range(seed, seed + cases):
             try:

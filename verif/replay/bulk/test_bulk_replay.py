@@ -14,14 +14,13 @@ import pytest
 from cocotbext.cxl.wire.messages import M2SRwD
 from models.formats import Tie
 from neuron_fabric.capture.reader import write_capture
+from verif.conftest import BulkModel, gradients, nf_replay
 from verif.coverage.bins import FUNCTIONAL
 from verif.coverage.functional_coverage import NfCoverage
-from verif.replay.bulk.conftest import BulkModelBackend
 from verif.replay.bulk.device import MEMORY_LATENCY
-from verif.replay.bulk.progress import Progress, clock
-from verif.replay.conftest import gradients, nf_replay
+from verif.replay.progress import Progress, clock
 from verif.replay.stimulus import Commit, Read, Stimulus, Write
-from verif.replay.test_replay_cli import MIX, check_file
+from verif.replay.test_signal_replay import MIX, check_file
 
 STEPS = (3, 60)
 BULK = ("--transport", "bulk")
@@ -34,7 +33,7 @@ def files(out: Path) -> list[bytes]:
 
 
 def test_the_tensors_are_those_of_the_reference(
-    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
     words = (*ROUTES, "--sim", "both", "--tie", "minus", "--threshold", 2, "--ternary-ratio", 0.3)
@@ -51,7 +50,7 @@ def test_the_tensors_are_those_of_the_reference(
     last = capsys.readouterr().out.splitlines()[-1]
     assert "0 mismatches" in last
     assert f"lines/s at memory latency {MEMORY_LATENCY}, " in last
-    metrics = json.loads(next(model.folder.rglob("metrics.json")).read_text(encoding="utf-8"))
+    metrics = json.loads(next(model.files.rglob("metrics.json")).read_text(encoding="utf-8"))
     covered = metrics[FUNCTIONAL]
     assert covered["access"]["read plane 2 G_TERNARY"] == 4
     assert covered["opcode"]["RwD MEM_WR"] == 2 * 7 * 5
@@ -59,7 +58,7 @@ def test_the_tensors_are_those_of_the_reference(
     assert all(set(bins) <= set(planned[name].bins) for name, bins in covered.items())
 
 
-@pytest.mark.parametrize(("transport", "device"), [("signal", "backend"), ("bulk", "model")])
+@pytest.mark.parametrize(("transport", "device"), [("signal", "signal_model"), ("bulk", "model")])
 def test_warnings(
     transport: str,
     device: str,
@@ -72,15 +71,14 @@ def test_warnings(
     values["body.weight"][1] = 0
     write_capture(tmp_path / "c", "m", {3: values})
     words = ("--transport", transport)
-    backend = request.getfixturevalue(device)
-    assert nf_replay(backend, tmp_path / "c", *words) == 0
+    assert nf_replay(request.getfixturevalue(device), tmp_path / "c", *words) == 0
     head, zero = capsys.readouterr().err.splitlines()
     assert head.startswith("nf replay: warning: the capture does not tell which layer is the head")
     assert "tensor 'body.weight' is zero everywhere in step 3 of worker 1" in zero
 
 
 def test_shards_merge_to_the_same_files(
-    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
     assert nf_replay(model, capture, *BULK, *ROUTES, "--out", whole) == 0
@@ -98,26 +96,26 @@ def test_shards_merge_to_the_same_files(
 
 @pytest.mark.parametrize("cut", [0, 1, 5000])
 def test_a_replay_that_was_killed_goes_on(
-    capture: Path, model: BulkModelBackend, tmp_path: Path, cut: int
+    capture: Path, model: BulkModel, tmp_path: Path, cut: int
 ) -> None:
     """`cut`: bytes of the last record that did not reach the disk."""
     whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
     assert nf_replay(model, capture, *BULK, *ROUTES, "--out", whole) == 0
-    rounds, model.rounds, model.dies_at = model.rounds, 0, 3
+    epochs, model.epochs, model.dies_at = model.epochs, 0, 3
     words = (capture, *BULK, *ROUTES, "--out", out)
     assert nf_replay(model, *words) == 1
     journal = tmp_path / "out.safetensors.verilator.journal"
     data = journal.read_bytes()
     journal.write_bytes(data[: len(data) - min(cut, 500)])
-    model.rounds, model.dies_at = 0, None
+    model.epochs, model.dies_at = 0, None
     assert nf_replay(model, *words, "--resume") == 0
-    assert model.rounds < rounds
+    assert model.epochs < epochs
     assert files(out) == files(whole)
     assert not journal.exists()
 
 
 def test_a_journal_that_is_not_whole_is_refused(
-    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
     words = (capture, *BULK, *ROUTES, "--out", out)
@@ -150,7 +148,7 @@ def test_a_journal_that_is_not_whole_is_refused(
 
 
 def test_a_wrong_lane_is_named_with_its_worker(
-    capture: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Worker 3's bit of element 5 arrives wrong, whenever it is sent to line 1 of a.weight."""
     line = 1
@@ -169,7 +167,7 @@ def test_a_wrong_lane_is_named_with_its_worker(
     assert "step 3 tensor a.weight G_BINARY line 0 element 5 " in shown.err
     assert "; worker 3, line 0 of region 0, element 5: after its contribution" in shown.err
     assert "FAILED" in shown.out.splitlines()[-1]
-    path = next(model.folder.rglob("stimulus.json"))
+    path = next(model.files.rglob("stimulus.json"))
     assert f"nf replay --stimulus {path} --sim verilator --waves" in shown.out
     stimulus = Stimulus.read(path)
     assert stimulus.note.startswith("worker 3")
@@ -182,7 +180,7 @@ def test_a_wrong_lane_is_named_with_its_worker(
 
 
 def test_a_loss_that_the_line_alone_does_not_show(
-    capture: Path, model: BulkModelBackend, capsys: pytest.CaptureFixture[str]
+    capture: Path, model: BulkModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The seventh contribution since the reset is lost: only the whole round shows it again."""
 
@@ -193,20 +191,20 @@ def test_a_loss_that_the_line_alone_does_not_show(
     assert nf_replay(model, capture, *BULK, "--steps", 3, "--route", "*=FP32") == 1
     shown = capsys.readouterr()
     assert "tensor a.weight FP32 line 1 " in shown.err
-    path = next(model.folder.rglob("stimulus.json"))
+    path = next(model.files.rglob("stimulus.json"))
     writes = [one for one in Stimulus.read(path).operations if isinstance(one, Write)]
     assert len(writes) == 10
     assert f"worker {writes[6].ldid}: its contribution is not in it" in shown.err
 
 
 def test_registers_and_faults_are_red(
-    capture: Path, model: BulkModelBackend, capsys: pytest.CaptureFixture[str]
+    capture: Path, model: BulkModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = (capture, *BULK, "--steps", 3, "--route", "*=G_BINARY")
     model.dies_at = 1
     assert nf_replay(model, *words) == 1
     assert "verilator: step 3 round 1: cycle 7: the simulator is gone" in capsys.readouterr().err
-    whole = Stimulus.read(next(model.folder.rglob("stimulus.json")))
+    whole = Stimulus.read(next(model.files.rglob("stimulus.json")))
     assert [type(one) for one in whole.operations].count(Write) == 10
     model.dies_at = None
 
@@ -216,7 +214,7 @@ def test_registers_and_faults_are_red(
 
 
 def test_a_nan_is_refused_or_goes_by_fp32(
-    model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = gradients(2)
     bad["c.weight"][2, 3, 1] = np.inf
@@ -227,7 +225,7 @@ def test_a_nan_is_refused_or_goes_by_fp32(
     assert nf_replay(model, *words) == 2
     error = capsys.readouterr().err
     assert "worker 2, step 2, tensor 'c.weight', index [3, 1]: inf has no sign vote" in error
-    assert model.rounds == 0
+    assert model.epochs == 0
     assert nf_replay(model, *words, "--nonfinite", "fp32") == 0
     for step, route in ((1, "G_BINARY"), (2, "FP32")):
         found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", path, step)
@@ -260,7 +258,7 @@ WORDS = {
 
 @pytest.mark.parametrize(("words", "text"), WORDS.values(), ids=WORDS.keys())
 def test_words_that_do_not_go_together(
-    model: BulkModelBackend, capsys: pytest.CaptureFixture[str], words: tuple[str], text: str
+    model: BulkModel, capsys: pytest.CaptureFixture[str], words: tuple[str], text: str
 ) -> None:
     assert nf_replay(model, *words) == 2
     error = capsys.readouterr().err
@@ -269,7 +267,7 @@ def test_words_that_do_not_go_together(
 
 
 def test_a_file_that_is_no_stimulus(
-    model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deep, digits = "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"
     for text in ("", "{}", "[]", "\xff", "[NaN]", '{"a": 1, "a": 2}', deep, digits):
@@ -279,7 +277,7 @@ def test_a_file_that_is_no_stimulus(
 
 
 def test_what_is_no_file_is_refused_at_once(
-    model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(tmp_path / "fifo")  # who reads it waits for ever
     for path, kind in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
@@ -311,7 +309,7 @@ STIMULI: dict[str, tuple[dict[str, object], str]] = {
 
 @pytest.mark.parametrize(("change", "text"), STIMULI.values(), ids=STIMULI.keys())
 def test_a_stimulus_that_cannot_be_driven(
-    model: BulkModelBackend,
+    model: BulkModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     change: dict[str, object],

@@ -13,9 +13,8 @@ import pytest
 from cocotbext.cxl.wire.messages import M2SRwD
 from neuron_fabric.capture.reader import write_capture
 from neuron_fabric.lock import Lock
-from verif.replay.bulk.conftest import BulkModelBackend
-from verif.replay.bulk.journal import MAGIC, Journal
-from verif.replay.conftest import nf_replay
+from verif.conftest import BulkModel, nf_replay
+from verif.replay.journal import MAGIC, Journal
 
 BULK = ("--transport", "bulk", "--route", "*=G_BINARY")
 SHARDS = 2
@@ -53,7 +52,7 @@ def merge(model: Any, capture: Path, out: Path) -> int:
 
 
 def test_shards_of_two_captures_do_not_merge(
-    large: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The captures differ in one bit in the middle of a file."""
     out = tmp_path / "out.safetensors"
@@ -71,7 +70,7 @@ def test_shards_of_two_captures_do_not_merge(
 
 
 def test_a_capture_that_changes_while_it_is_read_is_refused(
-    large: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def late(count: int, message: M2SRwD) -> M2SRwD:
         if count == 20:  # a stretch that no round has read for its lines yet
@@ -90,7 +89,7 @@ def test_a_capture_that_changes_while_it_is_read_is_refused(
 
 
 def test_a_record_of_another_journal_is_refused(
-    large: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two captures: the journal of one, with whole records out of the other's behind it."""
     out, other = tmp_path / "out.safetensors", tmp_path / "other.safetensors"
@@ -110,7 +109,7 @@ def test_a_record_of_another_journal_is_refused(
 
 
 def test_a_journal_that_another_process_writes_is_left_alone(
-    large: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
     assert shard(model, large, out, 1) == 0
@@ -126,7 +125,7 @@ def test_a_journal_that_another_process_writes_is_left_alone(
 
 
 def test_what_is_no_journal_is_not_overwritten(
-    large: Path, model: BulkModelBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
     victim = tmp_path / "victim"
@@ -142,13 +141,13 @@ def test_what_is_no_journal_is_not_overwritten(
         assert journal(out).read_bytes() == b"mine"
         journal(out).unlink()
     assert victim.read_bytes() == MAGIC + b"mine"
-    assert model.rounds == 0
+    assert model.epochs == 0
 
 
 @pytest.mark.parametrize("where", ["journal", "results"])
 def test_a_full_disk_is_named_and_resume_goes_on(
     large: Path,
-    model: BulkModelBackend,
+    model: BulkModel,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -173,9 +172,9 @@ def test_a_full_disk_is_named_and_resume_goes_on(
     assert f"{path}: No space left on device; make room, then go on with the same" in error
     assert "--resume" in error
     assert not out.exists()
-    before = model.rounds
+    before = model.epochs
     assert nf_replay(model, large, *BULK, "--out", out, "--resume") == 0
-    assert model.rounds - before < 40
+    assert model.epochs - before < 40
     whole = tmp_path / "whole.safetensors"
     assert nf_replay(model, large, *BULK, "--out", whole) == 0
     assert out.read_bytes() == whole.read_bytes()
@@ -184,7 +183,7 @@ def test_a_full_disk_is_named_and_resume_goes_on(
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     """Between its opening and the making of tensors a journal may be damaged as well."""
     one = Journal.create(tmp_path / "x.journal", {"seed": 1})
-    one.append((3, 0), {"cycles": 7}, [np.full((4, 64), 5, np.uint8)])
+    one.append((3, 0), {"cycles": 7}, np.full((4, 64), 5, np.uint8))
     assert one.lines((3, 0)).tolist() == [[5] * 64] * 4
     data = bytearray(one.path.read_bytes())
     data[-40] ^= 1

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
-from scripts.cli.replay import SimulatorBackend
+from scripts.cli.replay import Simulators
 from scripts.plan import mutants
-from verif.replay.conftest import nf_replay
-from verif.replay.test_replay_cli import MIX, check_file
+from verif.conftest import nf_replay
+from verif.replay.test_signal_replay import MIX, check_file
 
 
 def test_both_simulators_return_the_same(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.safetensors"
-    backend = SimulatorBackend(files=tmp_path / "files")
-    code = nf_replay(backend, capture, "--sim", "both", "--route", *MIX, "--out", out)
+    simulators = Simulators(files=tmp_path / "files")
+    code = nf_replay(simulators, capture, "--sim", "both", "--route", *MIX, "--out", out)
     shown = capsys.readouterr()
     assert code == 0, shown.err
     names = "verilator,icarus" if registry.get("icarus").available() else "verilator"
@@ -34,11 +34,11 @@ def test_broken_rtl_is_red(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     edits = next(mutant.edits for mutant in mutants.read() if mutant.id == name)
-    backend = SimulatorBackend(edits, tmp_path / "files")
+    simulators = Simulators(edits, tmp_path / "files")
     sim = "icarus" if registry.get("icarus").available() else "verilator"
     out = tmp_path / "out.safetensors"
     words = ("--sim", sim, "--steps", "3", "--route", *MIX, "--out", out)
-    assert nf_replay(backend, capture, *words) == 1
+    assert nf_replay(simulators, capture, *words) == 1
     assert not out.exists()
     shown = capsys.readouterr()
     assert f"{sim}: step 3 tensor a.weight G_BINARY line 0 element " in shown.err

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli.replay import SimulatorBackend
+from scripts.benchmarks import bench_replay as bench
 from verif.mem.memory_config import MemConfig
-from verif.replay.bulk import bench
 from verif.replay.bulk.device import MEMORY_LATENCY
 
 
@@ -31,7 +30,7 @@ def test_one_small_run(
     parser = argparse.ArgumentParser()
     bench.add_arguments(parser)
     args = parser.parse_args(["--sim", "verilator", "--runs", "1", "--lines", "64"])
-    bench.run(args, SimulatorBackend(files=tmp_path / "files"))  # too short to judge the ratios
+    bench.run(args, tmp_path / "files")  # too short to judge the ratios
     shown = capsys.readouterr().out
     assert "memory latency 3 clocks" in shown
     for text in ("(a) bare C++ harness", "(b) bulk, all checks", "(c) signal level", "(b) / (c)"):

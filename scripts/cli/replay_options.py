@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of `nf replay`, and which of them go together."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import shlex
+from collections.abc import Callable
+
+from models.formats import Tie
+from models.regions import MAX_WORKERS
+from neuron_fabric.errors import CaptureError
+from verif.replay import options as replay_options
+from verif.replay.job import Shard
+from verif.replay.options import ReplayOptions, parse_parameters
+from verif.replay.source import NETWORKS
+from verif.replay.tensors import TERNARY_RATIO
+
+_OF_STIMULUS = {"stimulus", "sim", "timeout", "waves"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("capture", nargs="?", metavar="CAPTURE", help="folder that holds capture.json")
+    add("--transport", choices=("signal", "bulk"), default="signal", help="beat by beat, or fast")
+    add("--steps", nargs="+", action="extend", default=[], metavar="STEP", help="3,60 or 0-100")
+    add(
+        *("--route",),
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="PATTERN=ROUTE",
+        help="name-glob=G_BINARY, G_TERNARY or FP32; the first that matches wins",
+    )
+    add("--sim", choices=("verilator", "icarus", "both"), default="verilator")
+    add("--out", metavar="FILE", help="safetensors with what the device returned, one file a step")
+    add("--nonfinite", choices=("refuse", "fp32"), default="refuse", help="NaN, infinity: by FP32?")
+    add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help="gate at R * mean")
+    add("--tie", choices=("plus", "minus"), default="plus", help="what a tied binary vote gives")
+    add("--threshold", type=_threshold, default=1, metavar="T", help="net count of a ternary vote")
+    add("--seed", type=_natural, default=1, help="order of the workers, content of the memory")
+    add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
+    add("--timeout", type=_seconds, metavar="S", help="wall-clock seconds for one simulator run")
+    add("--waves", action="store_true", help="write waves (slower build and run)")
+    add("--stimulus", metavar="FILE", help="in place of CAPTURE: what a bulk replay found wrong")
+    group = parser.add_argument_group("bulk transport")
+    add = group.add_argument
+    add("--synthetic", choices=sorted(NETWORKS), help="in place of CAPTURE: drawn from --seed")
+    add("--workers", type=_workers, default=8, metavar="W", help="of the synthetic step (8)")
+    add("--shard", type=parse_shard, metavar="I/N", help="part I (1..N) of the lines; needs --out")
+    add("--merge", type=_parts, metavar="N", help="make --out from the N shards that lie beside it")
+    add("--resume", action="store_true", help="go on where a replay with this --out was ended")
+
+
+def check_words(args: argparse.Namespace) -> None:
+    """CaptureError for options that do not go together."""
+    given = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
+    if len(given) != 1:
+        what = f"{len(given)} given" if given else "nothing to replay"
+        raise CaptureError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
+    only_bulk = [name for name in ("synthetic", "shard", "merge", "resume") if getattr(args, name)]
+    if only_bulk and args.transport != "bulk":
+        raise CaptureError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
+    if args.waves and args.transport == "bulk":
+        todo = "replay at signal level, or a --stimulus that bulk replay has left"
+        raise CaptureError("--waves", "bulk replay writes none", todo)
+    if args.timeout and args.transport == "bulk":
+        raise CaptureError(
+            "--timeout", "bulk replay has none", "end it with Ctrl-C, go on with --resume"
+        )
+    if args.capture and "workers" in _given(args):
+        raise CaptureError("--workers", "the capture says how many there are", "leave it out")
+    unused = _given(args) - _OF_STIMULUS
+    if args.stimulus and unused:
+        what, todo = (
+            "the stimulus says all of that",
+            "leave it out; --sim, --timeout, --waves go with it",
+        )
+        raise CaptureError(f"--{min(unused).replace('_', '-')}", what, todo)
+
+
+def check_kept(args: argparse.Namespace) -> None:
+    """The same for what stands on a journal."""
+    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
+    if needs_out and args.out is None:
+        todo = "add --out FILE: what has come back is kept beside it"
+        raise CaptureError(f"--{needs_out[0]}", "nothing is kept without --out", todo)
+    if args.merge and (args.shard or args.resume):
+        raise CaptureError("--merge", "it drives nothing", "leave --shard and --resume out")
+
+
+def _given(args: argparse.Namespace) -> set[str]:
+    """Names of the options that are not as they are by default."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return {
+        name for name, value in vars(parser.parse_args([])).items() if getattr(args, name) != value
+    }
+
+
+def options_of(args: argparse.Namespace) -> ReplayOptions:
+    """What will be driven, steps still unchecked; CaptureError for words not understood."""
+    log2 = None
+    if args.transport == "bulk":
+        fast = args.sim == "verilator"
+        log2 = replay_options.EPOCH_LINES_LOG2 if fast else replay_options.SLOW_LINES_LOG2
+    return ReplayOptions(
+        capture=args.capture or "",
+        steps=tuple(args.steps),
+        routes=tuple(args.route),
+        nonfinite=args.nonfinite,
+        ratio=args.ternary_ratio,
+        tie=Tie[args.tie.upper()],
+        threshold=args.threshold,
+        seed=args.seed,
+        parameters=parse_parameters(args.param),
+        synthetic=args.synthetic or "",
+        workers=args.workers,
+        epoch_lines_log2=log2,
+    )
+
+
+def command(args: argparse.Namespace, sim: str) -> str:
+    """The line to paste to see the same again, at signal level."""
+    words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
+    for flag, values in (("--steps", args.steps), ("--route", args.route), ("--param", args.param)):
+        words += [flag, *values] if values else []
+    words += ["--nonfinite", args.nonfinite] if args.nonfinite != "refuse" else []
+    words += ["--tie", args.tie] if args.tie != "plus" else []
+    words += ["--threshold", str(args.threshold)] if args.threshold != 1 else []
+    if args.ternary_ratio != TERNARY_RATIO:
+        words += ["--ternary-ratio", repr(args.ternary_ratio)]
+    return shlex.join(words)
+
+
+def parse_shard(text: str) -> Shard:
+    """`I/N` with I from 1 to N."""
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def _number(last: int, what: str) -> Callable[[str], int]:
+    """argparse type: a number from 1 to ``last``, called ``what`` where the text is none."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or not 1 <= int(text) <= last:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return number
+
+
+_natural = _number((1 << 31) - 1, "a number above 0")
+_threshold = _number(255, "a number from 1 to 255")
+_parts = _number(9999, "a number of shards")
+_workers = _number(MAX_WORKERS, f"a number from 1 to {MAX_WORKERS}")
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _ratio(text: str) -> float:
+    value = _float(text)
+    if not 0 <= value < 1e30:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a ratio (0 or more)")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = _float(text)
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value

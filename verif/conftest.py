@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device model in the place of both simulators, for tests of replay, and a capture for it."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.device import CommitCode, DeviceModel
+from models.formats import F32, U8, Mode, Tie
+from models.fp32 import ordered_sum
+from models.nf_regs import REG_MAP
+from models.reducers import count_planes, reduce_binary, reduce_ternary
+from models.regions import DeviceParams, RegionConfig
+from neuron_fabric.capture.reader import write_capture
+from scripts.cli import replay
+from scripts.common.errors import BuildError
+from scripts.common.records import FailureKind, RunRecord
+from verif.replay.bulk.block import ANSWERED, Block, Kind
+from verif.replay.bulk.device import BulkFault, Figures
+from verif.replay.bulk.opening import BulkModel as BulkModelProtocol
+from verif.replay.epoch import EpochLines
+from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
+from verif.replay.tensors import TERNARY_RATIO, outputs_from_lines, pack_tensor
+from verif.replay.traffic import traffic
+
+_NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
+
+
+# -- signal level -------------------------------------------------------------------------------
+@dataclass
+class StepResult:
+    """What the bench leaves of a step."""
+
+    works: list[EpochLines]
+    figures: Counter[str]
+    problems: list[str]
+
+
+Spoil = Callable[[str, StepResult], bool | None]
+"""(simulator, result) -> changes it in place; False: nothing is left of it."""
+
+
+class SignalModel(replay.Simulators):
+    """Plays both simulators through the same files as the bench."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(files=folder)
+        self.spoil: Spoil = lambda _sim, _result: True
+        self.runs: list[Mapping[str, Any]] = []
+        self.passed = True
+
+    def choose(self, wanted: str) -> tuple[list[str], str | None]:
+        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
+
+    def workspace(self, name: str) -> Path:
+        (self.files / name).mkdir()
+        return self.files / name
+
+    def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
+        raise BuildError("the device model has no bulk transport")
+
+    def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
+        self.runs.append(how)
+        session = Session.read(Path(how["env"][SESSION]))
+        model = DeviceModel(session.options.device)
+        for works in steps_of(session.prepare(), session.keys):
+            result = StepResult(works, drive(model, works), [])
+            if self.spoil(sim, result) is not False:
+                write_raw(session.folder, result.works, result.figures, result.problems)
+        return record(sim, self.passed)
+
+
+def record(sim: str, passed: bool, cause: str = "it says so") -> RunRecord:
+    """What came of a simulator process."""
+    kind = None if passed else FailureKind.MISMATCH
+    return RunRecord(
+        *("replay", "replay", sim, 1, "default", (), passed, kind, cause),
+        *(0.0, 1.0, 0.0, (), "run.log", None, None, "rerun"),
+    )
+
+
+def drive(model: DeviceModel, works: list[EpochLines]) -> Counter[str]:
+    """Every message of a step into the model."""
+    for work in works:
+        for use in work.uses:
+            assert model.commit(use.region, use.config, work.epoch) == CommitCode.OK
+        count = work.plan.workers
+        order = [np.tile(np.arange(count)[::-1], (use.lines, 1)) for use in work.uses]
+        sent = np.concatenate([one.reshape(-1, 64) for one in work.sent])
+        for op in traffic(work, 16, order).ops:
+            address, line = int(op["address"]), int(op["line"])
+            if op["kind"] == Kind.WRITE:
+                model.step(M2SRwD(RwdOp.MEM_WR, 0, address, data=sent[line].tobytes()))
+                continue
+            answer = model.step(M2SReq(ReqOp.MEM_RD, 0, address))
+            assert isinstance(answer, S2MDRS)
+            work.returned[line] = np.frombuffer(answer.data, dtype=np.uint8)
+    lines = sum(work.lines for work in works)
+    return Counter({"cycles": 1000 + works[0].step, "lines": lines})
+
+
+# -- bulk ---------------------------------------------------------------------------------------
+Damage = Callable[[int, M2SRwD], M2SRwD | None]
+"""(contributions so far, contribution) -> what the device makes of it; None: it is lost."""
+
+
+class ModelDevice:
+    """The device model, one operation after the other."""
+
+    def __init__(self, params: DeviceParams, damage: Damage) -> None:
+        self.model = DeviceModel(params)
+        self.damage = damage
+        self.shadow: dict[str, int] = {}
+        self.contributions = 0
+        self.cycles = 0
+        self.twice = False
+
+    def run(self, block: Block) -> None:
+        for index, op in enumerate(block.ops):
+            address, line, ldid = int(op["address"]), int(op["line"]), int(op["ldid"])
+            value = 0
+            if op["kind"] == Kind.WRITE:
+                self._write(address, ldid, block.sent[line].tobytes())
+            elif op["kind"] == Kind.READ:
+                answer = self.model.step(M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid))
+                assert isinstance(answer, S2MDRS)
+                block.got[line] = np.frombuffer(answer.data, np.uint8)
+                value = int(answer.poison)
+            elif op["kind"] == Kind.REG_WRITE:
+                self._register(_NAMES[address], line)
+            else:
+                value = self._value(_NAMES[address])
+            block.answers[index] = ANSWERED | np.uint64(value)
+            self.cycles += 1
+
+    def _write(self, address: int, ldid: int, data: bytes) -> None:
+        message = self.damage(
+            self.contributions, M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=data)
+        )
+        self.contributions += 1
+        if message is not None:
+            for _ in range(1 + self.twice):
+                self.model.step(message)
+
+    def _register(self, name: str, value: int) -> None:
+        self.shadow[name] = value
+        if name == "CTRL":
+            self.model.clear_counters()
+        if name.endswith(".EPOCH"):
+            region = int(name[7 : name.index("]")])
+            leaf = {k.partition(".")[2]: v for k, v in self.shadow.items() if name[:9] == k[:9]}
+            config = RegionConfig.from_registers(leaf)
+            self.model.commit(region, config, value)
+
+    def _value(self, name: str) -> int:
+        if name == "DONE":
+            return sum(self.model.region_status(r).done << r for r in range(8))
+        if name.startswith("REGION["):
+            status = self.model.region_status(int(name[7 : name.index("]")]))
+            return status.complete_lines if name.endswith("LINES") else int(status.code) << 4
+        return self.model.counters.get(name, 0)
+
+    def figures(self) -> Figures:
+        out = Figures()
+        out.cycles = self.cycles
+        return out
+
+    def interrupt(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class BulkModel(replay.Simulators):
+    """Plays both simulators. `damage` and `twice` (contributions come twice) break the device,
+    `dies_at` ends it after some epochs."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(files=folder)
+        self.damage: Damage = lambda _count, message: message
+        self.dies_at: int | None = None
+        self.epochs = 0
+        self.twice = False
+        self.build_seconds = 0.0
+
+    def choose(self, wanted: str) -> tuple[list[str], str | None]:
+        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
+
+    def workspace(self, name: str) -> Path:
+        (self.files / name).mkdir(exist_ok=True)
+        return self.files / name
+
+    def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
+        return self
+
+    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> ModelDevice:
+        plays = self
+
+        class Mortal(ModelDevice):
+            def run(self, block: Block) -> None:
+                if plays.epochs == plays.dies_at:
+                    raise BulkFault("cycle 7: the simulator is gone")
+                plays.epochs += 1
+                super().run(block)
+
+        device = Mortal(DeviceParams(mem_lines_log2=mem_lines_log2), lambda *a: self.damage(*a))
+        device.twice = self.twice
+        return device
+
+
+# -- references ---------------------------------------------------------------------------
+def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
+    """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]."""
+    return np.stack([pack_tensor(one, mode, ratio) for one in x])
+
+
+def expected_outputs(
+    x: F32,
+    mode: Mode,
+    tie: Tie = Tie.PLUS,
+    threshold: int = 1,
+    ratio: float = TERNARY_RATIO,
+    cnt_max: int = 255,
+) -> dict[str, NDArray[Any]]:
+    """What a replay of float32[W, *shape] must read back, computed by the reference models."""
+    lines = pack_workers(x, mode, ratio)
+    shape = tuple(x.shape[1:])
+    if mode == Mode.FP32:
+        return outputs_from_lines(mode, shape, ordered_sum(lines))
+    if mode == Mode.G_BINARY:
+        low = reduce_binary(lines, None, tie, cnt_max)
+    else:
+        low = reduce_ternary(lines, None, threshold, cnt_max)
+    return outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))
+
+
+# -- captures -----------------------------------------------------------------------------------
+def gradients(seed: int, workers: int = 5) -> dict[str, np.ndarray[Any, Any]]:
+    """Odd sizes, one element, no dimension."""
+    rng = np.random.default_rng(seed)
+    shapes = {"a.weight": (31, 17), "a.bias": (31,), "b": (1,), "s": (), "c.weight": (7, 5)}
+    return {
+        name: rng.standard_normal((workers, *shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A capture of two steps and five workers."""
+    write_capture(tmp_path / "capture", "small", {3: gradients(1), 60: gradients(2)})
+    return tmp_path / "capture"
+
+
+@pytest.fixture
+def signal_model(tmp_path: Path) -> SignalModel:
+    """The device model at signal level."""
+    (tmp_path / "work").mkdir()
+    return SignalModel(tmp_path / "work")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
+    """The device model in bulk; epochs of two lines: there are many."""
+    for name in ("EPOCH_LINES_LOG2", "SLOW_LINES_LOG2"):
+        monkeypatch.setattr(f"verif.replay.options.{name}", 1)
+    (tmp_path / "work").mkdir()
+    return BulkModel(tmp_path / "work")
+
+
+def nf_replay(simulators: replay.Simulators, *words: object) -> int:
+    """`nf replay WORDS`; the exit code."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    replay.add_arguments(parser)
+    return replay.run(parser.parse_args([str(word) for word in words]), simulators)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one call of `nf replay` has to do: where lines come from, how they are cut into epochs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from models.formats import Mode, lines_needed
+from neuron_fabric.capture.reader import Capture
+from neuron_fabric.errors import CaptureError
+from verif.replay.doubts import route_doubts
+from verif.replay.epoch import EpochLines, Key
+from verif.replay.options import ReplayOptions, any_steps, parse_steps
+from verif.replay.plan import Plan, plan_step
+from verif.replay.routing import assign_routes, parse_routes
+from verif.replay.source import NETWORKS, CaptureSource, LineSource, SyntheticSource
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One step: its routes, and how its lines are cut; its epochs count from ``first_epoch``."""
+
+    step: int
+    routes: Mapping[str, Mode]
+    plan: Plan
+    first_epoch: int
+
+    @property
+    def epochs(self) -> range:
+        """The epochs that are committed."""
+        return range(self.first_epoch, self.first_epoch + self.plan.epochs)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Every ``of``-th epoch, this being number ``number`` of 1 .. of."""
+
+    number: int = 1
+    of: int = 1
+
+    def takes(self, position: int) -> bool:
+        """Whether the epoch at that position of the whole replay is in this shard."""
+        return position % self.of == self.number - 1
+
+
+@dataclass(frozen=True)
+class Replay:
+    """All epochs of a replay in order, and those that are asked for."""
+
+    source: LineSource
+    model: str
+    options: ReplayOptions
+    steps: tuple[StepPlan, ...]
+    shard: Shard
+    content: str
+    """Names what the lines come from, every byte of it."""
+    warnings: tuple[str, ...] = ()
+    """What may be a mistake, one line each."""
+
+    def own_keys(self) -> list[Key]:
+        """The epochs of this shard."""
+        return [key for at, key in enumerate(self.all_keys()) if self.shard.takes(at)]
+
+    def all_keys(self) -> list[Key]:
+        """The epochs of the whole replay."""
+        return [(one.step, number) for one in self.steps for number in range(one.plan.epochs)]
+
+    def sessions(self, keys: Sequence[Key]) -> list[list[Key]]:
+        """Those epochs by device: steps that take the same routes follow each other on one."""
+        routes = {one.step: tuple(one.routes.items()) for one in self.steps}
+        return [list(group) for _, group in groupby(keys, key=lambda key: routes[key[0]])]
+
+    def step(self, number: int) -> StepPlan:
+        """The plan of a step."""
+        return next(one for one in self.steps if one.step == number)
+
+    def epoch(self, key: Key) -> EpochLines:
+        """An epoch with the lines that go into it."""
+        one = self.step(key[0])
+        return EpochLines.read(self.source, one.plan, key, one.epochs[key[1]])
+
+    def writes(self, keys: Sequence[Key]) -> int:
+        """Contributions in some epochs."""
+        return sum(
+            use.lines * self.source.workers
+            for step, number in keys
+            for use in self.step(step).plan.epoch(number)
+        )
+
+    @property
+    def fp32_lines(self) -> int:
+        """Lines a worker and step if every tensor went by FP32."""
+        return sum(lines_needed(spec.elements, Mode.FP32) for spec in self.source.tensors)
+
+    def identity(self, simulator: str) -> dict[str, Any]:
+        """What must be the same for two journals to be of one replay."""
+        options = self.options
+        return {
+            "content": self.content,
+            "simulator": simulator,
+            "steps": [one.step for one in self.steps],
+            "routes": _digest(repr([sorted(one.routes.items()) for one in self.steps])),
+            "rounds": len(self.all_keys()),
+            "plan": _digest(repr([one.plan for one in self.steps])),
+            "parameters": dict(sorted(options.parameters.items())),
+            "tie": options.tie.name,
+            "threshold": options.threshold,
+            "ratio": options.ratio,
+            "seed": options.seed,
+            "shard": f"{self.shard.number}/{self.shard.of}",
+        }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_replay(options: ReplayOptions, shard: Shard = Shard()) -> Replay:
+    """Read and check everything; CaptureError, one line, when anything is wrong."""
+    source, model = _synthetic(options) if options.synthetic else _captured(options)
+    steps: list[StepPlan] = []
+    epoch = 1
+    for step in source.steps:
+        routes = source.routes(step)
+        plan = plan_step(
+            source.tensors,
+            routes,
+            source.workers,
+            options.device,
+            tie=options.tie,
+            threshold=options.threshold,
+            epoch_lines_log2=options.epoch_lines_log2,
+        )
+        if not options.bulk and steps and routes != steps[-1].routes:
+            epoch = 1  # a new session
+        steps.append(StepPlan(step, routes, plan, epoch))
+        epoch += plan.epochs
+    if not any(one.plan.lines for one in steps):
+        raise CaptureError(source.name, "no tensor has an element", "there is nothing to replay")
+    warnings = tuple(source.warnings()) if isinstance(source, CaptureSource) else ()
+    return Replay(source, model, options, tuple(steps), shard, source.content(), warnings)
+
+
+def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:
+    capture = Capture.open(options.capture)
+    steps = parse_steps(options.steps, capture)
+    patterns = parse_routes(options.routes)
+    wanted = assign_routes(capture.tensors, patterns, capture.modules)
+    doubts = route_doubts(capture, wanted, patterns)
+    source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio, doubts)
+    return source, capture.model
+
+
+def _synthetic(options: ReplayOptions) -> tuple[SyntheticSource, str]:
+    steps = any_steps(options.steps) if options.steps else (0,)
+    tensors = NETWORKS[options.synthetic]()
+    routes = assign_routes(tensors, parse_routes(options.routes))
+    name = f"synthetic {options.synthetic}"
+    source = SyntheticSource(
+        name, tensors, options.workers, routes, options.ratio, options.seed, steps
+    )
+    return source, name

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replay: epochs through each simulator, judged, kept, and made into tensors at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from models.formats import U8
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.text import say
+from verif.replay import summary
+from verif.replay.check import judge
+from verif.replay.epoch import Key, extents
+from verif.replay.job import Replay, Shard
+from verif.replay.journal import Journal, Record
+from verif.replay.progress import Progress
+from verif.replay.result import Returned, check_steps, hold, out_path, write_step
+from verif.replay.transport import Driven, ReplayStop, Transport
+
+Open = Callable[[str], Transport]
+"""Simulator -> its transport, the design built where it has to be."""
+
+
+@dataclass
+class Kept:
+    """What came back, in memory: signal-level replays are small."""
+
+    records: dict[Key, Record] = field(default_factory=dict)
+    _lines: dict[Key, U8] = field(default_factory=dict)
+
+    def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
+        """See `Journal`."""
+        self._lines[key] = lines
+
+    def lines(self, key: Key) -> U8:
+        """See `Journal`."""
+        return self._lines[key]
+
+    def close(self, delete: bool = False) -> None:
+        """See `Journal`."""
+
+
+@dataclass
+class Simulated:
+    """What came of one simulator; lines are a worker's, ``figures`` those of each step."""
+
+    simulator: str
+    kept: Journal | Kept | None
+    figures: dict[int, Counter[str]] = field(default_factory=dict)
+    lines: int = 0
+    writes: int = 0
+    wrong: Counter[int] = field(default_factory=Counter)
+    """Lines that differ, by step."""
+    faults: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    build_seconds: float = 0.0
+    seconds: float = 0.0
+
+    def cycles(self, step: int) -> int:
+        """Clocks of a step."""
+        return self.figures[step]["cycles"]
+
+    def fault(self, *texts: str) -> None:
+        """Remember what was wrong."""
+        self.faults += [" ".join(text.split()) for text in texts]
+
+
+@dataclass
+class Runner:
+    """One call of `nf replay` after everything has been checked."""
+
+    replay: Replay
+    out: Path | None
+    resume: bool
+    hints: Sequence[str] = ()
+    """Shown at the end of a replay that failed."""
+    start: float = field(default_factory=time.monotonic)
+    done: list[Simulated] = field(default_factory=list)
+    _held: ExitStack = field(default_factory=ExitStack)
+    """Journals, and the locks of those that belong to a shard."""
+
+    def run(self, simulators: Sequence[str], open_transport: Open) -> int:
+        """Replay; the exit code is 1 when anything was wrong. CaptureError."""
+        replay = self.replay
+        for line in summary.opening(replay):
+            say(line, flush=True)
+        for line in replay.warnings:
+            say(f"nf replay: warning: {line}", file=sys.stderr)
+        whole = replay.shard.of == 1
+        with self._held:
+            self.done = [Simulated(sim, self._keep(sim)) for sim in simulators]
+            for one in self.done:
+                self._simulate(one, open_transport(one.simulator))
+            faults = [f"{one.simulator}: {text}" for one in self.done for text in one.faults]
+            faults = faults or self._missing()
+            for line in summary.traffic(replay, [one.lines for one in self.done]):
+                say(line)
+            if not faults and self.out is not None and whole:
+                self._write(self.out)
+            for one in self.done:
+                if one.kept is not None:
+                    one.kept.close(delete=not faults and whole)
+        for text in faults:
+            say(f"nf replay: {text}", file=sys.stderr)
+        if faults:
+            say(*self.hints, *(hint for one in self.done for hint in one.hints))
+        say(summary.closing(self, bool(faults)), flush=True)
+        return 1 if faults else 0
+
+    def _keep(self, sim: str) -> Journal | Kept | None:
+        """What remembers the lines that come back."""
+        if not self.replay.options.bulk:
+            return Kept()
+        if self.out is None:
+            return None
+        path = journal_path(self.out, sim, self.replay.shard)
+        if self.replay.shard.of > 1:
+            self._held.enter_context(hold(path))
+        make = Journal.open if self.resume else Journal.create
+        journal = make(path, self.replay.identity(sim))
+        self._held.callback(journal.close)
+        return journal
+
+    def _simulate(self, done: Simulated, transport: Transport) -> None:
+        """Every session on one simulator."""
+        replay, every = self.replay, self.replay.own_keys()
+        records = done.kept.records if done.kept is not None else {}
+        for (step, _), record in records.items():
+            done.figures.setdefault(step, Counter()).update(record.figures)
+        keys = [key for key in every if key not in records]
+        if records:
+            say(f"{done.simulator}: {len(every) - len(keys)} rounds are there, {len(keys)} to go")
+        whole = replay.writes(every)
+        progress = Progress(whole, whole - replay.writes(keys)) if replay.options.bulk else None
+        started = time.monotonic()
+        shown = {step for step, _ in keys}
+        self._show(done, set(done.figures) - shown)
+        try:
+            for session in replay.sessions(keys):
+                try:
+                    with closing(transport.session(session)) as driven:
+                        for one in driven:
+                            self._take(done, transport, one)
+                            if progress is not None:
+                                progress.add(one.work.writes)
+                finally:
+                    if progress is not None:
+                        progress.finish()
+                    self._show(done, {step for step, _ in session})
+                say(*transport.notes)
+                transport.notes.clear()
+                done.fault(*transport.faults)
+                transport.faults.clear()
+        except ReplayStop as stop:
+            done.fault(str(stop))
+        transport.finish()
+        done.hints = transport.hints
+        done.build_seconds = transport.build_seconds
+        done.seconds = time.monotonic() - started
+
+    def _show(self, done: Simulated, steps: set[int]) -> None:
+        for one in self.replay.steps:
+            if one.step in steps and one.step in done.figures:
+                say(summary.of_step(self.replay, one, done), flush=True)
+
+    def _take(self, done: Simulated, transport: Transport, driven: Driven) -> None:
+        """Judge an epoch and keep it."""
+        work, verdict = driven.work, judge(driven.work, transport.reduce)
+        first_of_step = not done.wrong[work.step]
+        done.wrong[work.step] += verdict.wrong
+        if verdict.wrong or driven.problems:
+            transport.wrong(driven, verdict.first)
+        if verdict.first is not None and first_of_step:
+            done.fault(verdict.first.text[:600])
+        done.fault(*driven.problems)
+        done.figures.setdefault(work.step, Counter()).update(driven.figures)
+        done.lines += verdict.lines
+        done.writes += work.writes
+        if done.kept is not None and not verdict.wrong:
+            done.kept.append(work.key, driven.figures, work.returned)
+
+    # -- the end ------------------------------------------------------------------------------
+    def _missing(self) -> list[str]:
+        """Something must have been checked, and the simulators must have returned the same."""
+        if not any(one.lines or one.figures for one in self.done) and self.replay.own_keys():
+            return ["no line was checked"]  # a shard of a small replay may be empty
+        first, *others = self.done
+        out = []
+        for other in others:
+            if first.kept is not None and other.kept is not None:
+                names = f"{first.simulator} and {other.simulator}"
+                what = differences(self.replay, self.replay.own_keys(), first.kept, other.kept)
+                out += [f"{text} differs between {names}" for text in what]
+        return out
+
+    def _write(self, out: Path) -> None:
+        kept = self.done[0].kept
+        assert kept is not None
+        cycles = {one.simulator: one for one in self.done}
+        for one in self.replay.steps:
+            clocks = {sim: each.cycles(one.step) for sim, each in cycles.items()}
+            _write_step(
+                self.replay, out, one.step, dict.fromkeys(self.replay.own_keys(), kept), clocks
+            )
+
+
+def differences(replay: Replay, keys: Sequence[Key], first: Returned, other: Returned) -> list[str]:
+    """The first tensor of which two simulators returned different lines, or nothing."""
+    for key in keys:
+        lines, peer = first.lines(key), other.lines(key)
+        if lines.tobytes() == peer.tobytes():
+            continue
+        plan = replay.step(key[0]).plan
+        uses = plan.epoch(key[1])
+        for (extent, _, a), (_, _, b) in zip(
+            extents(plan, uses, lines), extents(plan, uses, peer), strict=True
+        ):
+            if (a.result != b.result).any() or (a.planes != b.planes).any():
+                return [f"step {key[0]}: {extent.tensor.name}"]
+    return []
+
+
+def journal_path(out: Path, sim: str, shard: Shard) -> Path:
+    """Where a simulator's journal lies, beside the results; a shard has its own."""
+    part = f".shard-{shard.number}-of-{shard.of}" if shard.of > 1 else ""
+    return out.with_name(f"{out.name}.{sim}{part}.journal")
+
+
+def _write_step(
+    replay: Replay,
+    out: Path,
+    step: int,
+    returned: Mapping[Key, Returned],
+    cycles: Mapping[str, int],
+) -> None:
+    path = out_path(out, step, len(replay.steps))
+    write_step(path, replay, replay.step(step), returned, cycles)
+    say(f"wrote {path}")
+
+
+def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> None:
+    """Result files from the journals of all shards; CaptureError when a line is missing."""
+    parts = [replace(replay, shard=Shard(number, shards)) for number in range(1, shards + 1)]
+    check_steps(out, [one.step for one in replay.steps])
+    owners: dict[str, dict[Key, Journal]] = {}
+    cycles: dict[str, Counter[int]] = {}
+    with ExitStack() as stack:
+        for sim in simulators:
+            owners[sim], cycles[sim] = {}, Counter()
+            for part in parts:
+                if shards > 1:
+                    stack.enter_context(hold(journal_path(out, sim, part.shard)))
+                journal = _open_part(out, sim, part)
+                stack.callback(journal.close)
+                for key, record in journal.records.items():
+                    owners[sim][key] = journal
+                    cycles[sim][key[0]] += record.figures["cycles"]
+        first, *others = owners
+        for key, journal in owners[first].items():
+            for other in others:
+                for text in differences(replay, [key], journal, owners[other][key]):
+                    what = f"differs between {first} and {other}"
+                    raise CaptureError(text, what, "replay it again")
+        for one in replay.steps:
+            clocks = {sim: by_step[one.step] for sim, by_step in cycles.items()}
+            _write_step(replay, out, one.step, owners[first], clocks)
+    say(f"nf replay: {shards} shards merged, {len(owners[first])} rounds")
+
+
+def _open_part(out: Path, sim: str, part: Replay) -> Journal:
+    """The journal of a shard; CaptureError where it lacks an epoch."""
+    path = journal_path(out, sim, part.shard)
+    journal = Journal.open(path, part.identity(sim))
+    missing = [key for key in part.own_keys() if key not in journal.records]
+    if missing:
+        journal.close()
+        step, number = missing[0]
+        what = f"{len(missing)} of its rounds are missing, first step {step} round {number}"
+        raise CaptureError(path, what, "finish the shard with --resume")
+    return journal

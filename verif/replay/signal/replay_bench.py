@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench of `nf replay`: one session through the RTL, judged here and by the command line.
+
+NF_REPLAY_JOB names the file of the session that the command line wrote. The lines that came back
+are left in its folder also when they are wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import cocotb
+
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.replay.check import judge
+from verif.replay.epoch import EpochLines
+from verif.replay.signal.replay_sequence import ReplaySequence
+from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
+
+
+class ReplayTest(NfBaseTest):
+    """Drives a session; red when a line differs, or when a counter tells of trouble."""
+
+    def steps(self) -> Iterable[list[EpochLines]]:
+        """The steps to drive."""
+        steps: Iterable[list[EpochLines]] = self.settings["steps"]
+        return steps
+
+    def connect_phase(self) -> None:
+        """A wrong line does not end the run, so that all are read back; a hanging request does."""
+        super().connect_phase()
+        stop = self.env.failed.set
+        self.env.core.on_error = lambda text: stop() if text.startswith("STUCK") else None
+
+    async def scenario(self) -> None:
+        faults: list[str] = []
+        for works in self.steps():
+            sequence = ReplaySequence(self.env, works)
+            await sequence.start(self.env.cxl.sequencer)
+            folder: Path | None = self.settings.get("folder")
+            if folder is not None:
+                write_raw(folder, works, sequence.figures, sequence.problems)
+            self.figure(f"step_{sequence.step}_cycles", sequence.figures["cycles"])
+            verdicts = [judge(work) for work in works]
+            found = [verdict.first.text for verdict in verdicts if verdict.first is not None]
+            if found:
+                lines, wrong = sum(v.lines for v in verdicts), sum(v.wrong for v in verdicts)
+                faults.append(f"{wrong} of {lines} lines differ: {found[0]}")
+            faults += sequence.problems
+        assert not faults, faults[0]
+
+
+@cocotb.test(skip=SESSION not in os.environ)
+async def replay(_dut: Any) -> None:
+    """The session that the job file describes."""
+    session = Session.read(Path(os.environ[SESSION]))
+    steps = steps_of(session.prepare(), session.keys)
+    await run_uvm(ReplayTest, steps=steps, folder=session.folder)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traffic of a step of a replay at signal level, and what the registers say about it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocotbext.cxl.agent import CxlBatchItem, CxlMemSequence
+from cocotbext.cxl.transactions import Transaction
+from cocotbext.cxl.wire.enums import NdrOp
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.formats import LINE_BYTES
+from models.regions import CommitCode
+from verif.replay.bulk.block import Kind
+from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
+from verif.replay.epoch import EpochLines
+from verif.replay.plan import RegionUse
+from verif.replay.traffic import mixed, traffic
+
+if TYPE_CHECKING:
+    from verif.env.env import NfEnv
+
+
+class ReplaySequence(CxlMemSequence):
+    """One step, epoch by epoch: fills in what they return. ``figures`` and ``problems`` are those
+    of `transport.Driven`. Start it on the sequencer of the CXL agent."""
+
+    def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
+        super().__init__("replay")
+        self.env = env
+        self.works = works
+        self.step = works[0].step
+        self.rng = random.Random(env.cfg.seed << 20 | self.step)
+        self.figures: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    async def body(self) -> None:
+        before = await self._counters()
+        start = self.env.cxl.monitor.cycle
+        for work in self.works:
+            await self._epoch(work)
+        self.figures["cycles"] = self.env.cxl.monitor.cycle - start
+        self.figures["lines"] = sum(work.lines for work in self.works)
+        after = await self._counters()
+        counted = {name: after[name] - before[name] for name in after}
+        self.figures.update({name: counted[name] for name in COST})
+        self._problem(*counter_problems(counted, sum(work.writes for work in self.works)))
+
+    # -- traffic ------------------------------------------------------------------------------
+    async def _epoch(self, work: EpochLines) -> None:
+        for use in work.uses:
+            code = await self.env.registers.commit(use.region, use.config, work.epoch)
+            if code != CommitCode.OK:
+                raise AssertionError(f"commit of region {use.region} was refused: {code.name}")
+        chunk = max(1, work.plan.params.slots // 4)
+        made = traffic(work, chunk, self._workers(work, chunk))
+        sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
+        writes_before = np.cumsum(made.ops["kind"] == Kind.WRITE).tolist()
+        writes: list[Transaction] = []
+        reads: list[tuple[int, Transaction]] = []
+        answered = 0
+        starts = np.flatnonzero(np.diff(made.batch)) + 1
+        for ops in np.split(made.ops, starts):
+            lines = ops["line"].tolist()
+            if ops["kind"][0] == Kind.WRITE:
+                writes += await self._send(
+                    [
+                        M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=sent[line].tobytes())
+                        for address, ldid, line in zip(*_columns(ops), lines)
+                    ]
+                )
+                continue
+            due = writes_before[int(ops["after"][0]) - 1]
+            for write in writes[answered:due]:
+                await self._acknowledged(write)
+            answered = max(answered, due)
+            requests = [
+                M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid) for address, ldid in zip(*_columns(ops))
+            ]
+            reads += zip(lines, await self._send(requests))
+        for line, read in reads:
+            await self._store(work, line, read)
+        for use in work.uses:
+            await self._check_region(use)
+
+    def _workers(self, work: EpochLines, chunk: int) -> list[NDArray[Any]]:
+        """The order of the workers in each line of each use; drawn line by line of the mix."""
+        count = work.plan.workers
+        order = np.empty((work.lines, count), np.int64)
+        workers: list[int] = []
+        for at in range(work.lines):
+            if at % chunk == 0:
+                workers = list(range(count))
+            self.rng.shuffle(workers)
+            order[at] = workers
+        return [order[place] for place in mixed(work.uses)]
+
+    async def _send(self, messages: Sequence[M2SMessage]) -> list[Transaction]:
+        item = CxlBatchItem(messages)
+        await self.start_item(item)
+        await self.finish_item(item)
+        return item.transactions
+
+    async def _acknowledged(self, write: Transaction) -> None:
+        answer = await write.wait()
+        if not isinstance(answer, S2MNDR) or answer.opcode != NdrOp.CMP:
+            self._problem(f"write of {write.message.addr:#x} was answered by {answer}")
+
+    async def _store(self, work: EpochLines, line: int, read: Transaction) -> None:
+        answer = await read.wait()
+        where = f"read of {read.message.addr:#x}"
+        if not isinstance(answer, S2MDRS):
+            self._problem(f"{where} was answered by {answer}")
+            return
+        if answer.poison:
+            self._problem(f"{where} came back poisoned")
+        work.returned[line] = np.frombuffer(answer.data, dtype=np.uint8)
+
+    # -- registers ----------------------------------------------------------------------------
+    async def _check_region(self, use: RegionUse) -> None:
+        complete = await self.env.registers.read(f"REGION[{use.region}].COMPLETE_LINES")
+        done = await self.env.registers.read("DONE")
+        self._problem(*region_problems([use], [complete], done))
+
+    async def _counters(self) -> dict[str, int]:
+        return {name: await self.env.registers.read(name) for name in COUNTERS}
+
+    def _problem(self, *texts: str) -> None:
+        room = 10 - len(self.problems)
+        self.problems += [f"step {self.step}: {text}" for text in texts[:room]]
+
+
+def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
+    """Addresses and LD-IDs."""
+    return ops["address"].tolist(), ops["ldid"].tolist()

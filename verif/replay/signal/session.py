@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files between the command line and the bench in the simulator: what to drive, what came back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.capture.safetensors_io import open_tensors, write_tensors
+from neuron_fabric.data import DataError, parse_json
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import write_text
+from neuron_fabric.typed import typed
+from verif.replay.epoch import EpochLines, Key
+from verif.replay.job import Replay, make_replay
+from verif.replay.options import ReplayOptions
+
+SESSION = "NF_REPLAY_JOB"
+"""The environment variable that names the file of a session to the bench."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one simulator process has to do; results go to ``folder``. ``content`` is that of the
+    capture as the command line has read it."""
+
+    options: ReplayOptions
+    keys: Sequence[Key]
+    folder: Path
+    content: str
+
+    def prepare(self) -> Replay:
+        """The capture, read again; CaptureError also when it is no longer the one that the command
+        line judges by."""
+        replay = make_replay(self.options)
+        if replay.content != self.content:
+            what = "has changed since this replay began to read it"
+            raise CaptureError(self.options.capture, what, "replay it again")
+        return replay
+
+    def write(self, path: Path) -> None:
+        """Leave the session for the bench."""
+        values = {
+            "options": json.loads(self.options.to_json()),
+            "keys": self.keys,
+            "folder": str(self.folder),
+            "content": self.content,
+        }
+        write_text(path, json.dumps(values, indent=1))
+
+    @staticmethod
+    def read(path: Path) -> Session:
+        """The session that the command line left."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        options = ReplayOptions.from_json(json.dumps(values["options"]))
+        keys = [(step, number) for step, number in values["keys"]]
+        return Session(options, keys, Path(values["folder"]), values["content"])
+
+
+def steps_of(replay: Replay, keys: Sequence[Key]) -> Iterator[list[EpochLines]]:
+    """The epochs of each step with their lines, made when they are asked for."""
+    for _, group in groupby(keys, key=lambda key: key[0]):
+        yield [replay.epoch(key) for key in group]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    figures: dict[str, int]
+    problems: list[str]
+
+
+def write_raw(
+    folder: Path, works: Sequence[EpochLines], figures: Counter[str], problems: Sequence[str]
+) -> None:
+    """Write the lines that a step returned, whole or not at all."""
+    tensors: dict[str, NDArray[Any]] = {}
+    for work in works:
+        for extent, _, lines in work.extents():
+            tensors[f"{extent.tensor.name}.result"] = lines.result
+            tensors[f"{extent.tensor.name}.planes"] = lines.planes
+    measured = json.dumps({"figures": figures, "problems": list(problems)})
+    write_tensors(_raw_path(folder, works), tensors, {"measured": measured})
+
+
+def read_raw(folder: Path, works: Sequence[EpochLines]) -> tuple[Counter[str], list[str]] | None:
+    """Fill in the lines that a step returned; its figures, and what is wrong or missing. None where
+    the bench left nothing."""
+    path = _raw_path(folder, works)
+    if not path.is_file():
+        return None
+    file = open_tensors(path)
+    try:
+        measured = typed(_Measured, parse_json(file.metadata["measured"]), "measured")
+    except (DataError, KeyError) as error:
+        raise CaptureError(path, f"is damaged ({error})", "replay again") from None
+    missing = []
+    for work in works:
+        for extent, _, lines in work.extents():
+            name = extent.tensor.name
+            for suffix, room, what in (
+                ("result", lines.result, "nothing was read back"),
+                ("planes", lines.planes, "count planes are missing"),
+            ):
+                entry = file.tensors.get(f"{name}.{suffix}")
+                if entry is None or entry.shape != room.shape:
+                    missing.append(f"step {work.step} tensor {name}: {what}")
+                    break
+                np.copyto(room, file.read(f"{name}.{suffix}"))
+    return Counter(measured.figures), missing + measured.problems
+
+
+def _raw_path(folder: Path, works: Sequence[EpochLines]) -> Path:
+    return folder / f"raw-{works[0].step:06d}.safetensors"

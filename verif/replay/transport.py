@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replay needs of a simulator: epochs in, the same epochs with their answers out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from verif.replay.check import Mismatch, Reduce, reduced
+from verif.replay.epoch import EpochLines, Key
+from verif.replay.job import Replay
+
+
+class ReplayStop(Exception):
+    """Nothing more can be driven on this simulator; the text says why."""
+
+
+@dataclass(frozen=True)
+class Driven:
+    """An epoch that went through the device.
+
+    ``figures``: ``cycles``, from the first commit to the last answer, and the counters of
+    `check.COST`. Where only a whole step is measured, they come with its last epoch.
+    ``problems``: what registers and answers say beside the lines; an empty list on a good run.
+    """
+
+    work: EpochLines
+    figures: Counter[str] = field(default_factory=Counter)
+    problems: Sequence[str] = ()
+
+
+@dataclass
+class Transport:
+    """A simulator with the design built for it; what a run leaves goes to ``folder``."""
+
+    replay: Replay
+    simulator: str
+    folder: Path
+    notes: list[str] = field(default_factory=list, init=False)
+    """To be shown after a session."""
+    faults: list[str] = field(default_factory=list, init=False)
+    """What was wrong beside the lines and their problems."""
+    hints: list[str] = field(default_factory=list, init=False)
+    """Shown at the end of a replay that failed: what to do next."""
+    build_seconds: float = field(default=0.0, init=False)
+    """What the build has taken; 0 when it was there."""
+    reduce: Reduce = field(default_factory=lambda: reduced, init=False)
+    """How its lines are judged."""
+
+    def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
+        """Drive those epochs in order on a device that has just been reset. ReplayStop."""
+        raise NotImplementedError
+
+    def wrong(self, driven: Driven, found: Mismatch | None) -> None:
+        """Called for each epoch with problems or with a wrong line, of which ``found`` is the
+        first. Raises ReplayStop unless the rest is wanted."""
+
+    def finish(self) -> None:
+        """Everything that will be driven has been."""
