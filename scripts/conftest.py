@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from scripts.build import registry
-from scripts.common.records import BuildSpec, Edit, RunRecord, RunSpec
+from scripts.common.records import BuildSpec, CaseResult, Edit, RunRecord, RunSpec
 from scripts.record.database import History
-from scripts.record.report import document
+from scripts.report import browser, document
 from scripts.run import simulate
 
 DESIGN = """
@@ -330,3 +330,46 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return path
 
     return inner
+
+
+RECORD = RunRecord(
+    id="test_x.one-icarus-default-s1",
+    name="test_x::one",
+    sim="icarus",
+    seed=1,
+    build_name="default",
+    parameters=(("SLOTS", 4),),
+    passed=True,
+    kind=None,
+    cause="",
+    build_seconds=0.0,
+    seconds=1.0,
+    sim_time_ns=5.0,
+    cases=(CaseResult("one", "passed", 1.0, 5.0),),
+    log="build/runs/x/run.log",
+    waves=None,
+    coverage=None,
+    rerun="nf run test_x::one",
+)
+
+
+@pytest.fixture
+def record() -> Callable[..., RunRecord]:
+    """Makes a green record with some fields changed."""
+    return lambda **fields: replace(RECORD, **fields)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without Chromium the tests that need it are skipped, in one line a file."""
+    if browser.find() is None:
+        why = "Chromium is not installed (apt-get install chromium): nobody looked at the page"
+        for item in items:
+            if "chromium" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip(why))
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+    """One tab for all tests of a session."""
+    with browser.browser(tmp_path_factory.mktemp("chromium")) as page:
+        yield page

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from neuron_fabric.text import say
+from scripts import report
 from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
@@ -21,7 +22,6 @@ from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.farm.schedule import run_all
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
-from scripts.record import report
 from scripts.run import forkserver, simulate
 
 HELP = "cost of the runner: two jobs against one, rebuild, overhead, many short tests"

@@ -19,7 +19,7 @@ from neuron_fabric.lock import Lock
 from neuron_fabric.output import naming
 from neuron_fabric.text import say
 from neuron_fabric.typed import typed
-from scripts.common import atomic
+from neuron_fabric import output
 from scripts.common import claims
 from scripts.common import process
 from scripts.build import registry
@@ -154,7 +154,7 @@ def once(
                 "seconds": round(time.monotonic() - start, 2),
                 "products": {name: _fingerprint(directory / name) for name in products},
             }
-        atomic.write_text(stamp, json.dumps(facts))
+        output.write_text(stamp, json.dumps(facts))
     return Built(directory, time.monotonic() - start, cached=False)
 
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from neuron_fabric import output
 from scripts.checks import tree
-from scripts.common import atomic
 from scripts.common.errors import NfError
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
-from scripts.record.report import functional
+from scripts.report import functional
 
 _MARKED = re.compile(
     r"^(?P<head><!-- generated: (?P<name>[\w-]+) ?(?P<argument>\S*) -->\n)"
@@ -44,7 +44,7 @@ def violations(root: Path, fix: bool = False) -> list[str]:
             out.append(f"{where}: {error}")
             continue
         if made != text and fix:
-            atomic.write_text(path, made)
+            output.write_text(path, made)
         elif made != text:
             names = [
                 old["name"] for old in _MARKED.finditer(text) if _table(root, old) != old["body"]

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from packaging.markers import Marker
 
+from neuron_fabric import output
 from neuron_fabric.data import as_object, read_json
 from neuron_fabric.text import say
-from scripts.common import atomic
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -118,7 +118,7 @@ def main(words: Sequence[str] = ()) -> int:
     for name, lock in LISTS.items():
         pins, options = read(ROOT / name)
         _resolve(pins, options)
-        atomic.write_text(ROOT / lock, _text(name, pins.values(), options))
+        output.write_text(ROOT / lock, _text(name, pins.values(), options))
         say(f"{lock}: {len(pins)} packages, {sum(len(p.hashes) for p in pins.values())} hashes")
     return 0
 

@@ -14,6 +14,7 @@ from scripts.checks import (
     file_length,
     generated_tables,
     header_words,
+    import_directions,
 )
 
 RTL = """// SPDX-License-Identifier: Apache-2.0
@@ -51,6 +52,26 @@ def test_file_length(tmp_path: Path) -> None:
     assert file_length.violations(tmp_path, {"models/a.py": "a reason"}) == []
     _write(tmp_path, "models/a.py", "x\n")
     assert "take it out" in file_length.violations(tmp_path, {"models/a.py": "a reason"})[0]
+
+
+def test_circles_of_imports(tmp_path: Path) -> None:
+    _write(tmp_path, "verif/__init__.py", "")
+    _write(tmp_path, "verif/a.py", "from verif import b\n")
+    _write(tmp_path, "verif/b.py", "import verif.c\n")
+    _write(tmp_path, "verif/c.py", "import os\n")
+    _write(tmp_path, "verif/test_c.py", "from verif import a\n")
+    assert import_directions.circles(tmp_path) == []
+    _write(tmp_path, "verif/c.py", "def late():\n    from verif.a import x\n")
+    (found,) = import_directions.circles(tmp_path)
+    assert found == "circle of imports: verif.a -> verif.b -> verif.c -> verif.a"
+
+
+def test_rooms_of_scripts(tmp_path: Path) -> None:
+    _write(tmp_path, "scripts/run/a.py", "from scripts.build import registry\n")
+    assert import_directions.violations(tmp_path) == []
+    _write(tmp_path, "scripts/build/b.py", "from scripts.run.a import x\n")
+    (found,) = import_directions.violations(tmp_path)
+    assert found.startswith("scripts/build/b.py:1: imports scripts.run.a, of a room above it")
 
 
 def test_base_names(tmp_path: Path) -> None:

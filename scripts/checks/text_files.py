@@ -47,7 +47,7 @@ def _lacks(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute):
         name, of = call.func.attr, getattr(call.func.value, "id", "")
     if name in ("read_text", "write_text"):
-        return len(call.args) <= (name == "write_text") and of is not None and of != "atomic"
+        return len(call.args) <= (name == "write_text") and of is not None and of != "output"
     if name in ("open", "fdopen"):
         first = 0 if of is not None and name == "open" else 1
         mode = given.get("mode", call.args[first] if len(call.args) > first else ast.Constant("r"))

@@ -25,7 +25,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
-from scripts.record.report import functional
+from scripts.report import functional
 
 EXAMPLES = """examples:
   nf check                                   what pre-commit runs
@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         lambda: command([sys.executable, "-m", "verif.regs.generate", "--check"]),
     )
     steps.run("imports run one way", lambda: import_directions.violations(ROOT))
+    steps.run("imports form no circle", lambda: import_directions.circles(ROOT))
     steps.run("licence lines", lambda: import_directions.missing_licence(ROOT))
     steps.run("pipeline is the copy of its source", _pipeline)
     steps.run("lock files hold the pins", _pins)

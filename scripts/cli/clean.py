@@ -11,8 +11,8 @@ from pathlib import Path
 
 from neuron_fabric.text import say
 from scripts.build.build_cache import STAMP, is_build
-from scripts.cli.run import positive
 from scripts.common import claims
+from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, SIM_BUILDS, shown
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf completion`: the lines that teach a shell to complete verbs, options, tests and suites."""
+"""`nf completion`, and what the shell then offers after TAB. argcomplete asks the parser itself, so
+that a new option needs no second list; tests, suites and builds are looked up when they are asked
+for."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable, Iterable
 
 EXAMPLES = """examples:
   eval "$(nf completion bash)"               in ~/.bashrc
@@ -22,3 +26,61 @@ def run(args: argparse.Namespace) -> int:
 
     sys.stdout.write(shellcode(["nf"], shell=args.shell) + "\n")
     return 0
+
+
+Source = Callable[[], Iterable[str]]
+
+
+def asked() -> list[str] | None:
+    """The words so far when a shell asks for completion, else None."""
+    if "_ARGCOMPLETE" not in os.environ:
+        return None
+    line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT") or 0) or None]
+    return line.split()[1:]
+
+
+def answer(parser: argparse.ArgumentParser) -> None:
+    """Tell the shell what fits, and exit."""
+    import argcomplete
+
+    argcomplete.autocomplete(parser, always_complete_options="long")
+
+
+def with_completer(action: argparse.Action, source: Source) -> None:
+    """Let an argument be completed from a source; a source that fails offers nothing."""
+
+    def complete(**_: object) -> list[str]:
+        try:
+            return list(source())
+        except Exception:  # a traceback in the middle of typing helps nobody
+            return []
+
+    action.completer = complete  # type: ignore[attr-defined]
+
+
+def tests() -> list[str]:
+    """Every `test_module::test`."""
+    from scripts.plan.discover import discover
+
+    return [test.id for test in discover()]
+
+
+def suites() -> list[str]:
+    """Names of the suites."""
+    from scripts.plan import testplan
+
+    return list(testplan.read().suites)
+
+
+def builds() -> list[str]:
+    """Names of the builds."""
+    from scripts.plan import testplan
+
+    return list(testplan.read().builds)
+
+
+def mutants() -> list[str]:
+    """Names of the mutants."""
+    from scripts.plan import mutants
+
+    return [mutant.id for mutant in mutants.read()]

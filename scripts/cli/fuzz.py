@@ -12,8 +12,8 @@ from functools import partial
 from random import Random
 
 from neuron_fabric.text import say
-from scripts.cli.run import positive
 from scripts.common import paths
+from scripts.common.arguments import positive
 from scripts.fuzz import interleave, table
 from scripts.fuzz.attempt import Outcome, attempt
 from scripts.fuzz.table import Case

@@ -9,8 +9,8 @@ import time
 
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.cli.run import positive
-from scripts.cli.shell_words import tests, with_completer
+from scripts.cli.completion import tests, with_completer
+from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.farm.schedule import clock, line_of
 from scripts.record.database import History, Run

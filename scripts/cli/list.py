@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 
 from neuron_fabric.text import say
-from scripts.cli import shell_words as completion
-from scripts.cli.shell_words import with_completer
+from scripts.cli import completion
+from scripts.cli.completion import with_completer
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from neuron_fabric.text import LineError, one_line, say
-from scripts.cli import shell_words as completion
-from scripts.cli import start
+from scripts.cli import completion, start
 from scripts.common import process
 
 # Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.cli import shell_words as completion
-from scripts.cli.run import positive
-from scripts.cli.shell_words import with_completer
+from scripts.cli import completion
+from scripts.cli.completion import with_completer
 from scripts.common import claims, paths
+from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec

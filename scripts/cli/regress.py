@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from neuron_fabric.text import say
+from scripts import report
 from scripts.build import registry
 from scripts.cli import stages
-from scripts.cli.run import positive
+from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
 from scripts.common.records import FailureKind, RunRecord
-from scripts.record import report
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
 OUT = BUILD / "replay"

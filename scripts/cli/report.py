@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.text import say
-from scripts.cli.run import positive
+from scripts import report
 from scripts.common import claims, data, paths
+from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.record import earlier, report
 from scripts.record.database import History, Invocation
+from scripts.report import recorded
 
 EXAMPLES = """examples:
   nf report                                  of the last command
@@ -41,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         say(*report.summary(records, seconds, len(records)).splitlines())
         return 0
     found, records, before = _of_history(args.number)
-    what = earlier.invocation(found, records)
-    report.write_all(records, what, paths.REPORT, history=earlier.points(before))
+    what = recorded.invocation(found, records)
+    report.write_all(records, what, paths.REPORT, history=recorded.points(before))
     say(report.where(paths.REPORT))
     say(*report.summary(records, what.seconds, what.expected).splitlines())
     return 0

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.cli.run import execute, seconds
+from scripts.cli.run import execute
+from scripts.common.arguments import seconds
 from scripts.common.records import RunSpec
 from scripts.plan import depends
 from scripts.record.database import History, Run

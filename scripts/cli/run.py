@@ -13,18 +13,20 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from neuron_fabric.text import say
+from scripts import report
 from scripts.build import registry
 from scripts.cli import watch
-from scripts.cli.shell_words import builds, suites, tests, with_completer
+from scripts.cli.completion import builds, suites, tests, with_completer
 from scripts.common import claims, paths, process
+from scripts.common.arguments import positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import Progress, line_of, run_all
 from scripts.plan import order, selection
 from scripts.plan.order import Memory, Reason
-from scripts.record import earlier, fault_report, figures, report
 from scripts.record.recorder import Recorder
+from scripts.report import fault_report, figures, recorded
 from scripts.run import simulate
 from scripts.run.triage import Triage
 
@@ -42,24 +44,6 @@ EXAMPLES = """examples:
   nf run --suite all --cluster tcp://farm:8786   on the workers of a Dask scheduler
   nf run --suite all --cluster slurm -j 20   on 20 jobs of a batch system
 """
-
-
-def positive(text: str) -> int:
-    """argparse type: an integer above 0; 31 bits, as simulators and the history take no more."""
-    if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {(1 << 31) - 1}")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """argparse type: a number above 0, of seconds or a factor."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
 
 
 def seed(text: str) -> int | str:
@@ -234,7 +218,7 @@ def execute(
         say(line_of(record))
     for line in figures.lines(records) + fault_report.lines(records):
         say(line)
-    for line in earlier.write_report(recorder, records, title, seconds, len(specs), coverage):
+    for line in recorded.write_report(recorder, records, title, seconds, len(specs), coverage):
         say(line)
     say(*report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():

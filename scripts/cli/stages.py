@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from neuron_fabric import output
 from neuron_fabric.text import say
-from scripts.common import atomic, warden
+from scripts.common import warden
 from scripts.common.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
@@ -75,7 +76,7 @@ def run(name: str, command: Sequence[str], log: Path | None = None, show: Show =
         say(*lines[-60:], flush=True)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(log, "\n".join(lines) + "\n")
+        output.write_text(log, "\n".join(lines) + "\n")
     return _score(name, process.returncode, lines, time.monotonic() - start)
 
 

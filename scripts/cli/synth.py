@@ -9,8 +9,8 @@ from typing import Any
 
 from neuron_fabric.text import say
 from scripts.build.filelist import read_filelist
-from scripts.cli.run import seconds
 from scripts.common import data, process, toolchain
+from scripts.common.arguments import seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.plan import testplan

@@ -17,9 +17,8 @@ from scripts.cli.main import main
 from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunSpec
-from scripts.conftest import Toy
+from scripts.conftest import RECORD, Toy
 from scripts.farm import schedule
-from scripts.record.report.conftest import RECORD
 
 RED = replace(
     RECORD,

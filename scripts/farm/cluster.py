@@ -62,7 +62,7 @@ class Farm:
     ) -> None:
         import cloudpickle
 
-        from scripts.farm import worker
+        from scripts.farm import dask_worker as worker
 
         for module in (worker, bundle):  # workers have no checkout to import them from
             cloudpickle.register_pickle_by_value(module)
@@ -116,7 +116,7 @@ class Farm:
     def resume(self) -> None:
         """Take runs again after `end`: --fail-fast ends a round of --watch, and the next follows.
         The servers go first: a run that was cancelled goes on in them, in its run's folder."""
-        from scripts.farm import worker
+        from scripts.farm import dask_worker as worker
 
         if self._ended.is_set():
             self._client.unregister_worker_plugin(self._name)
@@ -130,7 +130,7 @@ class Farm:
                 self._client.unregister_worker_plugin(name)
 
     def _submit(self, request: dict[str, Any]) -> tuple[str, bytes]:
-        from scripts.farm.worker import run
+        from scripts.farm.dask_worker import run
 
         name = self._name
         # A function made here travels by value, and takes `run` along.
@@ -146,7 +146,7 @@ class Farm:
 
     def _ship(self, what: object, make: Callable[[], Bundle]) -> str:
         """Digest of a bundle that every worker has or will get; made and sent once."""
-        from scripts.farm.worker import Unpack
+        from scripts.farm.dask_worker import Unpack
 
         with self._once[what]:
             if what not in self._bundles:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.farm.remote`: serves runs on another machine, in sources that were sent there.
 
-Reads one request a line from its input (see `worker.run`) and answers each with one line; at the
-end of its input it ends every simulator, whatever the reason was. The build that was shipped takes
-the place in the build cache where this machine would have put its own, so that a run finds it by
-the ordinary way.
+Reads one request a line from its input (see `dask_worker.run`) and answers each with one line; at
+the end of its input it ends every simulator, whatever the reason was. The build that was shipped
+takes the place in the build cache where this machine would have put its own, so that a run finds it
+as it finds any other.
 """
 
 from __future__ import annotations

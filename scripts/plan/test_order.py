@@ -16,13 +16,12 @@ from scripts.cli import watch
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
-from scripts.conftest import Toy
+from scripts.conftest import RECORD, Toy
 from scripts.farm import schedule
 from scripts.plan import order, selection
 from scripts.plan.depends import Dependencies, changed_since
 from scripts.plan.order import Memory, Reason
 from scripts.record.database import History, keys_of
-from scripts.record.report.conftest import RECORD
 from scripts.record.test_history import record, spec
 
 

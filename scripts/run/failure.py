@@ -19,8 +19,8 @@ from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.process import Finished
 from scripts.common.records import CaseResult, FailureKind
-from scripts.run import traces
-from scripts.run.causes import normalised
+from scripts.record.causes import normalised
+from scripts.run import tracebacks
 from verif.scoreboard.finding import KEY_LINE, link_rule
 
 _NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")
@@ -82,7 +82,7 @@ def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
             status = "failed"
             message = child.get("message") or child.get("error_msg") or ""
             error_type = child.get("type") or child.get("error_type") or ""
-            place = traces.place(child.text or "", bench)
+            place = tracebacks.place(child.text or "", bench)
         elif child.tag == "skipped" and child.get("type") != "xfail":
             status = "skipped"
     properties = {p.get("name"): p.get("value") for p in element.iter("property") if p.get("name")}
@@ -192,7 +192,7 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
         last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
         return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
     if not first and not case.error_type:
-        first = traces.last_exception(lines, bench)[0] or "no message"
+        first = tracebacks.last_exception(lines, bench)[0] or "no message"
     text = ": ".join(filter(None, (case.error_type, first)))
     if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
         return _verdict(FailureKind.TIME_OUT, text)
@@ -209,7 +209,7 @@ def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
     kind, _, said = exception.partition(": ")
     kind = kind.rpartition(".")[2]
     if kind == "BdbQuit":
-        place = traces.place_of_debugger(lines, bench) or place
+        place = tracebacks.place_of_debugger(lines, bench) or place
     key = f"{kind} at {place}" if place else ""
     text = _ENDINGS[kind].format(said) if kind in _ENDINGS else exception
     text = _SYNTAX_PLACE.sub("", text) if place else text
@@ -223,7 +223,7 @@ def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
         if finished.returncode < 0
         else f"exit code {finished.returncode}"
     )
-    exception, place = traces.last_exception(lines, bench)
+    exception, place = tracebacks.last_exception(lines, bench)
     if exception and finished.returncode >= 0:
         return _died(exception, place, lines, bench)
     running = [found["test"] for found in map(_RUNNING.search, lines) if found]

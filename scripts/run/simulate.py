@@ -20,12 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import atomic, claims, toolchain
+from scripts.common import claims, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -224,7 +225,7 @@ def _cycles(metrics: Mapping[str, object]) -> int | None:
 def save(record: RunRecord, folder: Path) -> RunRecord:
     """Write the record at once: a crash of the runner later loses no finished run."""
     with contextlib.suppress(OSError):  # a full disk must not hide what the caller still has
-        atomic.write_text(folder / "record.json", json.dumps(record.to_json(), indent=1))
+        output.write_text(folder / "record.json", json.dumps(record.to_json(), indent=1))
     return record
 
 

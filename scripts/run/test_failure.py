@@ -10,7 +10,7 @@ import pytest
 
 from scripts.common.process import Finished
 from scripts.common.records import FailureKind
-from scripts.run import failure, traces
+from scripts.run import failure, tracebacks
 from verif.scoreboard.finding import CheckFailed, Finding
 
 ENDED = Finished(0, False, 1.0)
@@ -52,10 +52,10 @@ def test_a_crash_names_the_line_of_the_bench(tmp_path: Path) -> None:
 def test_the_last_exception_of_a_chain_counts() -> None:
     text = "\nDuring handling of the above exception, another exception occurred:\n\n"
     second = 'Traceback (most recent call last):\n  File "/tree/b.py", line 7, in x\nOSError: no\n'
-    assert traces.place(TRACE + text + second, ROOT) == "b.py:7"
+    assert tracebacks.place(TRACE + text + second, ROOT) == "b.py:7"
     foreign = second.replace("/tree", "/usr/lib/python3/dist-packages")
-    assert traces.place(TRACE + text + foreign, ROOT) == "verif/env/helper.py:4"
-    assert traces.place(foreign, ROOT) == ""
+    assert tracebacks.place(TRACE + text + foreign, ROOT) == "verif/env/helper.py:4"
+    assert tracebacks.place(foreign, ROOT) == ""
 
 
 def test_a_checker_gives_the_key(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
+from scripts import report
 from scripts.common.paths import ROOT
 from scripts.conftest import QUICK, Toy
-from scripts.record import report
 
 # Runs tests of the toy as `nf run` would, with everything that it makes in a folder of its own.
 SCRIPT = """

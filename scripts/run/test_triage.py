@@ -11,8 +11,8 @@ import pytest
 from scripts.build import registry
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK, Project
+from scripts.record.causes import key_of
 from scripts.run import vcd
-from scripts.run.causes import key_of
 
 ONE_BY_ONE = ("--sim", str(QUICK), "--jobs", "1")
 

@@ -21,8 +21,8 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
+from scripts.record.causes import key_of
 from scripts.run import failure, simulate, vcd
-from scripts.run.causes import key_of
 
 LIMIT = 3  # reruns for one cause
 BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller

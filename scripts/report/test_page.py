@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, RunRecord
-from scripts.record import report
-from scripts.record.report.browser import BrowserError, Page
-from scripts.record.report.conftest import NASTY, RECORD, RECORDS, RED
-from scripts.record.report.page import link
-from scripts.record.report.trend import HistoryPoint
+from scripts.conftest import RECORD
+from scripts.report.browser import BrowserError, Page
+from scripts.report.page import link
+from scripts.report.test_report import NASTY, RECORDS, RED
+from scripts.report.trend import HistoryPoint
 from verif.coverage.bins import FUNCTIONAL
 
 PHONE = 390

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from scripts import report
 from scripts.common.records import CaseResult, FailureKind, RunRecord
+from scripts.conftest import RECORD
 from scripts.plan import testplan
-from scripts.record import report
-from scripts.record.report import progress, trend
-from scripts.record.report.charts import HEIGHT, duration_bars, trend_chart
-from scripts.record.report.conftest import CRASHED, RECORD
-from scripts.record.report.page import span
-from scripts.record.report.trend import HistoryPoint
+from scripts.report import testplan_progress, trend
+from scripts.report.charts import HEIGHT, duration_bars, trend_chart
+from scripts.report.page import span
+from scripts.report.test_report import CRASHED
+from scripts.report.trend import HistoryPoint
 
 PLAN = """
     features:
@@ -43,7 +44,7 @@ def test_progress_by_stage(
         kind=FailureKind.MISMATCH,
         cases=(CaseResult("one", "passed", 1, 1), CaseResult("two/n=1", "failed", 1, 1)),
     )
-    found = progress.measure(plan, [RECORD, red, CRASHED])
+    found = testplan_progress.measure(plan, [RECORD, red, CRASHED])
     first, second = found.stages
     assert (first.name, first.passed, first.red, first.not_run) == ("V1", ("test_x::one",), (), ())
     # A module that crashed as a whole is red in each of its tests.
@@ -57,8 +58,8 @@ def test_red_with_one_seed_is_red(record: Callable[..., RunRecord]) -> None:
         {"test_x::one": testplan.Entry("test_x::one", "f", "V1", ("default",), (), 1.0)}, {}, {}
     )
     red = record(seed=2, passed=False, kind=FailureKind.CRASH, cases=())
-    assert progress.states(plan, [RECORD, red]) == {"test_x::one": "failed"}
-    assert progress.states(plan, []) == {"test_x::one": "not run"}
+    assert testplan_progress.states(plan, [RECORD, red]) == {"test_x::one": "failed"}
+    assert testplan_progress.states(plan, []) == {"test_x::one": "not run"}
 
 
 def test_history_travels_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scripts.record.report.trend import HistoryPoint
+from scripts.report.trend import HistoryPoint
 
 WIDTH, HEIGHT = 600.0, 100.0
 _FEWEST = 8  # a chart of two points does not fill the page with two slabs

@@ -14,19 +14,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from neuron_fabric import output
 from neuron_fabric.lock import Lock
 from neuron_fabric.text import one_line, say
-from scripts.common import atomic
 from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
 from scripts.plan import testplan
-from scripts.record.report import code_coverage, document, functional, junit, page, trend
-from scripts.record.report.document import Report, read_records
-from scripts.record.report.invocation import Invocation, describe, moment, revision
-from scripts.record.report.outcome import Counts, buckets, counts, ordered
-from scripts.record.report.progress import Progress, measure
-from scripts.record.report.trend import HistoryPoint
+from scripts.report import code_coverage, document, functional, junit, page, trend
+from scripts.report.document import Report, read_records
+from scripts.report.invocation import Invocation, describe, moment, revision
+from scripts.report.outcome import Counts, buckets, counts, ordered
+from scripts.report.testplan_progress import Progress, measure
+from scripts.report.trend import HistoryPoint
 
 __all__ = [
     "Counts",
@@ -84,9 +84,9 @@ def write_all(
         if history is None:
             history = trend.from_report(folder / JSON)
         found = gather(records, what, history)
-        atomic.write_text(folder / JSON, document.text(found))
-        atomic.write_text(folder / JUNIT, junit.text(found))
-        atomic.write_text(folder / PAGE, page.text(found, folder))
+        output.write_text(folder / JSON, document.text(found))
+        output.write_text(folder / JUNIT, junit.text(found))
+        output.write_text(folder / PAGE, page.text(found, folder))
     return found
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from scripts.common.records import RunRecord
-from scripts.record.fault_report import lines
+from scripts.report.fault_report import lines
 
 
 class _Record:

@@ -17,14 +17,39 @@ import xmlschema
 
 from neuron_fabric import output
 from neuron_fabric.lock import Busy, Lock
-from scripts.common import atomic
+from scripts import report
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.record import report
-from scripts.record.report.conftest import CRASHED, NASTY, RECORD, RECORDS, RED
-from scripts.record.report.outcome import Outcome, buckets, of_record, results
-from scripts.run.causes import normalised
+from scripts.conftest import RECORD
+from scripts.record.causes import normalised
+from scripts.report.outcome import Outcome, buckets, of_record, results
+
+# Bad luck in one line: HTML, a quote, a character that XML cannot hold.
+NASTY = "got </script><script>document.title='owned'</script> \"&\x1b want 2"
+RED = replace(
+    RECORD,
+    id="test_x.two-icarus-default-s7",
+    name="test_x::two",
+    seed=7,
+    passed=False,
+    kind=FailureKind.MISMATCH,
+    cause=NASTY,
+    cases=(CaseResult("two", "failed", 2.5, 5.0, NASTY), CaseResult("three", "skipped", 0.0, 0.0)),
+    waves="build/runs/x/waves 1.fst",
+    rerun="nf run test_x::two --seed 7",
+)
+CRASHED = replace(
+    RECORD,
+    id="test_y.all-verilator-default-s1",
+    name="test_y::*",
+    sim="verilator",
+    passed=False,
+    kind=FailureKind.CRASH,
+    cause="signal 11",
+    cases=(),
+)
+RECORDS = [RECORD, RED, CRASHED]
 
 CASES = [("first", "passed"), ("second", "failed"), ("third", "failed"), ("fourth", "skipped")]
 FLAKY = RunRecord(**{**vars(RED), "id": "flaky", "cause": "once", "flaky": True})
@@ -122,7 +147,7 @@ def test_reports_of_two_commands_do_not_mix(
         return call
 
     monkeypatch.setattr(report.trend, "from_report", alone("read", report.trend.from_report))
-    monkeypatch.setattr(atomic, "write_text", alone("write", atomic.write_text))
+    monkeypatch.setattr(output, "write_text", alone("write", output.write_text))
     report.write_all(RECORDS, "x", tmp_path)
     assert seen == ["read", "write", "write", "write"]
 
@@ -134,11 +159,11 @@ def full_disk(file: int, data: bytes, offset: int) -> None:
 
 def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
-    atomic.write_text(path, "old")
+    output.write_text(path, "old")
 
     monkeypatch.setattr(output, "write_all", full_disk)
     with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
-        atomic.write_text(path, "new and longer")
+        output.write_text(path, "new and longer")
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 

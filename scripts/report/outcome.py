@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scripts.common.records import FailureKind, RunRecord
-from scripts.run.causes import SEED, key_of, normalised
+from scripts.record.causes import SEED, key_of, normalised
 
 
 class Outcome(StrEnum):

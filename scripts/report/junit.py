@@ -12,10 +12,10 @@ import re
 from xml.etree import ElementTree
 
 from scripts.common.records import RunRecord
-from scripts.record.report.document import Report
-from scripts.record.report.invocation import Invocation
-from scripts.record.report.outcome import Outcome, Result, results
-from scripts.run.causes import key_of
+from scripts.record.causes import key_of
+from scripts.report.document import Report
+from scripts.report.invocation import Invocation
+from scripts.report.outcome import Outcome, Result, results
 
 # What XML 1.0 cannot hold, not even escaped; a log may bring it.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scripts.common.records import RunRecord
 from scripts.plan.testplan import Entry, Plan
-from scripts.record.report.outcome import Outcome, all_results
+from scripts.report.outcome import Outcome, all_results
 
 NOT_RUN = "not run"
 

@@ -13,7 +13,7 @@ from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
-from scripts.record.report.outcome import many
+from scripts.report.outcome import many
 from verif.coverage.bins import FUNCTIONAL, CoverModel
 
 WAIVERS = ROOT / "verif" / "waivers.yaml"

@@ -17,11 +17,10 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 
 from scripts.common.paths import ROOT
-from scripts.record import fault_report, figures
-from scripts.record.report import trend
-from scripts.record.report.charts import Bar, duration_bars, trend_chart
-from scripts.record.report.document import Report
-from scripts.record.report.outcome import Outcome, all_results, buckets, many, of_record
+from scripts.report import fault_report, figures, trend
+from scripts.report.charts import Bar, duration_bars, trend_chart
+from scripts.report.document import Report
+from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
 # Read now: a long run must not end with files that were edited, or checked out, on its way.
 _TEMPLATE, _STYLE, _SCRIPT = (

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
-from scripts.record import figures
+from scripts.report import figures
 
 # Figures of section 8 of the controller's specification, by how their row begins: the name by which
 # a test reports it, or None for one that is measured nowhere yet.

@@ -16,7 +16,7 @@ from pathlib import Path
 from neuron_fabric.data import DataError, read_bytes
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import RunRecord
-from scripts.record.report.outcome import many
+from scripts.report.outcome import many
 
 _POINT = re.compile(r"^C '(.*)' (\d{1,20})$", re.ASCII)
 _RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)

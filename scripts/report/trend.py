@@ -16,8 +16,8 @@ from typing import Any
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.typed import typed
 from scripts.common.records import RunRecord
-from scripts.record.report.invocation import Invocation
-from scripts.record.report.outcome import all_results, counts
+from scripts.report.invocation import Invocation
+from scripts.report.outcome import all_results, counts
 
 KEPT = 30  # points carried from report to report
 

@@ -15,12 +15,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from scripts import report
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
 from scripts.farm import schedule
 from scripts.plan import mutants, testplan
-from scripts.record import report
-from scripts.record.report.browser import Page
+from scripts.report.browser import Page
 from scripts.run import simulate
 
 BUG = "wrong-tie"

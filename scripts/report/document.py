@@ -12,13 +12,13 @@ from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.record.report import trend
-from scripts.record.report.code_coverage import CodeCoverage
-from scripts.record.report.functional import Functional
-from scripts.record.report.invocation import Invocation
-from scripts.record.report.outcome import Counts
-from scripts.record.report.progress import Progress
-from scripts.record.report.trend import HistoryPoint
+from scripts.report import trend
+from scripts.report.code_coverage import CodeCoverage
+from scripts.report.functional import Functional
+from scripts.report.invocation import Invocation
+from scripts.report.outcome import Counts
+from scripts.report.testplan_progress import Progress
+from scripts.report.trend import HistoryPoint
 
 NAME = "neuron-fabric report"
 VERSION = 1  # goes up when a reader of the old one would be wrong

@@ -10,13 +10,13 @@ from typing import Any
 
 from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
+from scripts import report
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 from scripts.record import database as history
-from scripts.record import report
 from scripts.record.recorder import Recorder
-from scripts.record.report import HistoryPoint, Report, trend
+from scripts.report import HistoryPoint, Report, trend
 
 
 def facts(found: Report) -> dict[str, Any]:

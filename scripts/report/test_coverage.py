@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts import report
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord
-from scripts.record import report
-from scripts.record.report import code_coverage, functional
-from scripts.record.report.functional import Waiver
+from scripts.report import code_coverage, functional
+from scripts.report.functional import Waiver
 from verif.coverage.bins import FUNCTIONAL, CoverModel
 
 Make = Callable[..., RunRecord]
