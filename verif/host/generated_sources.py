@@ -170,6 +170,8 @@ def _types_header() -> str:
     for struct, name in ((Op, "nf_op"), (CBlock, "nf_block"), (Figures, "nf_figures")):
         members = "".join(f"  {_member(*field[:2])};\n" for field in struct._fields_)
         lines.append(f"typedef struct {{\n{members}}} {name};")
+        size = ctypes.sizeof(struct)
+        lines.append(f'static_assert(sizeof({name}) == {size}, "as ctypes lays it out");')
     return "\n".join([*lines, ""])
 
 

@@ -1,15 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 // C interface of a device under the host; what a block is stands in c_interface.py. Python hands over
 // pointers into numpy arrays; nothing is copied.
 #pragma once
 
 #include "nf_types.h"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 
-typedef struct nf_device nf_device;
+struct nf_device;
 
 // Opens a device, resets it and brings the link up. `seed` draws what flops hold before the reset
 // and what memory holds before it is written.
@@ -20,6 +18,4 @@ const char* nf_fault(const nf_device* device);
 void nf_read_figures(const nf_device* device, nf_figures* figures);
 void nf_close(nf_device* device);
 
-#ifdef __cplusplus
 }
-#endif

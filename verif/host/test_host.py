@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from cocotbext.cxl.wire.flits import seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.formats import LINE_BYTES
 from scripts.build import bulk_build
+from scripts.common.records import Edit, Sim
 from verif.host.host_harness import CHost, Liar, Wire
 from verif.replay.bulk.block import OP, POISON, Block, Kind
+from verif.replay.bulk.device import BulkFault
 
 PAYLOAD = (1 << 512) - 1
 
@@ -231,3 +234,19 @@ def test_axi_rules(host: CHost, changes: tuple[dict[str, int]], text: str) -> No
     for _ in range(8):
         wire.clock()
     assert text in host.fault
+
+
+UNKNOWN = {
+    "control": (".irq,", ".irq (),", "an output that must be known is X"),
+    "payload": (".tx_flit, .tx_ready", ".tx_flit (), .tx_ready", "the device transfers an X"),
+}
+
+
+@pytest.mark.parametrize("sim", [Sim.ICARUS])
+@pytest.mark.parametrize(("old", "new", "text"), UNKNOWN.values(), ids=UNKNOWN.keys())
+def test_an_unknown_output_is_found(
+    tmp_path: Path, sim: Sim, old: str, new: str, text: str
+) -> None:
+    model = bulk_build.build(sim, edits=[Edit("hdl/nf_controller.sv", old, new)])
+    with pytest.raises(BulkFault, match=text):
+        model.open(tmp_path, 20, 1)
