@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.build.filelist import read_filelist
 from scripts.build.ports import Port, top_ports
-from scripts.build.sources import read_filelist
 from scripts.common.paths import ROOT
-from scripts.run.simulate import FILELIST, TOP
+from scripts.common.records import FILELIST, TOP
 from verif.host import generated_sources
 from verif.host.c_interface import FIGURES_BYTES, Figures
 
@@ -81,10 +81,10 @@ def test_a_port_is_as_wide_as_the_parameters_make_it(
 ) -> None:
     found = ports(MEM_LINES_LOG2=lines_log2)
     generated_sources.write_sources(tmp_path, TOP, found, {"MEM_LINES_LOG2": lines_log2})
-    assert f"uint32_t m_axi_awaddr{words};" in (tmp_path / "nf_pins.h").read_text("utf-8")
-    module = (tmp_path / generated_sources.PINS_MODULE).read_text("utf-8")
+    assert f"uint32_t m_axi_awaddr{words};" in (tmp_path / "nf_pins.h").read_text(encoding="utf-8")
+    module = (tmp_path / generated_sources.PINS_MODULE).read_text(encoding="utf-8")
     assert f"#(.MEM_LINES_LOG2({lines_log2})) dut" in module
-    pins = json.loads((tmp_path / generated_sources.PINS).read_text("utf-8"))
+    pins = json.loads((tmp_path / generated_sources.PINS).read_text(encoding="utf-8"))
     assert len(pins["ToDevice"]) + len(pins["FromDevice"]) == len(found) - 1  # the clock
 
 
