@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flit_packer.h"
 
+namespace {
+
+constexpr unsigned kAddressBits = 52;
+
+}  // namespace
+
 void FlitPacker::put_chunk(uint32_t* flit, unsigned slot) {
   std::memcpy(flit + kSlotWords * slot, chunks_[first_], kSlotBytes);
   first_ = (first_ + 1) % kRing;
@@ -31,21 +37,21 @@ Bits FlitPacker::start(Next kind) {
   const uint32_t tag = tag_;
   tag_ = (tag_ + 1) % (1 << wire::req::kTag.width);
   state_.op_of_tag[tag] = index;
-  constexpr Bits kValid = 1;
-  if (kind == Next::kRead) {
-    using namespace wire::req;
+  const bool read = kind == Next::kRead;
+  // Valid; Req and RwD differ in the place of the address alone (§5).
+  const Bits header = 1 | wire::req::kOpcode.put(read ? wire::kMemRd : wire::kMemWr) |
+                      wire::req::kMetaField.put(wire::kNoOp) | wire::req::kTag.put(tag) |
+                      wire::req::kLdid.put(op.ldid);
+  if (read) {
     --state_.req_credits;
-    return kValid | kOpcode.put(wire::kMemRd) | kMetaField.put(wire::kNoOp) | kTag.put(tag) |
-           kAddr.put(op.address >> (52 - kAddr.width)) | kLdid.put(op.ldid);
+    return header | wire::req::kAddr.put(op.address >> (kAddressBits - wire::req::kAddr.width));
   }
-  using namespace wire::rwd;
   --state_.rwd_credits;
   const uint8_t* line = state_.block.sent + size_t{kLineBytes} * op.line;
   for (unsigned i = 0; i < kChunks; ++i) {
     std::memcpy(chunks_[(first_ + owed_++) % kRing], line + kSlotBytes * i, kSlotBytes);
   }
-  return kValid | kOpcode.put(wire::kMemWr) | kMetaField.put(wire::kNoOp) | kTag.put(tag) |
-         kAddr.put(op.address >> (52 - kAddr.width)) | kLdid.put(op.ldid);
+  return header | wire::rwd::kAddr.put(op.address >> (kAddressBits - wire::rwd::kAddr.width));
 }
 
 uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
@@ -66,7 +72,7 @@ uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
         ++state_.figures.slots_to_device[row][format];
       }
     }
-    header |= wire::header::kFormat[slot].put(format);
+    header |= wire::kFormat[slot].put(format);
   }
   return static_cast<uint32_t>(header | wire::header::kSz.put(writes ? 1 : 0));
 }

@@ -11,7 +11,7 @@ void FlitUnpacker::protocol_flit(const uint32_t* flit) {
   const unsigned must = owed_;  // slots 1 .. must hold data (§6)
   Count total{};
   for (unsigned slot = 0; slot < kSlots && !fault; ++slot) {
-    const unsigned format = wire::header::kFormat[slot].get(flit[0]);
+    const unsigned format = wire::kFormat[slot].get(flit[0]);
     if (slot && format == wire::kData) {
       if (!owed_) return fault.set("slot %u has data, none are owed", slot);
       take_chunk(flit + kSlotWords * slot);

@@ -11,35 +11,28 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.wire import crc, slots
+from cocotbext.cxl.wire import crc, flits, slots
 from cocotbext.cxl.wire.assumptions import FLUSH_RETIMER_CLOCKS
-from cocotbext.cxl.wire.control import InitParam, Llcrd, RetryIdle, encode_control
+from cocotbext.cxl.wire.control import ControlFlit, InitParam, Llcrd, RetryIdle, encode_control
 from cocotbext.cxl.wire.enums import DrsOp, MetaField, NdrOp, ReqOp, RwdOp
-from cocotbext.cxl.wire.flits import (
-    CREDIT_SIZES,
-    HEADER_RESERVED,
-    Direction,
-    FlitHeader,
-    ProtocolCode,
-)
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD
 from verif.host import c_interface
 from verif.host.c_interface import CBlock, Figures, Kind, Op
 
 Port = tuple[str, bool, int]
 """Name, whether it is an input, width in bits."""
+Pins = Sequence[tuple[str, int]]
+"""Names and widths of one direction, in the order of the RTL."""
 
 PINS_MODULE = "nf_pins.sv"
 PINS = "pins.json"
-_NOTE = (
-    "// SPDX-License-Identifier: Apache-2.0\n// Made by verif/host/generated_sources.py from {}.\n"
-)
+_NOTE = "// SPDX-License-Identifier: Apache-2.0\n// Made by verif/host/generated_sources.py from"
 
 
 def write_sources(
@@ -68,8 +61,6 @@ def constants() -> dict[str, str]:
 
 # ---- pins: a port takes 32 bits or a multiple, in the order of the RTL, the first one lowest ----
 
-Pins = Sequence[tuple[str, int]]
-
 
 def words(width: int) -> int:
     """32-bit words that a port takes."""
@@ -77,78 +68,88 @@ def words(width: int) -> int:
 
 
 def _places(pins: Pins) -> dict[str, int]:
-    """First word of each port."""
+    """First word of each port; the word behind the last one is that of ``""``."""
     out, at = {}, 0
     for name, width in pins:
         out[name] = at
         at += words(width)
-    return out
+    return {**out, "": at}
 
 
 def _pins_header(top: str, inputs: Pins, outputs: Pins) -> str:
-    lines = [_NOTE.format(f"the ports of {top}") + "#pragma once\n#include <cstdint>\n"]
-    for struct, pins in (("FromDevice", outputs), ("ToDevice", inputs)):
-        lines.append(f"struct {struct} {{")
-        for name, width in pins:
-            lines.append(f"  uint32_t {name}{f'[{words(width)}]' * (width > 32)};")
-        lines.append("};")
+    def members(pins: Pins) -> str:
+        arrays = ((name, f"[{words(width)}]" if width > 32 else "") for name, width in pins)
+        return "".join(f"  uint32_t {name}{array};\n" for name, array in arrays)
+
     place = _places(outputs)
-    lines.append(
-        "// Words of an output, and the word of the valid that it belongs to (its own: none)."
+    table = "".join(
+        f"  {{{place[name]}, {words(width)}, {place[_valid(name, place)]}}},  // {name}\n"
+        for name, width in outputs
     )
-    lines.append("struct OutputWords { unsigned first, count, valid; };")
-    lines.append("constexpr OutputWords kOutputs[] = {")
-    for name, width in outputs:
-        lines.append(
-            f"  {{{place[name]}, {words(width)}, {place[_valid(name, place)]}}},  // {name}"
-        )
-    return "\n".join([*lines, "};", ""])
+    return f"""{_NOTE} the ports of {top}.
+#pragma once
+#include <cstdint>
+
+struct FromDevice {{
+{members(outputs)}}};
+struct ToDevice {{
+{members(inputs)}}};
+// Words of an output, and the word of the valid that it belongs to (its own: none).
+struct OutputWords {{ unsigned first, count, valid; }};
+constexpr OutputWords kOutputs[] = {{
+{table}}};
+"""
 
 
 def _valid(name: str, ports: Iterable[str]) -> str:
     """The valid of the channel that a payload belongs to, by its prefix; else the port itself."""
     if name.endswith(("valid", "ready")):
         return name
-    channels = (
-        p for p in ports if p.endswith("valid") and name.startswith(p.removesuffix("valid"))
-    )
-    return next(channels, name)
+    valids = (port for port in ports if port.endswith("valid"))
+    return next((valid for valid in valids if name.startswith(valid.removesuffix("valid"))), name)
 
 
 def _pins_module(top: str, inputs: Pins, outputs: Pins, parameters: Mapping[str, int]) -> str:
-    to, place = 32 * sum(words(width) for _, width in inputs), _places(inputs)
-    wide = [f"{32 * words(width)}'({name})" for name, width in reversed(outputs)]
+    place = _places(inputs)
+    nets = "".join(f"  logic [{width - 1}:0] {name};\n" for name, width in outputs)
+    wide = ",\n    ".join(f"{32 * words(width)}'({name})" for name, width in reversed(outputs))
     given = ", ".join(f".{name}({value})" for name, value in parameters.items())
     ports = ["    .clk", *(f"    .{name}" for name, _ in outputs)]
     ports += [f"    .{name} (to_device[{32 * place[name]} +: {width}])" for name, width in inputs]
-    return "\n".join(
-        [
-            _NOTE.format(f"the ports of {top}") + "`default_nettype none\n",
-            "package nf_pins_pkg;",
-            f"  localparam int TO_BITS   = {to};",
-            f"  localparam int FROM_BITS = {32 * sum(words(width) for _, width in outputs)};",
-            "endpackage\n",
-            "module nf_pins import nf_pins_pkg::*; (",
-            "  input  wire logic                 clk,",
-            "  input  wire logic [TO_BITS-1:0]   to_device,",
-            "  output logic      [FROM_BITS-1:0] from_device",
-            ");",
-            *(f"  logic [{width - 1}:0] {name};" for name, width in outputs),
-            "  assign from_device = {\n    " + ",\n    ".join(wide) + "};\n",
-            f"  {top} #({given}) dut (" if given else f"  {top} dut (",
-            ",\n".join(ports),
-            "  );\nendmodule\n\n`default_nettype wire\n",
-        ]
-    )
+    connections = ",\n".join(ports)
+    return f"""{_NOTE} the ports of {top}.
+`default_nettype none
+
+package nf_pins_pkg;
+  localparam int TO_BITS   = {32 * place[""]};
+  localparam int FROM_BITS = {32 * _places(outputs)[""]};
+endpackage
+
+module nf_pins import nf_pins_pkg::*; (
+  input  wire logic                 clk,
+  input  wire logic [TO_BITS-1:0]   to_device,
+  output logic      [FROM_BITS-1:0] from_device
+);
+{nets}  assign from_device = {{
+    {wide}}};
+
+  {top} {f"#({given})" if given else ""} dut (
+{connections}
+  );
+endmodule
+
+`default_nettype wire
+"""
 
 
 # ---- C interface ------------------------------------------------------------------------------
 
+_STRUCTS = {Op: "nf_op", CBlock: "nf_block", Figures: "nf_figures"}
 _C_NAMES: dict[Any, str] = {
     ctypes.c_uint8: "uint8_t",
     ctypes.c_uint32: "uint32_t",
     ctypes.c_uint64: "uint64_t",
-    Op: "nf_op",
+    **_STRUCTS,
 }
 
 
@@ -162,12 +163,12 @@ def _member(name: str, kind: Any) -> str:
 
 
 def _types_header() -> str:
-    lines = [_NOTE.format("verif/host/c_interface.py") + "#pragma once\n#include <stdint.h>\n"]
     kinds = ", ".join(f"NF_{kind.name} = {kind.value}" for kind in Kind)
+    lines = [f"{_NOTE} verif/host/c_interface.py.\n#pragma once\n#include <stdint.h>\n"]
     lines.append(f"enum nf_kind {{ {kinds} }};")
     for name in ("ANSWERED", "POISON", "DEVLOAD_SHIFT", "FIGURES_BYTES", "MEMORY_LATENCY"):
         lines.append(f"#define NF_{name} UINT64_C({int(getattr(c_interface, name))})")
-    for struct, name in ((Op, "nf_op"), (CBlock, "nf_block"), (Figures, "nf_figures")):
+    for struct, name in _STRUCTS.items():
         members = "".join(f"  {_member(*field[:2])};\n" for field in struct._fields_)
         lines.append(f"typedef struct {{\n{members}}} {name};")
         size = ctypes.sizeof(struct)
@@ -176,65 +177,38 @@ def _types_header() -> str:
 
 
 # ---- wire format ------------------------------------------------------------------------------
-# A position is found by packing the field with every bit set and with none.
-
-_MESSAGES = {
-    "req": M2SReq(0, 0, 0, meta_field=0),
-    "rwd": M2SRwD(0, 0, 0, meta_field=0),
-    "ndr": S2MNDR(0, 0, meta_field=0),
-    "drs": S2MDRS(0, 0, meta_field=0),
-}
-_ONES: dict[str, Any] = {"meta_field": 3, "meta_value": 3, "tag": 0xFFFF, "ldid": 15, "devload": 3}
-_ADDRESS = {"req": (1 << 52) - 32, "rwd": (1 << 52) - 64}
-_HEADER = {
-    "ak": FlitHeader(ak=True),
-    "be": FlitHeader(be=True),
-    "sz": FlitHeader(sz=True),
-    "rsp_crd": FlitHeader(rsp_crd=15),
-    "req_crd": FlitHeader(req_crd=15),
-    "data_crd": FlitHeader(data_crd=15),
-}
 
 
 def _place(mask: int) -> str:
     return f"{{{(mask & -mask).bit_length() - 1}, {mask.bit_count()}}}"
 
 
-def _field(name: str, mask: int) -> str:
-    camel = "".join(word.capitalize() for word in name.split("_"))
-    return f"constexpr Field k{camel}{_place(mask)};"
+def _fields(namespace: str, encode: Callable[..., int], **ones: int) -> str:
+    """Places of fields: where an encoding with all their bits set differs from one with none."""
+    zeros = dict.fromkeys(ones, 0)
+    none, lines = encode(**zeros), [f"namespace {namespace} {{"]
+    for name, value in ones.items():
+        camel = "".join(word.capitalize() for word in name.split("_"))
+        place = _place(encode(**{**zeros, name: value}) ^ none)
+        lines.append(f"constexpr Field k{camel}{place};")
+    return "\n".join([*lines, "}"])
 
 
 def _bits(value: int) -> str:
     return f"bits({value >> 64:#x}, {value & (1 << 64) - 1:#x})"
 
 
-def _message_fields(name: str) -> list[str]:
-    empty: Any = _MESSAGES[name]
-    ones = {field: value for field, value in _ONES.items() if hasattr(empty, field)}
-    ones["opcode"] = 15 if name in _ADDRESS else 7
-    if name in _ADDRESS:
-        ones["addr"] = _ADDRESS[name]
-    if hasattr(empty, "poison"):
-        ones["poison"] = True
-    out = [
-        _field(field, replace(empty, **{field: value}).pack() ^ empty.pack())
-        for field, value in ones.items()
-    ]
-    return [f"namespace {name} {{", *out, "}"]
-
-
 def _layout(position: int, code: int) -> str:
     """A slot from a memory device that sends no multi-headers; anything else has no parts."""
     layout = slots.LAYOUTS[Direction.S2M][position][code]
     if layout.use is not slots.SlotUse.MEM or layout.multi_header:
-        return "    {},"
+        return "{},"
     live, parts = 0, []
     for field in layout.fields:
         live |= field.live
         is_drs = str(field.part is slots.Part.DRS).lower()
         parts.append(f"{{{is_drs}, {field.offset}, {max(field.devload, 0)}}}")
-    return f"    {{{_bits(live)}, {len(parts)}, {{{', '.join(parts)}}}}},  // {layout.name}"
+    return f"{{{_bits(live)}, {len(parts)}, {{{', '.join(parts)}}}}},  // {layout.name}\n"
 
 
 def _wire_header() -> str:
@@ -258,38 +232,49 @@ def _wire_header() -> str:
         "MemData": DrsOp.MEM_DATA,
         "NoOp": MetaField.NO_OP,
         "InitVersion": InitParam(0).version,
+        "HeaderReserved": flits.HEADER_RESERVED,
     }
-    control = {
-        "RetryIdle": encode_control(RetryIdle()),
-        "Llcrd": encode_control(Llcrd()),
-        "LlcrdLive": encode_control(Llcrd(255, 15, 15, 15)),
-        "InitParam": encode_control(InitParam(0)),
-        "InitParamLive": encode_control(InitParam(255, 15)),
+    control: dict[str, ControlFlit] = {
+        "RetryIdle": RetryIdle(),
+        "Llcrd": Llcrd(),
+        "LlcrdLive": Llcrd(255, 15, 15, 15),
+        "InitParam": InitParam(0),
+        "InitParamLive": InitParam(255, 15),
     }
-    formats = (
-        FlitHeader(slots=(7, 0, 0, 0)),
-        FlitHeader(slots=(0, 7, 0, 0)),
-        FlitHeader(slots=(0, 0, 7, 0)),
-        FlitHeader(slots=(0, 0, 0, 7)),
-    )
+    formats: list[Any] = [tuple(7 * (slot == k) for slot in range(4)) for k in range(4)]
+    places = ", ".join(_place(FlitHeader(slots=one).encode()) for one in formats)
+    answer = {
+        "opcode": 7,
+        "meta_field": 3,
+        "meta_value": 3,
+        "tag": 0xFFFF,
+        "ldid": 15,
+        "devload": 3,
+    }
+    request = {"opcode": 15, "meta_field": 3, "tag": 0xFFFF, "ldid": 15}
     lines = [
-        _NOTE.format("cocotbext.cxl") + '#pragma once\n#include "flit.h"\n\nnamespace wire {',
+        f'{_NOTE} cocotbext.cxl.\n#pragma once\n#include "flit.h"\n\nnamespace wire {{',
         *(f"constexpr uint32_t k{name} = {int(value):#x};" for name, value in numbers.items()),
-        f"constexpr uint32_t kCreditSizes[] = {{{', '.join(map(str, CREDIT_SIZES))}}};",
+        *(f"constexpr Bits k{name} = {_bits(encode_control(f))};" for name, f in control.items()),
+        f"constexpr uint32_t kCreditSizes[] = {{{', '.join(map(str, flits.CREDIT_SIZES))}}};",
         f"constexpr uint32_t kReqFormat[2] = {{{slots.M2S_H_REQ}, {slots.M2S_G_REQ}}};",
         f"constexpr uint32_t kRwdFormat[2] = {{{slots.M2S_H_RWD}, {slots.M2S_G_RWD}}};",
-        *(f"constexpr Bits k{name} = {_bits(value)};" for name, value in control.items()),
-        _field("wrap", encode_control(InitParam(255)) ^ encode_control(InitParam(0))),
-        _field("version", encode_control(InitParam(0, 15)) ^ encode_control(InitParam(0, 0))),
-        "namespace header {",
-        *(_field(name, ones.encode()) for name, ones in _HEADER.items()),
-        f"constexpr uint32_t kReserved = {HEADER_RESERVED:#x};",
-        f"constexpr Field kFormat[] = {{{', '.join(_place(f.encode()) for f in formats)}}};",
-        "}",
+        f"constexpr Field kFormat[] = {{{places}}};",
+        _fields("init", lambda **f: encode_control(InitParam(**f)), wrap=255, version=15),
+        _fields(
+            *("header", lambda **f: FlitHeader(**f).encode()),
+            ak=1,
+            be=1,
+            sz=1,
+            rsp_crd=15,
+            req_crd=15,
+            data_crd=15,
+        ),
+        _fields("req", lambda **f: M2SReq(**f).pack(), addr=(1 << 52) - 32, **request),
+        _fields("rwd", lambda **f: M2SRwD(**f).pack(), addr=(1 << 52) - 64, **request),
+        _fields("ndr", lambda **f: S2MNDR(**f).pack(), **answer),
+        _fields("drs", lambda **f: S2MDRS(**f).pack(), poison=1, **answer),
+        "constexpr SlotLayout kS2mSlots[2][8] = {",
+        *("{" + "".join(_layout(row, code) for code in range(8)) + "}," for row in (0, 1)),
     ]
-    for name in _MESSAGES:
-        lines += _message_fields(name)
-    lines.append("constexpr SlotLayout kS2mSlots[2][8] = {")
-    for position in (0, 1):
-        lines += ["  {", *(_layout(position, code) for code in range(8)), "  },"]
     return "\n".join([*lines, "};", "}", ""])

@@ -34,7 +34,7 @@ void LinkRx::receive(const FromDevice& device) {
     control_flit(flit);
   } else if (!state_.param_received) {
     fault.set("a protocol flit before INIT.Param");
-  } else if (kChecks && (flit[0] & wire::header::kReserved)) {
+  } else if (kChecks && (flit[0] & wire::kHeaderReserved)) {
     fault.set("a reserved bit of flit header %08X is 1", flit[0]);
   } else {
     active_ = true;
@@ -96,7 +96,7 @@ void LinkRx::control_flit(const uint32_t* flit) {
 }
 
 void LinkRx::init_param(Bits slot) {
-  const uint32_t version = wire::kVersion.get(slot);
+  const uint32_t version = wire::init::kVersion.get(slot);
   if (state_.param_received) return state_.fault.set("a second INIT.Param");
   if (version != wire::kInitVersion) state_.fault.set("INIT.Param of version %u", version);
   state_.param_received = true;

@@ -33,7 +33,7 @@ bool LinkTx::choose(uint32_t* flit) {
   }
   const bool room = state_.free_buffer >= kDataFits;
   if (!state_.param_sent) {
-    store_slot(flit, 0, wire::kInitParam | wire::kWrap.put(wire::kRetryDepth - 1));
+    store_slot(flit, 0, wire::kInitParam | wire::init::kWrap.put(wire::kRetryDepth - 1));
     state_.param_sent = true;
   } else if (packer_.owes_data_flit()) {  // which nothing may delay
     packer_.pack_data_flit(flit);
