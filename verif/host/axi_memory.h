@@ -2,7 +2,7 @@
 // AXI4 subordinate memory behind the controller: 64-byte lines, poison beside each.
 //
 // Pages come into being when they are touched, full of garbage: a device must never take for state
-// what it has not written. Every burst is checked against the rules of AXI4 that a manager can break.
+// what it has not written. Every burst is checked against the rules that an AXI4 manager can break.
 #pragma once
 
 #include <deque>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of bulk replay: blocks that lie ready in a file through the same verilated model, in
-// one program without Python and without checks. Prints clocks and seconds; reading is not counted.
+// The yardstick of bulk replay: blocks that lie ready in a file through the same verilated model,
+// in one program without Python and without checks. Prints clocks and seconds; reading is not counted.
 //
 //   bare FILE MEM_LINES_LOG2 SEED
 //
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
   uint32_t sizes[3];
   while (std::fread(sizes, sizeof sizes, 1, file) == 1) {
     Prepared& block = blocks.emplace_back();
-    if (!read(file, block.ops, sizes[0]) || !read(file, block.sent, kLineBytes * size_t{sizes[1]})) {
+    const size_t sent = size_t{kLineBytes} * sizes[1];
+    if (!read(file, block.ops, sizes[0]) || !read(file, block.sent, sent)) {
       std::fprintf(stderr, "%s is cut off\n", argv[1]);
       return 2;
     }

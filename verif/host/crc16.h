@@ -14,14 +14,14 @@ using Tables = std::array<std::array<uint16_t, 256>, kLineBytes>;
 // x^16 mod P, each next one x times the one before.
 constexpr Tables make_tables() {
   Tables tables{};
-  uint32_t column = wire::kCrcPoly & 0xFFFF;
+  uint32_t column = wire::POLY & 0xFFFF;
   for (auto& table : tables) {
     for (unsigned bit = 0; bit < 8; ++bit) {
       for (unsigned value = 0; value < (1u << bit); ++value) {
         table[value | (1u << bit)] = static_cast<uint16_t>(table[value] ^ column);
       }
       column <<= 1;
-      if (column >> 16) column ^= wire::kCrcPoly;
+      if (column >> 16) column ^= wire::POLY;
     }
   }
   return tables;

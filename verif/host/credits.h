@@ -9,7 +9,7 @@ namespace credits {
 constexpr uint32_t kMem = 8, kCode = 7;  // the flag is 0 for CXL.cache
 
 // Credits that a nibble returns.
-inline uint32_t decode(uint32_t nibble) { return wire::kCreditSizes[nibble & kCode]; }
+inline uint32_t decode(uint32_t nibble) { return wire::CREDIT_SIZES[nibble & kCode]; }
 
 // They are credits of CXL.cache, which a memory device does not have.
 inline bool is_cache(uint32_t nibble) { return nibble & kCode && !(nibble & kMem); }
@@ -17,7 +17,7 @@ inline bool is_cache(uint32_t nibble) { return nibble & kCode && !(nibble & kMem
 // The nibble of the largest size that does not exceed `count`; 0 for none.
 inline uint32_t encode(uint32_t count) {
   uint32_t code = kCode;
-  while (wire::kCreditSizes[code] > count) --code;
+  while (wire::CREDIT_SIZES[code] > count) --code;
   return code ? kMem | code : 0;
 }
 

@@ -3,7 +3,10 @@
 
 namespace {
 
-constexpr unsigned kAddressBits = 52;
+constexpr unsigned kAddressBits = wire::ADDR_BITS;
+// Formats of slot 0 and of the others.
+constexpr unsigned kReqFormat[] = {wire::M2S_H_REQ, wire::M2S_G_REQ};
+constexpr unsigned kRwdFormat[] = {wire::M2S_H_RWD, wire::M2S_G_RWD};
 
 }  // namespace
 
@@ -21,13 +24,14 @@ void FlitPacker::pack_data_flit(uint32_t* flit) {
 // What may go into a free slot of a flit that holds so many headers of each kind.
 FlitPacker::Next FlitPacker::next(unsigned writes, unsigned reads, bool room) const {
   const HostState& s = state_;
-  if (!s.ready || s.cursor == s.block.count || s.cursor - s.prefix >= kWindow) return Next::kNothing;
+  const bool window_full = s.cursor - s.prefix >= kWindow;
+  if (!s.ready || s.cursor == s.block.count || window_full) return Next::kNothing;
   const nf_op& op = s.block.ops[s.cursor];
   if (op.kind == NF_WRITE) {
-    return writes < wire::kMaxRwd && room && s.rwd_credits ? Next::kWrite : Next::kNothing;
+    return writes < wire::MAX_RWD && room && s.rwd_credits ? Next::kWrite : Next::kNothing;
   }
   if (op.kind != NF_READ || op.after > s.prefix) return Next::kNothing;
-  return reads < wire::kMaxReq && s.req_credits ? Next::kRead : Next::kNothing;
+  return reads < wire::MAX_REQ && s.req_credits ? Next::kRead : Next::kNothing;
 }
 
 // The header of the next operation, MemWr or MemRd; the chunks of a write are owed from now on.
@@ -35,23 +39,23 @@ Bits FlitPacker::start(Next kind) {
   const uint32_t index = state_.cursor++;
   const nf_op& op = state_.block.ops[index];
   const uint32_t tag = tag_;
-  tag_ = (tag_ + 1) % (1 << wire::req::kTag.width);
+  tag_ = (tag_ + 1) % (1 << wire::req::tag.width);
   state_.op_of_tag[tag] = index;
   const bool read = kind == Next::kRead;
   // Valid; Req and RwD differ in the place of the address alone (§5).
-  const Bits header = 1 | wire::req::kOpcode.put(read ? wire::kMemRd : wire::kMemWr) |
-                      wire::req::kMetaField.put(wire::kNoOp) | wire::req::kTag.put(tag) |
-                      wire::req::kLdid.put(op.ldid);
+  const Bits header = 1 | wire::req::opcode.put(read ? wire::ReqOp::MEM_RD : wire::RwdOp::MEM_WR) |
+                      wire::req::meta_field.put(wire::MetaField::NO_OP) | wire::req::tag.put(tag) |
+                      wire::req::ldid.put(op.ldid);
   if (read) {
     --state_.req_credits;
-    return header | wire::req::kAddr.put(op.address >> (kAddressBits - wire::req::kAddr.width));
+    return header | wire::req::addr.put(op.address >> (kAddressBits - wire::req::addr.width));
   }
   --state_.rwd_credits;
   const uint8_t* line = state_.block.sent + size_t{kLineBytes} * op.line;
   for (unsigned i = 0; i < kChunks; ++i) {
     std::memcpy(chunks_[(first_ + owed_++) % kRing], line + kSlotBytes * i, kSlotBytes);
   }
-  return header | wire::rwd::kAddr.put(op.address >> (kAddressBits - wire::rwd::kAddr.width));
+  return header | wire::rwd::addr.put(op.address >> (kAddressBits - wire::rwd::addr.width));
 }
 
 uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
@@ -59,13 +63,13 @@ uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
   Bits header = 0;
   for (unsigned slot = 0; slot < kSlots; ++slot) {
     const unsigned row = slot ? 1 : 0;
-    unsigned format = wire::kData;
+    unsigned format = wire::DATA;
     if (slot && owed_) {
       put_chunk(flit, slot);
       ++state_.figures.slots_to_device[row][format];
     } else {
       const Next kind = next(writes, reads, room);
-      format = kind == Next::kWrite ? wire::kRwdFormat[row] : wire::kReqFormat[row];
+      format = kind == Next::kWrite ? kRwdFormat[row] : kReqFormat[row];
       if (kind != Next::kNothing) {
         store_slot(flit, slot, slot ? start(kind) : start(kind) << kHeaderBits);
         ++(kind == Next::kWrite ? writes : reads);
@@ -74,5 +78,5 @@ uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
     }
     header |= wire::kFormat[slot].put(format);
   }
-  return static_cast<uint32_t>(header | wire::header::kSz.put(writes ? 1 : 0));
+  return static_cast<uint32_t>(header | wire::header::sz.put(writes ? 1 : 0));
 }

@@ -12,10 +12,10 @@ void FlitUnpacker::protocol_flit(const uint32_t* flit) {
   Count total{};
   for (unsigned slot = 0; slot < kSlots && !fault; ++slot) {
     const unsigned format = wire::kFormat[slot].get(flit[0]);
-    if (slot && format == wire::kData) {
+    if (slot && format == wire::DATA) {
       if (!owed_) return fault.set("slot %u has data, none are owed", slot);
       take_chunk(flit + kSlotWords * slot);
-      ++state_.figures.slots_from_device[1][wire::kData];
+      ++state_.figures.slots_from_device[1][wire::DATA];
       continue;
     }
     if (slot && slot <= must) {
@@ -26,7 +26,7 @@ void FlitUnpacker::protocol_flit(const uint32_t* flit) {
     total.drs += found.drs;
   }
   if (total.drs > 1) fault.set("%u data headers in a flit", total.drs);
-  if (total.ndr > wire::kMaxNdr) fault.set("%u NDR in a flit", total.ndr);
+  if (total.ndr > wire::MAX_NDR) fault.set("%u NDR in a flit", total.ndr);
   state_.drs_granted -= static_cast<int>(total.drs);
   state_.ndr_granted -= static_cast<int>(total.ndr);
   if (state_.drs_granted < 0 || state_.ndr_granted < 0) {
@@ -59,7 +59,7 @@ FlitUnpacker::Count FlitUnpacker::take_slot(unsigned slot, unsigned format, cons
       continue;
     }
     if (part.devload) {
-      const Field& devload = wire::ndr::kDevload;
+      const Field& devload = wire::ndr::devload;
       message &= devload.put(1) - 1;
       message |= devload.put(Field{part.devload, devload.width}.get(content));
     }
@@ -68,8 +68,8 @@ FlitUnpacker::Count FlitUnpacker::take_slot(unsigned slot, unsigned format, cons
   }
   if (found.drs || found.ndr) {
     ++state_.figures.slots_from_device[row][format];
-  } else if (kChecks && slot && format != wire::kEmptyG) {
-    state_.fault.set("slot %u is empty in format %u, not %u", slot, format, wire::kEmptyG);
+  } else if (kChecks && slot && format != wire::EMPTY_S2M_G) {
+    state_.fault.set("slot %u is empty in format %u, not %u", slot, format, wire::EMPTY_S2M_G);
   }
   return found;
 }
@@ -89,12 +89,12 @@ uint32_t FlitUnpacker::answered_op(const char* kind, uint32_t tag, uint32_t ldid
 }
 
 void FlitUnpacker::take_ndr(Bits ndr) {
-  using namespace wire::ndr;
-  const uint32_t opcode = kOpcode.get(ndr), devload = kDevload.get(ndr);
-  const uint32_t field = kMetaField.get(ndr), value = kMetaValue.get(ndr);
-  const uint32_t op = answered_op("NDR", kTag.get(ndr), kLdid.get(ndr), NF_WRITE);
+  const uint32_t opcode = wire::ndr::opcode.get(ndr), devload = wire::ndr::devload.get(ndr);
+  const uint32_t field = wire::ndr::meta_field.get(ndr), value = wire::ndr::meta_value.get(ndr);
+  const uint32_t tag = wire::ndr::tag.get(ndr), ldid = wire::ndr::ldid.get(ndr);
+  const uint32_t op = answered_op("NDR", tag, ldid, NF_WRITE);
   if (op == HostState::kNobody) return;
-  if (opcode != wire::kCmp || field != wire::kNoOp || value) {
+  if (opcode != wire::NdrOp::CMP || field != wire::MetaField::NO_OP || value) {
     return state_.fault.set("NDR of opcode %u, MetaField %u, MetaValue %u answers a write", opcode,
                             field, value);
   }
@@ -103,21 +103,21 @@ void FlitUnpacker::take_ndr(Bits ndr) {
 }
 
 void FlitUnpacker::take_drs(Bits drs, uint32_t header) {
-  using namespace wire::drs;
-  const uint32_t sz = wire::header::kSz.get(header), be = wire::header::kBe.get(header);
+  const uint32_t sz = wire::header::sz.get(header), be = wire::header::be.get(header);
   if (kChecks && (!sz || be)) {
     return state_.fault.set("a DRS in a flit with Sz = %u and BE = %u", sz, be);
   }
-  const uint32_t opcode = kOpcode.get(drs), devload = kDevload.get(drs);
-  const uint32_t field = kMetaField.get(drs), value = kMetaValue.get(drs);
-  const uint32_t op = answered_op("DRS", kTag.get(drs), kLdid.get(drs), NF_READ);
+  const uint32_t opcode = wire::drs::opcode.get(drs), devload = wire::drs::devload.get(drs);
+  const uint32_t field = wire::drs::meta_field.get(drs), value = wire::drs::meta_value.get(drs);
+  const uint32_t tag = wire::drs::tag.get(drs), ldid = wire::drs::ldid.get(drs);
+  const uint32_t op = answered_op("DRS", tag, ldid, NF_READ);
   if (op == HostState::kNobody) return;
-  if (opcode != wire::kMemData || field != wire::kNoOp || value) {
+  if (opcode != wire::DrsOp::MEM_DATA || field != wire::MetaField::NO_OP || value) {
     return state_.fault.set("DRS of opcode %u, MetaField %u, MetaValue %u", opcode, field, value);
   }
   ++state_.figures.devload[devload];
   // Not answered before its last chunk; what it said is kept till then.
-  const uint64_t poison = kPoison.get(drs) ? NF_POISON : 0;
+  const uint64_t poison = wire::drs::poison.get(drs) ? NF_POISON : 0;
   state_.block.answers[op] = static_cast<uint64_t>(devload) << NF_DEVLOAD_SHIFT | poison;
   pending_[(first_ + count_++) % kMaxPending] = {op, 0};
   owed_ += kChunks;

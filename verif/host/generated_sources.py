@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.wire import crc, flits, slots
-from cocotbext.cxl.wire.assumptions import FLUSH_RETIMER_CLOCKS
+from cocotbext.cxl.wire import assumptions, crc, flits, messages, slots
 from cocotbext.cxl.wire.control import ControlFlit, InitParam, Llcrd, RetryIdle, encode_control
 from cocotbext.cxl.wire.enums import DrsOp, MetaField, NdrOp, ReqOp, RwdOp
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode
@@ -188,9 +188,8 @@ def _fields(namespace: str, encode: Callable[..., int], **ones: int) -> str:
     zeros = dict.fromkeys(ones, 0)
     none, lines = encode(**zeros), [f"namespace {namespace} {{"]
     for name, value in ones.items():
-        camel = "".join(word.capitalize() for word in name.split("_"))
         place = _place(encode(**{**zeros, name: value}) ^ none)
-        lines.append(f"constexpr Field k{camel}{place};")
+        lines.append(f"constexpr Field {name}{place};")
     return "\n".join([*lines, "}"])
 
 
@@ -211,29 +210,27 @@ def _layout(position: int, code: int) -> str:
     return f"{{{_bits(live)}, {len(parts)}, {{{', '.join(parts)}}}}},  // {layout.name}\n"
 
 
+def _numbers() -> Iterator[str]:
+    """Constants of the Python modules under their own names; those of classes in a namespace."""
+    names: dict[str, object] = {}
+    for module in (assumptions, crc, flits, messages, slots):
+        names.update(vars(module))  # some are imported by another
+    yield from (_number(name, value) for name, value in names.items() if name.isupper())
+    for kind in (ReqOp, RwdOp, NdrOp, DrsOp, MetaField):
+        members = "".join(_number(member.name, member.value) for member in kind)
+        yield f"namespace {kind.__name__} {{ {members}}}"
+    for settings in (LinkConfig(), InitParam(0)):
+        values = ((field.name, getattr(settings, field.name)) for field in fields(settings))
+        yield f"namespace {type(settings).__name__} {{ {''.join(_number(*v) for v in values)}}}"
+
+
+def _number(name: str, value: object) -> str:
+    """One constant; nothing for what is no number of 32 bits."""
+    fits = type(value) is int and 0 <= value < 1 << 32
+    return f"constexpr uint32_t {name} = {value}; " if fits else ""
+
+
 def _wire_header() -> str:
-    link = LinkConfig()
-    numbers = {
-        "ProtocolId": ProtocolCode.CACHEMEM.word,
-        "ProtocolIdEds": ProtocolCode.CACHEMEM_EDS.word,
-        "CrcPoly": crc.POLY,
-        "FlushRetimer": FLUSH_RETIMER_CLOCKS,
-        "AckForceThreshold": link.ack_force_threshold,
-        "RetryDepth": link.retry_depth,
-        "Grant": link.grant_plain,
-        "MaxReq": slots.MAX_REQ,
-        "MaxRwd": slots.MAX_RWD,
-        "MaxNdr": slots.MAX_NDR,
-        "Data": slots.DATA,
-        "EmptyG": slots.EMPTY_G[Direction.S2M],
-        "MemRd": ReqOp.MEM_RD,
-        "MemWr": RwdOp.MEM_WR,
-        "Cmp": NdrOp.CMP,
-        "MemData": DrsOp.MEM_DATA,
-        "NoOp": MetaField.NO_OP,
-        "InitVersion": InitParam(0).version,
-        "HeaderReserved": flits.HEADER_RESERVED,
-    }
     control: dict[str, ControlFlit] = {
         "RetryIdle": RetryIdle(),
         "Llcrd": Llcrd(),
@@ -254,11 +251,12 @@ def _wire_header() -> str:
     request = {"opcode": 15, "meta_field": 3, "tag": 0xFFFF, "ldid": 15}
     lines = [
         f'{_NOTE} cocotbext.cxl.\n#pragma once\n#include "flit.h"\n\nnamespace wire {{',
-        *(f"constexpr uint32_t k{name} = {int(value):#x};" for name, value in numbers.items()),
+        *filter(None, _numbers()),
+        f"constexpr uint32_t EMPTY_S2M_G = {slots.EMPTY_G[Direction.S2M]};",
+        f"constexpr uint32_t PROTOCOL_ID = {ProtocolCode.CACHEMEM.word};",
+        f"constexpr uint32_t PROTOCOL_ID_EDS = {ProtocolCode.CACHEMEM_EDS.word};",
         *(f"constexpr Bits k{name} = {_bits(encode_control(f))};" for name, f in control.items()),
-        f"constexpr uint32_t kCreditSizes[] = {{{', '.join(map(str, flits.CREDIT_SIZES))}}};",
-        f"constexpr uint32_t kReqFormat[2] = {{{slots.M2S_H_REQ}, {slots.M2S_G_REQ}}};",
-        f"constexpr uint32_t kRwdFormat[2] = {{{slots.M2S_H_RWD}, {slots.M2S_G_RWD}}};",
+        f"constexpr uint32_t CREDIT_SIZES[] = {{{', '.join(map(str, flits.CREDIT_SIZES))}}};",
         f"constexpr Field kFormat[] = {{{places}}};",
         _fields("init", lambda **f: encode_control(InitParam(**f)), wrap=255, version=15),
         _fields(

@@ -7,7 +7,7 @@ Host::Host(unsigned mem_lines_log2, uint32_t seed, uint32_t grant)
 }
 
 void Host::begin(const nf_block& block) {
-  constexpr unsigned kLdids = 1 << wire::req::kLdid.width;
+  constexpr unsigned kLdids = 1 << wire::req::ldid.width;
   state_.block = block;
   state_.cursor = state_.prefix = 0;
   state_.progress = state_.figures.cycles;

@@ -19,14 +19,14 @@ struct HostState {
   uint32_t cursor = 0;    // the next operation to start
   uint32_t prefix = 0;    // every operation before it has been answered
   uint64_t progress = 0;  // clock of the last answer
-  std::vector<uint32_t> op_of_tag = std::vector<uint32_t>(1 << wire::req::kTag.width, kNobody);
+  std::vector<uint32_t> op_of_tag = std::vector<uint32_t>(1 << wire::req::tag.width, kNobody);
 
   // Initialisation (§8): a good flit has come, INIT.Param has left, has come.
   bool clean_seen = false, param_sent = false, param_received = false;
   bool ready = false;  // the link has been up, with credits of both kinds, once
 
   // Acknowledgements (§9).
-  uint32_t free_buffer = wire::kRetryDepth;  // NumFreeBuf: places in the retry buffer
+  uint32_t free_buffer = wire::LinkConfig::retry_depth;  // NumFreeBuf: places in the retry buffer
   uint32_t num_ack = 0;                      // NumAck: flits of the device to acknowledge
 
   // Credits (§3): what the host may spend, what it has to return, what the device may spend.

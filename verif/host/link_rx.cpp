@@ -19,7 +19,7 @@ void LinkRx::receive(const FromDevice& device) {
   ++state_.figures.flits_from_device;
   if (kChecks) {
     const uint32_t id = device.tx_protocol_id, crc = crc16::of(flit);
-    if (id != wire::kProtocolId && id != wire::kProtocolIdEds) {
+    if (id != wire::PROTOCOL_ID && id != wire::PROTOCOL_ID_EDS) {
       return fault.set("a flit has the Protocol ID %04X", id);
     }
     if (crc != flit[kPayloadWords]) {
@@ -34,11 +34,11 @@ void LinkRx::receive(const FromDevice& device) {
     control_flit(flit);
   } else if (!state_.param_received) {
     fault.set("a protocol flit before INIT.Param");
-  } else if (kChecks && (flit[0] & wire::kHeaderReserved)) {
+  } else if (kChecks && (flit[0] & wire::HEADER_RESERVED)) {
     fault.set("a reserved bit of flit header %08X is 1", flit[0]);
   } else {
     active_ = true;
-    acknowledged(kAkFlits * wire::header::kAk.get(flit[0]));
+    acknowledged(kAkFlits * wire::header::ak.get(flit[0]));
     credited(flit[0]);
     unpacker_.protocol_flit(flit);
     ++state_.num_ack;
@@ -47,14 +47,14 @@ void LinkRx::receive(const FromDevice& device) {
 
 void LinkRx::acknowledged(uint32_t count) {
   state_.free_buffer += count;
-  if (state_.free_buffer > wire::kRetryDepth) {
+  if (state_.free_buffer > wire::LinkConfig::retry_depth) {
     state_.fault.set("%u flits acknowledged, fewer are outstanding", count);
   }
 }
 
 void LinkRx::credited(uint32_t header) {
-  const uint32_t req = wire::header::kReqCrd.get(header), rwd = wire::header::kDataCrd.get(header);
-  const uint32_t rsp = wire::header::kRspCrd.get(header);
+  const uint32_t req = wire::header::req_crd.get(header), rwd = wire::header::data_crd.get(header);
+  const uint32_t rsp = wire::header::rsp_crd.get(header);
   if (kChecks && (rsp || credits::is_cache(req) || credits::is_cache(rwd))) {
     state_.fault.set("credits that a memory device does not return (header %08X)", header);
   }
@@ -89,15 +89,15 @@ void LinkRx::control_flit(const uint32_t* flit) {
     return state_.fault.set("LLCRD before INIT.Param");
   } else {
     active_ = true;
-    acknowledged(kLlcrdAck.get(slot) | wire::header::kAk.get(slot) << 3);
+    acknowledged(kLlcrdAck.get(slot) | wire::header::ak.get(slot) << 3);
     credited(flit[0]);
   }
   ++state_.num_ack;
 }
 
 void LinkRx::init_param(Bits slot) {
-  const uint32_t version = wire::init::kVersion.get(slot);
+  const uint32_t version = wire::init::version.get(slot);
   if (state_.param_received) return state_.fault.set("a second INIT.Param");
-  if (version != wire::kInitVersion) state_.fault.set("INIT.Param of version %u", version);
+  if (version != wire::InitParam::version) state_.fault.set("INIT.Param of version %u", version);
   state_.param_received = true;
 }

@@ -22,7 +22,7 @@ void LinkTx::clock(ToDevice& to) {
   if (!to.rx_valid) return;
   flit[kPayloadWords] = crc16::of(flit);
   std::memcpy(to.rx_flit, flit, sizeof flit);
-  to.rx_protocol_id = wire::kProtocolId;
+  to.rx_protocol_id = wire::PROTOCOL_ID;
   ++state_.figures.flits_to_device;
 }
 
@@ -33,14 +33,14 @@ bool LinkTx::choose(uint32_t* flit) {
   }
   const bool room = state_.free_buffer >= kDataFits;
   if (!state_.param_sent) {
-    store_slot(flit, 0, wire::kInitParam | wire::init::kWrap.put(wire::kRetryDepth - 1));
+    store_slot(flit, 0, wire::kInitParam | wire::init::wrap.put(wire::LinkConfig::retry_depth - 1));
     state_.param_sent = true;
   } else if (packer_.owes_data_flit()) {  // which nothing may delay
     packer_.pack_data_flit(flit);
   } else if (may_pack() && packer_.has_work(room)) {
     Bits header = packer_.pack_protocol_flit(flit, room) | take_credits();
     if (state_.num_ack >= kAkFlits) {
-      header |= wire::header::kAk.put(1);
+      header |= wire::header::ak.put(1);
       state_.num_ack -= kAkFlits;
     }
     flit[0] = static_cast<uint32_t>(header);
@@ -67,14 +67,14 @@ uint32_t LinkTx::take_credits() {
   state_.ndr_granted += static_cast<int>(credits::decode(ndr));
   state_.drs_granted += static_cast<int>(credits::decode(drs));
   if (!state_.ndr_return && !state_.drs_return) initial_ = false;
-  return static_cast<uint32_t>(wire::header::kRspCrd.put(ndr) | wire::header::kDataCrd.put(drs));
+  return static_cast<uint32_t>(wire::header::rsp_crd.put(ndr) | wire::header::data_crd.put(drs));
 }
 
 bool LinkTx::llcrd_is_due() {
   if (state_.free_buffer < (state_.num_ack ? kNeverLast : kOnlyWithAck)) return false;
-  if (initial_ || state_.num_ack >= wire::kAckForceThreshold) return true;
+  if (initial_ || state_.num_ack >= wire::LinkConfig::ack_force_threshold) return true;
   if (state_.num_ack > 1 || state_.ndr_return || state_.drs_return) {
-    return flush_ >= wire::kFlushRetimer;
+    return flush_ >= wire::FLUSH_RETIMER_CLOCKS;
   }
   flush_ = 0;
   return false;
@@ -84,6 +84,6 @@ void LinkTx::make_llcrd(uint32_t* flit) {
   const uint32_t ack = state_.num_ack < kMaxAck ? state_.num_ack : kMaxAck;
   state_.num_ack -= ack;
   store_slot(flit, 0, wire::kLlcrd | kLlcrdAck.put(ack & ~kAckInHeader) |
-                          wire::header::kAk.put(ack & kAckInHeader ? 1 : 0) | take_credits());
+                          wire::header::ak.put(ack & kAckInHeader ? 1 : 0) | take_credits());
   flush_ = 0;
 }

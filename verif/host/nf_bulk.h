@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C interface of a device under the host; what a block is stands in c_interface.py. Python hands over
+// C interface of a device under the host; c_interface.py says what a block is. Python hands over
 // pointers into numpy arrays; nothing is copied.
 #pragma once
 

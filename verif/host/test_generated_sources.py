@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cocotbext.cxl.wire import assumptions
 from scripts.build.filelist import read_filelist
 from scripts.build.ports import Port, top_ports
 from scripts.common.paths import ROOT
@@ -20,33 +21,33 @@ from verif.host.c_interface import FIGURES_BYTES, Figures
 # (lsb, width) as docs/spec/cxl-mem-68b.md gives them: §3, §5.
 SPEC = {
     "header": {
-        "Ak": (2, 1),
-        "Sz": (4, 1),
-        "RspCrd": (20, 4),
-        "ReqCrd": (24, 4),
-        "DataCrd": (28, 4),
+        "ak": (2, 1),
+        "sz": (4, 1),
+        "rsp_crd": (20, 4),
+        "req_crd": (24, 4),
+        "data_crd": (28, 4),
     },
     "req": {
-        "Opcode": (1, 4),
-        "MetaField": (8, 2),
-        "Tag": (12, 16),
-        "Addr": (28, 47),
-        "Ldid": (77, 4),
+        "opcode": (1, 4),
+        "meta_field": (8, 2),
+        "tag": (12, 16),
+        "addr": (28, 47),
+        "ldid": (77, 4),
     },
     "rwd": {
-        "Opcode": (1, 4),
-        "MetaField": (8, 2),
-        "Tag": (12, 16),
-        "Addr": (28, 46),
-        "Ldid": (77, 4),
+        "opcode": (1, 4),
+        "meta_field": (8, 2),
+        "tag": (12, 16),
+        "addr": (28, 46),
+        "ldid": (77, 4),
     },
-    "ndr": {"Opcode": (1, 3), "Tag": (8, 16), "Ldid": (24, 4), "Devload": (28, 2)},
+    "ndr": {"opcode": (1, 3), "tag": (8, 16), "ldid": (24, 4), "devload": (28, 2)},
     "drs": {
-        "Opcode": (1, 3),
-        "Tag": (8, 16),
-        "Poison": (24, 1),
-        "Ldid": (25, 4),
-        "Devload": (29, 2),
+        "opcode": (1, 3),
+        "tag": (8, 16),
+        "poison": (24, 1),
+        "ldid": (25, 4),
+        "devload": (29, 2),
     },
 }
 
@@ -55,14 +56,14 @@ SPEC = {
 def test_fields_stand_where_the_spec_says(message: str) -> None:
     header = generated_sources.constants()["cxl_wire.h"]
     body = header.partition(f"namespace {message} {{")[2].partition("\n}")[0]
-    found = re.findall(r"Field k(\w+)\{(\d+), (\d+)\}", body)
+    found = re.findall(r"Field (\w+)\{(\d+), (\d+)\}", body)
     assert SPEC[message].items() <= {n: (int(lsb), int(w)) for n, lsb, w in found}.items()
 
 
 def test_an_unconfirmed_fact_is_changed_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "kFlushRetimer = 0x20;" in generated_sources.constants()["cxl_wire.h"]
-    monkeypatch.setattr(generated_sources, "FLUSH_RETIMER_CLOCKS", 48)
-    assert "kFlushRetimer = 0x30;" in generated_sources.constants()["cxl_wire.h"]
+    assert "FLUSH_RETIMER_CLOCKS = 32;" in generated_sources.constants()["cxl_wire.h"]
+    monkeypatch.setattr(assumptions, "FLUSH_RETIMER_CLOCKS", 48)
+    assert "FLUSH_RETIMER_CLOCKS = 48;" in generated_sources.constants()["cxl_wire.h"]
 
 
 def test_the_figures_have_room() -> None:

@@ -14,8 +14,8 @@ thread_local std::string last_line;
 
 struct Stopped {};
 
-static_assert(sizeof(Vnf::next) == sizeof(ToDevice) && sizeof(Vnf::from_device) == sizeof(FromDevice),
-              "the words of nf_pins.h are those of nf_pins.sv");
+static_assert(sizeof(Vnf::next) == sizeof(ToDevice), "nf_pins.h has the words of nf_pins.sv");
+static_assert(sizeof(Vnf::from_device) == sizeof(FromDevice), "and so for the outputs");
 
 }  // namespace
 

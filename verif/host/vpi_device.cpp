@@ -2,8 +2,8 @@
 // The same host behind a VPI system task: $nf_bulk(from_device, to_device), once a clock.
 //
 // Blocks come from another process: a line of text over a pipe says how large the arrays are, which
-// lie in shared memory; a line goes back when the block is done. Environment NF_BULK: file numbers of
-// both pipes and of the memory, log2 of the device's lines, and the seed.
+// lie in shared memory; a line goes back when the block is done. Environment: NF_BULK (file numbers
+// of both pipes and of the memory, log2 of the device's lines, seed), NF_BULK_RECORD (a file).
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
