@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config, counts, lines
 from models.device import Cause, CommitCode, DeviceModel, DeviceParams, Mode
-from models.device_fixture import MEMORY_LINES, PARAMS, DeviceFixture, config, counts, lines
 from models.formats import codes_to_lines
 from models.reducers import reduce_binary, reduce_ternary
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config
 from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
-from models.device_fixture import MEMORY_LINES, PARAMS, DeviceFixture, config
 
 MODES = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
 

@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from models.conftest import PARAMS, DeviceFixture, config, lines
 from models.device import CommitCode, DeviceModel, MemoryLine, Mode
-from models.device_fixture import PARAMS, DeviceFixture, config, lines
 
 ONES = b"\xff" * 64
 ZEROS = bytes(64)

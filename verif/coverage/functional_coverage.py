@@ -190,7 +190,7 @@ class NfCoverage:
         self.options.hit(f"threshold {'1' if config.threshold == 1 else '>1'}")
 
     def beat(self, beat: MemBeat, place: str) -> None:
-        """A beat on the device-memory port; `place`: as `MemoryView.place` names it."""
+        """A beat on the device-memory port; `place`: as `MemoryPort.place` names it."""
         kind = Resp(beat.resp).name if beat.error else "poison" if beat.poison else ""
         if kind:
             self.side_band.hit(f"{'write' if beat.write else 'read'} {place} {kind}")

@@ -12,7 +12,7 @@ from models.formats import Mode
 from verif.coverage.bins import CoverModel
 from verif.coverage.functional_coverage import NfCoverage
 from verif.mem.memory_config import MemBeat
-from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.scoreboard.scoreboard import Scoreboard
 
 
 def _model() -> CoverModel:
@@ -38,16 +38,16 @@ def test_holes_and_merge() -> None:
 
 def test_samples_fall_into_planned_bins() -> None:
     coverage = NfCoverage()
-    core = ScoreboardCore(DeviceModel(), 8)
-    core.on_op = coverage.op
-    core.on_commit = lambda _r, config, code, busy: coverage.committed(config, code, busy)
+    scoreboard = Scoreboard(DeviceModel(), 8)
+    scoreboard.on_op = coverage.op
+    scoreboard.on_commit = lambda _r, config, code, busy: coverage.committed(config, code, busy)
     device = DeviceModel()
     for region, mode in enumerate(Mode):
         config = RegionConfig((region + 1) << 40, region << 20, 2, 5, mode)
         for _ in range(2):
-            core.commit_begin(region, config, 1)
+            scoreboard.commit_begin(region, config, 1)
             device.commit(region, config, 1)
-            core.commit_end(region)
+            scoreboard.commit_end(region)
         for selector in (0, 1, 2, 8, 15, 63, 64, 70, 255):
             addr = config.address(selector, 0)
             for msg in (
@@ -58,23 +58,23 @@ def test_samples_fall_into_planned_bins() -> None:
                 M2SReq(ReqOp.MEM_INV, 1, addr),
                 M2SReq(12, 1, addr),
             ):
-                core.request(msg)
+                scoreboard.request(msg)
                 response = device.step(msg)
                 assert response is not None
-                core.response(response)
+                scoreboard.response(response)
     for write in (True, False):
         for line in (1, *(k + (region << 14) for region in range(4) for k in (0, 1, 20, 255))):
             for axi_id in (0, 3):
                 for strobe in (3, (1 << 64) - 1):
                     for resp in (2, 3):
                         beat = MemBeat(write, axi_id, line, 2, strobe, True, resp)
-                        coverage.beat(beat, core.memory.place(beat))
+                        coverage.beat(beat, scoreboard.memory.place(beat))
             poisoned = MemBeat(write, 1, line, 2, 3, True, 0)
-            if not write or core.memory.place(poisoned) in ("MEMORY", "IDENTITY"):
-                coverage.beat(poisoned, core.memory.place(poisoned))
+            if not write or scoreboard.memory.place(poisoned) in ("MEMORY", "IDENTITY"):
+                coverage.beat(poisoned, scoreboard.memory.place(poisoned))
     coverage.register("IRQ_STATUS", 63)
     coverage.register("SLOT_HIT", 1)
-    assert core.errors == []
+    assert scoreboard.errors == []
     for point in coverage.model.points.values():
         assert point.unexpected == {}, point.name
     assert coverage.interrupt.holes == []

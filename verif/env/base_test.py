@@ -67,7 +67,7 @@ class NfBaseTest(uvm_test):
 
     def check_phase(self) -> None:
         errors = self.env.errors()
-        self.logger.info("%s: %s", self._label(), self.env.core.summary())
+        self.logger.info("%s: %s", self._label(), self.env.scoreboard.summary())
         self._export()
         if not self.finished and not errors:
             errors = ["the scenario did not run to its end"]
@@ -81,13 +81,13 @@ class NfBaseTest(uvm_test):
         watchdog = cocotb.start_soon(self._watchdog())
         await First(body.complete, self.env.failed.wait())
         watchdog.cancel()
-        if self.env.core.errors:
+        if self.env.scoreboard.errors:
             # The scoreboard's first finding is the cause; whatever else is wrong follows from it.
             body.cancel()
-            NfBaseTest.found = self.env.core.errors
+            NfBaseTest.found = self.env.scoreboard.errors
             if self.expects_failure:
                 return
-            raise CheckFailed(self.env.core.errors, self._label())
+            raise CheckFailed(self.env.scoreboard.errors, self._label())
         try:
             body.result()
         except CxlError as error:
@@ -112,7 +112,7 @@ class NfBaseTest(uvm_test):
         await self.env.host.link_up()
 
     async def finish(self) -> None:
-        """Waits for the last answers and reads what the mirror compares."""
+        """Waits for the last answers and reads what the predictor compares."""
         await self.env.host.drain()
         # One counter is read while the others settle: a run's cycles compare with older records.
         settled = cocotb.start_soon(self.env.clocks(20))
@@ -126,19 +126,19 @@ class NfBaseTest(uvm_test):
 
     async def _watchdog(self) -> None:
         """A request that has waited too long is an error, not a hang of the suite."""
-        core = self.env.core
+        scoreboard = self.env.scoreboard
         seen, oldest = -1, None
         while True:
             await self.env.clocks(self.cfg.stuck_clocks)
-            now = core.oldest()
-            if now is not None and now is oldest and core.responses == seen:
-                core.error(
+            now = scoreboard.oldest()
+            if now is not None and now is oldest and scoreboard.responses == seen:
+                scoreboard.error(
                     f"STUCK: no response for {self.cfg.stuck_clocks} clocks, "
-                    f"{core.waiting} waiting",
-                    f"scoreboard, {core.mode_of(now.access)}: answer",
+                    f"{scoreboard.waiting} waiting",
+                    f"scoreboard, {scoreboard.mode_of(now.access)}: answer",
                     f"first: {describe(now.msg)}",
                 )
-            seen, oldest = core.responses, now
+            seen, oldest = scoreboard.responses, now
 
     def _label(self) -> str:
         """Seed as `nf run --seed` takes it: cocotb makes a seed of each test of the run's."""
@@ -172,12 +172,12 @@ class NfBaseTest(uvm_test):
             model = self.env.coverage.model
             model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
             old[FUNCTIONAL] = model.hits()
-        core = self.env.core
+        scoreboard = self.env.scoreboard
         old.update(
             {f"{label}.{name}": value for name, value in self.metrics.items()}
             | {
-                f"{label}.requests": core.requests,
-                f"{label}.judged": core.tracker.judged,
+                f"{label}.requests": scoreboard.requests,
+                f"{label}.judged": scoreboard.quiescence.judged,
                 f"{label}.cycles": round((get_sim_time("ns") - self.began_ns) / CLOCK_NS),
             }
         )

@@ -9,9 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cocotbext.cxl.config import CxlConfig
+from models.device import DeviceModel
 from models.parameters import DeviceParams
 from verif.mem.memory_config import MemConfig
+from verif.mem.store import MemStore
 from verif.parameters import device_params
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
 
 CLOCK_NS = 2
 """Any period will do: the design has one clock. A flit at x8 takes 2.125 ns."""
@@ -31,6 +35,19 @@ def scale() -> float:
 
 
 @dataclass(slots=True)
+class Parts:
+    """Classes of the memory and of the checkers: a negative twin puts a subclass with a fault here.
+
+    Components (`verif.mem.responder.MemResponder`) are overridden by the UVM factory.
+    """
+
+    store: type[MemStore] = MemStore
+    model: type[DeviceModel] = DeviceModel
+    scoreboard: type[Scoreboard] = Scoreboard
+    predictor: type[RegisterPredictor] = RegisterPredictor
+
+
+@dataclass(slots=True)
 class EnvConfig:
     """One run. Tests change it in `configure` before the environment is built.
 
@@ -43,8 +60,9 @@ class EnvConfig:
     mem: MemConfig = field(default_factory=MemConfig)
     scale: float = field(default_factory=scale)
     stuck_clocks: int = 20000
-    judge_budget: int = 10000
+    order_budget: int = 10000
     check_counters: bool = True
+    parts: Parts = field(default_factory=Parts)
     shape_link: Callable[[CxlConfig], None] = lambda _link: None
 
     def __post_init__(self) -> None:

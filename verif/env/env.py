@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment: three agents, the observer of the register bus, scoreboard and coverage."""
+"""The environment: three agents, the register predictor, scoreboard and coverage."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from pyuvm import uvm_analysis_export, uvm_env
 from cocotbext.cxl.agent import CxlMemAgent
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
-from models.device import DeviceModel, MemoryLine, RegionConfig
+from models.device import MemoryLine, RegionConfig
 from verif.coverage.functional_coverage import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
 from verif.env.host_facade import Host, cxl_config
-from verif.env.registers import RegisterObserver, Registers
+from verif.env.region_layout import RegionLayout
+from verif.env.registers import Registers
 from verif.mem.memory_agent import MemAgent
 from verif.mem.memory_config import MemBeat
-from verif.mem.pins import AxiPins
-from verif.regs.axil import AxiLitePins
+from verif.pins import AXI4, bind_port
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
-from verif.scoreboard.register_predictor import RegisterMirror
-from verif.scoreboard.scoreboard import ScoreboardCore
-from verif.sequences.layout import Layout
 
 
 class Sink(uvm_analysis_export):
@@ -53,15 +50,15 @@ class NfEnv(uvm_env):
         self.rng = random.Random(cfg.seed)
         self.failed = Event()
         self.trace: list[ObservedRequest | ObservedResponse] | None = None
-        self.layout = Layout(cfg.hw, self.rng)
+        parts = cfg.parts
+        self.layout = RegionLayout(cfg.hw, self.rng)
         self.mem = MemAgent("mem", self)
-        self.mem.pins = AxiPins.from_prefix(self.dut, "m_axi")
+        self.mem.pins = bind_port(self.dut, "m_axi", AXI4)
         self.mem.cfg = cfg.mem
         self.mem.seed = cfg.seed
+        self.mem.store_type = parts.store
         self.axil = AxiLiteAgent("axil", self)
         self.axil.dut = self.dut
-        self.observer = RegisterObserver("observer", self)
-        self.observer.pins = AxiLitePins.from_prefix(self.dut, "s_axil")
         self.cxl = CxlMemAgent("cxl", self)
         self.cxl.bus = CxlMemBus.from_entity(self.dut)
         self.cxl.clock, self.cxl.reset = self.dut.clk, self.dut.rst_n
@@ -69,32 +66,33 @@ class NfEnv(uvm_env):
         # The watchdog of the test is the checker of what the device does not answer in time.
         self.link.response_timeout = max(self.link.response_timeout, 3 * cfg.stuck_clocks)
         cfg.shape_link(self.link)
-        model = DeviceModel(cfg.hw, self._background)
-        self.core = ScoreboardCore(model, cfg.hw.regions, cfg.judge_budget)
-        self.core.on_error = lambda _text: self.failed.set()
-        self.mirror = self.observer.mirror = RegisterMirror(self.core, cfg.hw)
+        model = parts.model(cfg.hw, self._background)
+        self.scoreboard = parts.scoreboard(model, cfg.hw.regions, cfg.order_budget)
+        self.scoreboard.on_error = lambda _text: self.failed.set()
+        self.predictor = parts.predictor(self.scoreboard, cfg.hw)
         self.coverage = NfCoverage()
-        self.core.on_op = self.coverage.op
-        self.core.on_commit = self._committed
-        self.host = Host(self)
+        self.scoreboard.on_op = self.coverage.op
+        self.scoreboard.on_commit = self._committed
+        self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
-        self.registers = Registers(self.axil.sequencer, self.mirror)
+        self.registers = Registers(self.axil.sequencer, self.predictor)
         self.host.connect(self.cxl)
         self.cxl.request_port.connect(Sink("request_sink", self, self._request))
         self.cxl.response_port.connect(Sink("response_sink", self, self._response))
         self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
+        self.axil.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
         self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))
 
     def _request(self, observed: ObservedRequest) -> None:
         if self.trace is not None:
             self.trace.append(observed)
-        self.core.request(observed.message, observed.misframed)
+        self.scoreboard.request(observed.message, observed.misframed)
 
     def _response(self, observed: ObservedResponse) -> None:
         if self.trace is not None:
             self.trace.append(observed)
-        self.core.response(observed.message)
+        self.scoreboard.response(observed.message)
 
     def _background(self, line: int) -> MemoryLine:
         return MemoryLine(self.mem.store.background_line(line).to_bytes(64, "little"))
@@ -103,11 +101,12 @@ class NfEnv(uvm_env):
         self.coverage.committed(config, code, busy)
 
     def _beat(self, beat: MemBeat) -> None:
-        self.coverage.beat(beat, self.core.memory.place(beat))
-        self.core.memory_beat(beat)
+        self.coverage.beat(beat, self.scoreboard.memory.place(beat))
+        self.scoreboard.memory_beat(beat)
 
     def _register(self, access: AxiLiteAccess) -> None:
-        register = self.mirror.by_address.get(access.address & ~3)
+        self.predictor.end(access)
+        register = self.predictor.by_address.get(access.address & ~3)
         if register is not None and not access.write:
             self.coverage.register(register.name, access.data)
 
@@ -117,8 +116,8 @@ class NfEnv(uvm_env):
 
     def errors(self) -> list[str]:
         """End of test: everything that any checker has to say."""
-        core = self.core
-        core.finish()
-        if self.cfg.check_counters and not core.errors:
-            self.mirror.finish()
-        return [*core.errors, *self.mem.finish(), *self.axil.finish(), *self.cxl.finish()]
+        scoreboard = self.scoreboard
+        scoreboard.finish()
+        if self.cfg.check_counters and not scoreboard.errors:
+            self.predictor.finish()
+        return [*scoreboard.errors, *self.mem.finish(), *self.axil.finish(), *self.cxl.finish()]

@@ -11,7 +11,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cocotb
 from cocotb.triggers import Event
@@ -25,9 +25,6 @@ from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
 from verif.env.config import EnvConfig, Profile
-
-if TYPE_CHECKING:
-    from verif.env.env import NfEnv
 
 
 def cxl_config(cfg: EnvConfig) -> CxlConfig:
@@ -83,8 +80,9 @@ class Pending:
 class Host:
     """Facade over the agent's sequencer; `limit` bounds the requests in flight on one line."""
 
-    def __init__(self, env: NfEnv) -> None:
-        self.env = env
+    def __init__(self, line_key: Callable[[M2SMessage], Hashable | None]) -> None:
+        """`line_key`: the line whose state a request touches, None for one that touches none."""
+        self.line_key = line_key
         self.busy: dict[Hashable, int] = {}
         self.flight: set[Pending] = set()
         self._changed = Event()
@@ -101,7 +99,7 @@ class Host:
 
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Pending:
         """Hands a request to the driver; with `limit`, not before its line is that quiet."""
-        key = self.env.core.model.line_key(msg)
+        key = self.line_key(msg)
         if limit is not None and key is not None:
             while self.busy.get(key, 0) >= limit:
                 await self._change()

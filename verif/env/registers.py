@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register access for tests and sequences, and the observer of the register bus."""
+"""Register access for tests and sequences."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from models.regions import CommitCode, RegionConfig
 from models.register_map import Field, Register, split_name
 from verif.regs.axil import Resp
-from verif.regs.axil_agent import AxiLiteAccess, AxiLiteItem, AxiLiteMonitor, AxiLiteSequence
-from verif.scoreboard.register_predictor import COUNTERS, RegisterMirror
+from verif.regs.axil_agent import AxiLiteItem, AxiLiteSequence
+from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
 
 class RegisterAccess(AxiLiteSequence):
@@ -27,9 +27,9 @@ class RegisterAccess(AxiLiteSequence):
 class Registers:
     """Reads and writes by name over the register agent's sequencer."""
 
-    def __init__(self, sequencer: Any, mirror: RegisterMirror) -> None:
+    def __init__(self, sequencer: Any, predictor: RegisterPredictor) -> None:
         self.sequencer = sequencer
-        self.mirror = mirror
+        self.predictor = predictor
 
     async def write(self, name: str, value: int) -> None:
         """Writes a register, or a field ("REGION[2].CONFIG.MODE") with the others as they stand.
@@ -38,7 +38,7 @@ class Registers:
         """
         register, field = self._find(name)
         if field is not None:
-            value = field.insert(self.mirror.values[register.name], value)
+            value = field.insert(self.predictor.values[register.name], value)
         item = AxiLiteItem(True, register.address, value)
         await RegisterAccess(item).start(self.sequencer)
         assert item.resp is Resp.OKAY, f"write of {name} answered {item.resp.name}"
@@ -54,14 +54,14 @@ class Registers:
     def _find(self, name: str) -> tuple[Register, Field | None]:
         """A register, and a field of it if the name goes so far; KeyError."""
         leaf, field = split_name(name)
-        register = self.mirror.by_name[leaf]
+        register = self.predictor.by_name[leaf]
         return register, None if field is None else register.field(field)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
         """Writes the descriptor registers that differ from what they hold."""
         for leaf, value in config.register_values().items():
             name = f"REGION[{region}].{leaf}"
-            if self.mirror.values[name] != value:
+            if self.predictor.values[name] != value:
                 await self.write(name, value)
 
     async def commit(self, region: int, config: RegionConfig | None, epoch: int) -> CommitCode:
@@ -76,45 +76,13 @@ class Registers:
         return {name: await self.read(name) for name in COUNTERS if name != but}
 
     async def read_status(self) -> None:
-        """Reads all status registers of all regions, for the mirror to compare."""
+        """Reads all status registers of all regions, for the predictor to compare."""
         await self.read("DONE")
         await self.read("ERR_INFO")
-        for region in range(self.mirror.regions):
-            if self.mirror.core.configs[region] is not None or region in self.mirror.core.codes:
+        for region in range(self.predictor.regions):
+            if (
+                self.predictor.scoreboard.configs[region] is not None
+                or region in self.predictor.scoreboard.codes
+            ):
                 for leaf in ("STATUS", "COMPLETE_LINES", "EPOCH"):
                     await self.read(f"REGION[{region}].{leaf}")
-
-
-class RegisterObserver(AxiLiteMonitor):
-    """Tells the mirror when a write begins, which the agent's monitor (by design) does not.
-
-    It samples the pins by itself, like the agent's; `mirror` is set by the environment.
-    """
-
-    mirror: RegisterMirror
-
-    def _clear(self) -> None:
-        super()._clear()
-        self._begun = 0
-        self._read_since: list[int] = []
-
-    def _sample(self) -> bool:
-        busy = super()._sample()
-        while self._begun < min(len(self._aw), len(self._w)):
-            data, strobe = self._w[self._begun]
-            self.mirror.write_begin(self._aw[self._begun], data, strobe)
-            self._begun += 1
-        while len(self._read_since) < len(self._ar):
-            self._read_since.append(self.mirror.core.now)
-        return busy
-
-    def _publish(self, access: AxiLiteAccess) -> None:
-        super()._publish(access)
-        if access.write:
-            self._begun -= 1
-            if access.resp is Resp.OKAY:
-                self.mirror.write_end(access.address, access.data, access.strobe)
-        else:
-            since = self._read_since.pop(0)
-            if access.resp is Resp.OKAY:
-                self.mirror.read(access.address, access.data, since)

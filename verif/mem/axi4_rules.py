@@ -76,6 +76,10 @@ class AxiRules:
             self._error(cycle, f"{name} burst of {length + 1} at {addr:#x} leaves the memory")
         return _Burst(axi_id, line, length + 1, cycle)
 
+    def waiting(self, channel: str) -> bool:
+        """True while VALID of a channel waits for READY: it has to be looked at in every clock."""
+        return channel in self._held
+
     def aw(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
         """Write address; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AW", valid, ready, payload)
@@ -92,7 +96,7 @@ class AxiRules:
             data, strobe, last, poison = payload
             if not 0 <= strobe <= FULL_STROBE:
                 self._error(cycle, f"WSTRB {strobe:#x} is wider than 64 bits")
-            self._w.append((data, strobe, bool(last), bool(poison)))
+            self._w.append((data, strobe, bool(last), bool(poison & 1)))
             self._match_writes(cycle)
 
     def _match_writes(self, cycle: int) -> None:
@@ -146,7 +150,7 @@ class AxiRules:
         burst = queue[0]
         line = burst.line + burst.done
         burst.done += 1
-        self.beats.append(MemBeat(False, axi_id, line, data, 0, bool(poison), resp))
+        self.beats.append(MemBeat(False, axi_id, line, data, 0, bool(poison & 1), resp))
         if bool(last) != (burst.done == burst.beats):
             self._error(cycle, f"RLAST={last} at beat {burst.done} of {burst.beats}")
         if burst.done >= burst.beats:

@@ -3,27 +3,32 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from pyuvm import uvm_agent
 
+from verif.mem.axi4_monitor import MemMonitor
 from verif.mem.axi4_rules import AxiRules
 from verif.mem.memory_config import MemConfig
-from verif.mem.monitor import MemMonitor
-from verif.mem.pins import AxiPins
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 
 
 class MemAgent(uvm_agent):
-    """Set `pins`, `cfg` and `seed` between construction and the end of the build phase."""
+    """Set `pins`, `cfg`, `seed` and `store_type` between construction and the build phase.
 
-    pins: AxiPins
+    A type override of `MemResponder` by the UVM factory changes what the memory answers.
+    """
+
+    pins: SimpleNamespace
     cfg: MemConfig
     seed: int = 0
+    store_type: type[MemStore] = MemStore
 
     def build_phase(self) -> None:
-        self.store = MemStore(self.cfg.background, self.seed)
+        self.store = self.store_type(self.cfg.background, self.seed)
         self.rules = AxiRules(self.cfg.lines_log2, self.cfg.stuck_timeout)
-        self.responder = MemResponder("responder", self)
+        self.responder = MemResponder.create("responder", self)
         self.monitor = MemMonitor("monitor", self)
 
     def connect_phase(self) -> None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TypeVar
 
 from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_component
 
 from verif.mem.memory_config import MemConfig, Resp
-from verif.mem.pins import AxiPins
 from verif.mem.store import MemStore
 
 _ERROR_DATA = int.from_bytes(bytes([0xE7] * 64), "little")
@@ -44,10 +46,16 @@ class _Read:
     sent: int = 0
 
 
-class MemResponder(uvm_component):
-    """The memory itself: `pins`, `cfg` and `store` are set by the agent before the run phase."""
+_Transfer = TypeVar("_Transfer", _Read, _Write)
 
-    pins: AxiPins
+
+class MemResponder(uvm_component):
+    """The memory itself: `pins`, `cfg` and `store` are set by the agent before the run phase.
+
+    `read_fails`, `write_fails` and `next_read` may be overridden to make another memory of it.
+    """
+
+    pins: SimpleNamespace
     cfg: MemConfig
     store: MemStore
 
@@ -129,6 +137,20 @@ class MemResponder(uvm_component):
         pending = self._aw or self._w or self._b or self._r or self._b_out or self._r_out
         return bool(awv or wv or arv or pending)
 
+    def _ready(self, queue: Iterable[_Transfer]) -> list[_Transfer]:
+        """Transfers that may be answered now: the oldest of each ID, or the oldest of all."""
+        seen: set[int] = set()
+        ready: list[_Transfer] = []
+        for transfer in queue:
+            if transfer.axi_id in seen:
+                continue
+            seen.add(transfer.axi_id)
+            if transfer.ready_at <= self.cycle:
+                ready.append(transfer)
+            if not self.cfg.reorder:
+                break
+        return ready
+
     # -- reads --------------------------------------------------------------------------------
     def _accept_read(self) -> None:
         pins = self.pins
@@ -148,17 +170,16 @@ class MemResponder(uvm_component):
     def _sample(self, read: _Read) -> None:
         read.sampled = [self.store.read(read.line + k) for k in range(read.beats)]
 
-    def _next_read(self) -> _Read | None:
-        seen: set[int] = set()
-        ready: list[_Read] = []
-        for read in self._r:
-            if read.axi_id in seen:
-                continue
-            seen.add(read.axi_id)
-            if read.ready_at <= self.cycle:
-                ready.append(read)
-            if not self.cfg.reorder:
-                break
+    def read_fails(self, line: int) -> bool:
+        """Decides whether the read of a line is answered with an error."""
+        cfg = self.cfg
+        return line in cfg.read_error_lines or (
+            cfg.read_error_rate > 0 and self.rng.random() < cfg.read_error_rate
+        )
+
+    def next_read(self) -> _Read | None:
+        """Chooses the read of which the next beat is sent."""
+        ready = self._ready(self._r)
         if not ready:
             return None
         started = [read for read in ready if read.sent]
@@ -170,7 +191,7 @@ class MemResponder(uvm_component):
         if self._r_out is not None:
             return
         cfg = self.cfg
-        read = self._next_read() if self._r else None
+        read = self.next_read() if self._r else None
         if read is None or (cfg.r_stall and self.rng.random() < cfg.r_stall):
             self._set("rvalid", 0)
             return
@@ -179,9 +200,7 @@ class MemResponder(uvm_component):
         assert read.sampled is not None
         data, poison = read.sampled[read.sent]
         line = read.line + read.sent
-        error = line in cfg.read_error_lines or (
-            cfg.read_error_rate > 0 and self.rng.random() < cfg.read_error_rate
-        )
+        error = self.read_fails(line)
         pins = self.pins
         pins.rid.value = read.axi_id
         pins.rdata.value = _ERROR_DATA if error else data
@@ -200,6 +219,13 @@ class MemResponder(uvm_component):
         self._r_out = None
 
     # -- writes -------------------------------------------------------------------------------
+    def write_fails(self, lines: range) -> bool:
+        """Decides whether the write of a burst of lines is answered with an error."""
+        cfg = self.cfg
+        return any(line in cfg.write_error_lines for line in lines) or (
+            cfg.write_error_rate > 0 and self.rng.random() < cfg.write_error_rate
+        )
+
     def _gather_writes(self) -> None:
         while self._aw and self._w:
             write = self._aw[0]
@@ -208,10 +234,7 @@ class MemResponder(uvm_component):
                 continue
             self._aw.popleft()
             cfg = self.cfg
-            lines = range(write.line, write.line + write.beats)
-            error = any(line in cfg.write_error_lines for line in lines) or (
-                cfg.write_error_rate > 0 and self.rng.random() < cfg.write_error_rate
-            )
+            error = self.write_fails(range(write.line, write.line + write.beats))
             write.resp = int(self.rng.choice(cfg.error_resps) if error else Resp.OKAY)
             write.ready_at = self.cycle + self.rng.randint(*cfg.latency)
             # Writes of one ID land in order.
@@ -233,16 +256,7 @@ class MemResponder(uvm_component):
         cfg = self.cfg
         chosen: _Write | None = None
         if self._b and not (cfg.b_stall and self.rng.random() < cfg.b_stall):
-            seen: set[int] = set()
-            ready: list[_Write] = []
-            for write in self._b:
-                if write.axi_id in seen:
-                    continue
-                seen.add(write.axi_id)
-                if write.ready_at <= self.cycle:
-                    ready.append(write)
-                if not cfg.reorder:
-                    break
+            ready = self._ready(self._b)
             if ready:
                 chosen = self.rng.choice(ready)
         if chosen is None:

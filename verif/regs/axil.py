@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -36,40 +35,6 @@ class Resp(IntEnum):
     EXOKAY = 1
     SLVERR = 2
     DECERR = 3
-
-
-@dataclass(slots=True)
-class AxiLitePins:
-    """Handles of an AXI4-Lite port, its clock and reset (active low)."""
-
-    clk: Any
-    rst_n: Any
-    awaddr: Any
-    awprot: Any
-    awvalid: Any
-    awready: Any
-    wdata: Any
-    wstrb: Any
-    wvalid: Any
-    wready: Any
-    bresp: Any
-    bvalid: Any
-    bready: Any
-    araddr: Any
-    arprot: Any
-    arvalid: Any
-    arready: Any
-    rdata: Any
-    rresp: Any
-    rvalid: Any
-    rready: Any
-
-    @classmethod
-    def from_prefix(cls, dut: Any, prefix: str = "s_axil") -> AxiLitePins:
-        """Bind `prefix_<signal>` of the design, and its `clk` and `rst_n`."""
-        names = [f.name for f in fields(cls) if f.name not in ("clk", "rst_n")]
-        handles = {name: getattr(dut, f"{prefix}_{name}") for name in names}
-        return cls(clk=dut.clk, rst_n=dut.rst_n, **handles)
 
 
 class AxiLitePort:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import cocotb
@@ -18,7 +20,8 @@ from pyuvm import (
     uvm_sequencer,
 )
 
-from verif.regs.axil import FULL_STROBE, AxiLitePins, AxiLitePort, Resp
+from verif.pins import AXI4_LITE, bind_port
+from verif.regs.axil import FULL_STROBE, AxiLitePort, Resp
 
 
 class AxiLiteItem(uvm_sequence_item):
@@ -50,15 +53,19 @@ class AxiLiteSequence(uvm_sequence):
         await item.completed.wait()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class AxiLiteAccess:
-    """A finished access, as the monitor saw it on the pins."""
+    """An access, as the monitor sees it on the pins; `data` of a read and `resp` come at its end.
+
+    `since` is for who listens to `begin_port`: any figure that it wants to have at the end.
+    """
 
     write: bool
     address: int
-    data: int
-    strobe: int
-    resp: Resp
+    data: int = 0
+    strobe: int = 0
+    resp: Resp = Resp.OKAY
+    since: int = 0
 
 
 class AxiLiteDriver(uvm_driver):
@@ -81,15 +88,17 @@ class AxiLiteDriver(uvm_driver):
 
 
 class AxiLiteMonitor(uvm_component):
-    """Publishes every access on `ap` and checks the channel rules; texts go to `errors`.
+    """Publishes every access on `begin_port` when it is accepted (a write: address and data), and
+    on `ap` when it is answered; checks the channel rules; texts go to `errors`.
 
     Rules: VALID is known, and stays with an unchanged payload until READY; a response answers an
     accepted request.
     """
 
-    pins: AxiLitePins
+    pins: SimpleNamespace
 
     def build_phase(self) -> None:
+        self.begin_port = uvm_analysis_port("begin_port", self)
         self.ap = uvm_analysis_port("ap", self)
         self.errors: list[str] = []
         self.accesses = 0
@@ -98,9 +107,10 @@ class AxiLiteMonitor(uvm_component):
 
     def _clear(self) -> None:
         self._held.clear()
-        self._aw: list[int] = []
-        self._w: list[tuple[int, int]] = []
-        self._ar: list[int] = []
+        self._aw: deque[int] = deque()
+        self._w: deque[tuple[int, ...]] = deque()
+        self._writes: deque[AxiLiteAccess] = deque()
+        self._reads: deque[AxiLiteAccess] = deque()
 
     async def run_phase(self) -> None:
         pins = self.pins
@@ -116,7 +126,7 @@ class AxiLiteMonitor(uvm_component):
             except ValueError:
                 self.errors.append("AXI4-Lite: a signal that must be known is X or Z")
                 continue
-            if not busy and not (self._aw or self._w or self._ar):
+            if not busy and not self._open:
                 await First(*wake)
 
     def _sample(self) -> bool:
@@ -128,22 +138,25 @@ class AxiLiteMonitor(uvm_component):
         b = self._channel("B", p.bvalid, p.bready, (p.bresp,))
         r = self._channel("R", p.rvalid, p.rready, (p.rresp, p.rdata))
         if b:
-            if self._aw and self._w:
-                data, strobe = self._w.pop(0)
-                self._publish(AxiLiteAccess(True, self._aw.pop(0), data, strobe, Resp(b[0])))
+            if self._writes:
+                self._end(self._writes.popleft(), Resp(b[0]))
             else:
                 self.errors.append("AXI4-Lite: a write response answers no write")
         if r:
-            if self._ar:
-                self._publish(AxiLiteAccess(False, self._ar.pop(0), r[1], 0, Resp(r[0])))
+            if self._reads:
+                self._reads[0].data = r[1]
+                self._end(self._reads.popleft(), Resp(r[0]))
             else:
                 self.errors.append("AXI4-Lite: read data answer no read")
         if aw:
             self._aw.append(aw[0])
         if w:
-            self._w.append((w[0], w[1]))
+            self._w.append(w)
+        if self._aw and self._w:
+            data, strobe = self._w.popleft()
+            self._begin(self._writes, AxiLiteAccess(True, self._aw.popleft(), data, strobe))
         if ar:
-            self._ar.append(ar[0])
+            self._begin(self._reads, AxiLiteAccess(False, ar[0]))
         return bool(self._held) or bool(aw or w or ar or b or r)
 
     def _channel(
@@ -163,13 +176,23 @@ class AxiLiteMonitor(uvm_component):
         self._held[name] = values
         return None
 
-    def _publish(self, access: AxiLiteAccess) -> None:
+    @property
+    def _open(self) -> bool:
+        """Something was accepted and not answered."""
+        return bool(self._aw or self._w or self._writes or self._reads)
+
+    def _begin(self, queue: deque[AxiLiteAccess], access: AxiLiteAccess) -> None:
+        queue.append(access)
+        self.begin_port.write(access)
+
+    def _end(self, access: AxiLiteAccess, resp: Resp) -> None:
+        access.resp = resp
         self.accesses += 1
         self.ap.write(access)
 
     def finish(self) -> list[str]:
         """Errors of the whole run, unanswered accesses included."""
-        if self._aw or self._w or self._ar or self._held:
+        if self._open or self._held:
             self.errors.append("AXI4-Lite: an access was not answered by the end of the test")
         return self.errors
 
@@ -187,7 +210,7 @@ class AxiLiteAgent(uvm_agent):
     def build_phase(self) -> None:
         super().build_phase()
         self.monitor = AxiLiteMonitor("monitor", self)
-        self.monitor.pins = AxiLitePins.from_prefix(self.dut, self.prefix)
+        self.monitor.pins = bind_port(self.dut, self.prefix, AXI4_LITE)
         if self.active():
             self.sequencer = uvm_sequencer("sequencer", self)
             self.driver = AxiLiteDriver("driver", self)

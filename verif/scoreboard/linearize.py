@@ -89,7 +89,7 @@ def commute(a: Op, b: Op) -> bool:
     return bool(a.access.selector != b.access.selector)
 
 
-class Judge:
+class Linearizer:
     """Explores one cluster of operations on the line `key`.
 
     With `may_lose` the state of the line may have been lost before any of them.

@@ -17,7 +17,7 @@ from models.device import DeviceModel
 from models.formats import Mode
 from models.regions import RegionConfig, record_lines, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
-from verif.scoreboard.quiescence import Tracker
+from verif.scoreboard.quiescence import Quiescence
 
 COUNTED = ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON")
 EVICTION_ID = 0
@@ -34,14 +34,14 @@ class Record:
     low_bit: bool
 
 
-class MemoryView:
+class MemoryPort:
     """Feed it with `beat`. `configs` are the committed descriptors, kept by the scoreboard."""
 
     def __init__(
-        self, model: DeviceModel, tracker: Tracker, configs: list[RegionConfig | None]
+        self, model: DeviceModel, quiescence: Quiescence, configs: list[RegionConfig | None]
     ) -> None:
         self.model = model
-        self.tracker = tracker
+        self.quiescence = quiescence
         self.configs = configs
         self.counts = dict.fromkeys(COUNTED, 0)
         self.errors = 0
@@ -65,9 +65,9 @@ class MemoryView:
             self.counts["MEM_WRITE_ERROR"] += beat.answered
             self.errors += 1
             if record is not None:
-                self.tracker.distrust(record.region)
+                self.quiescence.distrust(record.region)
                 if beat.axi_id == EVICTION_ID and beat.answered:
-                    self.tracker.lose(record.region, record.index)
+                    self.quiescence.lose(record.region, record.index)
             return True
         if not (beat.error or beat.poison):
             return False
@@ -75,7 +75,7 @@ class MemoryView:
         self.errors += beat.error
         self.poisoned += not beat.error
         if record is not None and (record.beat == 0 or self._has_state(record)):
-            self.tracker.lose(record.region, record.index)
+            self.quiescence.lose(record.region, record.index)
         return True
 
     def _has_state(self, record: Record) -> bool:
@@ -88,7 +88,7 @@ class MemoryView:
         for region, config in enumerate(self.configs):
             if config is not None:
                 yield region, config
-            for pending in self.tracker.pending(region):
+            for pending in self.quiescence.pending(region):
                 yield region, pending
 
     def _record(self, line: int) -> Record | None:

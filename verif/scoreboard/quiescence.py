@@ -15,12 +15,12 @@ from models.device import DeviceModel
 from models.device_state import COUNTERS
 from models.formats import Mode
 from models.regions import RegionConfig
-from verif.scoreboard.linearize import ZERO, Bucket, Failure, Judge, OverBudget, Reached, State
+from verif.scoreboard.linearize import ZERO, Bucket, Failure, Linearizer, OverBudget, Reached, State
 from verif.scoreboard.operations import Op
 
 
 @dataclass(slots=True)
-class Track:
+class PendingLine:
     """One line with requests that are not judged yet."""
 
     key: Hashable
@@ -41,13 +41,13 @@ class Commit:
 
 @dataclass(slots=True)
 class _Item:
-    track: Track
-    judge: Judge
+    line: PendingLine
+    linearizer: Linearizer
     states: Reached
     lost: bool = False
 
 
-class Tracker:
+class Quiescence:
     """Owns the order of events on each line; results go to the callbacks."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Tracker:
         self.unknown: set[Hashable] = set()
         self.untrusted: dict[int, bool] = {}
         """Regions with a refused write to a record; False once a commit has begun since."""
-        self._tracks: dict[Hashable, Track] = {}
+        self._lines: dict[Hashable, PendingLine] = {}
         self._alternatives: dict[Hashable, list[State]] = {}
         self._commits: dict[int, list[Commit]] = {}
         self._open: dict[int, int] = {}
@@ -78,24 +78,24 @@ class Tracker:
     def add(self, op: Op) -> None:
         """A request has begun; its access and key are filled in."""
         region = op.access.region
-        track = self._tracks.get(op.key)
-        if track is None:
-            track = self._tracks[op.key] = Track(op.key, region)
-        elif track.open:
+        line = self._lines.get(op.key)
+        if line is None:
+            line = self._lines[op.key] = PendingLine(op.key, region)
+        elif line.open:
             op.overlapped = True
-            for other in track.ops:
+            for other in line.ops:
                 if other.end < 0:
                     other.overlapped = True
-        track.ops.append(op)
-        track.open += 1
+        line.ops.append(op)
+        line.open += 1
         if region is not None:
             self._open[region] = self._open.get(region, 0) + 1
             op.commit_raced = region in self._commits
 
     def done(self, op: Op) -> None:
         """The response of `op` has come."""
-        track = self._tracks[op.key]
-        track.open -= 1
+        line = self._lines[op.key]
+        line.open -= 1
         region = op.access.region
         if region is not None:
             self._open[region] -= 1
@@ -103,8 +103,8 @@ class Tracker:
                 op.commit_raced = True
                 self._resolve(region)
                 return
-        if track.open == 0:
-            self._close(track)
+        if line.open == 0:
+            self._close(line)
 
     def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> None:
         """EPOCH is being written."""
@@ -118,41 +118,42 @@ class Tracker:
         self._resolve(region)
 
     # -- results ------------------------------------------------------------------------------
-    def _fail(self, judge: Judge) -> None:
-        assert judge.failure is not None
-        self.mismatch(judge.failure)
-
     def _lose(self, key: Hashable, count: int) -> None:
         self.unknown.add(key)
         self.unjudged += count
 
-    def _close(self, track: Track) -> None:
+    def _close(self, line: PendingLine) -> None:
         """The line is quiet and no commit is pending."""
-        key, ops = track.key, track.ops
-        del self._tracks[key]
+        key, ops = line.key, line.ops
+        del self._lines[key]
         states = self._alternatives.pop(key, None)
         if key in self.unknown:
             self.unjudged += len(ops)
             return
-        may_lose = track.region in self.untrusted and not ops[0].inert
+        may_lose = line.region in self.untrusted and not ops[0].inert
         if states is None and len(ops) == 1 and not may_lose:
             self._single(ops[0])
             return
-        self.raced += len(ops)
-        model = self.model
+        linearizer = Linearizer(self.model, key, ops, self.budget, may_lose)
+        self._linearize(linearizer, {0: states or [State(self.model.snapshot(key))]})
+
+    def _linearize(self, linearizer: Linearizer, start: Reached) -> None:
+        """Looks for an order of all operations on a line, and settles on the states it leaves."""
+        model, key, count = self.model, linearizer.key, len(linearizer.ops)
+        self.raced += count
+        full = (1 << count) - 1
         before = model.snapshot(key)
-        judge = Judge(model, key, ops, self.budget, may_lose)
-        full = (1 << len(ops)) - 1
         try:
-            result = judge.run({0: states or [State(before)]}, full, full)
+            result = linearizer.run(start, full, full)
         except OverBudget:
             model.restore(key, before)
-            self._lose(key, len(ops))
+            self._lose(key, count)
             return
         if full not in result:
-            self._fail(judge)
+            assert linearizer.failure is not None
+            self.mismatch(linearizer.failure)
             return
-        self.judged += len(ops)
+        self.judged += count
         self._settle(key, result[full])
 
     def _single(self, op: Op) -> None:
@@ -192,8 +193,8 @@ class Tracker:
     def lose(self, region: int, line: int) -> None:
         """A state fetch of this line met an error: empty and poisoned for the epoch."""
         key = (region, line)
-        track = self._tracks.get(key)
-        if region in self._commits or (track is not None and len(track.ops) > 1):
+        pending = self._lines.get(key)
+        if region in self._commits or (pending is not None and len(pending.ops) > 1):
             self.unknown.add(key)
         self._change(key, lambda: self.model.lose_line(region, line))
 
@@ -240,19 +241,19 @@ class Tracker:
         if self._open.get(region, 0) or any(commit.end < 0 for commit in commits):
             return
         del self._commits[region]
-        tracks = [track for track in self._tracks.values() if track.region == region]
+        lines = [line for line in self._lines.values() if line.region == region]
         items: list[_Item] = []
         inert: list[Op] = []
-        for track in tracks:
-            del self._tracks[track.key]
-            if track.ops[0].inert:
-                inert += track.ops
+        for line in lines:
+            del self._lines[line.key]
+            if line.ops[0].inert:
+                inert += line.ops
                 continue
-            states = self._alternatives.pop(track.key, None)
+            states = self._alternatives.pop(line.key, None)
             may_lose = region in self.untrusted
-            judge = Judge(self.model, track.key, track.ops, self.budget, may_lose)
-            start = {0: states or [State(self.model.snapshot(track.key))]}
-            items.append(_Item(track, judge, start, track.key in self.unknown))
+            linearizer = Linearizer(self.model, line.key, line.ops, self.budget, may_lose)
+            start = {0: states or [State(self.model.snapshot(line.key))]}
+            items.append(_Item(line, linearizer, start, line.key in self.unknown))
         for commit in commits:
             inert = self._inert_before(inert, commit)
             for item in items:
@@ -283,15 +284,15 @@ class Tracker:
         if item.lost:
             return
         must = allowed = 0
-        for index, op in enumerate(item.track.ops):
+        for index, op in enumerate(item.line.ops):
             if op.start < commit.end:
                 allowed |= 1 << index
             if op.end < commit.start:
                 must |= 1 << index
-        model, key = self.model, item.track.key
+        model, key = self.model, item.line.key
         before = model.snapshot(key)
         try:
-            item.states = item.judge.run(item.states, allowed, must, True)
+            item.states = item.linearizer.run(item.states, allowed, must, True)
         except OverBudget:
             item.lost = True
         finally:
@@ -300,8 +301,8 @@ class Tracker:
     def _after_commit(self, item: _Item, code: int, commit: Commit) -> None:
         if code or item.lost:
             return
-        key, model = item.track.key, self.model
-        if any(model.line_key(op.msg) != key for op in item.track.ops):
+        key, model = item.line.key, self.model
+        if any(model.line_key(op.msg) != key for op in item.line.ops):
             item.lost = True
             return
         if commit.config.mode is Mode.IDENTITY:
@@ -313,24 +314,10 @@ class Tracker:
             item.states[mask] = [State(fresh, ZERO, low, high)]
 
     def _finish(self, item: _Item) -> None:
-        ops = item.track.ops
         if item.lost:
-            self._lose(item.track.key, len(ops))
-            return
-        full = (1 << len(ops)) - 1
-        before = self.model.snapshot(item.track.key)
-        try:
-            result = item.judge.run(item.states, full, full)
-        except OverBudget:
-            self.model.restore(item.track.key, before)
-            self._lose(item.track.key, len(ops))
-            return
-        if full not in result:
-            self._fail(item.judge)
-            return
-        self.judged += len(ops)
-        self.raced += len(ops)
-        self._settle(item.track.key, result[full])
+            self._lose(item.line.key, len(item.line.ops))
+        else:
+            self._linearize(item.linearizer, item.states)
 
     def _inert_before(self, ops: list[Op], commit: Commit) -> list[Op]:
         """Judges the refused requests that ended before the commit; the others are left."""

@@ -11,18 +11,20 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from models.register_map import Counts, Register, byte_mask
-from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.regs.axil import Resp
+from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.scoreboard import Scoreboard
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS)
-"""The event counters of the core, which stand still while nothing is in flight."""
+"""The event counters of the scoreboard, which stand still while nothing is in flight."""
 IRQ_CHECKED = ("MEM_ERROR", "POISON")
 
 
-class RegisterMirror:
+class RegisterPredictor:
     """Follows the writes and judges the reads."""
 
-    def __init__(self, core: ScoreboardCore, params: DeviceParams) -> None:
-        self.core = core
+    def __init__(self, scoreboard: Scoreboard, params: DeviceParams) -> None:
+        self.scoreboard = scoreboard
         self.regions = params.regions
         self.by_name: dict[str, Register] = REG_MAP.expand(params)
         self.by_address = {register.address: register for register in self.by_name.values()}
@@ -46,6 +48,22 @@ class RegisterMirror:
     def _region_of(name: str) -> int:
         return int(name[name.index("[") + 1 : name.index("]")])
 
+    # -- accesses, as the monitor of the register bus publishes them --------------------------
+    def begin(self, access: AxiLiteAccess) -> None:
+        """The device has accepted an access."""
+        access.since = self.scoreboard.now
+        if access.write:
+            self.write_begin(access.address, access.data, access.strobe)
+
+    def end(self, access: AxiLiteAccess) -> None:
+        """The device has answered an access; one that is refused changes and tells nothing."""
+        if access.resp is not Resp.OKAY:
+            return
+        if access.write:
+            self.write_end(access.address, access.data, access.strobe)
+        else:
+            self.read(access.address, access.data, access.since)
+
     # -- writes -------------------------------------------------------------------------------
     def write_begin(self, address: int, data: int, strobe: int) -> None:
         """Address and data of a write were accepted; its effect may come from now on."""
@@ -56,67 +74,67 @@ class RegisterMirror:
         if name.endswith(".EPOCH"):
             region = self._region_of(name)
             lanes = byte_mask(strobe)
-            epoch = self.core.epochs.get(region, 0) & ~lanes | data & lanes
-            self.core.commit_begin(region, self.config(region), epoch)
+            epoch = self.scoreboard.epochs.get(region, 0) & ~lanes | data & lanes
+            self.scoreboard.commit_begin(region, self.config(region), epoch)
         elif name == "FALLBACK":
-            self.core.devload.clear_fallback(data & byte_mask(strobe))
+            self.scoreboard.devload.clear_fallback(data & byte_mask(strobe))
 
     def write_end(self, address: int, data: int, strobe: int) -> None:
         """The write was answered: its effect is complete."""
         register = self.by_address.get(address & ~3)
         if register is None:
             return
-        name, core = register.name, self.core
+        name, scoreboard = register.name, self.scoreboard
         self.values[name] = register.stored(self.values[name], data, byte_mask(strobe))
         if name.endswith(".EPOCH"):
-            core.commit_end(self._region_of(name))
+            scoreboard.commit_end(self._region_of(name))
         elif name == "CTRL":
             if register.field("CLEAR_COUNTERS").extract(data & byte_mask(strobe)):
-                core.clear_counters()
+                scoreboard.clear_counters()
         elif name == "ERR_INFO" and register.field("VALID").extract(data & byte_mask(strobe)):
-            core.model.rearm_error()
+            scoreboard.model.rearm_error()
         if name == "IRQ_STATUS":
             self._irq_cleared(register, data & byte_mask(strobe))
         if name == "DEVLOAD_THRESHOLD":
             levels = [self._field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
-            core.devload.set_thresholds(core.now, *levels)
+            scoreboard.devload.set_thresholds(scoreboard.now, *levels)
         elif name.startswith("CAP_"):
-            core.devload.set_capacity(self._field("CAP_WINDOW"), self._field("CAP_THRESHOLD"))
+            scoreboard.devload.set_capacity(self._field("CAP_WINDOW"), self._field("CAP_THRESHOLD"))
 
     # -- reads --------------------------------------------------------------------------------
     def read(self, address: int, data: int, since: int) -> None:
-        """A read has returned `data`; it began when the core's clock stood at `since`."""
+        """A read has returned `data`; it began when the scoreboard's clock stood at `since`."""
         register = self.by_address.get(address & ~3)
         if register is None:
             return
         self.reads += 1
-        name, core = register.name, self.core
-        quiet = core.waiting == 0 and core.now == since
+        name, scoreboard = register.name, self.scoreboard
+        quiet = scoreboard.waiting == 0 and scoreboard.now == since
         if name == "FALLBACK":
             self.fallbacks |= data
-            core.devload.saw_fallback(core.now, data, self.regions)
+            scoreboard.devload.saw_fallback(scoreboard.now, data, self.regions)
         if not quiet:
             return
         if name in COUNTERS:
-            self.counters[name] = (core.now, data)
-            core.compare_counters({name: data})
+            self.counters[name] = (scoreboard.now, data)
+            scoreboard.compare_counters({name: data})
         elif name == "DONE":
             for region in range(self.regions):
-                core.compare_region(region, {"done": data >> region & 1})
+                scoreboard.compare_region(region, {"done": data >> region & 1})
         elif name.startswith("REGION["):
             self._read_region(register, data)
         elif name == "ERR_INFO":
             self._read_error(register, data)
-        elif name == "IRQ_STATUS" and not core.tracker.unjudged:
+        elif name == "IRQ_STATUS" and not scoreboard.quiescence.unjudged:
             self._read_irq(register, data)
 
     # -- interrupts ---------------------------------------------------------------------------
     def _irq_events(self, source: str) -> tuple[int, int]:
         """Least and most events of a source of the interrupt since the start."""
-        memory = self.core.memory
+        memory = self.scoreboard.memory
         if source == "MEM_ERROR":
             return memory.errors, memory.errors
-        low, high = self.core.poison_received()
+        low, high = self.scoreboard.poison_received()
         return memory.poisoned + low, memory.poisoned + high
 
     def _irq_cleared(self, register: Register, ones: int) -> None:
@@ -124,7 +142,7 @@ class RegisterMirror:
         for source in IRQ_CHECKED:
             if register.field(source).extract(ones):
                 low, high = self._irq_events(source)
-                known = low == high and self.core.waiting == 0
+                known = low == high and self.scoreboard.waiting == 0
                 self._irq_base[source] = high if known else None
 
     def _read_irq(self, register: Register, data: int) -> None:
@@ -133,16 +151,18 @@ class RegisterMirror:
             got = register.field(source).extract(data)
             low, high = self._irq_events(source)
             if base is not None and not (low > base) <= got <= (high > base):
-                self.core.error(f"IRQ_STATUS.{source} is {got} after {high - base} such events")
+                self.scoreboard.error(
+                    f"IRQ_STATUS.{source} is {got} after {high - base} such events"
+                )
 
     def _read_region(self, register: Register, data: int) -> None:
         region = self._region_of(register.name)
         leaf = register.name.rpartition(".")[2]
-        core = self.core
+        scoreboard = self.scoreboard
         if leaf == "STATUS":
             value = register.unpack(data)
             self.codes_seen.add(value["CODE"])
-            core.compare_region(
+            scoreboard.compare_region(
                 region,
                 {
                     "committed": value["COMMITTED"],
@@ -153,19 +173,19 @@ class RegisterMirror:
                 },
             )
         elif leaf == "COMPLETE_LINES":
-            core.compare_region(region, {"complete_lines": data})
+            scoreboard.compare_region(region, {"complete_lines": data})
         elif leaf == "EPOCH":
-            core.compare_region(region, {"epoch": data})
+            scoreboard.compare_region(region, {"epoch": data})
 
     def _read_error(self, register: Register, data: int) -> None:
         """ERR_INFO must show the first refused access; which one that was is known if it is one."""
-        core = self.core
+        scoreboard = self.scoreboard
         valid = register.field("VALID").extract(data)
-        first = core.model.first_error
-        if core.tracker.unjudged:
+        first = scoreboard.model.first_error
+        if scoreboard.quiescence.unjudged:
             return
         if bool(valid) != (first is not None):
-            core.error(
+            scoreboard.error(
                 f"ERR_INFO.VALID is {valid}, the model has {first}", "register ERR_INFO.VALID"
             )
         if first is None or not valid:
@@ -178,21 +198,25 @@ class RegisterMirror:
                 "OPCODE": error.opcode,
                 "LDID": error.ldid,
             }
-            for error in core.model.refused or [first]
+            for error in scoreboard.model.refused or [first]
         ]
         if got not in seen:
-            core.error(f"ERR_INFO shows {got}, expected one of {seen[:4]}", "register ERR_INFO")
+            scoreboard.error(
+                f"ERR_INFO shows {got}, expected one of {seen[:4]}", "register ERR_INFO"
+            )
 
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:
         """The counters must have been read after the last response."""
-        core = self.core
-        fresh = {name: value for name, (now, value) in self.counters.items() if now == core.now}
+        scoreboard = self.scoreboard
+        fresh = {
+            name: value for name, (now, value) in self.counters.items() if now == scoreboard.now
+        }
         missing = [name for name in COUNTERS if name not in fresh]
         if missing:
-            core.error(
+            scoreboard.error(
                 f"bench: counters not read at the end of the test: {', '.join(missing)}",
                 "bench: counters not read",
             )
             return
-        core.compare_counters(fresh)
+        scoreboard.compare_counters(fresh)

@@ -27,9 +27,9 @@ from verif.mem.memory_config import MemBeat
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.finding import Finding
 from verif.scoreboard.linearize import Failure
-from verif.scoreboard.memory_port import MemoryView
+from verif.scoreboard.memory_port import MemoryPort
 from verif.scoreboard.operations import Op, describe, describe_near
-from verif.scoreboard.quiescence import Commit, Tracker
+from verif.scoreboard.quiescence import Commit, Quiescence
 
 MAX_ERRORS = 10
 UNJUDGED_SHARE = 0.01
@@ -37,8 +37,11 @@ ENGINE_KINDS = (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW)
 WINDOW_SHIFT = 8 + 6
 
 
-class ScoreboardCore:
+class Scoreboard:
     """Feed it with `request`, `response`, `commit_begin`, `commit_end`; end with `finish`."""
+
+    quiescence_type: type[Quiescence] = Quiescence
+    """A negative twin puts a subclass with a fault here."""
 
     def __init__(self, model: DeviceModel, regions: int, budget: int = 4000) -> None:
         self.model = model
@@ -47,9 +50,9 @@ class ScoreboardCore:
         self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
         self.on_commit: Callable[[int, RegionConfig, int, bool], None] | None = None
         self.devload = DevLoadRule()
-        self.tracker = Tracker(model, budget, self._mismatch, self._committed)
+        self.quiescence = self.quiescence_type(model, budget, self._mismatch, self._committed)
         self.configs: list[RegionConfig | None] = [None] * regions
-        self.memory = MemoryView(model, self.tracker, self.configs)
+        self.memory = MemoryPort(model, self.quiescence, self.configs)
         self.codes: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.now = 0
@@ -105,7 +108,7 @@ class ScoreboardCore:
             self.engine_ops += 1
         ndr = completion is Completion.NDR
         self._waiting.setdefault((ndr, msg.tag, msg.ldid), deque()).append(op)
-        self.tracker.add(op)
+        self.quiescence.add(op)
 
     def response(self, msg: S2MMessage) -> None:
         """A response was seen on the transmit pins."""
@@ -132,7 +135,7 @@ class ScoreboardCore:
                 Finding(f"DEVLOAD: {wrong}").key,
                 f"{describe(msg)} to {describe(op.msg)}",
             )
-        self.tracker.done(op)
+        self.quiescence.done(op)
         if self.on_op is not None:
             self.on_op(op, self.configs[op.window] if op.window is not None else None)
 
@@ -154,12 +157,12 @@ class ScoreboardCore:
         """A write of EPOCH was seen; it takes effect before its response."""
         self.now += 1
         self._commit_traffic[region] = len(self._waiting)
-        self.tracker.commit_begin(region, config, epoch, self.now)
+        self.quiescence.commit_begin(region, config, epoch, self.now)
 
     def commit_end(self, region: int) -> None:
         """The response of the write of EPOCH was seen."""
         self.now += 1
-        self.tracker.commit_end(region, self.now)
+        self.quiescence.commit_end(region, self.now)
 
     def _committed(self, region: int, commit: Commit, code: int) -> None:
         self.codes[region] = code
@@ -172,7 +175,7 @@ class ScoreboardCore:
     def clear_counters(self) -> None:
         """CTRL.CLEAR_COUNTERS was written; exact only while nothing is in flight."""
         self._poison_before = self.poison_received()
-        self.tracker.clear_counters()
+        self.quiescence.clear_counters()
         self.memory.clear()
         self.engine_ops = 0
 
@@ -200,7 +203,7 @@ class ScoreboardCore:
         if name in self.memory.counts:  # every response was seen, also those that cost a record
             return self.memory.counts[name], self.memory.counts[name]
         value = self.model.counters[name]
-        return value - self.tracker.below[name], value + self.tracker.above[name]
+        return value - self.quiescence.below[name], value + self.quiescence.above[name]
 
     def poison_received(self) -> tuple[int, int]:
         """Least and most poisoned messages since the start, whatever was cleared in between."""
@@ -212,7 +215,7 @@ class ScoreboardCore:
         for name in COUNTERS:
             if name in got:
                 low, high = self.counter_range(name)
-                if self.tracker.unjudged == 0 and not low <= got[name] <= high:
+                if self.quiescence.unjudged == 0 and not low <= got[name] <= high:
                     want = str(low) if low == high else f"{low}..{high}"
                     self.error(f"COUNTER {name} is {got[name]}, expected {want}", f"COUNTER {name}")
         if "SLOT_HIT" in got and "SLOT_MISS" in got:
@@ -226,7 +229,7 @@ class ScoreboardCore:
     def compare_region(self, region: int, got: dict[str, Any]) -> None:
         """Compares a region's status (`committed`, `done`, ...) with the model's."""
         status = self.model.region_status(region)
-        if self.tracker.unjudged:
+        if self.quiescence.unjudged:
             return
         for name, value in got.items():
             want = int(getattr(status, name))
@@ -248,14 +251,14 @@ class ScoreboardCore:
             )
         if self.requests == 0 or self.responses == 0:
             self.error("zero transactions: nothing was checked")
-        total = self.tracker.judged + self.tracker.unjudged
-        if self.tracker.unjudged > UNJUDGED_SHARE * total:
-            self.error(f"{self.tracker.unjudged} of {total} operations could not be judged")
+        total = self.quiescence.judged + self.quiescence.unjudged
+        if self.quiescence.unjudged > UNJUDGED_SHARE * total:
+            self.error(f"{self.quiescence.unjudged} of {total} operations could not be judged")
 
     def summary(self) -> str:
         """One line for the log."""
-        tracker = self.tracker
+        lines = self.quiescence
         return (
-            f"{self.requests} requests, {self.responses} responses, {tracker.judged} judged "
-            f"({tracker.raced} in races), {tracker.unjudged} unjudged, {self.engine_ops} engine ops"
+            f"{self.requests} requests, {self.responses} responses, {lines.judged} judged "
+            f"({lines.raced} in races), {lines.unjudged} unjudged, {self.engine_ops} engine ops"
         )

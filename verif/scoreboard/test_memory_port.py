@@ -13,8 +13,8 @@ from models.device import RegionConfig
 from models.parameters import DeviceParams
 from verif.mem.memory_config import FULL_STROBE, MemBeat, Resp
 from verif.scoreboard.memory_port import EVICTION_ID
-from verif.scoreboard.register_predictor import RegisterMirror
-from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
 
 RECORD = 4
@@ -43,11 +43,11 @@ def test_a_record_that_cannot_be_used_is_lost(kind: dict[str, Any], offset: int)
         bench = Bench(BINARY)
         bench.do(write(BINARY.address(0, 1)))
         msg = bench.begin(read(BINARY.address(0, 1)))
-        bench.core.memory_beat(beat(BINARY, offset, **kind))
+        bench.scoreboard.memory_beat(beat(BINARY, offset, **kind))
         if lost:
             bench.device.lose_line(0, 1)
         bench.answer(msg)
-        assert bool(bench.core.errors) != lost, "a device that hides the loss must be found"
+        assert bool(bench.scoreboard.errors) != lost, "a device that hides the loss must be found"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,32 +55,32 @@ def test_planes_of_nobody_cost_nothing(kind: dict[str, Any]) -> None:
     for offset, lost in ((RECORD + 1, False), (RECORD, True)):
         bench = Bench(BINARY)
         msg = bench.begin(read(BINARY.address(0, 1)))
-        bench.core.memory_beat(beat(BINARY, offset, **kind))
+        bench.scoreboard.memory_beat(beat(BINARY, offset, **kind))
         if lost:
             bench.device.lose_line(0, 1)
         bench.answer(msg)
-        assert bench.core.errors == []
+        assert bench.scoreboard.errors == []
 
 
 def test_bookkeeping_of_fp32() -> None:
     bench = Bench(FP32)
     bench.do(write(FP32.address(0, 1)))
-    bench.core.memory_beat(beat(FP32, 3 * 4 + 1, poison=True))
+    bench.scoreboard.memory_beat(beat(FP32, 3 * 4 + 1, poison=True))
     bench.device.lose_line(0, 1)
     bench.do(read(FP32.address(64, 1)))
     bench.do(read(FP32.address(0, 1)))
-    assert bench.core.errors == []
+    assert bench.scoreboard.errors == []
 
 
 def test_a_refused_write_back_loses_its_line() -> None:
     for lost in (True, False):
         bench = Bench(BINARY)
         bench.do(write(BINARY.address(0, 1)))
-        bench.core.memory_beat(eviction(BINARY, RECORD + 2))
+        bench.scoreboard.memory_beat(eviction(BINARY, RECORD + 2))
         if lost:
             bench.device.lose_line(0, 1)
         bench.do(read(BINARY.address(8, 1)))
-        assert bool(bench.core.errors) != lost
+        assert bool(bench.scoreboard.errors) != lost
 
 
 def hidden(response: S2MMessage) -> S2MMessage:
@@ -95,17 +95,17 @@ def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
         for lost in (True, False):
             bench = Bench(BINARY)
             bench.do(write(BINARY.address(0, 1)))
-            bench.core.memory_beat(refusal)
+            bench.scoreboard.memory_beat(refusal)
             if lost:
                 bench.device.lose_line(0, 1)
             bench.do(write(BINARY.address(1, 1)))
             bench.do(write(BINARY.address(1, 1), ONE))
             bench.do(read(BINARY.address(0, 1)))
             bench.do(read(BINARY.address(8, 1)))
-            bench.core.finish()
-            assert bench.core.errors == []
+            bench.scoreboard.finish()
+            assert bench.scoreboard.errors == []
             bench.answer(bench.begin(read(BINARY.address(9, 1))), hidden)
-            assert bool(bench.core.errors) == lost, "what is lost stays lost"
+            assert bool(bench.scoreboard.errors) == lost, "what is lost stays lost"
 
 
 def test_a_loss_decides_what_was_open() -> None:
@@ -113,16 +113,16 @@ def test_a_loss_decides_what_was_open() -> None:
         bench = Bench(BINARY, FP32)
         for worker in range(2):
             bench.do(write(BINARY.address(worker, 1)))
-        bench.core.memory_beat(eviction(BINARY, 3 * RECORD))
+        bench.scoreboard.memory_beat(eviction(BINARY, 3 * RECORD))
         bench.do(write(BINARY.address(2, 1)))  # complete, or lost before: both are possible
         bench.commit(1, FP32, 2)
-        bench.core.memory_beat(eviction(BINARY, RECORD))
+        bench.scoreboard.memory_beat(eviction(BINARY, RECORD))
         if lost:
             bench.device.lose_line(0, 1)
         bench.do(write(BINARY.address(2, 1)))
         bench.do(read(BINARY.address(8, 1)))
-        assert bool(bench.core.errors) != lost
-        assert bench.core.tracker.unjudged == 0
+        assert bool(bench.scoreboard.errors) != lost
+        assert bench.scoreboard.quiescence.unjudged == 0
 
 
 def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
@@ -131,63 +131,63 @@ def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
         both = [bench.begin(write(0x40, bytes([k] * 64))) for k in range(2)]
         for msg in reversed(both):  # either may have been the last
             bench.answer(msg)
-        bench.core.tracker.poison(1)
+        bench.scoreboard.quiescence.poison(1)
         if poisoned:
             bench.device.poison_line(1)
         bench.do(read(0x40))
-        assert bool(bench.core.errors) != poisoned
+        assert bool(bench.scoreboard.errors) != poisoned
 
 
 def test_a_refusal_is_forgotten_with_the_round() -> None:
     bench = Bench(BINARY)
-    bench.core.memory_beat(eviction(BINARY, 0))
+    bench.scoreboard.memory_beat(eviction(BINARY, 0))
     bench.commit(0, BINARY, 2)
     bench.do(write(BINARY.address(0, 1)))
     bench.device.lose_line(0, 1)
     bench.do(read(BINARY.address(0, 1)))
-    assert "Poison: got 1" in bench.core.errors[0]
+    assert "Poison: got 1" in bench.scoreboard.errors[0]
 
 
 def test_the_device_must_not_poison_its_own_state() -> None:
     for config, offset in ((BINARY, RECORD), (BINARY, RECORD + 1), (FP32, 5), (FP32, 13)):
         bench = Bench(BINARY, FP32)
         written = beat(config, offset, write=True)
-        bench.core.memory_beat(written)
-        assert bench.core.errors == []
-        bench.core.memory_beat(dataclasses.replace(written, poison=True))
-        assert "MEMORY poison written" in bench.core.errors[0]
+        bench.scoreboard.memory_beat(written)
+        assert bench.scoreboard.errors == []
+        bench.scoreboard.memory_beat(dataclasses.replace(written, poison=True))
+        assert "MEMORY poison written" in bench.scoreboard.errors[0]
 
 
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
-    core: ScoreboardCore = bench.core
-    mirror = RegisterMirror(core, DeviceParams())
-    status = mirror.by_name["IRQ_STATUS"]
+    scoreboard: Scoreboard = bench.scoreboard
+    predictor = RegisterPredictor(scoreboard, DeviceParams())
+    status = predictor.by_name["IRQ_STATUS"]
 
     def irq(value: int) -> bool:
-        before = len(core.errors)
-        mirror.read(status.address, value, core.now)
-        return len(core.errors) == before
+        before = len(scoreboard.errors)
+        predictor.read(status.address, value, scoreboard.now)
+        return len(scoreboard.errors) == before
 
     def clear(ones: int) -> None:
-        mirror.write_begin(status.address, ones, 0xF)
-        mirror.write_end(status.address, ones, 0xF)
+        predictor.write_begin(status.address, ones, 0xF)
+        predictor.write_end(status.address, ones, 0xF)
 
     mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
     assert irq(0)
     assert not irq(mem)
     assert not irq(poison)
-    core.errors.clear()
-    core.memory_beat(eviction(BINARY, 0, answered=False))
-    core.memory_beat(eviction(BINARY, 1))
-    core.memory_beat(beat(BINARY, 0, poison=True, resp=Resp.DECERR))
-    core.compare_counters({"MEM_READ_ERROR": 1, "MEM_WRITE_ERROR": 1, "MEM_POISON": 0})
-    assert core.errors == []
+    scoreboard.errors.clear()
+    scoreboard.memory_beat(eviction(BINARY, 0, answered=False))
+    scoreboard.memory_beat(eviction(BINARY, 1))
+    scoreboard.memory_beat(beat(BINARY, 0, poison=True, resp=Resp.DECERR))
+    scoreboard.compare_counters({"MEM_READ_ERROR": 1, "MEM_WRITE_ERROR": 1, "MEM_POISON": 0})
+    assert scoreboard.errors == []
     assert irq(mem)
     assert not irq(0)
     clear(mem)
     assert irq(0)
-    core.memory_beat(beat(BINARY, 0, poison=True))
+    scoreboard.memory_beat(beat(BINARY, 0, poison=True))
     assert irq(poison)
     clear(mem)
     assert not irq(0)
@@ -198,10 +198,10 @@ def test_counters_and_interrupts_follow_the_port() -> None:
     assert irq(poison)
     assert not irq(0)
     clear(poison)
-    core.clear_counters()
+    scoreboard.clear_counters()
     assert irq(0)
-    core.errors.clear()
-    core.compare_counters({"MEM_READ_ERROR": 0, "MEM_POISON": 0, "POISON_RECEIVED": 0})
-    assert core.errors == []
-    core.compare_counters({"MEM_POISON": 1})
-    assert "COUNTER MEM_POISON is 1, expected 0" in core.errors[0]
+    scoreboard.errors.clear()
+    scoreboard.compare_counters({"MEM_READ_ERROR": 0, "MEM_POISON": 0, "POISON_RECEIVED": 0})
+    assert scoreboard.errors == []
+    scoreboard.compare_counters({"MEM_POISON": 1})
+    assert "COUNTER MEM_POISON is 1, expected 0" in scoreboard.errors[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register mirror: commits are rebuilt from single writes; wrong read-backs are flagged."""
+"""The register predictor: commits are rebuilt from single writes; wrong read-backs are flagged."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from cocotbext.cxl.wire.messages import S2MDRS, M2SReq
 from models.device import DeviceModel
 from models.formats import Mode
 from models.parameters import DeviceParams
-from verif.scoreboard.register_predictor import COUNTERS, RegisterMirror
-from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
 
 
 class Bus:
     def __init__(self) -> None:
-        self.core = ScoreboardCore(DeviceModel(DeviceParams()), 8)
-        self.mirror = RegisterMirror(self.core, DeviceParams())
+        self.scoreboard = Scoreboard(DeviceModel(DeviceParams()), 8)
+        self.predictor = RegisterPredictor(self.scoreboard, DeviceParams())
 
     def write(self, name: str, value: int) -> None:
-        address = self.mirror.by_name[name].address
-        self.mirror.write_begin(address, value, 0xF)
-        self.mirror.write_end(address, value, 0xF)
+        address = self.predictor.by_name[name].address
+        self.predictor.write_begin(address, value, 0xF)
+        self.predictor.write_end(address, value, 0xF)
 
     def read(self, name: str, value: int) -> None:
-        self.mirror.read(self.mirror.by_name[name].address, value, self.core.now)
+        self.predictor.read(self.predictor.by_name[name].address, value, self.scoreboard.now)
 
 
 def committed() -> Bus:
@@ -40,7 +40,7 @@ def committed() -> Bus:
 
 def test_commit_from_writes() -> None:
     bus = committed()
-    config = bus.core.configs[1]
+    config = bus.scoreboard.configs[1]
     assert config is not None
     assert (config.base, config.state_base) == (0x3_0001_0000, 0x4000)
     assert (config.lines_log2, config.workers, config.mode) == (2, 5, Mode.G_TERNARY)
@@ -49,7 +49,7 @@ def test_commit_from_writes() -> None:
     assert not config.tie_minus
     bus.read("REGION[1].STATUS", 1)
     bus.read("REGION[1].EPOCH", 7)
-    assert bus.core.errors == []
+    assert bus.scoreboard.errors == []
 
 
 def test_wrong_status_is_flagged() -> None:
@@ -64,7 +64,7 @@ def test_wrong_status_is_flagged() -> None:
     ):
         bus = committed()
         bus.read(name, value)
-        assert bus.core.errors, name
+        assert bus.scoreboard.errors, name
 
 
 def test_refused_commit_changes_nothing() -> None:
@@ -73,34 +73,34 @@ def test_refused_commit_changes_nothing() -> None:
     bus.write("REGION[1].EPOCH", 8)
     bus.read("REGION[1].STATUS", 1 | 1 << 4)
     bus.read("REGION[1].EPOCH", 7)
-    assert bus.core.errors == []
+    assert bus.scoreboard.errors == []
 
 
 def test_error_capture_is_compared() -> None:
     bus = committed()
-    bus.core.request(M2SReq(ReqOp.MEM_RD, 9, 1 << 45, ldid=4))
-    bus.core.response(S2MDRS(0, 9, 4, poison=True, data=b"\xff" * 64))
+    bus.scoreboard.request(M2SReq(ReqOp.MEM_RD, 9, 1 << 45, ldid=4))
+    bus.scoreboard.response(S2MDRS(0, 9, 4, poison=True, data=b"\xff" * 64))
     bus.read("ERR_INFO", 1 | 2 << 4 | 1 << 12 | 4 << 16)
-    assert bus.core.errors == []
+    assert bus.scoreboard.errors == []
     bus.read("ERR_INFO", 1 | 2 << 4 | 1 << 12 | 5 << 16)
-    assert "ERR_INFO" in bus.core.errors[0]
+    assert "ERR_INFO" in bus.scoreboard.errors[0]
 
 
 def test_counters_must_be_read_at_the_end() -> None:
     bus = committed()
-    bus.mirror.finish()
-    assert "not read" in bus.core.errors[0]
+    bus.predictor.finish()
+    assert "not read" in bus.scoreboard.errors[0]
     bus = committed()
     for name in COUNTERS:
         bus.read(name, 0)
-    bus.mirror.finish()
-    assert bus.core.errors == []
+    bus.predictor.finish()
+    assert bus.scoreboard.errors == []
 
 
 def test_byte_strobes() -> None:
     bus = Bus()
-    threshold = bus.mirror.by_name["DEVLOAD_THRESHOLD"]
-    bus.mirror.write_end(threshold.address, 0xAABB_CCDD, 0b0110)
-    assert bus.core.devload.thresholds == (0x10, 0xCC, 0xBB)
+    threshold = bus.predictor.by_name["DEVLOAD_THRESHOLD"]
+    bus.predictor.write_end(threshold.address, 0xAABB_CCDD, 0b0110)
+    assert bus.scoreboard.devload.thresholds == (0x10, 0xCC, 0xBB)
     expected = (threshold.reset & 0xFF00_00FF) | 0x00BB_CC00
-    assert bus.mirror.values["DEVLOAD_THRESHOLD"] == expected
+    assert bus.predictor.values["DEVLOAD_THRESHOLD"] == expected

@@ -13,7 +13,7 @@ from cocotbext.cxl.wire.enums import DevLoad, ReqOp, RwdOp
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, S2MMessage
 from models.device import DeviceModel, DeviceParams, RegionConfig
 from models.formats import Mode
-from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.scoreboard.scoreboard import Scoreboard
 
 MEM = 20
 BINARY = RegionConfig(1 << 40, 0x10000, 2, 3, Mode.G_BINARY)
@@ -28,20 +28,20 @@ class Bench:
     def __init__(self, *configs: RegionConfig, budget: int = 4000) -> None:
         params = DeviceParams(mem_lines_log2=MEM)
         self.device = DeviceModel(params)
-        self.core = ScoreboardCore(DeviceModel(params), params.regions, budget)
+        self.scoreboard = Scoreboard(DeviceModel(params), params.regions, budget)
         self.tag = 0
         for region, config in enumerate(configs):
             self.commit(region, config, 1)
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> None:
-        self.core.commit_begin(region, config, epoch)
+        self.scoreboard.commit_begin(region, config, epoch)
         self.device.commit(region, config, epoch)
-        self.core.commit_end(region)
+        self.scoreboard.commit_end(region)
 
     def begin(self, msg: M2SMessage) -> M2SMessage:
         self.tag += 1
         msg = msg.with_tag(self.tag)
-        self.core.request(msg)
+        self.scoreboard.request(msg)
         return msg
 
     def answer(
@@ -49,7 +49,7 @@ class Bench:
     ) -> None:
         response = self.device.step(msg)
         assert response is not None
-        self.core.response(change(response) if change else response)
+        self.scoreboard.response(change(response) if change else response)
 
     def do(self, msg: M2SMessage) -> None:
         self.answer(self.begin(msg))
@@ -74,13 +74,13 @@ def test_right_answers_pass() -> None:
     bench.do(write(0x80))
     bench.do(read(0x80))
     bench.do(read(1 << 50))
-    bench.core.finish()
-    assert bench.core.errors == []
-    bench.core.compare_counters(
+    bench.scoreboard.finish()
+    assert bench.scoreboard.errors == []
+    bench.scoreboard.compare_counters(
         {"CONTRIBUTION": 6, "UNMAPPED": 1, "SLOT_HIT": 8, "SLOT_MISS": 2, "EARLY_READ": 0}
     )
-    bench.core.compare_region(0, {"complete_lines": 1, "done": 0, "committed": 1})
-    assert bench.core.errors == []
+    bench.scoreboard.compare_region(0, {"complete_lines": 1, "done": 0, "committed": 1})
+    assert bench.scoreboard.errors == []
 
 
 CHANGES: list[tuple[str, Callable[[Any], S2MMessage]]] = [
@@ -100,7 +100,7 @@ def test_wrong_answer_is_flagged(text: str, change: Callable[[Any], S2MMessage])
     for worker in range(3):
         bench.do(write(BINARY.address(worker, 1), ONE))
     bench.answer(bench.begin(read(BINARY.address(0, 1))), change)
-    assert any(text in error for error in bench.core.errors)
+    assert any(text in error for error in bench.scoreboard.errors)
 
 
 def wrong(**fields: Any) -> Callable[[Any], S2MMessage]:
@@ -120,7 +120,7 @@ def test_one_fault_has_one_key() -> None:
         data = bytes([worker + 100]) * (worker + 1) + bytes(63 - worker)
         bench.answer(first, wrong(data=data))
         bench.answer(racing)
-        keys.append(bench.core.errors[0].key)
+        keys.append(bench.scoreboard.errors[0].key)
     assert keys == ["scoreboard, G_BINARY: data"] * 3
 
 
@@ -130,7 +130,7 @@ def test_a_key_tells_mode_and_field_apart() -> None:
         for change in (wrong(data=TWO), wrong(poison=True)):
             bench = Bench(config)
             bench.answer(bench.begin(read(config.address(0, 1))), change)
-            seen.add(bench.core.errors[0].key)
+            seen.add(bench.scoreboard.errors[0].key)
     modes = ("G_BINARY", "FP32")
     assert seen == {f"scoreboard, {mode}: {what}" for mode in modes for what in ("data", "Poison")}
 
@@ -138,7 +138,7 @@ def test_a_key_tells_mode_and_field_apart() -> None:
 def test_a_mismatch_explains_itself_before_its_data() -> None:
     bench = Bench(BINARY)
     bench.answer(bench.begin(read(BINARY.address(0, 1))), wrong(data=TWO))
-    first = bench.core.errors[0]
+    first = bench.scoreboard.errors[0]
     assert first.text.startswith("MISMATCH: 64 data bytes differ, the first is byte 0: got 02, ")
     assert "; model: MEM_RD" in first.text
     line, *rest = first.data.splitlines()
@@ -151,25 +151,25 @@ def test_a_mismatch_explains_itself_before_its_data() -> None:
 def test_data_where_a_completion_is_due() -> None:
     bench = Bench()
     bench.answer(bench.begin(write(0x40)), lambda r: S2MDRS(0, r.tag, r.ldid))
-    assert "without request" in bench.core.errors[0]
+    assert "without request" in bench.scoreboard.errors[0]
 
 
 def test_missing_and_repeated_answers() -> None:
     bench = Bench()
     bench.begin(read(0x40))
-    bench.core.finish()
-    assert any("never answered" in error for error in bench.core.errors)
+    bench.scoreboard.finish()
+    assert any("never answered" in error for error in bench.scoreboard.errors)
     bench = Bench()
     msg = bench.begin(read(0x40))
     bench.answer(msg)
     bench.answer(msg)
-    assert "without request" in bench.core.errors[0]
+    assert "without request" in bench.scoreboard.errors[0]
 
 
 def test_zero_transactions_is_a_failure() -> None:
     bench = Bench()
-    bench.core.finish()
-    assert "zero transactions" in bench.core.errors[0]
+    bench.scoreboard.finish()
+    assert "zero transactions" in bench.scoreboard.errors[0]
 
 
 @pytest.mark.parametrize("value", [bytes(64), ONE, TWO])
@@ -178,8 +178,8 @@ def test_racing_read_may_see_either(value: bytes) -> None:
     w = bench.begin(write(0x40, ONE))
     r = bench.begin(read(0x40))
     bench.answer(w)
-    bench.core.response(S2MDRS(0, r.tag, 0, data=value))
-    assert bool(bench.core.errors) == (value == TWO)
+    bench.scoreboard.response(S2MDRS(0, r.tag, 0, data=value))
+    assert bool(bench.scoreboard.errors) == (value == TWO)
 
 
 def test_two_racing_writes_leave_one_value() -> None:
@@ -190,15 +190,17 @@ def test_two_racing_writes_leave_one_value() -> None:
         bench.answer(a)
         bench.answer(b)
         for data in (ONE, second):
-            bench.core.response(S2MDRS(0, bench.begin(read(0x40)).tag, 0, data=data))
-        assert bool(bench.core.errors) == (second == TWO), "the value may not change by itself"
+            bench.scoreboard.response(S2MDRS(0, bench.begin(read(0x40)).tag, 0, data=data))
+        assert bool(bench.scoreboard.errors) == (second == TWO), (
+            "the value may not change by itself"
+        )
 
 
 def test_write_after_completion_is_exact() -> None:
     bench = Bench()
     bench.do(write(0x40, ONE))
-    bench.core.response(S2MDRS(0, bench.begin(read(0x40)).tag, 0, data=bytes(64)))
-    assert bench.core.errors
+    bench.scoreboard.response(S2MDRS(0, bench.begin(read(0x40)).tag, 0, data=bytes(64)))
+    assert bench.scoreboard.errors
 
 
 def test_many_racing_workers_are_cheap_and_exact() -> None:
@@ -208,10 +210,10 @@ def test_many_racing_workers_are_cheap_and_exact() -> None:
     for msg in reversed(writes):
         bench.answer(msg)
     bench.do(read(config.address(0, 0)))
-    bench.core.finish()
-    assert bench.core.errors == []
-    assert bench.core.counter_range("CONTRIBUTION") == (64, 64)
-    assert bench.core.tracker.unjudged == 0
+    bench.scoreboard.finish()
+    assert bench.scoreboard.errors == []
+    assert bench.scoreboard.counter_range("CONTRIBUTION") == (64, 64)
+    assert bench.scoreboard.quiescence.unjudged == 0
 
 
 def test_counters_of_a_race_are_a_range() -> None:
@@ -222,9 +224,9 @@ def test_counters_of_a_race_are_a_range() -> None:
     r = bench.begin(read(BINARY.address(0, 0)))
     bench.answer(w)
     bench.answer(r)
-    assert bench.core.counter_range("EARLY_READ") == (0, 1)
-    bench.core.compare_counters({"EARLY_READ": 2})
-    assert "EARLY_READ" in bench.core.errors[0]
+    assert bench.scoreboard.counter_range("EARLY_READ") == (0, 1)
+    bench.scoreboard.compare_counters({"EARLY_READ": 2})
+    assert "EARLY_READ" in bench.scoreboard.errors[0]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -233,56 +235,56 @@ def test_write_racing_with_a_commit(lost: bool) -> None:
     address = BINARY.address(0, 0)
     bench.do(write(address, TWO))
     msg = bench.begin(write(BINARY.address(1, 0), ONE))
-    bench.core.commit_begin(0, BINARY, 2)
+    bench.scoreboard.commit_begin(0, BINARY, 2)
     if lost:
         bench.answer(msg)
         bench.device.commit(0, BINARY, 2)
-        bench.core.commit_end(0)
+        bench.scoreboard.commit_end(0)
     else:
         bench.device.commit(0, BINARY, 2)
-        bench.core.commit_end(0)
+        bench.scoreboard.commit_end(0)
         bench.answer(msg)
     bench.do(read(address))
-    bench.core.finish()
-    assert bench.core.errors == []
-    assert bench.core.tracker.unjudged == 0
+    bench.scoreboard.finish()
+    assert bench.scoreboard.errors == []
+    assert bench.scoreboard.quiescence.unjudged == 0
 
 
 def test_counters_of_a_read_racing_with_a_commit() -> None:
     bench = Bench(BINARY)
     early = bench.begin(read(BINARY.address(0, 0)))
-    bench.core.commit_begin(0, BINARY, 2)
+    bench.scoreboard.commit_begin(0, BINARY, 2)
     bench.device.commit(0, BINARY, 2)
-    bench.core.commit_end(0)
+    bench.scoreboard.commit_end(0)
     bench.answer(early)
     bench.do(read(BINARY.address(0, 0)))
-    assert bench.core.errors == []
-    assert bench.core.counter_range("EARLY_READ") == (2, 2)
+    assert bench.scoreboard.errors == []
+    assert bench.scoreboard.counter_range("EARLY_READ") == (2, 2)
 
 
 def test_counters_stay_exact_when_an_alternative_comes_true() -> None:
     for lost in (False, True):
         bench = Bench(BINARY)
         msg = bench.begin(write(BINARY.address(1, 0), ONE))
-        bench.core.commit_begin(0, BINARY, 2)
+        bench.scoreboard.commit_begin(0, BINARY, 2)
         if lost:
             bench.answer(msg)
         bench.device.commit(0, BINARY, 2)
-        bench.core.commit_end(0)
+        bench.scoreboard.commit_end(0)
         if not lost:
             bench.answer(msg)
         bench.do(read(BINARY.address(0, 0)))
-        assert bench.core.errors == []
-        assert bench.core.counter_range("CONTRIBUTION") == (1, 1)
+        assert bench.scoreboard.errors == []
+        assert bench.scoreboard.counter_range("CONTRIBUTION") == (1, 1)
 
 
 def test_old_round_taken_for_new_is_flagged() -> None:
     bench = Bench(BINARY)
     bench.do(write(BINARY.address(0, 0), ONE))
-    bench.core.commit_begin(0, BINARY, 2)
-    bench.core.commit_end(0)
+    bench.scoreboard.commit_begin(0, BINARY, 2)
+    bench.scoreboard.commit_end(0)
     bench.do(read(BINARY.address(0, 0)))
-    assert bench.core.errors
+    assert bench.scoreboard.errors
 
 
 def test_budget_makes_unjudged_and_a_failure() -> None:
@@ -291,34 +293,36 @@ def test_budget_makes_unjudged_and_a_failure() -> None:
     reads = [bench.begin(read(FP32.address(0, 0))) for _ in range(2)]
     for msg in [*writes, *reads]:
         bench.answer(msg)
-    bench.core.finish()
-    assert bench.core.tracker.unjudged == 10
-    assert "could not be judged" in bench.core.errors[0]
+    bench.scoreboard.finish()
+    assert bench.scoreboard.quiescence.unjudged == 10
+    assert "could not be judged" in bench.scoreboard.errors[0]
 
 
 def test_counter_and_region_mismatch() -> None:
     bench = Bench(BINARY)
     bench.do(write(BINARY.address(0, 0)))
     bench.do(write(BINARY.address(0, 0)))
-    bench.core.compare_counters({"DUPLICATE": 1, "CONTRIBUTION": 1, "SLOT_HIT": 1, "SLOT_MISS": 1})
-    assert bench.core.errors == []
-    bench.core.compare_counters({"DUPLICATE": 0, "SLOT_HIT": 1, "SLOT_MISS": 2})
-    bench.core.compare_region(0, {"done": 1})
-    assert len(bench.core.errors) == 3
+    bench.scoreboard.compare_counters(
+        {"DUPLICATE": 1, "CONTRIBUTION": 1, "SLOT_HIT": 1, "SLOT_MISS": 1}
+    )
+    assert bench.scoreboard.errors == []
+    bench.scoreboard.compare_counters({"DUPLICATE": 0, "SLOT_HIT": 1, "SLOT_MISS": 2})
+    bench.scoreboard.compare_region(0, {"done": 1})
+    assert len(bench.scoreboard.errors) == 3
 
 
 def test_devload_rules() -> None:
     def check(devload: DevLoad, fallback: bool, levels_off: bool, in_region: bool) -> bool:
         bench = Bench(BINARY, FP32)
-        rule = bench.core.devload
+        rule = bench.scoreboard.devload
         if levels_off:
-            rule.set_thresholds(bench.core.now, 0, 0, 0)
+            rule.set_thresholds(bench.scoreboard.now, 0, 0, 0)
         if fallback:
             rule.set_capacity(16, 2)
-            rule.saw_fallback(bench.core.now, 1, 8)
+            rule.saw_fallback(bench.scoreboard.now, 1, 8)
         msg = bench.begin(write((BINARY if in_region else FP32).address(0, 0)))
         bench.answer(msg, lambda r: dataclasses.replace(r, devload=devload))
-        return bench.core.errors == []
+        return bench.scoreboard.errors == []
 
     light, optimal, moderate = DevLoad.LIGHT, DevLoad.OPTIMAL, DevLoad.MODERATE
     assert check(light, False, True, True)

@@ -13,8 +13,8 @@ from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SMessage, M2SReq, M2SR
 from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import CommitCode
+from verif.env.region_layout import RegionLayout
 from verif.sequences.data import line_for
-from verif.sequences.layout import Layout
 
 if TYPE_CHECKING:
     from verif.env.env import NfEnv
@@ -31,7 +31,7 @@ class NfSequence(uvm_sequence):
         self.env = env
         self.cfg = env.cfg
         self.rng: random.Random = env.rng
-        self.layout: Layout = env.layout
+        self.layout: RegionLayout = env.layout
         self.epoch = self.rng.getrandbits(32)
         for name, value in options.items():
             if not hasattr(type(self), name):

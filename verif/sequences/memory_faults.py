@@ -51,7 +51,7 @@ class MemoryErrorSequence(NfSequence):
 
     def mark(self, pool: list[int], refuse: bool) -> None:
         """Reads of some lines fail, writes of others if `refuse`; the medium poisons some."""
-        rng, cfg, model = self.rng, self.env.cfg.mem, self.env.core.model
+        rng, cfg, model = self.rng, self.env.cfg.mem, self.env.scoreboard.model
         share = len(pool) // 4
         for line in rng.sample(pool, share):
             cfg.read_error_lines.add(line)
@@ -61,11 +61,11 @@ class MemoryErrorSequence(NfSequence):
             model.mark_write_error(line)
         for line in rng.sample(pool, share + 1):
             self.env.mem.store.poison(line)
-            self.env.core.tracker.poison(line)
+            self.env.scoreboard.quiescence.poison(line)
 
     def clear(self) -> None:
         """Ends the errors; a line stays poisoned until it is written."""
-        cfg, model = self.env.cfg.mem, self.env.core.model
+        cfg, model = self.env.cfg.mem, self.env.scoreboard.model
         for line in cfg.read_error_lines:
             model.mark_read_error(line, active=False)
         for line in cfg.write_error_lines:

@@ -85,7 +85,7 @@ class ProtectionSequence(NfSequence):
         """A request that is refused for certain."""
         while True:
             message = self.one()
-            access: Access = self.env.core.model.decode(message)
+            access: Access = self.env.scoreboard.model.decode(message)
             if int(access.cause):
                 return message
 

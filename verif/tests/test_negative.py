@@ -8,16 +8,19 @@ checker sees nothing. Breakages of the RTL itself are in `verif/mutants.yaml`.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar
 
 import cocotb
+from pyuvm import uvm_factory
 
-from cocotbext.cxl.wire.messages import S2MNDR, S2MMessage
-from models.device import RegionConfig
+from models.device import DeviceModel
 from models.formats import Mode
 from verif.env.base_test import NfBaseTest, run_negative
-from verif.env.config import EnvConfig
+from verif.env.config import EnvConfig, Parts
+from verif.mem.responder import MemResponder
+from verif.mem.store import MemStore
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
@@ -31,52 +34,64 @@ from verif.sequences.mixed import MixedRegionsSequence
 from verif.sequences.plain import PlainMemorySequence
 from verif.sequences.pressure import EvictionSequence, GarbageSequence
 from verif.sequences.protection import ProtectionSequence
+from verif.tests.faulty_parts import (
+    BelievingModel,
+    BlindScoreboard,
+    DeadResponder,
+    DeafToLoss,
+    DeafToPoison,
+    DeafToRefusals,
+    ForgetfulModel,
+    HalfModel,
+    LosingScoreboard,
+    LossyStore,
+    MisreadingScoreboard,
+    OkayResponder,
+    OneRoundModel,
+    RepeatingScoreboard,
+    UncountingScoreboard,
+    UnpoisonedStore,
+    misreading,
+)
 
 
 class Negative(NfBaseTest):
-    """Base: `sabotage` is called before the scenario."""
+    """Base: a subclass names the class that it replaces by a faulty one."""
 
-    def sabotage(self) -> None:
-        """Breaks the bench."""
-        raise NotImplementedError
+    store: type[MemStore] = MemStore
+    model: type[DeviceModel] = DeviceModel
+    scoreboard: type[Scoreboard] = Scoreboard
+    predictor: type[RegisterPredictor] = RegisterPredictor
+    responder: type[MemResponder] = MemResponder
 
-    async def start(self) -> None:
-        self.sabotage()
-        await super().start()
-
-
-class MemoryLosesWrites(Negative):
-    """The memory drops every fifth write."""
-
-    def sabotage(self) -> None:
-        store: Any = self.env.mem.store
-        write, count = store.write, 0
-
-        def lossy(*arguments: Any) -> None:
-            nonlocal count
-            count += 1
-            if count % 5:
-                write(*arguments)
-
-        store.write = lossy
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.parts = Parts(self.store, self.model, self.scoreboard, self.predictor)
+        if self.responder is not MemResponder:
+            uvm_factory().set_type_override_by_type(MemResponder, self.responder)
 
 
-class PlainLoss(MemoryLosesWrites):
+class PlainLoss(Negative):
     """Lost writes of ordinary memory."""
+
+    store = LossyStore
 
     async def scenario(self) -> None:
         await PlainMemorySequence(self.env).run()
 
 
-class IdentityLoss(MemoryLosesWrites):
+class IdentityLoss(Negative):
     """Lost writes behind an IDENTITY region."""
+
+    store = LossyStore
 
     async def scenario(self) -> None:
         await IdentitySequence(self.env).run()
 
 
-class RecordLoss(MemoryLosesWrites):
+class RecordLoss(Negative):
     """Lost write-backs of evicted lines."""
+
+    store = LossyStore
 
     async def scenario(self) -> None:
         await EvictionSequence(self.env, factor=2.0).run()
@@ -85,30 +100,16 @@ class RecordLoss(MemoryLosesWrites):
 class PoisonLoss(Negative):
     """The memory keeps no poison."""
 
-    def sabotage(self) -> None:
-        self.env.mem.store.poisoned = _Nothing()
+    store = UnpoisonedStore
 
     async def scenario(self) -> None:
         await PlainMemorySequence(self.env, poison=0.3).run()
 
 
-class _Nothing(set[int]):
-    """A set that stays empty."""
-
-    def add(self, _item: int) -> None:
-        pass
-
-    def update(self, *_others: Any) -> None:
-        pass
-
-
 class QuietMemory(Negative):
     """The memory answers OKAY where errors were planned."""
 
-    def sabotage(self) -> None:
-        cfg = self.env.cfg.mem
-        cfg.read_error_lines = _Nothing()
-        cfg.write_error_lines = _Nothing()
+    responder = OkayResponder
 
     async def scenario(self) -> None:
         await MemoryErrorSequence(self.env).run()
@@ -117,21 +118,16 @@ class QuietMemory(Negative):
 class UnseenRecordErrors(Negative):
     """The scoreboard is not told that state records were lost."""
 
-    def sabotage(self) -> None:
-        tracker: Any = self.env.core.tracker
-        tracker.lose = lambda *_line: None
+    scoreboard = DeafToLoss
 
     async def scenario(self) -> None:
         await RecordErrorSequence(self.env, workers=2).run()
 
 
-class UnseenRefusals(UnseenRecordErrors):
+class UnseenRefusals(Negative):
     """The scoreboard is not told that write-backs were refused."""
 
-    def sabotage(self) -> None:
-        super().sabotage()
-        tracker: Any = self.env.core.tracker
-        tracker.distrust = lambda _region: None
+    scoreboard = DeafToRefusals
 
     async def scenario(self) -> None:
         await RefusedWriteBackSequence(self.env, workers=2).run()
@@ -140,9 +136,7 @@ class UnseenRefusals(UnseenRecordErrors):
 class SilentPoison(Negative):
     """The scoreboard does not know what the medium has poisoned."""
 
-    def sabotage(self) -> None:
-        tracker: Any = self.env.core.tracker
-        tracker.poison = lambda _line: None
+    scoreboard = DeafToPoison
 
     async def scenario(self) -> None:
         await MemoryErrorSequence(self.env).run()
@@ -151,78 +145,47 @@ class SilentPoison(Negative):
 class UncountedPoison(Negative):
     """One poisoned line of the memory is not counted."""
 
-    def sabotage(self) -> None:
-        memory: Any = self.env.core.memory
-        memory.counts["MEM_POISON"] = -1
+    scoreboard = UncountingScoreboard
 
     async def scenario(self) -> None:
         await MemoryErrorSequence(self.env).run()
 
 
-class LateRounds(Negative):
-    """The model starts no new epoch: it expects the state of the old one."""
+class StaleOther(Negative):
+    """A commit during traffic of another region; the model starts no new epoch."""
 
-    def sabotage(self) -> None:
-        model: Any = self.env.core.model
-        commit = model.commit
-        seen: dict[int, RegionConfig] = {}
-
-        def stale(region: int, config: RegionConfig, epoch: int) -> Any:
-            if seen.get(region) == config:
-                return 0
-            seen[region] = config
-            return commit(region, config, epoch)
-
-        model.commit = stale
-
-
-class StaleOther(LateRounds):
-    """A commit during traffic of another region."""
+    model = OneRoundModel
 
     async def scenario(self) -> None:
         await EpochOtherSequence(self.env).run()
 
 
-class OldContribution(Negative):
-    """The model starts every epoch with one old contribution."""
-
-    def sabotage(self) -> None:
-        model: Any = self.env.core.model
-        commit = model.commit
-
-        def believing(region: int, config: RegionConfig, epoch: int) -> Any:
-            code = commit(region, config, epoch)
-            for index in range(config.lines if int(code) == 0 else 0):
-                line = model._line(region, index)
-                line.add(0, b"\xff" * 64, config, 255)
-            return code
-
-        model.commit = believing
-
-
-class ForgedState(OldContribution):
+class ForgedState(Negative):
     """What the memory held was taken for state."""
+
+    model = BelievingModel
 
     async def scenario(self) -> None:
         await GarbageSequence(self.env).run()
 
 
-class StaleSame(OldContribution):
+class StaleSame(Negative):
     """A commit under traffic lets an old contribution through."""
+
+    model = BelievingModel
 
     async def scenario(self) -> None:
         await EpochSameSequence(self.env).run()
 
 
 class OtherDescriptor(Negative):
-    """The mirror reads one descriptor field wrong."""
+    """The predictor reads one descriptor field wrong."""
 
     changes: ClassVar[dict[str, Any]] = {}
 
-    def sabotage(self) -> None:
-        mirror: Any = self.env.mirror
-        config = mirror.config
-        mirror.config = lambda region: dataclasses.replace(config(region), **self.changes)
+    def configure(self, cfg: EnvConfig) -> None:
+        super().configure(cfg)
+        cfg.parts.predictor = misreading(self.changes)
 
 
 class OtherTie(OtherDescriptor):
@@ -264,76 +227,44 @@ class OtherMask(OtherDescriptor):
 class SmallerDevice(Negative):
     """The model has half of the memory: commits are refused that the device takes."""
 
-    def sabotage(self) -> None:
-        model: Any = self.env.core.model
-        half = model.params.mem_lines_log2 - 1
-        model.params = dataclasses.replace(model.params, mem_lines_log2=half)
+    model = HalfModel
 
     async def scenario(self) -> None:
         await DescriptorErrorSequence(self.env).run()
 
 
-class ChangedView(Negative):
-    """What the monitor shows is changed on its way to the scoreboard."""
+class LostResponse(Negative):
+    """One response is lost."""
 
-    def sabotage(self) -> None:
-        core: Any = self.env.core
-        self.count = 0
-        self.forward = core.response
-
-        def response(message: S2MMessage) -> None:
-            self.count += 1
-            self.change(message)
-
-        core.response = response
-
-    def change(self, message: S2MMessage) -> None:
-        """Passes the response on, or something else."""
-        raise NotImplementedError
+    scoreboard = LosingScoreboard
 
     async def scenario(self) -> None:
         await MixedRegionsSequence(self.env).run()
 
 
-class LostResponse(ChangedView):
-    """One response is lost."""
-
-    def change(self, message: S2MMessage) -> None:
-        if self.count != 40:
-            self.forward(message)
-
-
-class RepeatedResponse(ChangedView):
+class RepeatedResponse(Negative):
     """One response comes twice."""
 
-    def change(self, message: S2MMessage) -> None:
-        self.forward(message)
-        if self.count == 40:
-            self.forward(message)
+    scoreboard = RepeatingScoreboard
+
+    async def scenario(self) -> None:
+        await MixedRegionsSequence(self.env).run()
 
 
-class WrongLoad(ChangedView):
-    """One completion reports another load, with the levels switched off."""
+class WrongLoad(Negative):
+    """Completions report another load, with the levels switched off."""
+
+    scoreboard = MisreadingScoreboard
 
     async def scenario(self) -> None:
         await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
-        await super().scenario()
-
-    def change(self, message: S2MMessage) -> None:
-        if self.count >= 40 and isinstance(message, S2MNDR):
-            message = dataclasses.replace(message, devload=2)
-        self.forward(message)
+        await MixedRegionsSequence(self.env).run()
 
 
 class UncountedEvents(Negative):
     """The model forgets to count early reads."""
 
-    def sabotage(self) -> None:
-        model: Any = self.env.core.model
-        count = model._count
-        model._count = lambda name, key, amount=1: (
-            None if name == "EARLY_READ" else count(name, key, amount)
-        )
+    model = ForgetfulModel
 
     async def scenario(self) -> None:
         await EventSequence(self.env, early=0.3).run()
@@ -342,12 +273,11 @@ class UncountedEvents(Negative):
 class DeadMemory(Negative):
     """The memory stops answering: a hang must become an error."""
 
-    def configure(self, cfg: EnvConfig) -> None:
-        cfg.stuck_clocks = 2000
+    responder = DeadResponder
 
-    def sabotage(self) -> None:
-        responder: Any = self.env.mem.responder
-        responder._next_read = lambda: None
+    def configure(self, cfg: EnvConfig) -> None:
+        super().configure(cfg)
+        cfg.stuck_clocks = 2000
 
     async def scenario(self) -> None:
         await PlainMemorySequence(self.env).run()
@@ -356,9 +286,7 @@ class DeadMemory(Negative):
 class SilentBus(Negative):
     """No request is ever seen: zero transactions."""
 
-    def sabotage(self) -> None:
-        core: Any = self.env.core
-        core.request = core.response = lambda *_arguments: None
+    scoreboard = BlindScoreboard
 
     async def scenario(self) -> None:
         await PlainMemorySequence(self.env, transactions=20).run()

@@ -22,13 +22,14 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 from models.register_map import Access, Register
-from verif.env.registers import RegisterObserver, Registers
+from verif.env.env import Sink
+from verif.env.registers import Registers
 from verif.parameters import device_params
 from verif.regs import checks
-from verif.regs.axil import AxiLitePins, AxiLitePort
+from verif.regs.axil import AxiLitePort
 from verif.regs.axil_agent import AxiLiteAgent
-from verif.scoreboard.register_predictor import RegisterMirror
-from verif.scoreboard.scoreboard import ScoreboardCore
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
 
 CLOCK_NS = 10
 INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0
@@ -248,13 +249,13 @@ class RegisterAgentTest(uvm_test):
         self.params = device_params()
         self.agent = AxiLiteAgent("regs", self)
         self.agent.dut = self.dut
-        self.scoreboard = ScoreboardCore(DeviceModel(self.params), self.params.regions)
-        self.observer = RegisterObserver("observer", self)
-        self.observer.pins = AxiLitePins.from_prefix(self.dut)
-        self.observer.mirror = RegisterMirror(self.scoreboard, self.params)
+        self.scoreboard = Scoreboard(DeviceModel(self.params), self.params.regions)
+        self.predictor = RegisterPredictor(self.scoreboard, self.params)
 
     def connect_phase(self) -> None:
-        self.regs = Registers(self.agent.sequencer, self.observer.mirror)
+        self.regs = Registers(self.agent.sequencer, self.predictor)
+        self.agent.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
+        self.agent.monitor.ap.connect(Sink("end_sink", self, self.predictor.end))
 
     async def run_phase(self) -> None:
         self.raise_objection()
@@ -285,10 +286,10 @@ class RegisterAgentTest(uvm_test):
         self.drop_objection()
 
     def check_phase(self) -> None:
-        errors = [*self.agent.finish(), *self.observer.finish(), *self.scoreboard.errors]
+        errors = [*self.agent.finish(), *self.scoreboard.errors]
         assert not errors, f"{len(errors)} errors, first: {errors[0]}"
         assert self.agent.monitor.accesses > 100, "the monitor saw no accesses"
-        assert self.observer.mirror.reads > 100, "the predictor saw no reads"
+        assert self.predictor.reads > 100, "the predictor saw no reads"
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

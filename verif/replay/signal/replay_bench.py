@@ -33,7 +33,7 @@ class ReplayTest(NfBaseTest):
         """A wrong line does not end the run, so that all are read back; a hanging request does."""
         super().connect_phase()
         stop = self.env.failed.set
-        self.env.core.on_error = lambda text: stop() if text.startswith("STUCK") else None
+        self.env.scoreboard.on_error = lambda text: stop() if text.startswith("STUCK") else None
 
     async def scenario(self) -> None:
         faults: list[str] = []

@@ -14,7 +14,7 @@ WINDOW_SPACE = 1 << 44
 """Windows are spread over this many lines, so that high address bits take part."""
 
 
-class Layout:
+class RegionLayout:
     """Hands out descriptors. The lower half of the memory stays ordinary memory."""
 
     def __init__(self, params: DeviceParams, rng: random.Random) -> None:
