@@ -15,7 +15,7 @@ from scripts.checks import tree
 _PACKAGES = ("cocotbext", "neuron_fabric")
 # Rooms of the testbench: each imports itself and the ones before it.
 _VERIF = (
-    *("verif.parameters", "verif.pins", "verif.regs", "verif.mem", "verif.scoreboard"),
+    *("verif.parameters", "verif.axi", "verif.regs", "verif.mem", "verif.scoreboard"),
     *("verif.coverage", "verif.env", "verif.sequences", "verif.tests"),
 )
 # What code below a folder may import of the project. The longest matching prefix decides.

@@ -74,6 +74,19 @@ def test_rooms_of_scripts(tmp_path: Path) -> None:
     assert found.startswith("scripts/build/b.py:1: imports scripts.run.a, of a room above it")
 
 
+def test_rooms_of_the_testbench_import_one_way(tmp_path: Path) -> None:
+    _write(tmp_path, "verif/env/a.py", "from verif.scoreboard.scoreboard import Scoreboard\n")
+    _write(tmp_path, "verif/tests/a.py", "import verif.sequences.base\n")
+    assert import_directions.violations(tmp_path) == []
+    _write(tmp_path, "verif/env/a.py", "from verif.sequences.layout import Layout\n")
+    _write(tmp_path, "verif/scoreboard/a.py", "import verif.env.env\n")
+    found = import_directions.violations(tmp_path)
+    assert [line.partition(",")[0] for line in found] == [
+        "verif/env/a.py:1: imports verif.sequences.layout",
+        "verif/scoreboard/a.py:1: imports verif.env.env",
+    ]
+
+
 def test_base_names(tmp_path: Path) -> None:
     for name in ("verif/a/x.py", "scripts/x.py", "verif/a/cli.py", "verif/b/cli.py"):
         _write(tmp_path, name, "")

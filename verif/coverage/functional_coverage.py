@@ -9,8 +9,9 @@ from models.formats import Mode
 from models.nf_regs import REG_MAP
 from models.regions import Cause, CommitCode, Kind, RegionConfig
 from models.register_map import Counts
+from verif.axi import Resp
 from verif.coverage.bins import CoverModel
-from verif.mem.memory_config import FULL_STROBE, MemBeat, Resp
+from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.operations import Op
 
 _IRQ_STATUS = REG_MAP.expand()["IRQ_STATUS"]

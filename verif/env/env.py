@@ -14,6 +14,7 @@ from cocotbext.cxl.agent import CxlMemAgent
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from models.device import MemoryLine, RegionConfig
+from verif.axi import AXI4, bind_port
 from verif.coverage.functional_coverage import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
 from verif.env.host_facade import Host, cxl_config
@@ -21,7 +22,6 @@ from verif.env.region_layout import RegionLayout
 from verif.env.registers import Registers
 from verif.mem.memory_agent import MemAgent
 from verif.mem.memory_config import MemBeat
-from verif.pins import AXI4, bind_port
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
 
 

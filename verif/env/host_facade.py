@@ -7,7 +7,6 @@ here: the scoreboard has its own view, from the monitor.
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable, Hashable
 from contextlib import suppress
@@ -139,11 +138,3 @@ class Host:
         """Waits until no request in flight is one of the `chosen`."""
         while any(chosen(pending.message) for pending in self.flight):
             await self._change()
-
-
-def with_credits(config: CxlConfig, plain: int, data: int, delay: tuple[int, int]) -> CxlConfig:
-    """A host that grants few response credits and gives them back late."""
-    link = dataclasses.replace(
-        config.link, grant_plain=plain, grant_data=data, return_delay=delay, return_batch=1
-    )
-    return dataclasses.replace(config, link=link)

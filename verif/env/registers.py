@@ -7,7 +7,7 @@ from typing import Any
 
 from models.regions import CommitCode, RegionConfig
 from models.register_map import Field, Register, split_name
-from verif.regs.axil import Resp
+from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteItem, AxiLiteSequence
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 

@@ -76,7 +76,7 @@ class MemMonitor(uvm_component):
                 self._where = f"{name} payload"
                 values = tuple([int(handle.value) for handle in payload])
                 rule(cycle, True, bool(int(ready.value)), values)
-            elif rules.waiting(name):
+            elif rules.handshakes.waiting(name):
                 rule(cycle, False, False, ())
         self._where = "BREADY/RREADY"
         if int(pins.bvalid.value):

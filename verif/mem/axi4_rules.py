@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
+from verif.axi import Handshakes
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 
 SIZE_64_BYTES = 6
@@ -35,9 +36,7 @@ class AxiRules:
         self.stuck_timeout = stuck_timeout
         self.errors: list[str] = []
         self.beats: deque[MemBeat] = deque()
-        self.read_bursts = 0
-        self.write_bursts = 0
-        self._held: dict[str, tuple[int, ...]] = {}
+        self.handshakes = Handshakes()
         self._aw: deque[_Burst] = deque()
         self._w: deque[tuple[int, int, bool, bool]] = deque()
         self._await_b: dict[int, deque[tuple[_Burst, list[MemBeat]]]] = {}
@@ -51,14 +50,9 @@ class AxiRules:
     def _stable(
         self, cycle: int, name: str, valid: bool, ready: bool, payload: tuple[int, ...]
     ) -> None:
-        held = self._held.pop(name, None)
-        if held is not None:
-            if not valid:
-                self._error(cycle, f"{name}VALID fell before {name}READY")
-            elif held != payload:
-                self._error(cycle, f"{name} payload changed while {name}READY was low")
-        if valid and not ready:
-            self._held[name] = payload
+        wrong = self.handshakes.violation(name, valid, ready, payload)
+        if wrong:
+            self._error(cycle, wrong)
 
     def _burst(
         self, cycle: int, name: str, axi_id: int, addr: int, length: int, size: int, burst: int
@@ -76,15 +70,10 @@ class AxiRules:
             self._error(cycle, f"{name} burst of {length + 1} at {addr:#x} leaves the memory")
         return _Burst(axi_id, line, length + 1, cycle)
 
-    def waiting(self, channel: str) -> bool:
-        """True while VALID of a channel waits for READY: it has to be looked at in every clock."""
-        return channel in self._held
-
     def aw(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
         """Write address; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AW", valid, ready, payload)
         if valid and ready:
-            self.write_bursts += 1
             axi_id, addr, length, size, burst = payload
             self._aw.append(self._burst(cycle, "AW", axi_id, addr, length, size, burst))
             self._match_writes(cycle)
@@ -132,7 +121,6 @@ class AxiRules:
         """Read address; payload is (id, addr, len, size, burst)."""
         self._stable(cycle, "AR", valid, ready, payload)
         if valid and ready:
-            self.read_bursts += 1
             axi_id, addr, length, size, burst = payload
             entry = self._burst(cycle, "AR", axi_id, addr, length, size, burst)
             self._await_r.setdefault(axi_id, deque()).append(entry)
@@ -173,7 +161,7 @@ class AxiRules:
         """Bursts that have begun and not ended."""
         reads = sum(len(q) for q in self._await_r.values())
         writes = sum(len(q) for q in self._await_b.values())
-        return reads + writes + len(self._aw) + (1 if self._w or self._held else 0)
+        return reads + writes + len(self._aw) + (1 if self._w or self.handshakes.waiting() else 0)
 
     def finish(self, cycle: int) -> None:
         """End of test: nothing may be left."""

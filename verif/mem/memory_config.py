@@ -6,17 +6,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field, replace
 
+from verif.axi import Resp
+
 LINE_BITS = 512
 FULL_STROBE = (1 << 64) - 1
-
-
-class Resp(enum.IntEnum):
-    """AXI4 response codes."""
-
-    OKAY = 0
-    EXOKAY = 1
-    SLVERR = 2
-    DECERR = 3
 
 
 class Background(enum.Enum):

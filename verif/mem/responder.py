@@ -19,7 +19,8 @@ from typing import TypeVar
 from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_component
 
-from verif.mem.memory_config import MemConfig, Resp
+from verif.axi import Resp
+from verif.mem.memory_config import MemConfig
 from verif.mem.store import MemStore
 
 _ERROR_DATA = int.from_bytes(bytes([0xE7] * 64), "little")

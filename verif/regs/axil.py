@@ -16,25 +16,17 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import Any
 
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
+from verif.axi import Resp
+
 FULL_STROBE = 0xF
 
 for _module in (r"cocotbext\.axi", r"cocotb_bus"):
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=_module)
-
-
-class Resp(IntEnum):
-    """AXI response codes."""
-
-    OKAY = 0
-    EXOKAY = 1
-    SLVERR = 2
-    DECERR = 3
 
 
 class AxiLitePort:

@@ -20,8 +20,8 @@ from pyuvm import (
     uvm_sequencer,
 )
 
-from verif.pins import AXI4_LITE, bind_port
-from verif.regs.axil import FULL_STROBE, AxiLitePort, Resp
+from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port
+from verif.regs.axil import FULL_STROBE, AxiLitePort
 
 
 class AxiLiteItem(uvm_sequence_item):
@@ -102,11 +102,11 @@ class AxiLiteMonitor(uvm_component):
         self.ap = uvm_analysis_port("ap", self)
         self.errors: list[str] = []
         self.accesses = 0
-        self._held: dict[str, tuple[int, ...]] = {}
+        self._handshakes = Handshakes()
         self._clear()
 
     def _clear(self) -> None:
-        self._held.clear()
+        self._handshakes.clear()
         self._aw: deque[int] = deque()
         self._w: deque[tuple[int, ...]] = deque()
         self._writes: deque[AxiLiteAccess] = deque()
@@ -157,24 +157,19 @@ class AxiLiteMonitor(uvm_component):
             self._begin(self._writes, AxiLiteAccess(True, self._aw.popleft(), data, strobe))
         if ar:
             self._begin(self._reads, AxiLiteAccess(False, ar[0]))
-        return bool(self._held) or bool(aw or w or ar or b or r)
+        return self._handshakes.waiting() or bool(aw or w or ar or b or r)
 
     def _channel(
         self, name: str, valid: Any, ready: Any, payload: tuple[Any, ...]
     ) -> tuple[int, ...] | None:
         """Check one channel in this clock; returns the payload when it is transferred."""
-        held = self._held.pop(name, None)
-        if not int(valid.value):
-            if held is not None:
-                self.errors.append(f"AXI4-Lite: {name}VALID fell before {name}READY")
-            return None
-        values = tuple(int(handle.value) for handle in payload)
-        if held is not None and held != values:
-            self.errors.append(f"AXI4-Lite: {name} changed while it waited for {name}READY")
-        if int(ready.value):
-            return values
-        self._held[name] = values
-        return None
+        is_valid = bool(int(valid.value))
+        values = tuple([int(handle.value) for handle in payload]) if is_valid else ()
+        taken = is_valid and bool(int(ready.value))
+        wrong = self._handshakes.violation(name, is_valid, taken, values)
+        if wrong:
+            self.errors.append(f"AXI4-Lite: {wrong}")
+        return values if taken else None
 
     @property
     def _open(self) -> bool:
@@ -192,7 +187,7 @@ class AxiLiteMonitor(uvm_component):
 
     def finish(self) -> list[str]:
         """Errors of the whole run, unanswered accesses included."""
-        if self._open or self._held:
+        if self._open or self._handshakes.waiting():
             self.errors.append("AXI4-Lite: an access was not answered by the end of the test")
         return self.errors
 

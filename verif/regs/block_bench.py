@@ -17,6 +17,7 @@ from models.formats import Mode
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from models.register_map import Access, Register, byte_mask
+from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs import checks
 from verif.regs.axil import AxiLitePort
@@ -74,12 +75,12 @@ class Bench:
 
     async def read(self, name: str) -> int:
         data, resp = await self.port.read(self.regs[name].address)
-        assert resp == checks.OKAY, f"read of {name} answered {resp}"
+        assert resp == Resp.OKAY, f"read of {name} answered {resp}"
         return data
 
     async def write(self, name: str, data: int, strobe: int = 0xF) -> None:
         resp = await self.port.write(self.regs[name].address, data, strobe)
-        assert resp == checks.OKAY, f"write of {name} answered {resp}"
+        assert resp == Resp.OKAY, f"write of {name} answered {resp}"
 
     async def pulse(self, name: str, value: int) -> None:
         """Drive an event input for one clock."""
@@ -379,16 +380,16 @@ async def order_and_strobes(dut: Any) -> None:
             lanes = byte_mask(strobe) & reg.mask()
             value = (value & ~lanes) | (data & lanes)
             write = _raw_write(dut, reg.address | bench.rng.randrange(4), data, strobe, aw, w)
-            assert await with_timeout(write, 1, "us") == checks.OKAY
+            assert await with_timeout(write, 1, "us") == Resp.OKAY
             read = _raw_read(dut, reg.address | bench.rng.randrange(4))
             assert await with_timeout(read, 1, "us") == value, f"strobe {strobe:04b}"
     await bench.pulse("region_done_set", 1)
     irq = bench.regs["IRQ_STATUS"]
     write = _raw_write(dut, irq.address, 0xFFFF_FFFF, 0b1110, 0, 0)
-    assert await with_timeout(write, 1, "us") == checks.OKAY
+    assert await with_timeout(write, 1, "us") == Resp.OKAY
     seen = await with_timeout(_raw_read(dut, irq.address), 1, "us")
     assert seen == irq.field("DONE").mask, "ones in a disabled byte cleared a bit"
     epoch = bench.regs["REGION[0].EPOCH"]
     write = _raw_write(dut, epoch.address, 0x55, 0, 0, 0)
-    assert await with_timeout(write, 1, "us") == checks.OKAY, "EPOCH without a strobe"
+    assert await with_timeout(write, 1, "us") == Resp.OKAY, "EPOCH without a strobe"
     assert await bench.read("REGION[0].EPOCH") == 0

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from models.register_map import WORD_BYTES, WORD_MASK, Access, Register, byte_mask
+from verif.axi import Resp
 
 ADDRESS_SPACE = 1 << 12
 PATTERNS = (0xFFFF_FFFF, 0x0000_0000, 0xAAAA_AAAA, 0x5555_5555, 0x0F1E_2D3C, 0xDEAD_BEEF)
-OKAY, SLVERR = 0, 2
 
 
 class Port(Protocol):
     """What the checks need of a register port."""
 
-    async def read(self, address: int) -> tuple[int, int]:
+    async def read(self, address: int) -> tuple[int, Resp]:
         """Returns (data, response)."""
 
-    async def write(self, address: int, data: int, strobe: int = 0xF) -> int:
+    async def write(self, address: int, data: int, strobe: int = 0xF) -> Resp:
         """Returns the response."""
 
 
@@ -33,7 +33,7 @@ Registers = Mapping[str, Register]
 async def _expect(port: Port, reg: Register, want: int, when: str) -> list[str]:
     """Read a register and compare every bit with `want`."""
     data, resp = await port.read(reg.address)
-    if resp != OKAY:
+    if resp is not Resp.OKAY:
         return [f"{reg.name} {when}: read answered {resp}, not OKAY"]
     if data != want:
         return [f"{reg.name} {when}: reads {data:#010x}, not {want:#010x}"]
@@ -42,7 +42,7 @@ async def _expect(port: Port, reg: Register, want: int, when: str) -> list[str]:
 
 async def _write(port: Port, reg: Register, data: int, strobe: int = 0xF) -> list[str]:
     resp = await port.write(reg.address, data, strobe)
-    return [] if resp == OKAY else [f"{reg.name}: write answered {resp}, not OKAY"]
+    return [] if resp is Resp.OKAY else [f"{reg.name}: write answered {resp}, not OKAY"]
 
 
 async def reset_values(port: Port, registers: Registers) -> list[str]:
@@ -128,14 +128,14 @@ async def unmapped(port: Port, registers: Registers, writes: int, rng: random.Ra
     holes = [a for a in range(0, ADDRESS_SPACE, WORD_BYTES) if a not in mapped]
     for address in holes:
         data, resp = await port.read(address)
-        if resp != SLVERR or data != 0:
+        if resp is not Resp.SLVERR or data != 0:
             out.append(f"read of hole {address:#05x}: data {data:#x}, answer {resp}, not SLVERR")
     # Next to registers a decoder is wrong more easily than far away.
     edges = [a for a in holes if {a - WORD_BYTES, a + WORD_BYTES} & mapped]
     others = [a for a in holes if a not in edges]
     for address in [*edges, *rng.sample(others, min(writes, len(others)))]:
         resp = await port.write(address, WORD_MASK)
-        if resp != SLVERR:
+        if resp is not Resp.SLVERR:
             out.append(f"write of hole {address:#05x}: answer {resp}, not SLVERR")
     out += await reset_values(port, registers)
     return out

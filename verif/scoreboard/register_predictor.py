@@ -11,7 +11,7 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from models.register_map import Counts, Register, byte_mask
-from verif.regs.axil import Resp
+from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.scoreboard import Scoreboard
 
@@ -30,9 +30,7 @@ class RegisterPredictor:
         self.by_address = {register.address: register for register in self.by_name.values()}
         self.values = {name: register.reset for name, register in self.by_name.items()}
         self.counters: dict[str, tuple[int, int]] = {}
-        self.fallbacks = 0
         self.reads = 0
-        self.codes_seen: set[int] = set()
         self._irq_base: dict[str, int | None] = dict.fromkeys(IRQ_CHECKED, 0)
 
     def _field(self, name: str, field: str = "VALUE") -> int:
@@ -111,7 +109,6 @@ class RegisterPredictor:
         name, scoreboard = register.name, self.scoreboard
         quiet = scoreboard.waiting == 0 and scoreboard.now == since
         if name == "FALLBACK":
-            self.fallbacks |= data
             scoreboard.devload.saw_fallback(scoreboard.now, data, self.regions)
         if not quiet:
             return
@@ -161,7 +158,6 @@ class RegisterPredictor:
         scoreboard = self.scoreboard
         if leaf == "STATUS":
             value = register.unpack(data)
-            self.codes_seen.add(value["CODE"])
             scoreboard.compare_region(
                 region,
                 {

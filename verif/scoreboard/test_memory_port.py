@@ -11,7 +11,8 @@ import pytest
 from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
 from models.device import RegionConfig
 from models.parameters import DeviceParams
-from verif.mem.memory_config import FULL_STROBE, MemBeat, Resp
+from verif.axi import Resp
+from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard

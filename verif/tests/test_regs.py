@@ -22,6 +22,7 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 from models.register_map import Access, Register
+from verif.axi import Resp
 from verif.env.env import Sink
 from verif.env.registers import Registers
 from verif.parameters import device_params
@@ -183,11 +184,11 @@ async def commit(dut: Any) -> None:
 
     async def write(name: str, value: int) -> None:
         resp = await port.write(regs[f"REGION[{last}].{name}"].address, value)
-        assert resp == checks.OKAY, f"write of {name} answered {resp}"
+        assert resp == Resp.OKAY, f"write of {name} answered {resp}"
 
     async def read(name: str) -> int:
         data, resp = await port.read(regs[f"REGION[{last}].{name}"].address)
-        assert resp == checks.OKAY, f"read of {name} answered {resp}"
+        assert resp == Resp.OKAY, f"read of {name} answered {resp}"
         return data
 
     status = regs[f"REGION[{last}].STATUS"]
@@ -236,7 +237,7 @@ async def back_pressure(dut: Any) -> None:
         await port.write(written.address, data)
         mirror[written.name] = written.stored(mirror[written.name], data)
         for reg, got in ((other, await read), (written, await port.read(written.address))):
-            if got != (mirror[reg.name], checks.OKAY):
+            if got != (mirror[reg.name], Resp.OKAY):
                 differences.append(f"{reg.name}: {got}, not {mirror[reg.name]:#x}")
     report(differences)
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both AXI ports share: handles bound by name, response codes, the rule of VALID and READY."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import Any
+
+AXI4 = """
+    awid awaddr awlen awsize awburst awvalid awready wdata wstrb wlast wuser wvalid wready
+    bid bresp bvalid bready arid araddr arlen arsize arburst arvalid arready
+    rid rdata rresp rlast ruser rvalid rready
+"""
+"""Signals of the device-memory port; WUSER and RUSER carry the poison in bit 0."""
+AXI4_LITE = """
+    awaddr awprot awvalid awready wdata wstrb wvalid wready bresp bvalid bready
+    araddr arprot arvalid arready rdata rresp rvalid rready
+"""
+"""Signals of the register port."""
+
+
+def bind_port(dut: Any, prefix: str, signals: str) -> SimpleNamespace:
+    """`prefix_<signal>` of the design for each word of `signals`, and its `clk` and `rst_n`."""
+    handles = {name: getattr(dut, f"{prefix}_{name}") for name in signals.split()}
+    return SimpleNamespace(clk=dut.clk, rst_n=dut.rst_n, **handles)
+
+
+class Resp(IntEnum):
+    """AXI response codes."""
+
+    OKAY = 0
+    EXOKAY = 1
+    SLVERR = 2
+    DECERR = 3
+
+
+class Handshakes:
+    """Rule of every AXI channel: VALID stays until READY, and the payload with it."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[int, ...]] = {}
+
+    def violation(self, channel: str, valid: bool, ready: bool, payload: tuple[int, ...]) -> str:
+        """What is wrong with a channel in this clock, or ""; `payload` counts while VALID is 1."""
+        held = self._held.pop(channel, None)
+        if valid and not ready:
+            self._held[channel] = payload
+        if held is None or (valid and held == payload):
+            return ""
+        if not valid:
+            return f"{channel}VALID fell before {channel}READY"
+        return f"{channel} payload changed while {channel}READY was low"
+
+    def waiting(self, channel: str = "") -> bool:
+        """True while VALID of a channel (without a name: of any) waits for READY."""
+        return channel in self._held if channel else bool(self._held)
+
+    def clear(self) -> None:
+        """Reset."""
+        self._held.clear()
