@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, S2MMessage
+from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
 from models.memory import ALL_BYTES
 from models.regions import Access, Cause
 
@@ -101,14 +101,3 @@ class RegionStatus:
     complete_lines: int
     saturated: bool
     illegal_seen: bool
-
-
-__all__ = [
-    "S2MDRS",
-    "S2MNDR",
-    "AccessError",
-    "Difference",
-    "RegionStatus",
-    "S2MMessage",
-    "StepResult",
-]

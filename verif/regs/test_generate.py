@@ -64,6 +64,8 @@ def test_check_names_every_stale_file_in_one_line(
         ("@ 0x038", "@ 0x034", "overlap|does not compile"),
         ('desc = "Writing 1 clears every event counter; reads 0.";', "", "description"),
         ("onwrite = woclr;", "onwrite = woset;", "not supported"),
+        ('COUNTS("slots")) FILL', 'COUNTS("pool")) FILL', "counts 'pool', known are access"),
+        ("counter; incrsaturate;", "", "no others, say what they count"),
     ],
 )
 def test_wrong_rdl_is_one_line(
@@ -129,6 +131,14 @@ def test_every_counter_of_the_rtl_counts_its_own_event() -> None:
     text = (ROOT / "hdl/regs/nf_event_counters.sv").read_text(encoding="utf-8")
     pairs = re.findall(r"ADDR_(\w+)\W+(?:9'\()?(?:core|link)_events\.(\w+)", text)
     assert sorted(pairs) == sorted((name, name.lower()) for name in REG_MAP.counters())
+
+
+def test_layouts_of_the_ports() -> None:
+    assert layout("link_status_t") == (("lrsm", 3), ("rrsm", 1), ("aborted", 1), ("error_kind", 4))
+    assert dict(layout("core_events_t"))["illegal_code"] == 9
+    for name in ("nothing_t", "cause_e"):
+        with pytest.raises(KeyError, match=f"no structure {name}"):
+            layout(name)
 
 
 def test_models_have_the_enumerations_of_the_map() -> None:
