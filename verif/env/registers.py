@@ -12,18 +12,6 @@ from verif.regs.axil_agent import AxiLiteItem, AxiLiteSequence
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
 
-class RegisterAccess(AxiLiteSequence):
-    """One access, started on the register sequencer."""
-
-    def __init__(self, item: AxiLiteItem) -> None:
-        super().__init__("register_access")
-        self.item = item
-
-    async def body(self) -> None:
-        await self.start_item(self.item)
-        await self.finish_item(self.item)
-
-
 class Registers:
     """Reads and writes by name over the register agent's sequencer."""
 
@@ -40,14 +28,14 @@ class Registers:
         if field is not None:
             value = field.insert(self.predictor.values[register.name], value)
         item = AxiLiteItem(True, register.address, value)
-        await RegisterAccess(item).start(self.sequencer)
+        await AxiLiteSequence(item).start(self.sequencer)
         assert item.resp is Resp.OKAY, f"write of {name} answered {item.resp.name}"
 
     async def read(self, name: str) -> int:
         """Reads a register or a field; AssertionError when the device does not answer OKAY."""
         register, field = self._find(name)
         item = AxiLiteItem(False, register.address)
-        await RegisterAccess(item).start(self.sequencer)
+        await AxiLiteSequence(item).start(self.sequencer)
         assert item.resp is Resp.OKAY, f"read of {name} answered {item.resp.name}"
         return item.data if field is None else field.extract(item.data)
 

@@ -27,8 +27,8 @@ from verif.regs.axil import FULL_STROBE, AxiLitePort
 class AxiLiteItem(uvm_sequence_item):
     """One access. `data` is what is written, or what a read returned; `resp` is the answer.
 
-    `finish_item` of a plain sequence returns when the access has been issued; `completed` is set
-    when it has been answered. `AxiLiteSequence` waits for the answer.
+    `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
+    has been answered.
     """
 
     def __init__(self, write: bool, address: int, data: int = 0, strobe: int = FULL_STROBE) -> None:
@@ -46,11 +46,16 @@ class AxiLiteItem(uvm_sequence_item):
 
 
 class AxiLiteSequence(uvm_sequence):
-    """Base of register sequences: `finish_item` waits until the access has been answered."""
+    """One access; `start` returns when it has been answered."""
 
-    async def finish_item(self, item: AxiLiteItem) -> None:
-        await super().finish_item(item)
-        await item.completed.wait()
+    def __init__(self, item: AxiLiteItem) -> None:
+        super().__init__("axil_access")
+        self.item = item
+
+    async def body(self) -> None:
+        await self.start_item(self.item)
+        await self.finish_item(self.item)
+        await self.item.completed.wait()
 
 
 @dataclass(slots=True, eq=False)

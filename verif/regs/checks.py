@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from models.register_map import WORD_BYTES, WORD_MASK, Access, Register, byte_mask
 from verif.axi import Resp
+from verif.regs.axil import AxiLitePort
 
 ADDRESS_SPACE = 1 << 12
 PATTERNS = (0xFFFF_FFFF, 0x0000_0000, 0xAAAA_AAAA, 0x5555_5555, 0x0F1E_2D3C, 0xDEAD_BEEF)
 
 
-class Port(Protocol):
-    """What the checks need of a register port."""
-
-    async def read(self, address: int) -> tuple[int, Resp]:
-        """Returns (data, response)."""
-
-    async def write(self, address: int, data: int, strobe: int = 0xF) -> Resp:
-        """Returns the response."""
-
-
 Registers = Mapping[str, Register]
 
 
-async def _expect(port: Port, reg: Register, want: int, when: str) -> list[str]:
+async def _expect(port: AxiLitePort, reg: Register, want: int, when: str) -> list[str]:
     """Read a register and compare every bit with `want`."""
     data, resp = await port.read(reg.address)
     if resp is not Resp.OKAY:
@@ -40,12 +30,12 @@ async def _expect(port: Port, reg: Register, want: int, when: str) -> list[str]:
     return []
 
 
-async def _write(port: Port, reg: Register, data: int, strobe: int = 0xF) -> list[str]:
+async def _write(port: AxiLitePort, reg: Register, data: int, strobe: int = 0xF) -> list[str]:
     resp = await port.write(reg.address, data, strobe)
     return [] if resp is Resp.OKAY else [f"{reg.name}: write answered {resp}, not OKAY"]
 
 
-async def reset_values(port: Port, registers: Registers) -> list[str]:
+async def reset_values(port: AxiLitePort, registers: Registers) -> list[str]:
     """Every register reads its reset value, reserved bits 0."""
     out = []
     for reg in registers.values():
@@ -53,7 +43,7 @@ async def reset_values(port: Port, registers: Registers) -> list[str]:
     return out
 
 
-async def read_write(port: Port, registers: Registers) -> list[str]:
+async def read_write(port: AxiLitePort, registers: Registers) -> list[str]:
     """RW bits take every pattern, all others keep their value; ends with the reset values."""
     out = []
     for reg in registers.values():
@@ -67,7 +57,7 @@ async def read_write(port: Port, registers: Registers) -> list[str]:
     return out
 
 
-async def no_aliases(port: Port, registers: Registers, rng: random.Random) -> list[str]:
+async def no_aliases(port: AxiLitePort, registers: Registers, rng: random.Random) -> list[str]:
     """All RW registers hold values of their own at once; ends with the reset values."""
     out = []
     targets = [reg for reg in registers.values() if reg.mask(Access.RW)]
@@ -84,7 +74,7 @@ async def no_aliases(port: Port, registers: Registers, rng: random.Random) -> li
 
 
 async def byte_strobes(
-    port: Port, registers: Registers, strobes: Iterable[int], rng: random.Random
+    port: AxiLitePort, registers: Registers, strobes: Iterable[int], rng: random.Random
 ) -> list[str]:
     """A write changes the enabled bytes only."""
     out = []
@@ -103,7 +93,7 @@ async def byte_strobes(
     return out
 
 
-async def read_only(port: Port, registers: Registers) -> list[str]:
+async def read_only(port: AxiLitePort, registers: Registers) -> list[str]:
     """Writing a read-only or command register is answered OKAY and changes no register."""
     out = []
     for reg in registers.values():
@@ -118,7 +108,9 @@ async def read_only(port: Port, registers: Registers) -> list[str]:
     return out
 
 
-async def unmapped(port: Port, registers: Registers, writes: int, rng: random.Random) -> list[str]:
+async def unmapped(
+    port: AxiLitePort, registers: Registers, writes: int, rng: random.Random
+) -> list[str]:
     """Every address that is no register answers SLVERR: all reads, and `writes` of the writes.
 
     Read data is 0 then. Afterwards every register still has its reset value.
@@ -141,7 +133,7 @@ async def unmapped(port: Port, registers: Registers, writes: int, rng: random.Ra
     return out
 
 
-async def write_one_to_clear(port: Port, reg: Register, is_set: int) -> list[str]:
+async def write_one_to_clear(port: AxiLitePort, reg: Register, is_set: int) -> list[str]:
     """The W1C bits `is_set` are set now: zeros and other ones keep them, their ones clear them."""
     out = []
     clearable = reg.mask(Access.W1C)
