@@ -6,7 +6,7 @@ from __future__ import annotations
 from models.device import RegionConfig
 from models.formats import Mode
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import byte_enables, line_for
+from verif.sequences.line_data import byte_enables, line_for
 
 
 class AggregateSequence(NfSequence):

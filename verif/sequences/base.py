@@ -14,7 +14,7 @@ from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import CommitCode
 from verif.env.region_layout import RegionLayout
-from verif.sequences.data import line_for
+from verif.sequences.line_data import line_for
 
 if TYPE_CHECKING:
     from verif.env.env import NfEnv

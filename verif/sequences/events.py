@@ -8,7 +8,7 @@ import random
 from models.device import RegionConfig
 from models.formats import Mode
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import byte_enables, line_for, random_line
+from verif.sequences.line_data import byte_enables, line_for, random_line
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 

@@ -14,7 +14,7 @@ from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import planes_kept, record_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import byte_enables, line_for, random_line
+from verif.sequences.line_data import byte_enables, line_for, random_line
 
 
 class MemoryErrorSequence(NfSequence):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from models.device import RegionConfig
 from models.formats import Mode
 from verif.sequences.base import NfSequence
-from verif.sequences.data import byte_enables, line_for, random_line
+from verif.sequences.line_data import byte_enables, line_for, random_line
 
 
 class MixedRegionsSequence(NfSequence):

@@ -21,7 +21,7 @@ from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
 from verif.parameters import build_parameters
-from verif.sequences.plain import PlainMemorySequence
+from verif.sequences.plain_memory import PlainMemorySequence
 
 RETRY_TIMEOUT = build_parameters().get("RETRY_TIMEOUT", 4096)
 ICARUS = os.environ.get("NF_SIM") == "icarus"

@@ -11,7 +11,7 @@ from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.mixed import MixedRegionsSequence
-from verif.sequences.plain import PlainMemorySequence
+from verif.sequences.plain_memory import PlainMemorySequence
 
 
 class StarvedTest(NfBaseTest):

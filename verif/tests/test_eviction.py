@@ -9,7 +9,7 @@ import cocotb
 
 from models.formats import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.pressure import EvictionSequence
+from verif.sequences.eviction import EvictionSequence
 
 
 class EvictionTest(NfBaseTest):

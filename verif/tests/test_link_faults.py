@@ -17,7 +17,7 @@ from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
 from cocotbext.cxl.wire.flits import Direction
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.link import LinkTrafficSequence
+from verif.sequences.link_traffic import LinkTrafficSequence
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 FLITS = 1400

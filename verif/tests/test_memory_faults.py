@@ -11,13 +11,13 @@ from models.formats import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background
+from verif.sequences.eviction import GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RecordErrorSequence,
     RefusedInitialisationSequence,
     RefusedWriteBackSequence,
 )
-from verif.sequences.pressure import GarbageSequence
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 

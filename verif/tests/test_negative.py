@@ -25,14 +25,14 @@ from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
 from verif.sequences.events import EarlyReadSequence, EventSequence
+from verif.sequences.eviction import EvictionSequence, GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RecordErrorSequence,
     RefusedWriteBackSequence,
 )
 from verif.sequences.mixed import MixedRegionsSequence
-from verif.sequences.plain import PlainMemorySequence
-from verif.sequences.pressure import EvictionSequence, GarbageSequence
+from verif.sequences.plain_memory import PlainMemorySequence
 from verif.sequences.protection import ProtectionSequence
 from verif.tests.faulty_parts import (
     BelievingModel,

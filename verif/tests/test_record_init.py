@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.initialise import CommitDuringInitSequence, ReshapeDuringInitSequence
+from verif.sequences.record_init import CommitDuringInitSequence, ReshapeDuringInitSequence
 
 
 class CommitDuringInitTest(NfBaseTest):

@@ -7,7 +7,7 @@ from models.device import RegionConfig
 from models.formats import Mode
 from models.regions import state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import ONES, ZEROS, random_line
+from verif.sequences.line_data import ONES, ZEROS, random_line
 
 
 class EvictionSequence(NfSequence):

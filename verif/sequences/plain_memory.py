@@ -6,7 +6,7 @@ from __future__ import annotations
 from cocotbext.cxl.wire.enums import ReqOp
 from cocotbext.cxl.wire.messages import M2SReq
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.data import byte_enables, random_line
+from verif.sequences.line_data import byte_enables, random_line
 
 
 class PlainMemorySequence(NfSequence):

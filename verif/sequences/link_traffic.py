@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from models.device import RegionConfig
 from verif.sequences.base import RACE_LIMIT
-from verif.sequences.data import byte_enables, random_line
+from verif.sequences.line_data import byte_enables, random_line
 from verif.sequences.mixed import MixedRegionsSequence
 
 
