@@ -29,7 +29,6 @@ from models.explain import explain_access
 from models.formats import LINE_BYTES, Mode
 from models.lines import AggregatedLine
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
-from models.outcome import AccessError, RegionStatus, StepResult
 from models.regions import (
     PLANE_SELECTOR,
     RAW_SELECTOR,
@@ -42,6 +41,7 @@ from models.regions import (
     decode_access,
     is_partial,
 )
+from models.step_result import AccessError, RegionStatus, StepResult
 
 __all__ = [
     "COUNTERS",

@@ -13,10 +13,10 @@ from models.formats import Mode
 from models.lines import AggregatedLine
 from models.memory import Memory, MemoryLine
 from models.nf_regs import REG_MAP
-from models.outcome import AccessError, RegionStatus
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, check_commit, state_lines
 from models.register_map import Counts
+from models.step_result import AccessError, RegionStatus
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS)
 """The event counters that do not depend on micro-architecture."""

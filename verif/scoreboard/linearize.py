@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
-from models.outcome import Difference, StepResult
 from models.regions import Kind
+from models.step_result import Difference, StepResult
 from verif.scoreboard.operations import Op
 
 Counts = tuple[int, ...]
