@@ -88,7 +88,7 @@ def test_rooms_of_the_testbench_import_one_way(tmp_path: Path) -> None:
 
 
 def test_base_names(tmp_path: Path) -> None:
-    for name in ("verif/a/x.py", "scripts/x.py", "verif/a/cli.py", "verif/b/cli.py"):
+    for name in ("verif/a/x.py", "scripts/x.py", "verif/a/__init__.py", "verif/b/__init__.py"):
         _write(tmp_path, name, "")
     assert base_names.violations(tmp_path) == []
     _write(tmp_path, "verif/b/x.py", "")
