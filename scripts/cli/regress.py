@@ -8,18 +8,22 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+from neuron_fabric.data import DataError, read_object
 from neuron_fabric.text import say
 from scripts import report
 from scripts.build import registry
 from scripts.cli import stages
 from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
-from scripts.common.records import FailureKind, RunRecord
+from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
+from scripts.run.simulate import infrastructure
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
 OUT = BUILD / "replay"
+RECORD = "record.json"
 # Route options of `nf replay` by name; the first is the layer-aware default.
 ROUTES: dict[str, tuple[str, ...]] = {
     "layer-aware": (),
@@ -85,26 +89,18 @@ def _replay(sim: str, route: str, transport: str) -> tuple[stages.Stage, RunReco
     who = _who(sim, transport)
     log = OUT / f"{who}-{route}.log"
     words = _replay_words(sim, ROUTES[route], OUT / f"{who}-{route}.safetensors", transport)
-    stage = stages.run(f"replay {route} {who}", words, log, stages.Show.AT_END)
-    record = RunRecord(
-        id=f"replay.{route}-{who}",
-        name=f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}",
-        sim=sim,
-        seed=1,
-        build_name="default",
-        parameters=(),
-        passed=stage.returncode == 0,
-        kind=None if stage.returncode == 0 else FailureKind.MISMATCH,
-        cause="" if stage.returncode == 0 else stage.last,
-        build_seconds=0.0,
-        seconds=round(stage.seconds, 3),
-        sim_time_ns=0.0,
-        cases=(),
-        log=shown(log),
-        waves=None,
-        coverage=None,
-        rerun=" ".join([".venv/bin/nf", *words[3:]]),
+    folder = OUT / "records" / f"{who}-{route}"
+    (folder / RECORD).unlink(missing_ok=True)
+    stage = stages.run(
+        f"replay {route} {who}", [*words, "--record", shown(folder)], log, stages.Show.AT_END
     )
+    name = f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}"
+    try:
+        record = RunRecord.from_json(read_object(folder / RECORD))
+    except (OSError, DataError):  # it could not be driven
+        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=" ".join(words[3:]))
+        record = infrastructure(spec, stage.last)
+    record = replace(record, id=f"replay.{route}-{who}", name=name, log=shown(log))
     return stage, record
 
 

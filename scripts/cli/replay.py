@@ -22,15 +22,15 @@ from scripts.build import bulk_build, registry
 from scripts.cli import replay_options
 from scripts.common import claims
 from scripts.common.errors import BuildError
-from scripts.common.paths import BUILD
-from scripts.common.records import Edit, RunRecord
+from scripts.common.paths import BUILD, shown
+from scripts.common.records import Edit, FailureKind, RunRecord
 from scripts.run.signal_replay import SignalTransport, drive_stimulus
-from scripts.run.simulate import clear, run_tests
+from scripts.run.simulate import clear, run_tests, save
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.bulk.opening import BulkModel
 from verif.replay.job import Replay, Shard, make_replay
 from verif.replay.result import check_out, check_steps, hold
-from verif.replay.runner import Runner, merge
+from verif.replay.runner import Runner, Simulated, merge
 from verif.replay.stimulus import Stimulus
 from verif.replay.transport import Transport
 
@@ -135,7 +135,43 @@ def _drive(
     hints = []
     if not replay.options.bulk:
         hints.append(f"rerun: {replay_options.command(args, args.sim)} --waves")
-    return Runner(replay, out, args.resume, hints, start).run(sims, transport)
+    runner = Runner(replay, out, args.resume, hints, start)
+    code = runner.run(sims, transport)
+    for one in runner.done:
+        record = _record(runner, one, code == 0)
+        folders = [one.folder] if args.record is None else [one.folder, Path(args.record)]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            save(record, folder)
+    return code
+
+
+def _record(runner: Runner, one: Simulated, passed: bool) -> RunRecord:
+    """What came of a simulator, as of any run."""
+    options = runner.replay.options
+    name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
+    return RunRecord(
+        id="".join(
+            c if c.isalnum() or c in "._-" else "_" for c in f"replay.{name}-{one.simulator}"
+        ),
+        name=f"replay::{name}",
+        sim=one.simulator,
+        seed=options.seed,
+        build_name="default",
+        parameters=tuple(sorted(options.parameters.items())),
+        passed=passed,
+        kind=None if passed else FailureKind(one.kind),
+        cause="" if passed else (*one.faults, "what came back is not what it should be")[0],
+        build_seconds=round(one.build_seconds, 3),
+        seconds=round(one.seconds, 3),
+        sim_time_ns=0.0,
+        cases=(),
+        log=shown(one.folder),
+        waves=None,
+        coverage=None,
+        rerun=shlex.join([".venv/bin/nf", *sys.argv[1:]]),
+        cycles=sum(figures["cycles"] for figures in one.figures.values()),
+    )
 
 
 def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
     add("--timeout", type=_seconds, metavar="S", help="wall-clock seconds for one simulator run")
     add("--waves", action="store_true", help="write waves (slower build and run)")
+    add("--record", metavar="DIR", help="leave the record of the run there too")
     add("--stimulus", metavar="FILE", help="in place of CAPTURE: what a bulk replay found wrong")
     group = parser.add_argument_group("bulk transport")
     add = group.add_argument

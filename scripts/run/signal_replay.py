@@ -69,6 +69,7 @@ class SignalTransport(Transport):
             self.notes.append(f"{self.simulator}: waves in {record.waves}")
         if not record.passed:
             self.faults.append(cause(record))
+            self.kind = str(record.kind or self.kind)
         self.faults += missing
 
 

@@ -52,6 +52,9 @@ class Simulated:
 
     simulator: str
     kept: Journal | Kept | None
+    folder: Path = Path()
+    """What it leaves."""
+    kind: str = ""
     figures: dict[int, Counter[str]] = field(default_factory=dict)
     lines: int = 0
     writes: int = 0
@@ -160,6 +163,7 @@ class Runner:
         except ReplayStop as stop:
             done.fault(str(stop))
         transport.finish()
+        done.folder, done.kind = transport.folder, transport.kind
         done.hints = transport.hints
         done.build_seconds = transport.build_seconds
         done.seconds = time.monotonic() - started

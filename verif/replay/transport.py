@@ -42,6 +42,8 @@ class Transport:
     """To be shown after a session."""
     faults: list[str] = field(default_factory=list, init=False)
     """What was wrong beside the lines and their problems."""
+    kind: str = field(default="mismatch", init=False)
+    """What kind of failure that was, in the words of a run's record."""
     hints: list[str] = field(default_factory=list, init=False)
     """Shown at the end of a replay that failed: what to do next."""
     build_seconds: float = field(default=0.0, init=False)
