@@ -148,7 +148,7 @@ def _number(last: int, what: str) -> Callable[[str], int]:
     """argparse type: a number from 1 to ``last``, called ``what`` where the text is none."""
 
     def number(text: str) -> int:
-        if not text.isdecimal() or not 1 <= int(text) <= last:
+        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= last:
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return int(text)
 

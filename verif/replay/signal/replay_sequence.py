@@ -27,13 +27,27 @@ if TYPE_CHECKING:
     from verif.env.env import NfEnv
 
 
-class ReplaySequence(CxlMemSequence):
+class BatchSequence(CxlMemSequence):
+    """Requests that are handed over together, in ``env``."""
+
+    def __init__(self, name: str, env: NfEnv) -> None:
+        super().__init__(name)
+        self.env = env
+
+    async def send(self, messages: Sequence[M2SMessage]) -> list[Transaction]:
+        """Hand them over; their answers may be waited for one by one."""
+        item = CxlBatchItem(messages)
+        await self.start_item(item)
+        await self.finish_item(item)
+        return item.transactions
+
+
+class ReplaySequence(BatchSequence):
     """One step, epoch by epoch: fills in what they return. ``figures`` and ``problems`` are those
     of `transport.Driven`. Start it on the sequencer of the CXL agent."""
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
-        super().__init__("replay")
-        self.env = env
+        super().__init__("replay", env)
         self.works = works
         self.step = works[0].step
         self.rng = random.Random(env.cfg.seed << 20 | self.step)
@@ -69,7 +83,7 @@ class ReplaySequence(CxlMemSequence):
         for ops in np.split(made.ops, starts):
             lines = ops["line"].tolist()
             if ops["kind"][0] == Kind.WRITE:
-                writes += await self._send(
+                writes += await self.send(
                     [
                         M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=sent[line].tobytes())
                         for address, ldid, line in zip(*_columns(ops), lines)
@@ -83,7 +97,7 @@ class ReplaySequence(CxlMemSequence):
             requests = [
                 M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid) for address, ldid in zip(*_columns(ops))
             ]
-            reads += zip(lines, await self._send(requests))
+            reads += zip(lines, await self.send(requests))
         for line, read in reads:
             await self._store(work, line, read)
         for use in work.uses:
@@ -100,12 +114,6 @@ class ReplaySequence(CxlMemSequence):
             self.rng.shuffle(workers)
             order[at] = workers
         return [order[place] for place in mixed(work.uses)]
-
-    async def _send(self, messages: Sequence[M2SMessage]) -> list[Transaction]:
-        item = CxlBatchItem(messages)
-        await self.start_item(item)
-        await self.finish_item(item)
-        return item.transactions
 
     async def _acknowledged(self, write: Transaction) -> None:
         answer = await write.wait()

@@ -10,21 +10,20 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.agent import CxlBatchItem, CxlMemSequence
 from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.env import NfEnv
+from verif.replay.signal.replay_sequence import BatchSequence
 from verif.replay.stimulus import STIMULUS, Commit, Operation, Read, Stimulus, Write
 
 
-class StimulusSequence(CxlMemSequence):
+class StimulusSequence(BatchSequence):
     """The operations in order; what follows each other and is of one kind goes back to back."""
 
     def __init__(self, env: NfEnv, stimulus: Stimulus) -> None:
-        super().__init__("stimulus")
-        self.env = env
+        super().__init__("stimulus", env)
         self.stimulus = stimulus
         self.reads = 0
 
@@ -33,7 +32,7 @@ class StimulusSequence(CxlMemSequence):
         for kind, group in groupby(self.stimulus.operations, type):
             members = list(group)
             if kind is Write:
-                writes += await self._send([_message(one) for one in members])
+                writes += await self.send([_message(one) for one in members])
                 continue
             for write in writes:
                 await write.wait()
@@ -48,14 +47,8 @@ class StimulusSequence(CxlMemSequence):
         for write in writes:
             await write.wait()
 
-    async def _send(self, messages: list[Any]) -> list[Transaction]:
-        item = CxlBatchItem(messages)
-        await self.start_item(item)
-        await self.finish_item(item)
-        return item.transactions
-
     async def _read(self, members: list[Operation]) -> None:
-        transactions = await self._send([_message(one) for one in members])
+        transactions = await self.send([_message(one) for one in members])
         for one, transaction in zip(members, transactions):
             assert isinstance(one, Read)
             answer = await transaction.wait()
