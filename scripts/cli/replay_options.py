@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
 import shlex
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from models.formats import Tie
 from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError
+from scripts.common.arguments import seconds
 from verif.replay import options as replay_options
 from verif.replay.job import Shard
 from verif.replay.options import ReplayOptions, parse_parameters
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--threshold", type=_threshold, default=1, metavar="T", help="net count of a ternary vote")
     add("--seed", type=_natural, default=1, help="order of the workers, content of the memory")
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
-    add("--timeout", type=_seconds, metavar="S", help="wall-clock seconds for one simulator run")
+    add("--timeout", type=seconds, metavar="S", help="wall-clock seconds for one simulator run")
     add("--waves", action="store_true", help="write waves (slower build and run)")
     add("--record", metavar="DIR", help="leave the record of the run there too")
     add("--stimulus", metavar="FILE", help="in place of CAPTURE: what a bulk replay found wrong")
@@ -161,22 +161,11 @@ _parts = _number(9999, "a number of shards")
 _workers = _number(MAX_WORKERS, f"a number from 1 to {MAX_WORKERS}")
 
 
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
 def _ratio(text: str) -> float:
-    value = _float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < 1e30:
         raise argparse.ArgumentTypeError(f"{text!r} is not a ratio (0 or more)")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = _float(text)
-    if not 0 < value < 1e7:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
