@@ -15,7 +15,7 @@ from neuron_fabric.data import DataError, read_object
 from neuron_fabric.text import say
 from scripts import report
 from scripts.build import registry
-from scripts.cli import stages
+from scripts.cli import steps
 from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
@@ -51,25 +51,25 @@ def run(args: argparse.Namespace) -> int:
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
-    done: list[stages.Stage] = []
+    done: list[steps.Step] = []
     records: list[RunRecord] = []
     jobs = args.jobs or os.cpu_count() or 1
     # What takes longest first: FP32, and what compiles at once. Meanwhile the others compile.
     work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
     work.sort(key=lambda one: one[1] != "fp32")
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for stage, record in pool.map(lambda one: _replay(*one), work):
-            done.append(stage)
+        for step, record in pool.map(lambda one: _replay(*one), work):
+            done.append(step)
             records.append(record)
     done.append(_compare([_who(sim, how) for sim in sims for how in TRANSPORTS]))
-    words = stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(jobs))
-    done.append(stages.run("smoke suite", words))
+    words = steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(jobs))
+    done.append(steps.run("smoke suite", words))
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
         records += report.read_records(smoke)
     report.write_all(records, "nf regress", seconds=time.monotonic() - start)
     say(report.where())
-    return stages.close(done, time.monotonic() - start)
+    return steps.close(done, time.monotonic() - start)
 
 
 def _who(sim: str, transport: str) -> str:
@@ -81,30 +81,29 @@ def _replay_words(
     sim: str, options: tuple[str, ...], out: Path, transport: str = "signal"
 ) -> list[str]:
     words = ["replay", shown(CAPTURE), "--sim", str(sim), "--transport", transport]
-    return stages.nf(*words, "--out", shown(out), *options)
+    return steps.nf(*words, "--out", shown(out), *options)
 
 
-def _replay(sim: str, route: str, transport: str) -> tuple[stages.Stage, RunRecord]:
+def _replay(sim: str, route: str, transport: str) -> tuple[steps.Step, RunRecord]:
     OUT.mkdir(parents=True, exist_ok=True)
     who = _who(sim, transport)
     log = OUT / f"{who}-{route}.log"
     words = _replay_words(sim, ROUTES[route], OUT / f"{who}-{route}.safetensors", transport)
     folder = OUT / "records" / f"{who}-{route}"
     (folder / RECORD).unlink(missing_ok=True)
-    stage = stages.run(
-        f"replay {route} {who}", [*words, "--record", shown(folder)], log, stages.Show.AT_END
-    )
+    words = [*words, "--record", shown(folder)]
+    step = steps.run(f"replay {route} {who}", words, log, steps.Show.AT_END)
     name = f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}"
     try:
         record = RunRecord.from_json(read_object(folder / RECORD))
     except (OSError, DataError):  # it could not be driven
-        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=" ".join(words[3:]))
-        record = infrastructure(spec, stage.last)
+        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=" ".join(words[3:-2]))
+        record = infrastructure(spec, step.last)
     record = replace(record, id=f"replay.{route}-{who}", name=name, log=shown(log))
-    return stage, record
+    return step, record
 
 
-def _compare(sims: list[str]) -> stages.Stage:
+def _compare(sims: list[str]) -> steps.Step:
     """The tensors read back must be the same on every simulator and by both transports."""
     start = time.monotonic()
     say("--- replay results are the same on every simulator, in bulk too", flush=True)
@@ -113,9 +112,7 @@ def _compare(sims: list[str]) -> stages.Stage:
         say(line)
     last = bad[0] if bad else f"{len(ROUTES)} routes compared"
     seconds = time.monotonic() - start
-    return stages.Stage(
-        "replay results agree", int(bool(bad)), int(not bad), len(bad), seconds, last
-    )
+    return steps.Step("replay results agree", int(bool(bad)), int(not bad), len(bad), seconds, last)
 
 
 def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
@@ -125,13 +122,13 @@ def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
     out: list[str] = []
     first, *others = sims
     files = folder.glob(f"{first}-{route}*.safetensors")
-    steps = sorted(path.name.removeprefix(f"{first}-") for path in files)
-    if not steps:
+    names = sorted(path.name.removeprefix(f"{first}-") for path in files)
+    if not names:
         return [f"{route}: {first} wrote no result"]
-    for step in steps:
-        reference = load_file(folder / f"{first}-{step}")
+    for name in names:
+        reference = load_file(folder / f"{first}-{name}")
         for sim in others:
-            path = folder / f"{sim}-{step}"
+            path = folder / f"{sim}-{name}"
             if not path.is_file():
                 out.append(f"{route}: {sim} wrote no {path.name}")
                 continue
@@ -140,18 +137,18 @@ def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
                 out.append(f"{route}: {sim} returned other tensors than {first} in {path.name}")
                 continue
             out += [
-                f"{route}: {name} differs between {first} and {sim}"
-                for name in reference
-                if reference[name].tobytes() != other[name].tobytes()
+                f"{route}: {tensor} differs between {first} and {sim}"
+                for tensor in reference
+                if reference[tensor].tobytes() != other[tensor].tobytes()
             ]
     return out
 
 
 def short_replays(capture: Path, sim: str) -> Iterator[tuple[str, list[str]]]:
-    """Replay stages for `nf test`: the default route on each simulator."""
+    """Replay steps for `nf test`: the default route on each simulator."""
     sims, _ = registry.choose(sim)
     OUT.mkdir(parents=True, exist_ok=True)
     for one in sims:
         out = OUT / f"test-{one}.safetensors"
         words = ("replay", shown(capture), "--sim", str(one), "--out", shown(out))
-        yield f"replay {one}", stages.nf(*words)
+        yield f"replay {one}", steps.nf(*words)

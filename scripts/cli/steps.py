@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named steps, run one after the other: quiet when they pass, their output when they fail."""
+"""Steps of a verb, run one after the other: functions that return what is wrong (`Steps`), or
+commands in processes of their own, whose output is shown and whose counts are kept (`run`)."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from pathlib import Path
 
+from neuron_fabric import output
 from neuron_fabric.text import say
 from scripts.common import warden
 from scripts.common.paths import ROOT
 
-# A step returns the lines to show; an empty list is a pass.
-Action = Callable[[], list[str]]
+_PASSED = re.compile(r"\b(\d+) passed\b")
+_FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 
 
 @dataclass
 class Steps:
-    """Runs steps and keeps the score."""
+    """Runs functions as steps: a line for each that passes, what it returns for one that fails."""
 
     title: str
     failed: list[str] = field(default_factory=list)
     count: int = 0
 
-    def run(self, name: str, action: Action) -> None:
-        """Run one step and print its line."""
+    def run(self, name: str, action: Callable[[], list[str]]) -> None:
+        """Run one step and print its line. `action` returns the lines to show; none is a pass."""
         start = time.monotonic()
         lines = action()
         self.count += 1
@@ -44,25 +51,104 @@ class Steps:
         return 1 if self.failed else 0
 
 
-def command(words: Sequence[str], env: dict[str, str] | None = None, keep: int = 40) -> list[str]:
+def command(
+    words: Sequence[str], env: Mapping[str, str] | None = None, keep: int = 40
+) -> list[str]:
     """Run a command from the root; nothing when it exits 0, else the last `keep` lines it wrote."""
     try:
-        with subprocess.Popen(
-            list(words),
-            cwd=ROOT,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-        ) as process:
-            warden.watch(process.pid, group=False)
-            text, _ = process.communicate()
-            warden.forget(process.pid)
+        code, written = _execute(words, env or {})
     except OSError as error:
         return [f"{words[0]}: {error.strerror}"]
-    if process.returncode == 0:
+    if code == 0:
         return []
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-keep:] or [f"{words[0]} ended with exit code {process.returncode}"]
+    lines = [line for line in written if line.strip()]
+    return lines[-keep:] or [f"{words[0]} ended with exit code {code}"]
+
+
+class Show(Enum):
+    """When the output of a step is printed."""
+
+    NOW = "now"
+    AT_END = "at the end"  # in one piece: for steps that run side by side
+    IF_RED = "if red"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Result of a command; one that prints no counts of its own counts as one check."""
+
+    name: str
+    returncode: int
+    passed: int
+    failed: int
+    seconds: float
+    last: str
+
+
+def nf(*words: str) -> list[str]:
+    """The command line of another `nf` on this interpreter."""
+    return [sys.executable, "-m", "scripts.cli.main", *words]
+
+
+def run(name: str, words: Sequence[str], log: Path | None = None, show: Show = Show.NOW) -> Step:
+    """Run one command as a step, from the root; the output goes to `log` too."""
+    start = time.monotonic()
+    if show is not Show.AT_END:
+        say(f"--- {name}", flush=True)
+    on_line = partial(say, flush=True) if show is Show.NOW else None
+    code, lines = _execute(words, {"PYTHONUNBUFFERED": "1"}, on_line)
+    if show is Show.AT_END:
+        say(f"--- {name}", *lines, flush=True)
+    elif show is Show.IF_RED and code != 0:
+        say(*lines[-60:], flush=True)
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(log, "\n".join(lines) + "\n")
+    return _score(name, code, lines, time.monotonic() - start)
+
+
+def _execute(
+    words: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None] | None = None
+) -> tuple[int, list[str]]:
+    """Exit code of a command and the lines that it wrote; OSError when it cannot be started."""
+    lines: list[str] = []
+    with subprocess.Popen(
+        list(words),
+        cwd=ROOT,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:  # on Ctrl-C the child gets the same signal and ends its own simulators
+        assert process.stdout is not None
+        warden.watch(process.pid, group=False)
+        for line in process.stdout:
+            lines.append(line.rstrip("\n"))
+            if on_line:
+                on_line(lines[-1])
+    warden.forget(process.pid)
+    return process.returncode, lines
+
+
+def _score(name: str, returncode: int, lines: list[str], seconds: float) -> Step:
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    passed, failed = _PASSED.search(last), _FAILED.search(last)
+    good = int(passed.group(1)) if passed else int(returncode == 0)
+    bad = int(failed.group(1)) if failed else 0
+    if returncode != 0 and bad == 0:
+        bad = 1
+    return Step(name, returncode, good, bad, seconds, last.strip("= "))
+
+
+def close(done: Sequence[Step], seconds: float) -> int:
+    """Print the table of steps and the closing line; the exit code of the whole."""
+    say("---")
+    for step in done:
+        word = "ok" if step.returncode == 0 else "FAIL"
+        say(f"{word:4} {step.name:34} {step.seconds:7.1f} s  {step.last[:110]}")
+    passed = sum(step.passed for step in done)
+    failed = sum(step.failed for step in done)
+    say(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)
+    return 1 if any(step.returncode for step in done) or not done else 0

@@ -9,7 +9,7 @@ import sys
 import time
 
 from scripts.build import registry
-from scripts.cli import stages
+from scripts.cli import steps
 from scripts.cli.regress import CAPTURE, short_replays
 from scripts.common.errors import NfError
 
@@ -28,13 +28,13 @@ def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
     jobs = str(os.cpu_count() or 1)
     todo = {
-        "doctor": stages.nf("doctor"),
-        "check": stages.nf("check"),
-        "lint": stages.nf("lint"),
+        "doctor": steps.nf("doctor"),
+        "check": steps.nf("check"),
+        "lint": steps.nf("lint"),
         "pytest": [sys.executable, "-m", "pytest"],
         "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
-        "smoke": stages.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
-        "mutate": stages.nf("mutate", "--jobs", jobs),
+        "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
+        "mutate": steps.nf("mutate", "--jobs", jobs),
     }
     for name, words in short_replays(CAPTURE, args.sim):
         todo[name] = words
@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
     ]
     if not wanted:
         raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
-    done = [stages.run(name, todo[name], show=_show(name)) for name in wanted]
-    return stages.close(done, time.monotonic() - start)
+    done = [steps.run(name, todo[name], show=_show(name)) for name in wanted]
+    return steps.close(done, time.monotonic() - start)
 
 
-def _show(name: str) -> stages.Show:
-    return stages.Show.IF_RED if name == "doctor" else stages.Show.NOW
+def _show(name: str) -> steps.Show:
+    return steps.Show.IF_RED if name == "doctor" else steps.Show.NOW

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli import stages
+from scripts.cli import steps
 from scripts.cli.main import main
 from scripts.common import process
 from scripts.common.paths import ROOT
@@ -111,8 +111,8 @@ def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_stage_score(capsys: pytest.CaptureFixture[str]) -> None:
-    good = stages.run("good", [sys.executable, "-c", "print('3 passed, 0 failed')"])
-    bad = stages.run("bad", [sys.executable, "-c", "raise SystemExit(3)"])
+    good = steps.run("good", [sys.executable, "-c", "print('3 passed, 0 failed')"])
+    bad = steps.run("bad", [sys.executable, "-c", "raise SystemExit(3)"])
     assert (good.passed, good.failed, bad.passed, bad.failed) == (3, 0, 0, 1)
-    assert stages.close([good, bad], 1.0) == 1
+    assert steps.close([good, bad], 1.0) == 1
     assert "3 passed, 1 failed" in capsys.readouterr().out

@@ -46,9 +46,9 @@ print(Path("simulator.log").read_text(encoding="utf-8").strip(), flush=True)
 device.run(Block.of(operations(1, Kind.READ), None, 1))
 """
 STAGE = """
-from scripts.cli import stages
+from scripts.cli import steps
 code = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
-stages.run("long", [sys.executable, "-c", code])
+steps.run("long", [sys.executable, "-c", code])
 """
 PROGRAMS = {"group": GROUP, "icarus": ICARUS, "stage": STAGE}
 

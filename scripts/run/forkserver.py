@@ -2,8 +2,8 @@
 """Runs a simulation as a fork of a simulator that is already up, so that start-up is paid once.
 
 A server (`zygote.py`, inside the simulator) belongs to one command line and one environment;
-only what `PER_RUN` names may differ between its children. It serves one run at a time, so a
-pool holds as many of a kind as there are jobs, and no message ever has to be sorted. What is
+only what `cocotb_private.PER_RUN` names may differ between its children. It serves one run at a
+time, so a pool holds as many of a kind as there are jobs, and messages need no sorting. What is
 part of the command line (Verilator's seed of reset values, plusargs) is right in every child by
 construction. A server that cannot be had is no failure: the caller starts the simulator afresh.
 """
@@ -25,30 +25,12 @@ from typing import Any
 
 from scripts.common import process
 from scripts.common.process import Finished
-from scripts.run import zygote
+from scripts.run import cocotb_private, zygote
 
-# Variables that are read after the fork: cocotb's per-run settings and the project's own.
-PER_RUN = frozenset(
-    {
-        "COCOTB_RANDOM_SEED",
-        "COCOTB_TEST_FILTER",
-        "COCOTB_TEST_MODULES",
-        "COCOTB_RESULTS_FILE",
-        "COCOTB_RESULTS_ATTACHMENTS",
-        "PYTEST_CURRENT_TEST",
-    }
-)
-# Third-party packages that nearly every bench imports. The project's own code is imported by each
-# run, so that an edit is seen at once.
-PRELOAD = "cocotb_tools._coverage cocotb._init cocotb.clock numpy pyuvm cocotbext.axi"
-# cocotb's own list of what to start, behind ours (pygpi/entry.py).
-_USERS = (
-    "scripts.run.zygote:serve",
-    "cocotb_tools._coverage:start_cocotb_library_coverage",
-    "cocotb.logging:_configure",
-    "cocotb._init:init_package_from_simulation",
-    "cocotb.regression:_run_regression",
-)
+# Packages that nearly every testbench imports. The project's own code is imported by each run, so
+# that an edit is seen at once.
+PRELOAD = (*cocotb_private.PRELOAD, "numpy", "pyuvm", "cocotbext.axi")
+_USERS = ("scripts.run.zygote:serve", *cocotb_private.USERS)
 _START_S = 60.0
 _IDLE = 16  # servers kept for later runs; the one that was not needed for longest goes
 
@@ -68,7 +50,7 @@ class _Server:
         self._connection = ours
         extra = {
             zygote.FD: str(theirs.fileno()),
-            zygote.PRELOAD: PRELOAD,
+            zygote.PRELOAD: " ".join(PRELOAD),
             "PYGPI_USERS": ",".join(_USERS),
         }
         with theirs, tempfile.TemporaryFile() as out:
@@ -179,7 +161,8 @@ def run_forked(
 
 
 def _key(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Key:
-    shared = ((k, v) for k, v in env.items() if k not in PER_RUN and not k.startswith("NF_"))
+    own = cocotb_private.PER_RUN
+    shared = ((k, v) for k, v in env.items() if k not in own and not k.startswith("NF_"))
     return (str(cwd.parent), *command), tuple(sorted(shared))
 
 

@@ -22,6 +22,8 @@ import socket
 import sys
 from typing import Any
 
+from scripts.run import cocotb_private
+
 FD = "NF_ZYGOTE_FD"
 PRELOAD = "NF_ZYGOTE_PRELOAD"
 MAX_REQUEST = 1 << 20
@@ -38,7 +40,7 @@ def serve() -> None:
     for name in os.environ[PRELOAD].split():
         with contextlib.suppress(ImportError):  # the bench that needs it will say so
             importlib.import_module(name)
-    _rewrite_assertions()
+    cocotb_private.rewrite_assertions()
     gc.freeze()  # a collection in a child would copy every page
     libc.fflush(None)  # or each child would write it again
     greeting = os.pread(1, os.fstat(1).st_size, 0)  # what a simulator says at its start
@@ -57,13 +59,6 @@ def serve() -> None:
         _say(connection, {"pid": pid})
         _say(connection, {"status": _wait(pid, connection)})
     os._exit(0)
-
-
-def _rewrite_assertions() -> None:
-    """Set up pytest's assertions here, once: it takes longer than all the rest of a start."""
-    manager = importlib.import_module("cocotb.regression").RegressionManager
-    manager.setup_pytest_assertion_rewriting()
-    manager.setup_pytest_assertion_rewriting = staticmethod(lambda: None)
 
 
 def _become(request: dict[str, Any], greeting: bytes) -> None:
@@ -96,8 +91,7 @@ def _end_here(libc: ctypes.CDLL, server: int) -> None:
 
     A simulation that ended in any other way goes on to the exit code that it deserves.
     """
-    manager = getattr(sys.modules.get("cocotb.regression"), "_manager_inst", None)
-    if os.getpid() != server and getattr(manager, "_tearing_down", False):
+    if os.getpid() != server and cocotb_private.tests_are_over():
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         libc.fcloseall()
