@@ -64,6 +64,8 @@ def test_circles_of_imports(tmp_path: Path) -> None:
     _write(tmp_path, "verif/c.py", "def late():\n    from verif.a import x\n")
     (found,) = import_directions.circles(tmp_path)
     assert found == "circle of imports: verif.a -> verif.b -> verif.c -> verif.a"
+    _write(tmp_path, "verif/c.py", "if TYPE_CHECKING:\n    from verif.a import x\n")
+    assert import_directions.circles(tmp_path) == []
 
 
 def test_rooms_of_scripts(tmp_path: Path) -> None:

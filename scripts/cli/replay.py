@@ -21,7 +21,7 @@ from neuron_fabric.text import say, telling
 from scripts.build import bulk_build, registry
 from scripts.cli import replay_options
 from scripts.common import claims
-from scripts.common.errors import BuildError
+from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import Edit, FailureKind, RunRecord
 from scripts.run.signal_replay import SignalTransport, drive_stimulus
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
             if out is not None:
                 check_steps(out, [one.step for one in replay.steps])
             return _drive(args, replay, out, simulators, start)
-    except CaptureError as error:
+    except (CaptureError, OptionError) as error:
         say(f"nf replay: {error}", file=sys.stderr)
     except BuildError as error:
         say(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)

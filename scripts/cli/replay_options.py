@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from models.formats import Tie
 from models.regions import MAX_WORKERS
-from neuron_fabric.errors import CaptureError
 from scripts.common.arguments import seconds
+from scripts.common.errors import OptionError
 from verif.replay import options as replay_options
 from verif.replay.job import Shard
 from verif.replay.options import ReplayOptions, parse_parameters
@@ -56,30 +56,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_words(args: argparse.Namespace) -> None:
-    """CaptureError for options that do not go together."""
+    """OptionError for options that do not go together."""
     given = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
     if len(given) != 1:
         what = f"{len(given)} given" if given else "nothing to replay"
-        raise CaptureError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
+        raise OptionError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
     only_bulk = [name for name in ("synthetic", "shard", "merge", "resume") if getattr(args, name)]
     if only_bulk and args.transport != "bulk":
-        raise CaptureError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
+        raise OptionError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
     if args.waves and args.transport == "bulk":
         todo = "replay at signal level, or a --stimulus that bulk replay has left"
-        raise CaptureError("--waves", "bulk replay writes none", todo)
+        raise OptionError("--waves", "bulk replay writes none", todo)
     if args.timeout and args.transport == "bulk":
-        raise CaptureError(
+        raise OptionError(
             "--timeout", "bulk replay has none", "end it with Ctrl-C, go on with --resume"
         )
     if args.capture and "workers" in _given(args):
-        raise CaptureError("--workers", "the capture says how many there are", "leave it out")
+        raise OptionError("--workers", "the capture says how many there are", "leave it out")
     unused = _given(args) - _OF_STIMULUS
     if args.stimulus and unused:
         what, todo = (
             "the stimulus says all of that",
             "leave it out; --sim, --timeout, --waves go with it",
         )
-        raise CaptureError(f"--{min(unused).replace('_', '-')}", what, todo)
+        raise OptionError(f"--{min(unused).replace('_', '-')}", what, todo)
 
 
 def check_kept(args: argparse.Namespace) -> None:
@@ -87,9 +87,9 @@ def check_kept(args: argparse.Namespace) -> None:
     needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
     if needs_out and args.out is None:
         todo = "add --out FILE: what has come back is kept beside it"
-        raise CaptureError(f"--{needs_out[0]}", "nothing is kept without --out", todo)
+        raise OptionError(f"--{needs_out[0]}", "nothing is kept without --out", todo)
     if args.merge and (args.shard or args.resume):
-        raise CaptureError("--merge", "it drives nothing", "leave --shard and --resume out")
+        raise OptionError("--merge", "it drives nothing", "leave --shard and --resume out")
 
 
 def _given(args: argparse.Namespace) -> set[str]:

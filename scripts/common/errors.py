@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from neuron_fabric.text import LineError
+from neuron_fabric.text import LineError, one_line
 
 
 class NfError(LineError):
@@ -12,3 +12,10 @@ class NfError(LineError):
 
 class BuildError(LineError):
     """The simulator refused the design. `str()` is the first error line of its log."""
+
+
+class OptionError(NfError):
+    """Options that do not fit, in one line: which, why, what to do."""
+
+    def __init__(self, option: str, what: str, todo: str) -> None:
+        super().__init__(f"{one_line(option)}: {one_line(what)}; {one_line(todo)}")
