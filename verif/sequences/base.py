@@ -139,3 +139,10 @@ class NfSequence(uvm_sequence):
             selector = self.rng.choice(self.read_selectors(config))
         ldid = self.ldid_for(config, 0)
         return await self.read(config.address(selector, line), limit, ldid=ldid)
+
+
+class DirectedSequence(NfSequence):
+    """The traffic methods of a sequence, for a scenario that is written in its test."""
+
+    async def body(self) -> None:
+        raise NotImplementedError("call the methods of the sequence")

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directed tests: capacity check with DevLoad and interrupt, DONE, the rates at the link.
-
-Capacity and rates need the default number of slots and credits.
-"""
+"""Capacity check: FALLBACK, its interrupt, and DevLoad. Needs the default number of slots."""
 
 from __future__ import annotations
 
@@ -13,28 +10,16 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.enums import DevLoad
-from cocotbext.cxl.wire.flits import seal
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SRwD
+from cocotbext.cxl.wire.messages import S2MNDR
 from models.formats import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig, Profile
-from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.base import RACE_LIMIT, DirectedSequence
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
-EVENTS = IRQ["ACCESS_ERROR"] | IRQ["LINK_ERROR"] | IRQ["POISON"]
-LINES_PER_FLIT = 4 / 5
-LINES_PER_FLIT_MULTI = 8 / 9  # reads, with H5 and G6
-MULTI_HEADER = REGS["CTRL"].field("MULTI_HEADER").mask
 PAIR_LINES = 16
-
-
-class Directed(NfSequence):
-    """Traffic methods of a sequence, for a directed scenario."""
-
-    async def body(self) -> None:
-        raise NotImplementedError("use the verbs")
 
 
 class CapacityTest(NfBaseTest):
@@ -49,7 +34,7 @@ class CapacityTest(NfBaseTest):
 
     async def scenario(self) -> None:
         env, registers = self.env, self.env.registers
-        run = Directed(env)
+        run = DirectedSequence(env)
         lines_log2 = (4 * self.cfg.hw.slots - 1).bit_length()
         wide = run.layout.region(Mode.G_BINARY, lines_log2, 4)
         calm = run.layout.region(Mode.G_BINARY, 4, 4)
@@ -84,7 +69,7 @@ class CapacityTest(NfBaseTest):
         self.figure("mixed_devload_pairs", pairs)
         await self.clear(run, wide)
 
-    async def mixed_pairs(self, run: Directed, wide: Any, calm: Any) -> int:
+    async def mixed_pairs(self, run: DirectedSequence, wide: Any, calm: Any) -> int:
         """Writes of both regions, close together: their NDRs share flits with unlike DevLoads.
 
         The scoreboard checks each of them; here it is made sure that such pairs were there.
@@ -106,7 +91,7 @@ class CapacityTest(NfBaseTest):
         assert pairs, "no flit held two NDRs of unlike DevLoad: nothing was tested"
         return pairs
 
-    async def clear(self, run: Directed, wide: Any) -> None:
+    async def clear(self, run: DirectedSequence, wide: Any) -> None:
         """FALLBACK is sticky until written 1, over a commit too."""
         registers = self.env.registers
         await run.commit(0)
@@ -139,7 +124,7 @@ class LevelsTest(NfBaseTest):
     )
 
     async def scenario(self) -> None:
-        run = Directed(self.env)
+        run = DirectedSequence(self.env)
         for (optimal, moderate, severe), busy in self.CASES:
             word = severe << 16 | moderate << 8 | optimal
             await self.env.registers.write("DEVLOAD_THRESHOLD", word)
@@ -160,101 +145,6 @@ class LevelsTest(NfBaseTest):
             assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"
 
 
-class InterruptTest(NfBaseTest):
-    """DONE, its interrupt, the mask, and the sources of single events."""
-
-    def configure(self, cfg: EnvConfig) -> None:
-        def shape(link: CxlConfig) -> None:
-            link.waive = lambda rule, _direction: rule == "crc"
-            link.link.retry = True  # the device asks for the lost flit
-
-        cfg.shape_link = shape
-
-    async def scenario(self) -> None:
-        registers, irq = self.env.registers, self.dut.irq
-        run = Directed(self.env)
-        config = run.layout.region(Mode.G_TERNARY, 1, 3)
-        await run.commit(1, config)
-        for worker in range(3):
-            for line in range(2):
-                assert await registers.read("DONE") == 0, "DONE before the last contribution"
-                await run.contribute(config, worker, line)
-                await run.drain()
-        await self.env.clocks(10)
-        assert await registers.read("DONE") == 2
-        assert await registers.read("IRQ_STATUS.DONE")
-        assert irq.value == 0, "irq although it is not enabled"
-        await registers.write("IRQ_ENABLE", IRQ["DONE"])
-        await self.env.clocks(3)
-        assert irq.value == 1
-        await registers.write("IRQ_STATUS", IRQ["DONE"])
-        await self.env.clocks(3)
-        assert irq.value == 0
-        assert await registers.read("DONE") == 2, "DONE is a level: W1C of the irq keeps it"
-        await run.commit(1)
-        assert await registers.read("DONE") == 0, "a commit starts a new epoch"
-        await registers.write("IRQ_ENABLE", EVENTS)
-        for bit in (IRQ["ACCESS_ERROR"], IRQ["LINK_ERROR"], IRQ["POISON"]):
-            assert irq.value == 0
-            await self.event(bit, run, config)
-            await run.drain()
-            await self.env.clocks(10)
-            assert await registers.read("IRQ_STATUS") & EVENTS == bit
-            assert irq.value == 1
-            await registers.write("IRQ_STATUS", bit)
-            await self.env.clocks(3)
-
-    async def event(self, bit: int, run: Directed, config: Any) -> None:
-        """An unmapped read, a flit with a wrong CRC, or a poisoned contribution."""
-        if bit == IRQ["ACCESS_ERROR"]:
-            await run.read(1 << 51)
-        elif bit == IRQ["LINK_ERROR"]:
-            self.env.cxl.host.inject(seal(0) ^ 1)
-            await self.env.clocks(30)
-        else:
-            await run.contribute(config, 0, 0, poison=True)
-
-
-class LinkRateTest(NfBaseTest):
-    """Write rate and vote read rate on slot hits, at the pins."""
-
-    async def scenario(self) -> None:
-        run = Directed(self.env)
-        lines_log2 = 4
-        config = run.layout.region(Mode.G_BINARY, lines_log2, 64)
-        await run.commit(0, config)
-        for line in range(config.lines):  # every line has its slot
-            await run.contribute(config, 0, line)
-        await run.drain()
-        places = [(w, i) for w in range(1, 16) for i in range(config.lines)]
-        writes = await self.measure(
-            [run.write_msg(config.address(w, i), run.rng.randbytes(64)) for w, i in places]
-        )
-        reads = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
-        await self.env.registers.write("CTRL", MULTI_HEADER)
-        multi = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
-        for name, rate, limit in (
-            ("write", writes, LINES_PER_FLIT),
-            ("vote_read", reads, LINES_PER_FLIT),
-            ("vote_read_multi_header", multi, LINES_PER_FLIT_MULTI),
-        ):
-            self.rate(f"{name}_lines_per_flit_time", round(rate, 4))
-            if self.cfg.profile == "streaming":
-                assert rate > 0.97 * limit, f"{name} rate {rate:.3f}, limit {limit:.3f}"
-
-    async def measure(self, messages: list[Any]) -> float:
-        """Lines a clock: of requests for writes, of data for reads, from first to last."""
-        trace = self.env.trace = []
-        for message in messages:
-            await self.env.cxl.issue(message)
-        await self.env.cxl.drain()
-        self.env.trace = None
-        kind = M2SRwD if isinstance(messages[0], M2SRwD) else S2MDRS
-        cycles = [seen.cycle for seen in trace if isinstance(seen.message, kind)]
-        skip = len(cycles) // 10
-        return (len(cycles) - 1 - skip) / (cycles[-1] - cycles[skip])
-
-
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def capacity_fallback(_dut: Any, profile: str) -> None:
@@ -267,17 +157,3 @@ async def capacity_fallback(_dut: Any, profile: str) -> None:
 async def devload_levels(_dut: Any, profile: str) -> None:
     """DevLoad follows the queue occupancy against the three thresholds."""
     await run_uvm(LevelsTest, profile)
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def interrupts(_dut: Any, profile: str) -> None:
-    """DONE and the interrupt: set, masked, cleared."""
-    await run_uvm(InterruptTest, profile)
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def link_rates(_dut: Any, profile: str) -> None:
-    """4 lines per 5 flits, reads 8 per 9 with H5 and G6; asserted when streaming."""
-    await run_uvm(LinkRateTest, profile)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates at the link on slot hits. Needs the default number of slots and credits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.wire.messages import S2MDRS, M2SRwD
+from models.formats import Mode
+from models.nf_regs import REG_MAP
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.base import DirectedSequence
+
+REGS = REG_MAP.expand()
+LINES_PER_FLIT = 4 / 5
+LINES_PER_FLIT_MULTI = 8 / 9  # reads, with H5 and G6
+MULTI_HEADER = REGS["CTRL"].field("MULTI_HEADER").mask
+
+
+class LinkRateTest(NfBaseTest):
+    """Write rate and vote read rate on slot hits, at the pins."""
+
+    async def scenario(self) -> None:
+        run = DirectedSequence(self.env)
+        lines_log2 = 4
+        config = run.layout.region(Mode.G_BINARY, lines_log2, 64)
+        await run.commit(0, config)
+        for line in range(config.lines):  # every line has its slot
+            await run.contribute(config, 0, line)
+        await run.drain()
+        places = [(w, i) for w in range(1, 16) for i in range(config.lines)]
+        writes = await self.measure(
+            [run.write_msg(config.address(w, i), run.rng.randbytes(64)) for w, i in places]
+        )
+        reads = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
+        await self.env.registers.write("CTRL", MULTI_HEADER)
+        multi = await self.measure([run.read_msg(config.address(0, i)) for _, i in places])
+        for name, rate, limit in (
+            ("write", writes, LINES_PER_FLIT),
+            ("vote_read", reads, LINES_PER_FLIT),
+            ("vote_read_multi_header", multi, LINES_PER_FLIT_MULTI),
+        ):
+            self.rate(f"{name}_lines_per_flit_time", round(rate, 4))
+            if self.cfg.profile == "streaming":
+                assert rate > 0.97 * limit, f"{name} rate {rate:.3f}, limit {limit:.3f}"
+
+    async def measure(self, messages: list[Any]) -> float:
+        """Lines a clock: of requests for writes, of data for reads, from first to last."""
+        trace = self.env.trace = []
+        for message in messages:
+            await self.env.cxl.issue(message)
+        await self.env.cxl.drain()
+        self.env.trace = None
+        kind = M2SRwD if isinstance(messages[0], M2SRwD) else S2MDRS
+        cycles = [seen.cycle for seen in trace if isinstance(seen.message, kind)]
+        skip = len(cycles) // 10
+        return (len(cycles) - 1 - skip) / (cycles[-1] - cycles[skip])
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def link_rates(_dut: Any, profile: str) -> None:
+    """4 lines per 5 flits, reads 8 per 9 with H5 and G6; asserted when streaming."""
+    await run_uvm(LinkRateTest, profile)
