@@ -4,7 +4,7 @@
 NF := .venv/bin/nf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup torch test regress nightly doctor lint check clean
+.PHONY: help setup torch cluster test regress nightly doctor lint check clean
 
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
@@ -12,16 +12,18 @@ help:
 	@echo "make nightly   what is long: ten seeds, the link's faults, bad input, commands at once"
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
 	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
+	@echo "make cluster   Dask into .venv too, for nf run --cluster and its tests"
 	@echo "make doctor    what is installed, what is missing"
 	@echo "make lint check clean"
 
 setup:
 	@scripts/setup.sh
 
-torch:
-	@scripts/setup.sh --torch
+torch cluster:
+	@scripts/setup.sh --$@
 
-test: torch
+test:
+	@scripts/setup.sh --torch --cluster
 	@$(NF) test
 
 regress: setup

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes .venv with the locked requirements and `nf` in it, and gets Icarus where it may.
 # Quiet unless something fails; a second call finds its stamp and does nothing.
-# With --torch also what requirements-torch.lock names, where there is a build of torch for this
-# machine; else one line says that there is none.
+# With --torch or --cluster also what requirements-torch.lock or requirements-cluster.lock names, where
+# that is to be had for this machine; else one line says what goes without it.
 # Environment: PYTHON (interpreter to use, default python3), NF_NO_APT=1 (never call apt).
 set -eu
 cd -- "$(dirname -- "$0")/.."
@@ -34,28 +34,33 @@ pip_install() {
     --require-hashes --no-deps --no-build-isolation "$@"
 }
 
-torch() {
-  stamp="$(digest requirements-torch.lock) $(pwd -P)"
-  [ "$(cat "$VENV/torch-stamp" 2>/dev/null)" != "$stamp" ] || return 0
-  without="torch is not installed: what trains with it is skipped"
-  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.checks.pins --has torch); then
-    say "$without (no CPU build of it for this Python in requirements-torch.lock)"
-  elif say "installing PyTorch, CPU build" && pip_install --retries 1 -r requirements-torch.lock \
-    >"$VENV/torch.log" 2>&1; then
-    echo "$stamp" >"$VENV/torch-stamp"
+extra() {
+  # An optional list: its name, the package that it is for, what goes without it.
+  stamp="$(digest "requirements-$1.lock") $(pwd -P)"
+  [ "$(cat "$VENV/$1-stamp" 2>/dev/null)" != "$stamp" ] || return 0
+  without="$2 is not installed: $3"
+  if ! (cd "$TREE" && "$VENV/bin/python" -m scripts.checks.pins --has "$2"); then
+    say "$without (requirements-$1.lock has no build of it for this Python and machine)"
+  elif say "installing $2" && pip_install --retries 1 -r "requirements-$1.lock" \
+    >"$VENV/$1.log" 2>&1; then
+    echo "$stamp" >"$VENV/$1-stamp"
   else
-    say "$without (pip could not get it: $VENV/torch.log)"
+    say "$without (pip could not get it: $VENV/$1.log)"
   fi
 }
 finish() {
-  [ "$with_torch" = 0 ] || torch
+  [ -z "$with_cluster" ] || extra cluster distributed "nf run --cluster and its tests are left out"
+  [ -z "$with_torch" ] || extra torch torch "what trains with it is skipped"
   exit 0
 }
-case "${1:-}" in
-  --torch) with_torch=1 ;;
-  "") with_torch=0 ;;
-  *) die "$1: the only option is --torch" ;;
-esac
+with_torch='' with_cluster=''
+for word; do
+  case "$word" in
+    --torch) with_torch=1 ;;
+    --cluster) with_cluster=1 ;;
+    *) die "$word: the only options are --torch and --cluster" ;;
+  esac
+done
 
 # The stamp names the folder too: programs in .venv know where it was made.
 wanted="$(digest requirements.lock) $(pwd -P)"

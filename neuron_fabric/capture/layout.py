@@ -11,14 +11,33 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from neuron_fabric.errors import CaptureError
 
 FORMAT = "neuron-fabric-capture"
 VERSION = 1
 MAX_STEP = 999_999
 DTYPES = ("F32", "F16", "BF16")
+MAX_ELEMENTS = 1 << 40
 MAX_WORKERS = 64  # as many as a region of the controller tells apart (controller spec §2)
 MANIFEST = "capture.json"
+# Types: name in the file, and in numpy. BF16, which numpy has not, travels as its bit pattern.
+STORED = {
+    name: np.dtype(kind)
+    for name, kind in {
+        "F64": "<f8",
+        "F32": "<f4",
+        "F16": "<f2",
+        "I64": "<i8",
+        "I32": "<i4",
+        "I16": "<i2",
+        "I8": "i1",
+        "U8": "u1",
+        "BOOL": "u1",
+        "BF16": "<u2",
+    }.items()
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +52,11 @@ class TensorSpec:
     def elements(self) -> int:
         """Number of elements (1 for a scalar)."""
         return math.prod(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Its bytes in a file."""
+        return self.elements * STORED[self.dtype].itemsize
 
 
 @dataclass(frozen=True)
@@ -95,3 +119,20 @@ def check_name(
             "no control characters, paths upwards, reserved names or more than 256 characters",
         )
     return name
+
+
+def is_int(value: object) -> bool:
+    """True for a JSON integer (bool is not one)."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_shape(where: object, name: str, value: object, todo: str) -> tuple[int, ...]:
+    """A list of dimensions; CaptureError when it is none, or has more than 2**40 elements."""
+    if (
+        not isinstance(value, list)
+        or len(value) > 32
+        or not all(is_int(d) and 0 <= d < MAX_ELEMENTS for d in value)
+        or math.prod(value) >= MAX_ELEMENTS
+    ):
+        raise CaptureError(where, f"tensor {name!r} has a bad shape {value}", todo)
+    return tuple(value)

@@ -26,6 +26,8 @@ from neuron_fabric.capture.layout import (
     ModuleSpec,
     TensorSpec,
     check_name,
+    check_shape,
+    is_int,
     step_folder,
     steps_on_disk,
     worker_file,
@@ -33,9 +35,7 @@ from neuron_fabric.capture.layout import (
 from neuron_fabric.capture.safetensors_io import (
     TensorFile,
     f32_to_bf16,
-    is_int,
     open_tensors,
-    parse_shape,
 )
 from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
 from neuron_fabric.data import DataError, read_object
@@ -256,7 +256,7 @@ def _spec(where: Path, entry: object) -> TensorSpec:
     if not isinstance(entry, dict):
         raise CaptureError(where, f"tensor entry {entry!r} is no object", _FIX)
     name = check_name(where, entry.get("name"), _FIX)
-    shape = parse_shape(where, name, entry.get("shape"), _FIX)
+    shape = check_shape(where, name, entry.get("shape"), _FIX)
     dtype = entry.get("dtype")
     if dtype not in DTYPES:
         raise CaptureError(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safetensors files, read with every header field checked, and written.
+"""safetensors files: read, with the library's checks of the header and ours, and written.
 
-The format is that of `tensor_file`, which writes it. Parsed here, because the numpy binding
-has no BF16 and reports a bad file as a traceback.
+The library judges the header; the bytes are read here, stretch by stretch: its binding for numpy
+has no BF16 and no stretches, and it maps the file, so that one that is cut off while it is read
+would end this process by SIGBUS. It also takes one name twice. `tensor_file` writes the format.
 """
 
 from __future__ import annotations
@@ -16,41 +17,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
 
-from neuron_fabric.capture.layout import TensorSpec
+from neuron_fabric.capture.layout import STORED, TensorSpec, check_shape
 from neuron_fabric.capture.tensor_file import TensorFileWriter
 from neuron_fabric.data import DataError, Limits, as_object, open_file, parse_json
 from neuron_fabric.errors import CaptureError
 
-MAX_HEADER = 100_000_000
-MAX_ELEMENTS = 1 << 40
-_HEADER = Limits(size=MAX_HEADER)
-
-# BF16 has no numpy type: it travels as its bit pattern.
-_DTYPES: dict[str, str] = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "i1",
-    "U8": "u1",
-    "BOOL": "u1",
-}
+_HEADER = Limits(size=100_000_000)  # as the library
 _AGAIN = "the file is damaged, capture it again"
 
 
 @dataclass(frozen=True)
-class TensorInfo:
-    """One entry of the header; ``start`` and ``end`` are file offsets in bytes."""
+class TensorInfo(TensorSpec):
+    """One entry of the header; ``start`` is a file offset in bytes."""
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    end: int
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +54,7 @@ class TensorFile:
     def _stretch(self, name: str, first: int, count: int) -> NDArray[Any]:
         """Elements [first, first + count) of a tensor as stored, flat."""
         info = self.tensors[name]
-        dtype = np.dtype(_DTYPES[info.dtype])
+        dtype = STORED[info.dtype]
         size = count * dtype.itemsize
         try:
             data = (self.reader or self._read)(info.start + first * dtype.itemsize, size)
@@ -123,23 +105,6 @@ def f32_to_bf16(values: ArrayLike) -> NDArray[np.uint16]:
     return np.where(np.isnan(array), quiet, rounded).astype(np.uint16)
 
 
-def is_int(value: object) -> bool:
-    """True for a JSON integer (bool is not one)."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def parse_shape(where: object, name: str, value: object, todo: str) -> tuple[int, ...]:
-    """A list of dimensions; CaptureError when it is none, or has more than 2**40 elements."""
-    if (
-        not isinstance(value, list)
-        or len(value) > 32
-        or not all(is_int(d) and 0 <= d < MAX_ELEMENTS for d in value)
-        or math.prod(value) >= MAX_ELEMENTS
-    ):
-        raise CaptureError(where, f"tensor {name!r} has a bad shape {value}", todo)
-    return tuple(value)
-
-
 def open_tensors(path: Path) -> TensorFile:
     """Read and check the header of ``path``; CaptureError in one line when anything is wrong."""
     try:
@@ -147,70 +112,36 @@ def open_tensors(path: Path) -> TensorFile:
             size = os.fstat(stream.fileno()).st_size
             prefix = stream.read(8)
             length = int.from_bytes(prefix, "little")
-            if len(prefix) < 8 or length > min(size - 8, MAX_HEADER):
+            if len(prefix) < 8 or length > min(size - 8, _HEADER.size):
                 raise CaptureError(path, f"truncated: {size} bytes, header cut off", _AGAIN)
             content = as_object(parse_json(stream.read(length), _HEADER))
+        with safe_open(path, "np"):
+            pass
     except DataError as error:
         raise CaptureError(path, error, _AGAIN) from None
+    except SafetensorError as error:
+        what = str(error).removeprefix("Error while deserializing header: ")
+        if "file not fully covered" in what:
+            what = f"truncated, or with bytes behind the last tensor: {size} bytes"
+        raise CaptureError(path, what, _AGAIN) from None
     except FileNotFoundError:
         raise CaptureError(path, "file is missing", "capture it again") from None
     except OSError as error:
         raise CaptureError(path, error.strerror or error, "check the file") from None
     metadata = content.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise CaptureError(path, "__metadata__ is no map of texts", _AGAIN)
     tensors = {name: _entry(path, name, entry, 8 + length) for name, entry in content.items()}
-    end = 8 + length
-    for info in sorted(tensors.values(), key=lambda t: (t.start, t.end)):
-        if info.start != end:
-            raise CaptureError(
-                path, f"tensor {info.name!r} overlaps or leaves a hole before it", _AGAIN
-            )
-        end = info.end
-    if end > size:
-        raise CaptureError(path, f"truncated: {size} bytes, {end} expected", _AGAIN)
-    if end < size:
-        raise CaptureError(path, f"{size - end} bytes behind the last tensor", _AGAIN)
     return TensorFile(path, tensors, metadata, size)
 
 
-def _entry(path: Path, name: str, entry: object, data_start: int) -> TensorInfo:
-    if not isinstance(entry, dict):
-        raise CaptureError(path, f"tensor {name!r} has no description", _AGAIN)
-    dtype = entry.get("dtype")
-    if not isinstance(dtype, str) or dtype not in _DTYPES:
+def _entry(path: Path, name: str, entry: dict[str, Any], data_start: int) -> TensorInfo:
+    """An entry that the library has passed."""
+    dtype = entry["dtype"]
+    if dtype not in STORED:
         raise CaptureError(
             path, f"tensor {name!r} has dtype {dtype}", "gradients are F32, F16 or BF16"
         )
-    shape = parse_shape(path, name, entry.get("shape"), _AGAIN)
-    offsets = entry.get("data_offsets")
-    if (
-        not isinstance(offsets, list)
-        or len(offsets) != 2
-        or not all(is_int(o) for o in offsets)
-        or not 0 <= offsets[0] <= offsets[1]
-    ):
-        raise CaptureError(path, f"tensor {name!r} has bad data_offsets", _AGAIN)
-    size = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
-    if offsets[1] - offsets[0] != size:
-        raise CaptureError(
-            path,
-            f"tensor {name!r} has {offsets[1] - offsets[0]} bytes, its shape needs {size}",
-            _AGAIN,
-        )
-    return TensorInfo(name, dtype, shape, data_start + offsets[0], data_start + offsets[1])
-
-
-_NAMES = {
-    np.dtype("f8"): "F64",
-    np.dtype("f4"): "F32",
-    np.dtype("f2"): "F16",
-    np.dtype("i8"): "I64",
-    np.dtype("i4"): "I32",
-    np.dtype("i2"): "I16",
-    np.dtype("i1"): "I8",
-    np.dtype("u1"): "U8",
-}
+    shape = check_shape(path, name, entry["shape"], _AGAIN)
+    return TensorInfo(name, shape, dtype, data_start + entry["data_offsets"][0])
 
 
 def write_tensors(
@@ -240,9 +171,10 @@ def write_tensors(
 
 def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
     """The format's name of a numpy type; ValueError when it has none."""
-    if dtype not in _NAMES:
-        raise ValueError(f"tensor {name!r}: dtype {dtype} cannot be stored")
-    return _NAMES[dtype]
+    for known, stored in STORED.items():
+        if stored == dtype.newbyteorder("<") and known not in ("BOOL", "BF16"):
+            return known
+    raise ValueError(f"tensor {name!r}: dtype {dtype} cannot be stored")
 
 
 class StretchWriter:

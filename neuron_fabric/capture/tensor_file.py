@@ -19,12 +19,6 @@ from typing import Any
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.output import create, naming, put, write_all
 
-# fmt: off
-DTYPE_BYTES = {
-    "F64": 8, "F32": 4, "F16": 2, "BF16": 2,
-    "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
-}
-# fmt: on
 PART = ".part"
 
 
@@ -55,7 +49,7 @@ class TensorFileWriter:
         header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
         end = 0
         for spec in tensors:
-            start, end = end, end + spec.elements * DTYPE_BYTES[spec.dtype]
+            start, end = end, end + spec.size
             header[spec.name] = {
                 "dtype": spec.dtype,
                 "shape": list(spec.shape),

@@ -9,6 +9,8 @@ or of the source where there is no wheel. Set-up installs from the lock file alo
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import platform
 import re
 import subprocess
@@ -19,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from neuron_fabric import output
 from neuron_fabric.data import as_object, read_json
@@ -31,21 +35,31 @@ MACHINES = ("x86_64", "aarch64")
 GLIBC = 36  # of the oldest image that CI runs, Debian 12
 LISTS = {
     "requirements.txt": "requirements.lock",
+    "requirements-cluster.txt": "requirements-cluster.lock",
     "requirements-torch.txt": "requirements-torch.lock",
 }
 
 _PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!-]+)\s*(?:;\s*(?P<marker>[^\\#]+))?")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})\b")
+_BROUGHT_IN = "# brought in by the above"
+_NOT_IMPORTED = "not imported: "
+_IMPORT = re.compile(r"^\s*(?:import|from) ([\w.]+)", re.MULTILINE)
+_OWN = "cocotbext.cxl"  # the rest of cocotbext is installed
 _MISSING = re.compile(r"No matching distribution found for ([\w.-]+)==")
 
 
 @dataclass
 class Pin:
-    """A line of a list; in a lock file also the hashes of its files."""
+    """A line of a list; in a lock file also the hashes of its files.
+
+    ``why`` is its comment; ``direct``: the project itself uses it, not another pin alone.
+    """
 
     name: str
     version: str
     marker: str = ""
+    why: str = ""
+    direct: bool = True
     hashes: set[str] = field(default_factory=set)
 
     def applies(self, python: str, machine: str) -> bool:
@@ -56,7 +70,7 @@ class Pin:
     @property
     def key(self) -> str:
         """The name as package indexes compare it."""
-        return re.sub(r"[-_.]+", "-", self.name).lower()
+        return str(canonicalize_name(self.name))
 
 
 def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
@@ -66,8 +80,11 @@ def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
     """
     pins: dict[str, Pin] = {}
     options: list[str] = []
+    direct = True
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    for line in (line.partition(" #")[0].strip() for line in text.splitlines()):
+    for whole in text.splitlines():
+        line, why = (part.strip() for part in whole.partition(" #")[::2])
+        direct = direct and not line.startswith(_BROUGHT_IN)
         if line.startswith("--"):
             options.append(line)
         elif line and not line.startswith("#"):
@@ -75,7 +92,8 @@ def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
             if found is None:
                 raise NfError(f"{path.name}: `{line[:80]}` is no pin (NAME==VERSION).")
             marker = (found["marker"] or "").partition("--hash")[0].strip()
-            pin = Pin(found["name"], found["version"], marker, set(_HASH.findall(line)))
+            hashes = set(_HASH.findall(line))
+            pin = Pin(found["name"], found["version"], marker, why, direct, hashes)
             pins[pin.key] = pin
     return pins, options
 
@@ -83,6 +101,7 @@ def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
 def problems(root: Path = ROOT) -> list[str]:
     """Where a list and its lock file do not agree, one line each."""
     out: list[str] = []
+    versions: dict[str, str] = {}
     for name, lock in LISTS.items():
         if not (root / lock).is_file():
             out.append(f"{lock} is missing")
@@ -99,7 +118,63 @@ def problems(root: Path = ROOT) -> list[str]:
                 out.append(f"{name} has {key} for `{here.marker}`, {lock} for `{there.marker}`")
             elif not there.hashes:
                 out.append(f"{lock} has no hash of {key}")
+            elif versions.setdefault(key, here.version) != here.version:
+                out.append(f"{name} has {key} {here.version}, another list {versions[key]}")
     return [f"{line}: run `python -m scripts.checks.pins`" for line in out]
+
+
+def unused(root: Path, files: Iterable[Path]) -> list[str]:
+    """Pins that nothing uses, one line each: direct ones that none of ``files`` imports and whose
+    line does not say why not, others that no pin requires. Lists that are not installed are left
+    out."""
+    out: list[str] = []
+    imported = {
+        canonicalize_name(distribution)
+        for module in {module for path in files for module in _imports(path)}
+        for distribution in _DISTRIBUTIONS.get(module, ())
+    }
+    required: set[str] = set()
+    for name in LISTS:
+        pins = read(root / name)[0]
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            for key in pins:
+                required |= names(importlib.metadata.requires(key) or ())
+            for key, pin in pins.items():
+                excused = pin.why.startswith(_NOT_IMPORTED)
+                if not pin.direct and key not in required:
+                    out.append(f"{name}: no pin requires {key}: remove it")
+                elif pin.direct and key in imported and excused:
+                    out.append(f"{name}: {key} is imported: its line says `{_NOT_IMPORTED}`")
+                elif pin.direct and key not in imported and not excused:
+                    out.append(
+                        f"{name}: nothing imports {key}: remove it, or write `{_NOT_IMPORTED}` and "
+                        "the reason behind it"
+                    )
+    return out
+
+
+_DISTRIBUTIONS = importlib.metadata.packages_distributions()
+
+
+def _imports(path: Path) -> set[str]:
+    """Modules that a source imports, by the first part of their names."""
+    found = _IMPORT.findall(path.read_text(encoding="utf-8"))
+    return {name.partition(".")[0] for name in found if not name.startswith(_OWN)}
+
+
+def names(
+    requirements: Iterable[str], extra: str = "", pythons: Iterable[str] = PYTHONS
+) -> set[str]:
+    """What requirements ask for with that extra, or with none, on any of these Pythons."""
+    places = [
+        {"python_version": python, "python_full_version": f"{python}.0", "extra": extra}
+        for python in pythons
+    ]
+    return {
+        str(canonicalize_name(one.name))
+        for one in map(Requirement, requirements)
+        if one.marker is None or any(one.marker.evaluate(place) for place in places)
+    }
 
 
 def has(name: str, root: Path = ROOT) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.checks import pins
+from scripts.checks import layers, pins
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -43,6 +43,12 @@ CHANGES = {
     "a pin that went": ("requirements.txt", r"^numpy==.*\n", "", "requirements.txt has not"),
     "a marker": ("requirements.txt", r"^numpy==\S+", r"\g<0> ; python_version < '3'", "for ``"),
     "no hash": ("requirements.lock", r"^(numpy==\S+) (\\\n +--hash\S+ ?)+", r"\1", "no hash of"),
+    "a pin of two lists": (
+        "requirements-cluster.txt",
+        r"^cloudpickle==\S+",
+        "cloudpickle==1.0",
+        "requirements-cluster.txt has cloudpickle 1.0",
+    ),
     "torch": ("requirements-torch.txt", r"^torch==\S+", "torch==1.0+cpu", "has torch 1.0+cpu"),
 }
 
@@ -61,6 +67,30 @@ def test_what_is_no_pin_is_refused(root: Path) -> None:
     edit(root / "requirements.txt", r"^numpy==", "numpy>=")
     with pytest.raises(NfError, match=r"requirements\.txt: `numpy>=\S+` is no pin"):
         pins.problems(root)
+
+
+def test_two_lists_have_one_version(root: Path) -> None:
+    for name in ("requirements-cluster.txt", "requirements-cluster.lock"):
+        edit(root / name, r"^cloudpickle==\S+", "cloudpickle==1.0")
+    (line,) = pins.problems(root)
+    assert "requirements-torch.txt has cloudpickle 3.1.2, another list 1.0" in line
+
+
+USES = {
+    "used": ("", "", ""),
+    "not used": (r"^numpy", "pip==1.0  # why\nnumpy", "nothing imports pip: remove it, or write"),
+    "excused": (r"^numpy", "pip==1.0  # not imported: a program\nnumpy", ""),
+    "needless excuse": (r"^(numpy\S+ +#)", r"\1 not imported: ", "numpy is imported"),
+    "brought in by nothing": (r"\Z", "pip==1.0\n", "no pin requires pip: remove it"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "text"), USES.values(), ids=USES.keys())
+def test_a_pin_that_nothing_uses(root: Path, old: str, new: str, text: str) -> None:
+    if old:
+        edit(root / "requirements.txt", old, new)
+    lines = pins.unused(root, layers.python_files(ROOT))
+    assert [text in line for line in lines] == ([True] if text else [])
 
 
 def test_torch_is_the_cpu_build(root: Path) -> None:

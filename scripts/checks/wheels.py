@@ -23,9 +23,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from neuron_fabric.text import say
 from scripts.checks import pins
 from scripts.common.errors import NfError
@@ -127,23 +124,14 @@ def requirements(wheel: Path) -> list[str]:
 
 def needed(wanted: Iterable[str]) -> set[str]:
     """Names of all that these requirements bring in, by what is installed here."""
+    here = ["{}.{}".format(*sys.version_info)]
     found: set[str] = set()
-    todo = _names(wanted, TESTS)
+    todo = pins.names(wanted, TESTS, here)
     while todo:
         name = todo.pop()
         found.add(name)
-        todo |= _names(importlib.metadata.requires(name) or (), "") - found
+        todo |= pins.names(importlib.metadata.requires(name) or (), "", here) - found
     return found
-
-
-def _names(wanted: Iterable[str], extra: str) -> set[str]:
-    """Names of requirements whose marker holds here, with that extra or with none."""
-    parsed = map(Requirement, wanted)
-    return {
-        canonicalize_name(one.name)
-        for one in parsed
-        if one.marker is None or one.marker.evaluate({"extra": extra})
-    }
 
 
 def pinned(names: Collection[str]) -> str:

@@ -17,7 +17,6 @@ from models.regions import MAX_WORKERS
 from neuron_fabric.capture.layout import DTYPES, MANIFEST
 from neuron_fabric.capture.reader import Capture
 from neuron_fabric.capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
-from neuron_fabric.capture.tensor_file import DTYPE_BYTES
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy
 from neuron_fabric.text import say
@@ -133,7 +132,7 @@ def _check(folder: Path) -> int:
 def _summary(capture: Capture) -> list[str]:
     steps = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
     elements = sum(spec.elements for spec in capture.tensors)
-    size = sum(spec.elements * DTYPE_BYTES[spec.dtype] for spec in capture.tensors)
+    size = sum(spec.size for spec in capture.tensors)
     dtypes = [d for d in DTYPES if any(spec.dtype == d for spec in capture.tensors)]
     lines = [
         f"{shown(capture.path)}: {capture.model}, {capture.world_size} workers, "

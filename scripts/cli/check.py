@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     steps.run("licence lines", lambda: import_directions.missing_licence(ROOT))
     steps.run("pipeline is the copy of its source", _pipeline)
     steps.run("lock files hold the pins", _pins)
+    steps.run("every pin is used", _unused)
     steps.run(
         "text has an encoding",
         lambda: text_files.violations(ROOT, tree.files(ROOT, ".py")),
@@ -84,6 +85,13 @@ def _pipeline() -> list[str]:
 def _pins() -> list[str]:
     try:
         return pins.problems()
+    except NfError as error:
+        return [str(error)]
+
+
+def _unused() -> list[str]:
+    try:
+        return pins.unused(ROOT, layers.python_files(ROOT))
     except NfError as error:
         return [str(error)]
 

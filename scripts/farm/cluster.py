@@ -10,6 +10,7 @@ requirements and no checkout. Dask gives the runs of a worker that dies to anoth
 from __future__ import annotations
 
 import functools
+import importlib.util
 import logging
 import os
 import re
@@ -190,6 +191,8 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     # What Client does not understand it closes with a traceback, 20 s later.
     if where not in BATCH and not _ADDRESS.fullmatch(where):
         raise NfError(f"--cluster {where!r}: write tcp://HOST:PORT, or one of {', '.join(BATCH)}.")
+    if importlib.util.find_spec("distributed") is None:
+        raise NfError(f"--cluster {where}: Dask is not installed: `make cluster`.")
     if where.startswith(("tls", "wss")):
         if not _configured():
             raise NfError(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import signal
@@ -27,10 +28,13 @@ from scripts.conftest import QUICK, Toy
 from scripts.farm import cluster, schedule
 
 RUNS = 200
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning",
-    "ignore::ResourceWarning",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("distributed") is None,
+        reason="Dask is not installed: `make cluster`",
+    ),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
 
 
 class Loopback:
