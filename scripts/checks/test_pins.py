@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.checks import layers, pins
+from scripts.checks import pins, tree
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -89,7 +89,7 @@ USES = {
 def test_a_pin_that_nothing_uses(root: Path, old: str, new: str, text: str) -> None:
     if old:
         edit(root / "requirements.txt", old, new)
-    lines = pins.unused(root, layers.python_files(ROOT))
+    lines = pins.unused(root, tree.files(ROOT, ".py"))
     assert [text in line for line in lines] == ([True] if text else [])
 
 

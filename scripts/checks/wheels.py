@@ -48,7 +48,10 @@ class Package:
     example: str
 
 
-PACKAGES = [Package("neuron_fabric", "neuron_fabric", "neuron_fabric.example")]
+PACKAGES = [
+    Package("neuron_fabric", "neuron_fabric", "neuron_fabric.example"),
+    Package("cocotbext/cxl", "cocotbext.cxl", "cocotbext.cxl.example.run"),
+]
 
 
 def main() -> int:
@@ -92,11 +95,12 @@ def tracked(source: Path) -> list[str]:
 def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:
     """What a wheel lacks of a package's files, and what it has beside them; one line each."""
     root = PurePosixPath(*module.split("."))
-    wanted = {str(root / name) for name in files if name not in _IN_METADATA}
+    known = {str(root / name) for name in files}
+    wanted = known - {str(root / name) for name in _IN_METADATA}
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
     lacks = [f"{wheel.name} lacks {name}" for name in sorted(wanted - set(names))]
-    more = sorted(set(names) - wanted)
+    more = sorted(set(names) - known)
     return lacks + [f"{wheel.name} has {name}, which git does not track" for name in more]
 
 

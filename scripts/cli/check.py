@@ -91,7 +91,7 @@ def _pins() -> list[str]:
 
 def _unused() -> list[str]:
     try:
-        return pins.unused(ROOT, layers.python_files(ROOT))
+        return pins.unused(ROOT, tree.files(ROOT, ".py"))
     except NfError as error:
         return [str(error)]
 
