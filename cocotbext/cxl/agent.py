@@ -87,31 +87,6 @@ class CxlMemAgent(uvm_agent):
         if self.active:
             self.host.stop()
 
-    def submit(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """See CxlMemHost.submit."""
-        return self.host.submit(message, keep_tag)
-
-    async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """See CxlMemHost.issue."""
-        return await self.host.issue(message, keep_tag)
-
-    async def call(self, message: M2SMessage) -> S2MMessage | None:
-        """See CxlMemHost.call."""
-        return await self.host.call(message)
-
-    @property
-    def idle(self) -> bool:
-        """Nothing waits and nothing is owed."""
-        return (not self.active or self.host.idle) and self.monitor.tracker.idle
-
-    async def wait_up(self) -> None:
-        """Waits until the link is up and the device has granted credits of both kinds."""
-        await self.host.wait_up()
-
-    async def drain(self) -> None:
-        """Waits until every request has its response."""
-        await self.host.drain()
-
     def finish(self) -> list[str]:
         """End of test: all errors of monitor and host (check_phase fails on them too)."""
         return [*self.monitor.finish(), *(self.host.finish() if self.active else [])]
@@ -168,11 +143,6 @@ class CxlMemItem(_Requests):
 
     def __init__(self, message: M2SMessage, keep_tag: bool = False, name: str = "cxl") -> None:
         super().__init__([message], keep_tag, name)
-
-    @property
-    def response(self) -> S2MMessage | None:
-        """The response, once there is one."""
-        return self.taken[0].response if self.taken else None
 
     async def wait(self) -> S2MMessage | None:
         """Waits for the response."""

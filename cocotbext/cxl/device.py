@@ -103,7 +103,7 @@ class CxlMemDevice(LinkEndpoint[S2MMessage, M2SMessage]):
         super()._reset_entered()
         self.stub.reset()
 
-    async def _drive(self) -> None:
+    async def _run(self) -> None:
         bus, stub, link = self.bus, self.stub, self.link
         valid, protocol_id, flit = bus.s2m_valid, bus.s2m_protocol_id, bus.s2m_flit
         m2s_valid, m2s_id, m2s_flit = map(

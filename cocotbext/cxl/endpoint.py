@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a link on the pins: what CxlMemHost and CxlMemDevice share.
+"""What host, device and monitor share: the pins and their reset, tasks, errors, received flits.
 
-Timing contract: once a clock, right after RisingEdge(clock), an end samples what the other end
-drove before that edge and then drives its own pins, which are sampled at the next edge. ``clock``
-must be the clock that cocotb drives itself.
+Timing contract: once a clock, right after RisingEdge(clock), each samples what was driven before
+that edge; what an end of the link then drives is sampled at the next edge. ``clock`` must be the
+clock that cocotb drives itself.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 import cocotb
@@ -24,16 +23,10 @@ TxT = TypeVar("TxT")
 RxT = TypeVar("RxT")
 
 
-class LinkEndpoint(Generic[TxT, RxT]):
-    """Reset, tasks, errors and received flits of an end; a subclass drives the pins.
-
-    ``link`` is the link partner, ``cycle`` counts clocks, ``errors`` holds every error that this
-    end has found.
-    """
+class PinUser:
+    """On the pins of ``bus``; ``cycle`` counts clocks, ``errors`` holds every error found here."""
 
     role: str
-    peer: str
-    link: LinkPartner[TxT, RxT]
 
     def __init__(
         self,
@@ -44,31 +37,27 @@ class LinkEndpoint(Generic[TxT, RxT]):
         error_log: ErrorLog | None,
     ) -> None:
         self.bus, self.clock = bus, clock
-        self.log = logging.getLogger(f"cocotb.{bus.name}")
+        self.log = logging.getLogger(f"cocotb.{bus.name}.{self.role}")
         self.log.info("CXL.mem %s, cocotbext-cxl %s", self.role, __version__)
         self.error_log = error_log or ErrorLog(self.log.error)
         self.errors: list[str] = []
         self.cycle = 0
         self._reset, self._active_level = reset, bool(reset_active_level)
         self._in_reset = True
-        self._issues = self._lost = 0  # that were reported since the last reset
         self._tasks: list[Task[None]] = []
 
-    # -------------------------------------------------------------------------- tasks
-
     def start(self) -> None:
-        """Starts to drive the pins; the constructor does, unless it was given start=False."""
+        """Starts to use the pins; the constructor does, unless it was given start=False."""
         hooks = self._reset_entered, self._reset_left
         follow = follow_reset(self._reset, self._active_level, *hooks)
-        loops: list[Coroutine[Any, Any, None]] = [self._drive(), follow]
-        self._tasks = [cocotb.start_soon(loop) for loop in loops]
+        self._tasks = [cocotb.start_soon(loop) for loop in (self._run(), follow)]
 
     def stop(self) -> None:
         """Leaves the pins as they are, for good."""
         for task in self._tasks:
             task.cancel()
 
-    async def _drive(self) -> None:
+    async def _run(self) -> None:
         raise NotImplementedError
 
     def _reset_left(self) -> None:
@@ -76,11 +65,6 @@ class LinkEndpoint(Generic[TxT, RxT]):
 
     def _reset_entered(self) -> None:
         self._in_reset = True
-        self.link.reset()
-        self._issues = self._lost = 0
-        self.error_log.clear()
-
-    # -------------------------------------------------------------------------- errors
 
     def _error(self, text: str, kind: type[CxlError] = CxlError, quiet: bool = False) -> None:
         """Logs an error and ends every wait; ``quiet``: it is raised, but the test may pass."""
@@ -88,25 +72,37 @@ class LinkEndpoint(Generic[TxT, RxT]):
             self.errors.append(f"clock {self.cycle}: {text}")
         self.error_log.report(self.cycle, text, kind=kind, quiet=quiet)
 
+    def finish(self) -> list[str]:
+        """End of test: all errors, one text each."""
+        return list(self.errors)
+
     def check(self) -> None:
         """End of test: raises CxlError if there was any error."""
         errors = self.finish()
         if errors:
             raise CxlError(f"{len(errors)} {self.role} errors, first: {errors[0]}")
 
-    def finish(self) -> list[str]:
-        """End of test: all errors, one text each."""
-        return list(self.errors)
-
-    # -------------------------------------------------------------------------- received flits
-
     def _words(self, protocol_id: str, flit: str) -> WireFlit | None:
         """The pins of a valid flit as numbers."""
         try:
             return int(protocol_id, 2), int(flit, 2)
         except ValueError:
-            self._error(f"X or Z in a valid flit of the {self.peer}")
+            self._error("X or Z on the pins of a valid flit")
             return None
+
+
+class LinkEndpoint(PinUser, Generic[TxT, RxT]):
+    """One end of a link; ``link`` is its link partner. A subclass drives the pins."""
+
+    peer: str
+    link: LinkPartner[TxT, RxT]
+    _issues = _lost = 0  # that were reported since the last reset
+
+    def _reset_entered(self) -> None:
+        super()._reset_entered()
+        self.link.reset()
+        self._issues = self._lost = 0
+        self.error_log.clear()
 
     def _judge_link(self) -> None:
         """Reports what the link partner has against the flit that it was just given."""

@@ -255,7 +255,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         self._aborted = False
         self.requests.abort()
 
-    async def _drive(self) -> None:
+    async def _run(self) -> None:
         bus, cfg, link = self.bus, self.cfg, self.link
         valid, protocol_id, flit = bus.m2s_valid, bus.m2s_protocol_id, bus.m2s_flit
         s2m_valid, s2m_id, s2m_flit, retrain = (

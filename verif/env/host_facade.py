@@ -94,7 +94,7 @@ class Host:
 
     async def link_up(self) -> None:
         """Waits until the device has granted credits."""
-        await self.agent.wait_up()
+        await self.agent.host.wait_up()
 
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Pending:
         """Hands a request to the driver; with `limit`, not before its line is that quiet."""
@@ -132,7 +132,7 @@ class Host:
         """Waits until everything that was issued is answered."""
         while self.flight:
             await self._change()
-        await self.agent.drain()
+        await self.agent.host.drain()
 
     async def drain_if(self, chosen: Callable[[M2SMessage], bool]) -> None:
         """Waits until no request in flight is one of the `chosen`."""

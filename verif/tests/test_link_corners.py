@@ -127,8 +127,8 @@ class MimicTest(LinkTest):
             ]
             messages += [self.memory().read_msg(k << 6) for k in range(self.cfg.count(60))]
             for message in messages:
-                await self.env.cxl.issue(message)
-            await self.env.cxl.drain()
+                await self.env.cxl.host.issue(message)
+            await self.env.cxl.host.drain()
         self.faults.armed = False
         await self.env.clocks(400)
         await self.some_traffic()

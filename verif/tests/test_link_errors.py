@@ -41,7 +41,7 @@ class Abort(LinkTest):
         await registers.write("IRQ_ENABLE.LINK_ERROR", 1)
         await registers.write("LINK_ERR_INFO.VALID", 1)
         self.faults.armed = True
-        flying = self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64))  # never comes to the pins
+        flying = self.env.cxl.host.submit(M2SReq(ReqOp.MEM_RD, 0, 64))  # never comes to the pins
         tries = 11 * 10 * (RETRY_TIMEOUT + 40)
         await self.until(self._aborted, 2 * tries, "ABORT")
         got = await self.read("LINK_STATE", "LINK_ERR_INFO", "STATUS", "IRQ_STATUS", "PHY_REINIT")
@@ -163,9 +163,9 @@ class SilentTest(LinkTest):
         await self.some_traffic(5)
         await self.env.clocks(200)
         self.hit()
-        flying = self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64))
+        flying = self.env.cxl.host.submit(M2SReq(ReqOp.MEM_RD, 0, 64))
         await self.env.clocks(300)
-        others = [self.env.cxl.submit(M2SReq(ReqOp.MEM_RD, 0, 64 * k)) for k in range(8)]
+        others = [self.env.cxl.host.submit(M2SReq(ReqOp.MEM_RD, 0, 64 * k)) for k in range(8)]
         await self.env.clocks(1500)
         cxl = self.env.cxl
         told = [*cxl.host.finish(), *cxl.monitor.errors]

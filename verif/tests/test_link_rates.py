@@ -50,8 +50,8 @@ class LinkRateTest(NfBaseTest):
         """Lines a clock: of requests for writes, of data for reads, from first to last."""
         trace = self.env.trace = []
         for message in messages:
-            await self.env.cxl.issue(message)
-        await self.env.cxl.drain()
+            await self.env.cxl.host.issue(message)
+        await self.env.cxl.host.drain()
         self.env.trace = None
         kind = M2SRwD if isinstance(messages[0], M2SRwD) else S2MDRS
         cycles = [seen.cycle for seen in trace if isinstance(seen.message, kind)]

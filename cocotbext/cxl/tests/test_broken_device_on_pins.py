@@ -82,19 +82,19 @@ class Broken(uvm_test):
         assert self.agent.monitor.cycle - begin < 2 * LIMIT
 
     async def _up_and_wait(self) -> None:
-        await self.agent.wait_up()
+        await self.agent.host.wait_up()
         await self.wait()
 
     async def wait(self) -> None:
         """The call."""
-        await self.agent.call(READ)
+        await self.agent.host.call(READ)
 
     async def afterwards(self) -> None:
         """Every later call raises as well: nothing hangs behind an error."""
         agent = self.agent
         calls: list[Callable[[], Awaitable[object]]] = [
-            agent.drain,
-            lambda: agent.call(READ),
+            agent.host.drain,
+            lambda: agent.host.call(READ),
             lambda: Sends("again").start(agent.sequencer),
         ]
         for call in calls:
@@ -134,8 +134,8 @@ class LostInDrain(Broken):
     """The request is not waited for by itself."""
 
     async def wait(self) -> None:
-        self.agent.submit(READ)
-        await self.agent.drain()
+        self.agent.host.submit(READ)
+        await self.agent.host.drain()
 
 
 class LostInSequence(Broken):
@@ -152,7 +152,7 @@ class NoRoom(Broken):
 
     async def wait(self) -> None:
         for message in writes(200):
-            await self.agent.issue(message)
+            await self.agent.host.issue(message)
 
 
 class NoRoomInSequence(NoRoom):
@@ -174,9 +174,9 @@ class WaivedAndReset(Broken):
         dut.rst_n.value = 0
         await ClockCycles(dut.clk, 3)
         dut.rst_n.value = 1
-        await agent.wait_up()
-        await agent.call(READ)  # the fault concerns the first read alone
-        await agent.drain()
+        await agent.host.wait_up()
+        await agent.host.call(READ)  # the fault concerns the first read alone
+        await agent.host.drain()
 
 
 class NeverOutOfReset(Broken):

@@ -111,9 +111,9 @@ class AgentTest(uvm_test):
         )
         await ClockCycles(dut.clk, 4)
         dut.rst_n.value = 1
-        await self.agent.wait_up()
+        await self.agent.host.wait_up()
         await self.traffic()
-        await self.agent.drain()
+        await self.agent.host.drain()
         await ClockCycles(dut.clk, 300)
         monitor = self.agent.monitor
         assert monitor.requests > 0
@@ -180,14 +180,14 @@ class Reset(AgentTest):
     """A reset in mid traffic aborts what is in flight; the link comes up again."""
 
     async def traffic(self) -> None:
-        flying = [self.agent.submit(message) for message in traffic(self.rng, 50)]
+        flying = [self.agent.host.submit(message) for message in traffic(self.rng, 50)]
         await ClockCycles(self.dut.clk, 20)
         self.dut.rst_n.value = 0
         await ClockCycles(self.dut.clk, 3)
         self.dut.rst_n.value = 1
         assert any(t.aborted for t in flying)
         assert all(t.done for t in flying)
-        await self.agent.wait_up()
+        await self.agent.host.wait_up()
         await super().traffic()
 
 
@@ -223,7 +223,7 @@ class BrokenHold(AgentTest):
     async def traffic(self) -> None:
         self.dut.break_hold.value = 1
         for message in traffic(self.rng, 50):
-            self.agent.submit(message)
+            self.agent.host.submit(message)
         await Timer(500, "ns")
         self.dut.break_hold.value = 0
         texts = self.agent.monitor.errors
