@@ -15,7 +15,6 @@ POLY: Final = 0x1F053
 PAYLOAD_BITS: Final = 512
 FLIT_BITS: Final = 528
 PAYLOAD_MASK: Final = (1 << PAYLOAD_BITS) - 1
-FLIT_MASK: Final = (1 << FLIT_BITS) - 1
 
 
 def _times_x(value: int) -> int:
@@ -56,15 +55,6 @@ def crc16(payload: int) -> int:
     return reduce(xor, map(getitem, _TABLES, payload.to_bytes(64, "little")))
 
 
-def crc16_serial(payload: int) -> int:
-    """The same, written as the definition says: bit 511 first, one shift a bit."""
-    crc = 0
-    for bit in range(PAYLOAD_BITS - 1, -1, -1):
-        top = crc >> 15 ^ payload >> bit & 1
-        crc = (crc << 1 & 0xFFFF) ^ (POLY & 0xFFFF if top else 0)
-    return crc
-
-
 def seal(payload: int) -> int:
     """The 528-bit flit of a payload."""
     return payload | crc16(payload) << PAYLOAD_BITS
@@ -78,8 +68,3 @@ def crc_ok(flit: int) -> bool:
 def syndrome_of_bit(bit: int) -> int:
     """What an error in flit bit 0..527 adds to (received CRC xor computed CRC)."""
     return COLUMNS[bit] if bit < PAYLOAD_BITS else 1 << bit - PAYLOAD_BITS
-
-
-def mask_of_crc_bit(bit: int) -> int:
-    """512-bit mask: CRC[bit] is the parity of (payload & mask)."""
-    return sum((column >> bit & 1) << i for i, column in enumerate(COLUMNS))

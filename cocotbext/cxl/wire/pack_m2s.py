@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cocotbext.cxl.wire.assumptions import be_to_slot
 from cocotbext.cxl.wire.flits import chunks_of_line
-from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD
+from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from cocotbext.cxl.wire.packer import (
     CHUNK,
     EMPTY,
@@ -62,11 +62,6 @@ class M2SPacker(Packer[M2SMessage]):
             self._rwd.append(_Rwd(self._age, message.pack(), chunks, message.carries_be))
         else:
             self._req.append((self._age, message.pack()))
-
-    def push_req(self, message: M2SReq) -> None:
-        """push() for callers that know the type."""
-        self._age += 1
-        self._req.append((self._age, message.pack()))
 
     def reset(self) -> None:
         self._chunks.clear()

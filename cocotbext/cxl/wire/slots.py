@@ -176,6 +176,5 @@ EMPTY_G: Final = {Direction.M2S: M2S_G_REQ, Direction.S2M: S2M_G_2NDR}
 """Format of an empty slot 1..3, every Valid = 0."""
 
 MAX_NDR: Final = 2
-MAX_DRS: Final = 3
 MAX_REQ: Final = 2
 MAX_RWD: Final = 1
