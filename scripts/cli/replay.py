@@ -30,7 +30,8 @@ from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.bulk.opening import BulkModel
 from verif.replay.job import Replay, Shard, make_replay
 from verif.replay.result import check_out, check_steps, hold
-from verif.replay.runner import Runner, Simulated, merge
+from verif.replay.runner import Runner, merge
+from verif.replay.simulated import Simulated
 from verif.replay.stimulus import Stimulus
 from verif.replay.transport import Transport
 

@@ -11,67 +11,20 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from models.formats import U8
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import say
 from verif.replay import summary
 from verif.replay.check import judge
 from verif.replay.epoch import Key, extents
 from verif.replay.job import Replay, Shard
-from verif.replay.journal import Journal, Record
+from verif.replay.journal import Journal
 from verif.replay.progress import Progress
 from verif.replay.result import Returned, check_steps, hold, out_path, write_step
+from verif.replay.simulated import Kept, Simulated
 from verif.replay.transport import Driven, ReplayStop, Transport
 
 Open = Callable[[str], Transport]
 """Simulator -> its transport, the design built where it has to be."""
-
-
-@dataclass
-class Kept:
-    """What came back, in memory: signal-level replays are small."""
-
-    records: dict[Key, Record] = field(default_factory=dict)
-    _lines: dict[Key, U8] = field(default_factory=dict)
-
-    def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
-        """See `Journal`."""
-        self._lines[key] = lines
-
-    def lines(self, key: Key) -> U8:
-        """See `Journal`."""
-        return self._lines[key]
-
-    def close(self, delete: bool = False) -> None:
-        """See `Journal`."""
-
-
-@dataclass
-class Simulated:
-    """What came of one simulator; lines are a worker's, ``figures`` those of each step."""
-
-    simulator: str
-    kept: Journal | Kept | None
-    folder: Path = Path()
-    """What it leaves."""
-    kind: str = ""
-    figures: dict[int, Counter[str]] = field(default_factory=dict)
-    lines: int = 0
-    writes: int = 0
-    wrong: Counter[int] = field(default_factory=Counter)
-    """Lines that differ, by step."""
-    faults: list[str] = field(default_factory=list)
-    hints: list[str] = field(default_factory=list)
-    build_seconds: float = 0.0
-    seconds: float = 0.0
-
-    def cycles(self, step: int) -> int:
-        """Clocks of a step."""
-        return self.figures[step]["cycles"]
-
-    def fault(self, *texts: str) -> None:
-        """Remember what was wrong."""
-        self.faults += [" ".join(text.split()) for text in texts]
 
 
 @dataclass
@@ -113,7 +66,7 @@ class Runner:
             say(f"nf replay: {text}", file=sys.stderr)
         if faults:
             say(*self.hints, *(hint for one in self.done for hint in one.hints))
-        say(summary.closing(self, bool(faults)), flush=True)
+        say(summary.closing(replay, self.done, self.start, bool(faults)), flush=True)
         return 1 if faults else 0
 
     def _keep(self, sim: str) -> Journal | Kept | None:

@@ -6,16 +6,13 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from models.formats import LINE_BYTES
 from verif.replay.bulk.device import MEMORY_LATENCY
 from verif.replay.job import Replay, StepPlan
 from verif.replay.plan import ROUTE_ORDER
+from verif.replay.simulated import Simulated
 from verif.replay.source import route_lines
-
-if TYPE_CHECKING:
-    from verif.replay.runner import Runner, Simulated
 
 
 def opening(replay: Replay) -> Iterator[str]:
@@ -80,9 +77,9 @@ def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
     )
 
 
-def closing(runner: Runner, failed: bool) -> str:
-    """The last line."""
-    done, bulk = runner.done, runner.replay.options.bulk
+def closing(replay: Replay, done: Sequence[Simulated], start: float, failed: bool) -> str:
+    """The last line; ``start``: when the command began."""
+    bulk = replay.options.bulk
     cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())
     built = sum(one.build_seconds for one in done)
     lines, speed, peak = f"{sum(one.lines for one in done):,} lines", "", ""
@@ -95,7 +92,7 @@ def closing(runner: Runner, failed: bool) -> str:
     return (
         f"nf replay: {'FAILED, ' * failed}{lines}, "
         f"{sum(one.wrong.total() for one in done)} mismatches, {cycles:,} cycles, {speed}"
-        f"{time.monotonic() - runner.start:.1f} s on "
+        f"{time.monotonic() - start:.1f} s on "
         f"{' and '.join(one.simulator for one in done)}"
         f"{f' ({built:.1f} s of it to build)' * (built >= 1)}{peak}"
     )

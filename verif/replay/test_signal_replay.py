@@ -16,11 +16,10 @@ import pytest
 from models.formats import Mode, Tie
 from neuron_fabric.capture.reader import Capture, write_capture
 from neuron_fabric.capture.safetensors_io import open_tensors
-from neuron_fabric.data import read_object
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
 from neuron_fabric.output import check_output
-from scripts.common.records import FailureKind, RunRecord
+from scripts.common.records import RunRecord
 from verif.conftest import SignalModel, StepResult, expected_outputs, gradients, nf_replay, record
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import Extent
@@ -388,19 +387,3 @@ def test_a_disk_that_says_it_is_full_at_the_end(
     assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
     assert f"{out}: No space left on device" in capsys.readouterr().err
     assert not list(tmp_path.glob("out*"))
-
-
-@pytest.mark.parametrize("passed", [True, False])
-def test_a_replay_leaves_the_record_of_a_run(
-    capture: Path, signal_model: SignalModel, tmp_path: Path, passed: bool
-) -> None:
-    signal_model.passed = passed
-    assert nf_replay(signal_model, capture, "--steps", 3, "--record", tmp_path / "r") == 1 - passed
-    found = RunRecord.from_json(read_object(tmp_path / "r" / "record.json"))
-    assert (found.name, found.sim, found.passed) == ("replay::capture", "verilator", passed)
-    assert found.cycles == 1003
-    assert (found.kind, found.cause) == (
-        (None, "") if passed else (FailureKind.MISMATCH, "mismatch: it says so (log: run.log)")
-    )
-    (beside,) = signal_model.files.rglob("record.json")
-    assert RunRecord.from_json(read_object(beside)) == found

@@ -2,7 +2,7 @@
 """Random damage and mixtures of journals, shards and captures: merging and going on must refuse
 them, or give the tensors that the reference models expect of the capture as it lies there.
 
-    python -m scripts.fuzz.journals --cases 500 --seed 1
+    python -m scripts.cli.journal_campaign --cases 500 --seed 1
 
 The device model plays the device. Journals are made once, of captures that differ in their middle
 and of several options; each case mixes and damages copies of them. A case that fails is repeated
