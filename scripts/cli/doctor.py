@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def look() -> list[Finding]:
-    """Look for everything."""
+    """Look for every tool; one finding each, in the order shown."""
     libpython = toolchain.libpython()
     return [
         Finding("python", "required", platform.python_version(), sys.executable, ""),

@@ -7,12 +7,13 @@ import argparse
 import statistics
 import time
 
+from neuron_fabric.progress_bar import clock
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli.completion import tests, with_completer
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
-from scripts.farm.schedule import clock, line_of
+from scripts.farm.schedule import line_of
 from scripts.record.database import History, Run
 
 EXAMPLES = """examples:

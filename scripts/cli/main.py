@@ -61,7 +61,7 @@ class Verb(Protocol):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors in one line."""
+    """A parser that reports a wrong command line in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")

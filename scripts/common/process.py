@@ -73,7 +73,7 @@ class Child(subprocess.Popen[bytes]):
         return code
 
     def kill(self) -> None:
-        """End the whole group."""
+        """Kill the process group, helpers of the process included."""
         kill_group(self.pid)
 
 
@@ -104,7 +104,7 @@ def start(
 
 
 def watch(pid: int) -> None:
-    """Keep in mind a group that somebody else started for us."""
+    """Watch a process group that another process has started for us (a forked simulation)."""
     with _lock:
         _live.add(pid)
         warden.watch(pid)
@@ -113,7 +113,7 @@ def watch(pid: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """The group is gone."""
+    """Stop watching a process group that has ended."""
     with _lock:
         _live.discard(pid)
     warden.forget(pid)

@@ -39,7 +39,7 @@ def watch(pid: int, *, group: bool = True) -> None:
 
 
 def forget(pid: int) -> None:
-    """It is gone."""
+    """Stop watching a process that has ended."""
     if _warden is not None:
         _say(pid, 0, False)
 

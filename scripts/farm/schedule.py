@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from typing import TextIO
 
+from neuron_fabric.progress_bar import ProgressBar, clock, filled
 from neuron_fabric.text import say
 from scripts.common import process
 from scripts.common.process import Interrupted
@@ -19,7 +20,6 @@ from scripts.run import simulate
 
 Runner = Callable[[RunSpec], RunRecord]
 _TICK_S = 0.5
-_BAR = 24
 _LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
 
 
@@ -41,7 +41,7 @@ class Progress:
         self.done = 0
         self.failed = 0
         self.out = out or sys.stdout
-        self.live = self.out.isatty()
+        self._bar = ProgressBar(self.out)
         self.start = time.monotonic()
         self.jobs = max(1, jobs)
         self._seconds = {id: max(took, _LEAST_S) for id, took in (seconds or {}).items()}
@@ -51,26 +51,24 @@ class Progress:
         self._worked = 0.0  # expected seconds of the runs that are done
 
     def finished(self, record: RunRecord) -> None:
-        """Show one record."""
+        """Print the line of a run that ended, and what explains a failure."""
         self.done += 1
         self.failed += not record.passed
         self._worked += self._seconds.get(record.id, self._usual)
-        self._clear()
+        self._bar.clear()
         say(line_of(record), file=self.out, flush=True)
         if not record.passed:
             say(*details(record), file=self.out, flush=True)
         self.tick()
 
     def tick(self) -> None:
-        """Draw the bar again."""
-        if self.live and self.done < self.total:
-            self._clear()
-            self._write(self.status(time.monotonic() - self.start))
+        """Draw the bar again, with the time that has passed."""
+        if self.done < self.total:
+            self._bar.draw(self.status(time.monotonic() - self.start))
 
     def status(self, spent: float) -> str:
         """The bar after `spent` seconds."""
-        full = int(_BAR * self._worked / self._all)
-        text = f"[{'#' * full}{'.' * (_BAR - full)}] {self.done}/{self.total} runs"
+        text = f"{filled(self._worked / self._all, '.')} {self.done}/{self.total} runs"
         if self.failed:
             text += f", {self.failed} failed"
         left = self.left(spent)
@@ -83,23 +81,8 @@ class Progress:
         return max(0.0, self._all / self.jobs - spent) if self._seconds else None
 
     def close(self) -> None:
-        """Take the bar away."""
-        self._clear()
-
-    def _clear(self) -> None:
-        if self.live:
-            self._write("\r\x1b[K")
-
-    def _write(self, text: str) -> None:
-        self.out.write(text)
-        self.out.flush()
-
-
-def clock(seconds: float) -> str:
-    """Seconds as 1:05 or 2:00:13."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        """Take the bar away; the runs' lines stay."""
+        self._bar.clear()
 
 
 def line_of(record: RunRecord) -> str:

@@ -103,7 +103,7 @@ class Command:
     log: Path = field(default_factory=Path)
 
     def words(self) -> list[str]:
-        """Its command line."""
+        """The command line that is started."""
         out = ["--out", str(self.out)] if self.out else []
         return [sys.executable, "-m", "scripts.cli.main", *self.kind.words, *out]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from neuron_fabric.progress_bar import clock
 from scripts.cli import main as cli
 from scripts.cli import watch
 from scripts.common.errors import NfError
@@ -253,7 +254,7 @@ def test_the_bar_knows_the_time_left() -> None:
     assert unknown.status(5.0).endswith("0/4 runs")
     unknown.finished(RECORD)
     assert unknown.status(5.0).endswith("1/4 runs, 0:15 left")
-    assert schedule.clock(3723) == "1:02:03"
+    assert clock(3723) == "1:02:03"
     after_broken_builds = schedule.Progress(2, out, {RECORD.id: 0.0, "other": 0.0})
     assert after_broken_builds.status(0.0).endswith("0/2 runs, 0:00 left")
     after_broken_builds.finished(RECORD)

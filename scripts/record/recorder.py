@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the runs of one command into the history, and is never the reason that one is lost."""
+"""Writes the runs of one command into the history. When the history cannot be written, the command
+goes on without it: a line says so, and no run is lost."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Functional:
 
     @property
     def waived(self) -> list[Bin]:
-        """Waived and not hit."""
+        """Bins that were waived and that no test hit."""
         return [b for b in self.bins if b.waived is not None and not b.hits]
 
     @property

@@ -83,14 +83,14 @@ def results(record: RunRecord) -> list[Result]:
 
 
 def all_results(records: Iterable[RunRecord]) -> Iterator[Result]:
-    """The tests of all runs."""
+    """The results of every test in every run."""
     for record in records:
         yield from results(record)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Tests by outcome."""
+    """How many tests had each outcome."""
 
     passed: int = 0
     failed: int = 0

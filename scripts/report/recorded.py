@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between history and report: what the report is told of earlier commands, and what the history
-keeps of a report."""
+"""Reports with the history: reads the results of earlier commands for the charts over time, and
+stores those of this command for the next one."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ServerError(Exception):
 
 
 class _Server:
-    """One waiting simulator."""
+    """A simulator that is up and waits for requests to fork."""
 
     def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         # Packets, so that a message is never read in halves.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a failure gets by itself: one more run with the same seed, and waves of its last moments.
+"""Runs a failed simulation again, with the same seed, and keeps waves of its last moments.
 
 A run that passes the second time is flaky, which is never green. Only the first few failures of
 one cause are run again: the tenth wave file of the same mistake tells nobody anything.

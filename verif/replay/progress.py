@@ -7,8 +7,10 @@ import sys
 import time
 from typing import TextIO
 
+from neuron_fabric.progress_bar import ProgressBar, clock, filled
+from neuron_fabric.text import say
+
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
-_WIDTH = 24
 
 
 class Progress:
@@ -16,7 +18,7 @@ class Progress:
 
     def __init__(self, total: int, done: int = 0, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
-        self._terminal = self._out.isatty()
+        self._bar = ProgressBar(self._out)
         self._total, self._done, self._before = total, done, done
         self._start = self._last = time.monotonic()
 
@@ -24,35 +26,26 @@ class Progress:
         """Some more lines are done."""
         self._done += lines
         now = time.monotonic()
-        if now - self._last >= (_TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS):
+        if now - self._last >= (_TERMINAL_SECONDS if self._bar.live else _PLAIN_SECONDS):
             self._last = now
             self._show(now)
 
     def finish(self) -> None:
         """Leaves the terminal's line empty."""
-        if self._terminal:
-            self._out.write("\r\x1b[K")
-            self._out.flush()
+        self._bar.clear()
 
     def text(self, now: float) -> str:
         """What is shown at a moment."""
         speed = (self._done - self._before) / max(now - self._start, 1e-9)
         share = self._done / max(self._total, 1)
         left = (self._total - self._done) / speed if speed else 0.0
-        bar = "#" * round(_WIDTH * share)
         return (
-            f"[{bar:<{_WIDTH}}] {share:4.0%} {self._done:,} of {self._total:,} lines, "
+            f"{filled(share)} {share:4.0%} {self._done:,} of {self._total:,} lines, "
             f"{speed:,.0f} lines/s, {clock(left)} left"
         )
 
     def _show(self, now: float) -> None:
-        start, end = ("\r\x1b[K", "") if self._terminal else ("", "\n")
-        self._out.write(start + self.text(now) + end)
-        self._out.flush()
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are any."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        if self._bar.live:
+            self._bar.draw(self.text(now))
+        else:
+            say(self.text(now), file=self._out, flush=True)
