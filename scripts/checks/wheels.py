@@ -20,6 +20,7 @@ import time
 import venv
 import zipfile
 from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,7 +32,7 @@ from scripts.common.paths import ROOT
 LOCK = "requirements.lock"
 BUILT_BY = "setuptools"  # also what is pinned and has no wheel
 TESTS = "test"  # the extra that names what the tests of a package need
-_IN_METADATA = {"LICENSE", "README.md", "pyproject.toml"}
+_IN_METADATA = ("LICENSE", "README.md", "pyproject.toml")
 _LEFT_BY_BUILDS = ("__pycache__", "build", "*.egg-info", "*.pyc")
 _TAIL = 30
 RETRIES = 2
@@ -55,22 +56,26 @@ PACKAGES = [
 
 
 def main() -> int:
-    """Check every package; 1 when anything is wrong, after a line for each thing."""
-    failed = 0
-    for package in PACKAGES:
-        start = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="nf-wheel-") as folder:
-            wheel = build(ROOT / package.folder, Path(folder))
-            wrong = problems(wheel, package.module, tracked(ROOT / package.folder))
-            python = install(wheel, Path(folder))
-            tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES, "--pyargs")
-            for words in ((*tests, package.module), ("-m", package.example)):
-                wrong += run(python, words, Path(folder))
-        say(*(f"wheels: {line}" for line in wrong))
-        verdict = "FAILED" if wrong else "ok"
-        say(f"wheels: {wheel.name}: {verdict}, {time.monotonic() - start:.0f} s")
-        failed |= bool(wrong)
-    return failed
+    """Check every package, side by side; 1 when anything is wrong, after a line for each thing."""
+    with ThreadPoolExecutor() as pool:
+        return int(any(list(pool.map(check, PACKAGES))))
+
+
+def check(package: Package) -> bool:
+    """Whether anything is wrong with a package, each thing with a line."""
+    start = time.monotonic()
+    source = ROOT / package.folder
+    with tempfile.TemporaryDirectory(prefix="nf-wheel-") as folder:
+        wheel = build(source, Path(folder))
+        wrong = problems(wheel, package.module, tracked(source))
+        python = install(wheel, Path(folder))
+        tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES, "--pyargs")
+        for words in ((*tests, package.module), ("-m", package.example)):
+            wrong += run(python, words, Path(folder))
+    verdict = "FAILED" if wrong else "ok"
+    wrong.append(f"{wheel.name}: {verdict}, {time.monotonic() - start:.0f} s")
+    say(*(f"wheels: {line}" for line in wrong))
+    return len(wrong) > 1
 
 
 def build(source: Path, folder: Path) -> Path:
@@ -110,7 +115,7 @@ def install(wheel: Path, folder: Path) -> Path:
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
     to_it = ["--python", python, "install", "--no-deps", "--no-build-isolation"]
-    for names in ({BUILT_BY}, needed(requirements(wheel))):
+    for names in ({BUILT_BY}, needed(wheel)):
         listed = folder / "requirements.txt"
         listed.write_text(pinned(names), encoding="utf-8")
         _pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")
@@ -118,19 +123,15 @@ def install(wheel: Path, folder: Path) -> Path:
     return python
 
 
-def requirements(wheel: Path) -> list[str]:
-    """What a wheel says that it and its tests need."""
+def needed(wheel: Path) -> set[str]:
+    """Names of all that a wheel and its tests bring in, by what is installed here."""
     with zipfile.ZipFile(wheel) as archive:
         [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-        text = archive.read(name).decode("utf-8")
-    return [str(value) for value in email.message_from_string(text).get_all("Requires-Dist", [])]
-
-
-def needed(wanted: Iterable[str]) -> set[str]:
-    """Names of all that these requirements bring in, by what is installed here."""
+        metadata = email.message_from_string(archive.read(name).decode("utf-8"))
+    wanted = [str(value) for value in metadata.get_all("Requires-Dist", [])]
     here = ["{}.{}".format(*sys.version_info)]
-    found: set[str] = set()
     todo = pins.names(wanted, TESTS, here)
+    found: set[str] = set()
     while todo:
         name = todo.pop()
         found.add(name)
