@@ -29,6 +29,7 @@ from models.formats import Mode, elements_per_line
 from models.regions import DeviceParams
 from neuron_fabric.capture.reader import TensorSpec, write_capture
 from neuron_fabric.text import say
+from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.common.paths import BUILD
 from verif.replay.bulk.device import MEMORY_LATENCY
@@ -101,7 +102,7 @@ def _up_to(limit: int) -> Callable[[str], int]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--sim", choices=("verilator", "icarus", "both"), default="both")
+    add("--sim", choices=registry.choices(), default=registry.ALL)
     add("--runs", type=_up_to(1000), default=5, metavar="N", help="medians of N runs (5)")
     add(
         "--lines",

@@ -173,8 +173,8 @@ def test_an_unknown_name_is_one_line() -> None:
         registry.choose("x")
 
 
-# The two backends, and what links the C++ host with each.
-OWN = {"verilator.py", "icarus.py", "registry.py", "bulk_build.py"}
+# The two backends; and what links the C++ host of bulk replay with each, and measures it.
+OWN = {"verilator.py", "icarus.py", "registry.py", "bulk_build.py", "bench_replay.py"}
 NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from models.formats import Tie
 from models.regions import MAX_WORKERS
+from scripts.build import registry
 from scripts.common.arguments import seconds
 from scripts.common.errors import OptionError
 from verif.replay import options as replay_options
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN=ROUTE",
         help="name-glob=G_BINARY, G_TERNARY or FP32; the first that matches wins",
     )
-    add("--sim", choices=("verilator", "icarus", "both"), default="verilator")
+    add("--sim", choices=registry.choices(), default=registry.names()[0])
     add("--out", metavar="FILE", help="safetensors with what the device returned, one file a step")
     add("--nonfinite", choices=("refuse", "fp32"), default="refuse", help="NaN, infinity: by FP32?")
     add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help="gate at R * mean")
@@ -105,7 +106,7 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
     """What will be driven, steps still unchecked; CaptureError for words not understood."""
     log2 = None
     if args.transport == "bulk":
-        fast = args.sim == "verilator"
+        fast = args.sim != registry.ALL and registry.get(args.sim).compiles_slowly
         log2 = replay_options.EPOCH_LINES_LOG2 if fast else replay_options.SLOW_LINES_LOG2
     return ReplayOptions(
         capture=args.capture or "",
