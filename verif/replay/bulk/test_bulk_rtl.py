@@ -75,7 +75,7 @@ BROKEN = (
     # FP32: an assertion that holds until the first sum leaves.
     Edit(
         "hdl/fp32/nf_fp32_gather.sv",
-        "(drs_valid && !drs_ready) |=> drs_valid && $stable(drs_data)",
+        "(drs_valid && !drs_ready) |=> drs_valid && $stable(drs)",
         "!drs_valid",
     ),
 )
