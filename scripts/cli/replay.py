@@ -13,17 +13,28 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from neuron_fabric.errors import CaptureError, one_line
 from neuron_fabric.text import say, telling
+from scripts import report
 from scripts.build import bulk_build, registry
 from scripts.cli import replay_options
 from scripts.common import claims
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
-from scripts.common.records import Edit, FailureKind, RunRecord
+from scripts.common.records import (
+    FILELIST,
+    TOP,
+    BuildSpec,
+    Edit,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+)
+from scripts.record.recorder import Recorder
 from scripts.run.signal_replay import SignalTransport, drive_stimulus
 from scripts.run.simulate import clear, run_tests, save
 from verif.replay.bulk.bulk_transport import BulkTransport
@@ -76,6 +87,7 @@ class Simulators:
 
 def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
     """Replay; the exit code."""
+    recorded = simulators is None  # a command of a user, not a part of something else
     start, simulators = time.monotonic(), simulators or Simulators()
     try:
         replay_options.check_words(args)
@@ -96,7 +108,10 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
                 return 0
             if out is not None:
                 check_steps(out, [one.step for one in replay.steps])
-            return _drive(args, replay, out, simulators, start)
+            code, records = _drive(args, replay, out, simulators, start)
+            if recorded:
+                _into_history(records)
+            return code
     except (CaptureError, OptionError) as error:
         say(f"nf replay: {error}", file=sys.stderr)
     except BuildError as error:
@@ -115,7 +130,9 @@ def _drive(
     out: Path | None,
     simulators: Simulators,
     start: float,
-) -> int:
+) -> tuple[int, list[RunRecord]]:
+    """The exit code, and what came of each simulator."""
+
     def transport(sim: str) -> Transport:
         if replay.options.bulk:
             name = f"bulk-{Path(replay.source.name).name}-{sim}".replace(" ", "-")
@@ -138,13 +155,30 @@ def _drive(
         hints.append(f"rerun: {replay_options.command(args, args.sim)} --waves")
     runner = Runner(replay, out, args.resume, hints, start)
     code = runner.run(sims, transport)
-    for one in runner.done:
-        record = _record(runner, one, code == 0)
+    records = [_record(runner, one, code == 0) for one in runner.done]
+    for one, record in zip(runner.done, records, strict=True):
         folders = [one.folder] if args.record is None else [one.folder, Path(args.record)]
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
             save(record, folder)
-    return code
+    return code, records
+
+
+def _into_history(records: list[RunRecord]) -> None:
+    """Write the runs where `nf history` and `nf rerun` find them."""
+    specs = [
+        RunSpec(
+            BuildSpec(record.sim, TOP, FILELIST, parameters=record.parameters),
+            *("replay", (record.name.partition("::")[2],)),
+            seed=record.seed,
+            rerun=record.rerun,
+        )
+        for record in records
+    ]
+    recorder = Recorder("nf replay", specs, shlex.join(["nf", *sys.argv[1:]]), report.revision())
+    for spec, record in zip(specs, records, strict=True):
+        recorder.add(replace(record, id=spec.id))
+    recorder.close()
 
 
 def _record(runner: Runner, one: Simulated, passed: bool) -> RunRecord:

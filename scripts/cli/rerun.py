@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import shlex
+from dataclasses import replace as with_fields
 
 from neuron_fabric.text import say
 from scripts.build import registry
+from scripts.cli import replay
 from scripts.cli.run import execute
 from scripts.common.arguments import seconds
 from scripts.common.records import RunSpec
@@ -35,16 +37,28 @@ def run(args: argparse.Namespace) -> int:
     finally:
         history.close()
     spec = found.spec
+    if spec.rerun:
+        return _replay(spec.rerun, args)
     registry.choose(spec.build.sim)  # one line when that simulator is gone
     if _changed(found, spec):
         say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
     if args.waves:
-        spec = replace(
-            spec, build=replace(spec.build, waves=registry.get(spec.build.sim).wave_format)
+        spec = with_fields(
+            spec, build=with_fields(spec.build, waves=registry.get(spec.build.sim).wave_format)
         )
     if args.timeout:
-        spec = replace(spec, timeout_s=args.timeout)
+        spec = with_fields(spec, timeout_s=args.timeout)
     return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)
+
+
+def _replay(command: str, args: argparse.Namespace) -> int:
+    """A replay again: what it does hangs on its capture, not on a spec alone."""
+    words = shlex.split(command)[2:]  # behind `nf replay`
+    words += ["--waves"] if args.waves else []
+    words += ["--timeout", f"{args.timeout:g}"] if args.timeout else []
+    parser = argparse.ArgumentParser(prog="nf replay")
+    replay.add_arguments(parser)
+    return replay.run(parser.parse_args(words))
 
 
 def _changed(found: Run, spec: RunSpec) -> bool:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replay is in the history as any run is, and `nf rerun` drives it again."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace as with_fields
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import replay, rerun
+from scripts.conftest import RECORD
+from scripts.record.database import History
+
+
+def test_a_replay_is_recorded_and_driven_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
+    words = ".venv/bin/nf replay 'my grads' --steps 3 --transport bulk"
+    red = with_fields(RECORD, name="replay::my_grads", passed=False, cause="a line", rerun=words)
+    replay._into_history([red])
+    with History(write=False) as history:
+        (one,) = history.runs(globs=["replay::*"])
+    assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)
+    driven: list[argparse.Namespace] = []
+    monkeypatch.setattr(replay, "run", lambda args: driven.append(args) or 1)
+    asked = argparse.Namespace(id=str(one.id), waves=False, timeout=9.0)
+    assert rerun.run(asked) == 1
+    assert driven[0].capture == "my grads"
+    assert (driven[0].transport, driven[0].timeout) == ("bulk", 9.0)
