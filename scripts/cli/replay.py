@@ -29,6 +29,7 @@ from scripts.common.records import (
     FILELIST,
     TOP,
     BuildSpec,
+    CaseResult,
     Edit,
     FailureKind,
     RunRecord,
@@ -185,6 +186,7 @@ def _record(runner: Runner, one: Simulated, passed: bool) -> RunRecord:
     """What came of a simulator, as of any run."""
     options = runner.replay.options
     name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
+    cause = "" if passed else (*one.faults, "what came back is not what it should be")[0]
     return RunRecord(
         id="".join(
             c if c.isalnum() or c in "._-" else "_" for c in f"replay.{name}-{one.simulator}"
@@ -196,11 +198,11 @@ def _record(runner: Runner, one: Simulated, passed: bool) -> RunRecord:
         parameters=tuple(sorted(options.parameters.items())),
         passed=passed,
         kind=None if passed else FailureKind(one.kind),
-        cause="" if passed else (*one.faults, "what came back is not what it should be")[0],
+        cause=cause,
         build_seconds=round(one.build_seconds, 3),
         seconds=round(one.seconds, 3),
         sim_time_ns=0.0,
-        cases=(),
+        cases=(CaseResult(name, "passed" if passed else "failed", one.seconds, 0.0, cause),),
         log=shown(one.folder),
         waves=None,
         coverage=None,

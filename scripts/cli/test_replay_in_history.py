@@ -25,7 +25,12 @@ def test_a_replay_is_recorded_and_driven_again(
         (one,) = history.runs(globs=["replay::*"])
     assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)
     driven: list[argparse.Namespace] = []
-    monkeypatch.setattr(replay, "run", lambda args: driven.append(args) or 1)
+
+    def drive(args: argparse.Namespace) -> int:
+        driven.append(args)
+        return 1
+
+    monkeypatch.setattr(replay, "run", drive)
     asked = argparse.Namespace(id=str(one.id), waves=False, timeout=9.0)
     assert rerun.run(asked) == 1
     assert driven[0].capture == "my grads"
