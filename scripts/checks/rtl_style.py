@@ -6,15 +6,21 @@ There is no formatter: verible breaks apart what is written as a table (hdl/READ
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from scripts.checks import tree
 
 COLUMNS = 100
 FOLDERS = ("hdl", "verif", "cocotbext")
 
 # A narrow literal with a name is a code, and codes are members of an enum.
 _CODE = re.compile(r"^\s*localparam logic \[[0-7]:0\] (\w+)\s*=\s*\d+'[bdh]")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"\*?[A-Za-z_][\w$]*\*?")
+_GLOBAL = re.compile(r"\b(?:module|package|function automatic \S+|`define)\s+(\w+)")
 
 
 def violations(root: Path) -> list[str]:
@@ -40,3 +46,32 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
             yield number, f"the code {code[1]} belongs into an enum"
     if lines[-1]:
         yield len(lines), "no newline at the end"
+
+
+def header_words(root: Path) -> list[str]:
+    """Words of RTL headers that name nothing, one line each: a port that was renamed, a module that
+    is gone. The head comment of a file states its handshake. Each identifier in back-ticks there
+    must occur in the file's own code, or be a module, a package or a type of `hdl/`."""
+    sources = {path: path.read_text(encoding="utf-8") for path in tree.files(root, ".sv", ".svh")}
+    everywhere = {word for text in sources.values() for word in _GLOBAL.findall(text)}
+    everywhere |= {path.name for path in sources} | {path.stem for path in sources}
+    out: list[str] = []
+    for path, text in sources.items():
+        code = set(_WORD.findall(_COMMENT.sub(" ", text))) | everywhere
+        for line, words in tree.ticked(_head(text)):
+            for word in _WORD.findall(words) if " -m " not in words else ():
+                if not _names(word, code):
+                    where = f"{path.relative_to(root).as_posix()}:{line}"
+                    out.append(f"{where}: the header names `{word}`, the code does not: mend it")
+    return out
+
+
+def _head(text: str) -> str:
+    """The lines up to the first that is code."""
+    lines = text.splitlines()
+    code = (n for n, line in enumerate(lines) if line.strip() and not line.startswith("//"))
+    return "\n".join(lines[: next(code, len(lines))])
+
+
+def _names(word: str, code: set[str]) -> bool:
+    return word in code or ("*" in word and any(fnmatch.fnmatchcase(c, word) for c in code))

@@ -6,22 +6,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 
 from scripts.checks import (
-    base_names,
     doc_links,
     env_table,
-    file_length,
+    file_rules,
     generated_tables,
-    header_words,
     import_directions,
     pins,
+    rtl_style,
     text_files,
     tree,
 )
 from scripts.cli.steps import Steps, command
 from scripts.common import toolchain
-from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
@@ -31,6 +31,7 @@ EXAMPLES = """examples:
   nf check                                   what pre-commit runs
   nf check --fix                             format, write generated tables, mend what can be
 """
+REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,36 +43,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     ruff = toolchain.in_venv("ruff") or "ruff"
     folders = [*(name for name in tree.PACKAGES if (ROOT / name).is_dir()), "conftest.py"]
-    steps = Steps("nf check")
     if args.fix:
         command([ruff, "check", "--quiet", "--fix", *folders])
         command([ruff, "format", "--quiet", *folders])
-    steps.run("ruff format", lambda: command([ruff, "format", "--check", *folders]))
-    steps.run("ruff check", lambda: command([ruff, "check", "--output-format=concise", *folders]))
-    steps.run("mypy", lambda: command([sys.executable, "-m", "mypy", "--no-error-summary"]))
-    steps.run(
-        "registers are generated",
-        lambda: command([sys.executable, "-m", "verif.regs.generate", "--check"]),
-    )
-    steps.run("imports run one way", lambda: import_directions.violations(ROOT))
-    steps.run("imports form no circle", lambda: import_directions.circles(ROOT))
-    steps.run("licence lines", lambda: import_directions.missing_licence(ROOT))
-    steps.run("pipeline is the copy of its source", _pipeline)
-    steps.run("lock files hold the pins", _pins)
-    steps.run("every pin is used", _unused)
-    steps.run(
-        "text has an encoding",
-        lambda: text_files.violations(ROOT, tree.files(ROOT, ".py")),
-    )
-    steps.run("files have at most 400 lines", lambda: file_length.violations(ROOT))
-    steps.run("module names are unique", lambda: base_names.violations(ROOT))
-    steps.run("RTL headers name what is there", lambda: header_words.violations(ROOT))
-    steps.run("links, paths and modules exist", lambda: doc_links.violations(ROOT))
-    steps.run("environment variables are documented", lambda: env_table.violations(ROOT))
-    steps.run("testplan", plan_problems)
-    steps.run("mutants", _mutants)
-    steps.run("coverage waivers", _waivers)
-    steps.run("tables are generated", lambda: generated_tables.violations(ROOT, args.fix))
+    sources = tree.files(ROOT, ".py")
+    checks: dict[str, Callable[[], list[str]]] = {
+        "ruff format": partial(command, [ruff, "format", "--check", *folders]),
+        "ruff check": partial(command, [ruff, "check", "--output-format=concise", *folders]),
+        "mypy": partial(command, [sys.executable, "-m", "mypy", "--no-error-summary"]),
+        "registers are generated": partial(command, REGISTERS),
+        "imports run one way": partial(import_directions.violations, ROOT),
+        "imports form no circle": partial(import_directions.circles, ROOT),
+        "licence lines": partial(file_rules.without_licence, ROOT),
+        "pipeline is the copy of its source": _pipeline,
+        "lock files hold the pins": pins.problems,
+        "every pin is used": partial(pins.unused, ROOT, sources),
+        "text has an encoding": partial(text_files.violations, ROOT, sources),
+        "files have at most 400 lines": partial(file_rules.too_long, ROOT),
+        "module names are unique": partial(file_rules.same_names, ROOT),
+        "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
+        "links, paths and modules exist": partial(doc_links.violations, ROOT),
+        "environment variables are documented": partial(env_table.violations, ROOT),
+        "testplan": plan_problems,
+        "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), discover()),
+        "coverage waivers": _waivers,
+        "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
+    }
+    steps = Steps("nf check")
+    for name, check in checks.items():
+        steps.run(name, check)
     return steps.close()
 
 
@@ -82,37 +82,10 @@ def _pipeline() -> list[str]:
     return ["ci/github.yml and .github/workflows/ci.yml differ: copy the first over the second"]
 
 
-def _pins() -> list[str]:
-    try:
-        return pins.problems()
-    except NfError as error:
-        return [str(error)]
-
-
-def _unused() -> list[str]:
-    try:
-        return pins.unused(ROOT, tree.files(ROOT, ".py"))
-    except NfError as error:
-        return [str(error)]
-
-
 def plan_problems() -> list[str]:
     """Tests without an entry in the testplan, entries without a test, and mistakes in its files."""
-    try:
-        return testplan.problems(testplan.read(), discover())
-    except NfError as error:
-        return [str(error)]
-
-
-def _mutants() -> list[str]:
-    try:
-        return mutants.problems(mutants.read(), testplan.read(), discover())
-    except NfError as error:
-        return [str(error)]
+    return testplan.problems(testplan.read(), discover())
 
 
 def _waivers() -> list[str]:
-    try:
-        return functional.problems(functional.read_waivers(), functional.planned())
-    except NfError as error:
-        return [str(error)]
+    return functional.problems(functional.read_waivers(), functional.planned())

@@ -18,6 +18,7 @@ from pathlib import Path
 from neuron_fabric import output
 from neuron_fabric.text import say
 from scripts.common import warden
+from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
@@ -33,9 +34,13 @@ class Steps:
     count: int = 0
 
     def run(self, name: str, action: Callable[[], list[str]]) -> None:
-        """Run one step and print its line. `action` returns the lines to show; none is a pass."""
+        """Run one step and print its line. `action` returns the lines to show; none is a pass.
+        A step that raises NfError has failed, and the others go on."""
         start = time.monotonic()
-        lines = action()
+        try:
+            lines = action()
+        except NfError as error:
+            lines = [str(error)]
         self.count += 1
         word = "FAIL" if lines else "ok"
         say(f"{word:4} {name} ({time.monotonic() - start:.1f} s)", flush=True)

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.build import sources
 from scripts.build.filelist import read_filelist
-from scripts.checks import import_directions
+from scripts.checks import file_rules, import_directions
 from scripts.common.errors import NfError
 from scripts.common.records import Edit, FailureKind
 from scripts.plan import mutants, testplan
@@ -193,4 +193,4 @@ def test_import_directions(write: Write, tmp_path: Path) -> None:
     write("scripts/d.py", "# SPDX-License-Identifier: Apache-2.0\nimport verif, models\n")
     found = import_directions.violations(tmp_path)
     assert [line.split(":")[0] for line in found] == ["cocotbext/cxl/a.py", "models/b.py"]
-    assert len(import_directions.missing_licence(tmp_path)) == 4
+    assert len(file_rules.without_licence(tmp_path)) == 4
