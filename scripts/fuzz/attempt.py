@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import IO, Any
@@ -109,27 +109,27 @@ def _only_files(folder: str, names: list[str]) -> list[str]:
 
 def _attempt(case: Case, folder: Path, random: Random, builds: Path) -> Outcome:
     group = case.group
-    _prepare(case, folder, random)
+    _set_up(case, folder, random)
+    stop = (random, case.word(group.stop)) if group.stop else None
     if group.first:
-        first = _run(case, group.first, folder, builds, random, stopped=bool(group.stop))
-        if not group.stop and first.code != 0:
+        first = _run(case, group.first, folder, builds, stop)
+        if not stop and first.code != 0:
             problem = f"the command before it failed: {first.error}"
             return Outcome(case, first.code, first.seconds, "", (problem,))
-    for step in group.setup:
-        if set(step) & _DAMAGE:
-            setup.apply(case.fill(step), folder, random)
-    stopped = bool(group.stop) and not group.first
-    ended = _run(case, group.command, folder, builds, random, stopped=stopped, limited=True)
-    problems = [*_judge(case, ended, stopped), *_files(case, folder, ended, builds)]
+        stop = None
+    _set_up(case, folder, random, damage=True)
+    ended = _run(case, group.command, folder, builds, stop, limited=True)
+    problems = [*_judge(case, ended, bool(stop)), *_files(case, folder, ended, builds)]
     said = next((line for line in (ended.error + ended.out).splitlines() if line), "")
     return Outcome(case, ended.code, ended.seconds, said, tuple(problems))
 
 
-def _prepare(case: Case, folder: Path, random: Random) -> None:
-    """Everything of the set-up that does no damage."""
-    (folder / DECOY).write_text(_DECOY_TEXT, encoding="utf-8")
+def _set_up(case: Case, folder: Path, random: Random, damage: bool = False) -> None:
+    """The steps of the set-up that do damage, or the others."""
+    if not damage:
+        (folder / DECOY).write_text(_DECOY_TEXT, encoding="utf-8")
     for step in case.group.setup:
-        if not set(step) & _DAMAGE:
+        if bool(set(step) & _DAMAGE) == damage:
             setup.apply(case.fill(step), folder, random)
 
 
@@ -138,9 +138,8 @@ def _run(
     words: Sequence[str],
     folder: Path,
     builds: Path,
-    random: Random,
+    stop: tuple[Random, str] | None = None,
     *,
-    stopped: bool = False,
     limited: bool = False,
 ) -> _Ended:
     group = case.group
@@ -153,30 +152,45 @@ def _run(
         env[name] = case.word(value).replace("{folder}", str(folder))
     env[MARK] = token
     limits = case.fill(group.limits) if limited else {}
-    command = [sys.executable, "-m", "scripts.cli.main", *(case.word(word) for word in words)]
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         with _stdout(case.word(group.stdout) if limited else "", out) as stdout:
-            process = subprocess.Popen(
-                [os.fsencode(word) for word in command],
+            code = launch(
+                [case.word(word) for word in words],
+                group.seconds,
+                (stop[0].uniform(0.05, 4.0), signal.Signals[f"SIG{stop[1]}"]) if stop else None,
                 cwd=root if root == tree else folder,  # `nf` refuses another tree's folder
                 env=env,
-                stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=error,
-                start_new_session=True,
                 preexec_fn=(lambda: _limit(limits)) if limits else None,
             )
-        if stopped:
-            _stop(process, case.word(group.stop), random)
-        try:
-            code: int | None = process.wait(timeout=group.seconds)
-        except subprocess.TimeoutExpired:
-            code = None
         seconds = time.monotonic() - start
         left = tuple(strays(token, _LINGER_S if code is not None else 0.0))
-        process.wait()
         return _Ended(code, _content(out), _content(error), seconds, left)
+
+
+def launch(
+    words: Sequence[str], limit_s: float, stop: tuple[float, signal.Signals] | None, **how: Any
+) -> int | None:
+    """Exit code of `nf` with these words; None: it had to be killed after ``limit_s``. ``stop``:
+    which signal comes after how many seconds, unless it has ended by then."""
+    process = subprocess.Popen(
+        [os.fsencode(word) for word in (sys.executable, "-m", "scripts.cli.main", *words)],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        **how,
+    )
+    if stop:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=stop[0])
+        process.send_signal(stop[1])  # which does nothing to a process that has ended
+    try:
+        return process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None
 
 
 @contextlib.contextmanager
@@ -198,14 +212,6 @@ def _stdout(kind: str, file: IO[bytes]) -> Iterator[Any]:
 def _limit(limits: dict[str, Any]) -> None:
     for name, value in limits.items():
         resource.setrlimit(_LIMITS[name], (int(value), int(value)))
-
-
-def _stop(process: subprocess.Popen[bytes], name: str, random: Random) -> None:
-    """The signal at a random moment; a process that has ended before is none to stop."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=random.uniform(0.05, 4.0))
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(getattr(signal, f"SIG{name}"))
 
 
 def _content(file: IO[bytes]) -> str:
@@ -298,10 +304,9 @@ def _expected(case: Case, name: str, builds: Path) -> str:
     if key not in _golden:
         with tempfile.TemporaryDirectory(prefix="nf-fuzz-") as place:
             folder = Path(place)
-            _prepare(case, folder, Random(0))
-            plain = replace(case, group=replace(case.group, stop=""))
+            _set_up(case, folder, Random(0))
             for words in filter(None, (case.group.first, case.group.command)):
-                _run(plain, words, folder, builds, Random(0))
+                _run(case, words, folder, builds)
             path = folder / name
             _golden[key] = _digest(path) if path.is_file() else "nothing"
     return _golden[key]

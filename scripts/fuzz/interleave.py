@@ -14,10 +14,10 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -28,7 +28,7 @@ from neuron_fabric.text import one_line, say
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
-from scripts.fuzz.attempt import MARK, NEVER, strays
+from scripts.fuzz.attempt import MARK, NEVER, launch, strays
 
 CAPTURE = "captures/digits-resnet-8x"
 LIMIT_S = 300.0
@@ -103,9 +103,8 @@ class Command:
     log: Path = field(default_factory=Path)
 
     def words(self) -> list[str]:
-        """The command line that is started."""
-        out = ["--out", str(self.out)] if self.out else []
-        return [sys.executable, "-m", "scripts.cli.main", *self.kind.words, *out]
+        """The words behind `nf`."""
+        return [*self.kind.words, *(("--out", str(self.out)) if self.out else ())]
 
     def __str__(self) -> str:
         end = f", {self.ended[1].name} after {self.ended[0]:.1f} s" if self.ended else ""
@@ -179,43 +178,17 @@ class Tree:
 
     def run(self, commands: Sequence[Command], folder: Path) -> None:
         """Start each command at its time, end those that are to be ended, wait for all."""
-        begin = time.monotonic()
-        processes: dict[int, subprocess.Popen[bytes]] = {}
-        events: list[tuple[float, Callable[[], None]]] = []
         for place, command in enumerate(commands):
             command.log = folder / f"{place}-{command.kind.name.replace(' ', '-')}.log"
-            events.append((command.start_s, self._starter(command, place, processes)))
-            if command.ended is not None:
-                after, number = command.ended
-                events.append((command.start_s + after, _ender(place, number, processes)))
-        for at, act in sorted(events, key=lambda event: event[0]):
-            time.sleep(max(0.0, begin + at - time.monotonic()))
-            act()
-        for place, command in enumerate(commands):
-            process = processes[place]
-            try:
-                command.code = process.wait(max(1.0, begin + LIMIT_S - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            command.text = command.log.read_text(encoding="utf-8", errors="replace")
+        with ThreadPoolExecutor(len(commands)) as pool:
+            list(pool.map(self._run, commands))
 
-    def _starter(
-        self, command: Command, place: int, processes: dict[int, subprocess.Popen[bytes]]
-    ) -> Callable[[], None]:
-        def start() -> None:
-            with command.log.open("wb") as log:
-                processes[place] = subprocess.Popen(
-                    command.words(),
-                    cwd=ROOT,
-                    env=self._env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-
-        return start
+    def _run(self, command: Command) -> None:
+        time.sleep(command.start_s)
+        with command.log.open("wb") as log:
+            how = {"cwd": ROOT, "env": self._env, "stdout": log, "stderr": subprocess.STDOUT}
+            command.code = launch(command.words(), LIMIT_S, command.ended, **how)
+        command.text = command.log.read_text(encoding="utf-8", errors="replace")
 
     @staticmethod
     def wrong_end(command: Command) -> str:
@@ -252,16 +225,6 @@ class Tree:
                 self.alone[command.kind.variant] for command in right or users
             ]:
                 yield f"{out.name} holds the tensors of no replay that ended right"
-
-
-def _ender(
-    place: int, number: signal.Signals, processes: dict[int, subprocess.Popen[bytes]]
-) -> Callable[[], None]:
-    def end() -> None:
-        if processes[place].poll() is None:
-            processes[place].send_signal(number)
-
-    return end
 
 
 def tensors_of(path: Path) -> dict[str, bytes]:

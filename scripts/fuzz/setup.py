@@ -11,7 +11,7 @@ import shutil
 import socket
 import sqlite3
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,19 +22,12 @@ from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.reader import write_capture
 from scripts.build import registry
 from scripts.common.paths import ROOT
-from scripts.common.records import (
-    FILELIST,
-    TOP,
-    BuildSpec,
-    CaseResult,
-    FailureKind,
-    RunRecord,
-    RunSpec,
-)
+from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
 from scripts.fuzz import values
 from scripts.record.database import History
 from verif.replay.stimulus import Read, Stimulus, Write
 
+_EXAMPLE = Path(__file__).with_name("example_history.json")
 _MARK = "@@fuzz@@"
 _FILL = struct.Struct("<Q")
 
@@ -74,64 +67,24 @@ def history(folder: Path, random: Random, to: str = "build/history.sqlite") -> N
     (folder / to).parent.mkdir(parents=True, exist_ok=True)
     book = History(folder / to)
     number = book.begin("nf run: test_regs", 2, "nf run test_regs", "abc")
-    for seed, passed in ((1, True), (2, False)):
-        spec, record = _run(seed, passed)
+    for spec, record in _runs():
         book.add(number, spec, record, "print")
-    invocation = {
-        "title": "nf run: test_regs",
-        "command": "nf run test_regs",
-        "started": "2026-01-01T00:00:00+00:00",
-        "seconds": 1.0,
-        "expected": 2,
-        "host": "here",
-        "revision": "abc",
-        "tools": [["python", "3"]],
-        "seeds": [1, 2],
-    }
-    point = {
-        "invocation": "2026",
-        "title": "nf run: test_regs",
-        "when": "2026-01-01T00:00:00+00:00",
-        "passed": 1,
-        "failed": 1,
-        "flaky": 0,
-        "seconds": 1.0,
-        "durations": {},
-    }
-    book.finish(number, {"invocation": invocation, "point": point})
+    book.finish(number, json.loads(_EXAMPLE.read_bytes())["document"])
     book.close()
 
 
-def _run(seed: int, passed: bool) -> tuple[RunSpec, RunRecord]:
+def _runs() -> Iterator[tuple[RunSpec, RunRecord]]:
+    """A green and a red run."""
     build = BuildSpec(registry.quick().name, TOP, FILELIST)
-    spec = RunSpec(build, "verif.tests.test_regs", ("unmapped",), seed)
-    record = RunRecord(
-        id=spec.id,
-        name=spec.name,
-        sim=registry.quick().name,
-        seed=seed,
-        build_name="default",
-        parameters=(),
-        passed=passed,
-        kind=None if passed else FailureKind.MISMATCH,
-        cause="" if passed else "a cause",
-        build_seconds=0.0,
-        seconds=1.0,
-        sim_time_ns=10.0,
-        cases=(CaseResult("unmapped", "passed" if passed else "failed", 1.0, 10.0),),
-        log="run.log",
-        waves=None,
-        coverage=None,
-        rerun="nf run x",
-        metrics={"cycles": 3},
-    )
-    return spec, record
+    for example in json.loads(_EXAMPLE.read_bytes())["runs"]:
+        spec = RunSpec(build, "verif.tests.test_regs", ("unmapped",), example["seed"])
+        own = {"id": spec.id, "name": spec.name, "sim": build.sim}
+        yield spec, RunRecord.from_json(example | own)
 
 
 def records(folder: Path, random: Random, to: str = "runs") -> None:
     """Run folders with a record each, as `nf report --runs` takes them."""
-    for seed, passed in ((1, True), (2, False)):
-        spec, record = _run(seed, passed)
+    for spec, record in _runs():
         (folder / to / spec.id).mkdir(parents=True)
         (folder / to / f"{spec.id}/record.json").write_text(
             json.dumps(record.to_json()), encoding="utf-8"
@@ -190,40 +143,20 @@ def _splice(content: Any, at: str, text: str) -> str:
 
 
 def damage(folder: Path, random: Random, file: str, how: str) -> None:
-    """Something done to a file as a whole."""
+    """Something done to a file as a whole: one of `CONTENTS` or `IN_ITS_PLACE`."""
     path = _the(folder, file)
     data = b"" if path.is_dir() else path.read_bytes()
     place, bit = random.randrange(max(1, len(data))), 1 << random.randrange(8)
-    made: dict[str, Callable[[], bytes]] = {
-        "empty": lambda: b"",
-        "cut": lambda: data[:place],
-        "flip": lambda: data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :],
-        "swap": lambda: data[place:] + data[:place],
-        "append": lambda: data + random.randbytes(100),
-        "garbage": lambda: random.randbytes(max(64, len(data))),
-        "zeros": lambda: bytes(len(data) + 1),
-        "not UTF-8": lambda: data[:place] + b"\xff\xfe" + data[place:],
-        "twice": lambda: data + data,
-    }
-    if how in made:
-        path.write_bytes(made[how]())
+    if how in CONTENTS:
+        path.write_bytes(CONTENTS[how](data, place, bit, random))
         return
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if how == "huge":  # a hole of 4 GiB
-        with path.open("wb") as stream:
-            stream.truncate(4 << 30)
-    elif how == "fifo":
-        os.mkfifo(path)
-    elif how == "folder":
-        path.mkdir()
-    elif how == "socket":
-        _socket(path)
-    elif how == "device":
-        path.symlink_to("/dev/zero")
-    elif how == "loop":
-        path.symlink_to(path.name)
-    elif how == "dangling":
-        path.symlink_to("nowhere")
+    IN_ITS_PLACE[how](path)
+
+
+def _hole(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 4 << 30)
 
 
 def _socket(path: Path) -> None:
@@ -235,6 +168,30 @@ def _socket(path: Path) -> None:
         raise Skip(f"no socket can be made: {error}") from None
     finally:
         os.close(here)
+
+
+# Other contents: (data, a place in it, a bit of a byte, random numbers) -> data
+CONTENTS: dict[str, Callable[[bytes, int, int, Random], bytes]] = {
+    "empty": lambda data, at, bit, random: b"",
+    "cut": lambda data, at, bit, random: data[:at],
+    "flip": lambda data, at, bit, random: data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :],
+    "swap": lambda data, at, bit, random: data[at:] + data[:at],
+    "append": lambda data, at, bit, random: data + random.randbytes(100),
+    "garbage": lambda data, at, bit, random: random.randbytes(max(64, len(data))),
+    "zeros": lambda data, at, bit, random: bytes(len(data) + 1),
+    "not UTF-8": lambda data, at, bit, random: data[:at] + b"\xff\xfe" + data[at:],
+    "twice": lambda data, at, bit, random: data + data,
+}
+IN_ITS_PLACE: dict[str, Callable[[Path], object]] = {
+    "huge": _hole,
+    "missing": lambda path: None,
+    "fifo": os.mkfifo,
+    "folder": Path.mkdir,
+    "socket": _socket,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "loop": lambda path: path.symlink_to(path.name),
+    "dangling": lambda path: path.symlink_to("nowhere"),
+}
 
 
 def header_length(folder: Path, random: Random, file: str, length: int) -> None:

@@ -14,9 +14,16 @@ from typing import Any
 from neuron_fabric.typed import typed
 from scripts.common import data
 from scripts.common.errors import NfError
-from scripts.fuzz import values
+from scripts.fuzz import setup, values
 
 TABLES = Path(__file__).with_name("cases")
+NAMED = {
+    "json": values.JSON,
+    "words": values.WORDS,
+    "yaml": values.YAML,
+    "damage": (*setup.CONTENTS, *setup.IN_ITS_PLACE),
+}
+"""Lists of values that an axis may name."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ def read(folder: Path = TABLES) -> list[Group]:
 def every_case(group: Group) -> list[Case]:
     """Every combination of the group's axes."""
     names = list(group.axes)
-    lists = [values.NAMED[v] if isinstance(v, str) else v for v in group.axes.values()]
+    lists = [NAMED[v] if isinstance(v, str) else v for v in group.axes.values()]
     return [Case(group, dict(zip(names, choice, strict=True))) for choice in product(*lists)]
 
 

@@ -93,24 +93,3 @@ YAML = {
     "many": "[" + "0," * 400_000 + "0]",
     "megabytes": "x" * (3 << 20),
 }
-# What may be done to a file as a whole; see setup.damage.
-DAMAGE = (
-    "empty",
-    "cut",
-    "flip",
-    "swap",
-    "append",
-    "garbage",
-    "zeros",
-    "not UTF-8",
-    "twice",
-    "huge",
-    "missing",
-    "fifo",
-    "folder",
-    "socket",
-    "device",
-    "loop",
-    "dangling",
-)
-NAMED = {"json": tuple(JSON), "words": tuple(WORDS), "yaml": tuple(YAML), "damage": DAMAGE}
