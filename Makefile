@@ -36,7 +36,7 @@ nightly: torch
 	$(NF) run --suite nightly-link --sim verilator || failed=1; \
 	$(NF) fuzz --seed $$seed || failed=1; \
 	$(NF) fuzz --interleave 100 --seed $$seed || failed=1; \
-	.venv/bin/python -m scripts.cli.journal_campaign --cases 500 --seed $$seed || failed=1; \
+	$(NF) fuzz --journals 500 --seed $$seed || failed=1; \
 	exit $$failed
 
 doctor lint check: setup

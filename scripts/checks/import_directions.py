@@ -41,7 +41,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "common record build plan report run farm checks fuzz cli benchmarks",
         *_VERIF,
     ),
-    "scripts/fuzz/journals.py": _SCRIPTS,  # drives a whole verb
     "examples": PROJECT,
 }
 # Tests of these may import more: a pytest of the testbench may start a simulator.

@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   nf fuzz --seed 7                           others of the same groups
   nf fuzz 'manifest-*' --cases 20            20 cases of some groups
   nf fuzz --interleave 100                   commands at once in one tree, half an hour
+  nf fuzz --journals 500                     damaged and mixed journals, shards, captures
   nf fuzz --list                             the groups, and what each is for
 """
 FOLDER = paths.BUILD / "fuzz"
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cases", type=positive, metavar="N", help="N cases at most, drawn from all")
     add("--jobs", "-j", type=positive, default=os.cpu_count() or 1, help="cases at once")
     add("--interleave", type=positive, metavar="N", help="instead: N times commands at once")
+    add("--journals", type=positive, metavar="N", help="instead: N mixtures of damaged journals")
     add("--list", action="store_true", help="show the groups and stop")
 
 
@@ -47,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.interleave:
         return interleave.campaign(args.interleave, args.seed, FOLDER / "interleave")
+    if args.journals:
+        from scripts.fuzz import journals  # the tests of replay, whose device model it takes
+
+        return journals.campaign(args.journals, args.seed)
     cases = table.choose(groups, args.globs, args.seed)
     if args.cases and args.cases < len(cases):
         cases = Random(args.seed).sample(cases, args.cases)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli import journal_campaign
+from scripts.fuzz import journals
 from verif.replay import journal
 from verif.replay.source import CaptureSource
 
@@ -16,7 +16,7 @@ CASES, SEED = 60, 1
 
 
 def test_damage_and_mixtures_are_refused_or_harmless(tmp_path: Path) -> None:
-    found = journal_campaign.run(CASES, SEED, tmp_path)
+    found = journals.run(CASES, SEED, tmp_path)
     assert set(found) == {"same", "refused"}
     assert min(found.values()) > CASES // 10
 
@@ -25,11 +25,11 @@ def test_it_finds_records_that_are_not_bound_to_their_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "_check", lambda _, data: hashlib.sha256(data).digest()[:16])
-    assert any("is another one" in text for text in journal_campaign.run(CASES, SEED, tmp_path))
+    assert any("is another one" in text for text in journals.run(CASES, SEED, tmp_path))
 
 
 def test_it_finds_a_capture_that_is_known_by_its_name_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CaptureSource, "content", lambda self: "the same")
-    assert any("is another one" in text for text in journal_campaign.run(CASES, SEED, tmp_path))
+    assert any("is another one" in text for text in journals.run(CASES, SEED, tmp_path))
