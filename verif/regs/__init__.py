@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control and status registers: generator of the map from the RDL, AXI4-Lite agent, checks."""
+"""Control and status registers: generator of the map from the RDL, AXI4-Lite agent."""

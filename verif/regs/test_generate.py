@@ -16,7 +16,7 @@ from models.regions import Cause, CommitCode
 from models.register_map import Access, Counts
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main
-from verif.regs.layouts import layout
+from verif.tests.packed_structs import layout
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
-from verif.regs.layouts import layout, unpack
 from verif.tests.link_testbench import (
     EVENTS,
     PARAMETERS,
@@ -33,6 +32,7 @@ from verif.tests.link_testbench import (
     req_word,
     rwd_word,
 )
+from verif.tests.packed_structs import layout, unpack
 
 RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
 RETRY_DEPTH, RWD_CREDITS = PARAMETERS["RETRY_DEPTH"], PARAMETERS["RWD_CREDITS"]

@@ -25,7 +25,7 @@ from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, 
 from cocotbext.cxl.wire.packing import Credits, M2SPacker, PackOptions, S2MUnpacker
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
-from verif.regs.layouts import layout, unpack
+from verif.tests.packed_structs import layout, unpack
 
 PID = flits.ProtocolCode.CACHEMEM.word
 EVENTS = layout("link_events_t")

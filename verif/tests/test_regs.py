@@ -26,11 +26,11 @@ from verif.axi import Resp
 from verif.env.env import Sink
 from verif.env.registers import Registers
 from verif.parameters import device_params
-from verif.regs import checks
 from verif.regs.axil import AxiLitePort
 from verif.regs.axil_agent import AxiLiteAgent
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
+from verif.tests import register_checks as checks
 
 CLOCK_NS = 10
 INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0

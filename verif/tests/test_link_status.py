@@ -7,8 +7,8 @@ from typing import Any
 
 import cocotb
 
-from verif.regs.block_bench import Bench
-from verif.regs.layouts import layout, pack
+from verif.tests.packed_structs import layout, pack
+from verif.tests.regs_testbench import Bench
 
 LINK_STATUS = layout("link_status_t")
 

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cocotb bench of the register block alone (`nf_regs`), where every event can be driven.
+"""Block tests of the registers alone (top `nf_regs`), where every event can be driven.
 
-Run by verif/regs/test_block.py on both simulators.
+spec: controller §7.
 """
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with_timeout
+from cocotb.triggers import FallingEdge, RisingEdge, with_timeout
 
 from models.formats import Mode
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
-from models.register_map import Access, Register, byte_mask
+from models.register_map import Access, byte_mask
 from verif.axi import Resp
-from verif.parameters import device_params
-from verif.regs import checks
-from verif.regs.axil import AxiLitePort
-from verif.regs.layouts import layout, pack, unpack
+from verif.tests import register_checks as checks
+from verif.tests.packed_structs import layout, pack, unpack
+from verif.tests.regs_testbench import Bench, raw_read, raw_write
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events")}
@@ -34,62 +31,6 @@ IRQ_OF_EVENT = {
     "POISON_RECEIVED": "POISON",
     "MEM_POISON": "POISON",
 }
-
-
-class Bench:
-    """The block with idle inputs, out of reset."""
-
-    def __init__(self, dut: Any) -> None:
-        self.dut = dut
-        self.params = device_params()
-        self.regs: dict[str, Register] = REG_MAP.expand(self.params)
-        self.port = AxiLitePort(dut)
-        self.rng = random.Random(cocotb.RANDOM_SEED)
-
-    async def start(self) -> Bench:
-        dut = self.dut
-        for name in (
-            "link_up",
-            "link_status",
-            "link_events",
-            "core_events",
-            "access_error",
-            "commit_done",
-            "commit_code",
-            "init_busy",
-            "region_committed",
-            "region_done",
-            "region_done_set",
-            "fallback_set",
-            "region_saturated",
-            "region_illegal",
-            "region_complete",
-        ):
-            getattr(dut, name).value = 0
-        Clock(dut.clk, 10, unit="ns", impl="gpi").start()
-        dut.rst_n.value = 0
-        await ClockCycles(dut.clk, 3)
-        dut.rst_n.value = 1
-        await RisingEdge(dut.clk)
-        return self
-
-    async def read(self, name: str) -> int:
-        data, resp = await self.port.read(self.regs[name].address)
-        assert resp == Resp.OKAY, f"read of {name} answered {resp}"
-        return data
-
-    async def write(self, name: str, data: int, strobe: int = 0xF) -> None:
-        resp = await self.port.write(self.regs[name].address, data, strobe)
-        assert resp == Resp.OKAY, f"write of {name} answered {resp}"
-
-    async def pulse(self, name: str, value: int) -> None:
-        """Drive an event input for one clock."""
-        getattr(self.dut, name).value = value
-        await RisingEdge(self.dut.clk)
-        getattr(self.dut, name).value = 0
-
-    async def counters(self) -> dict[str, int]:
-        return {name: await self.read(name) for name in REG_MAP.counters()}
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -312,62 +253,6 @@ async def commit(dut: Any) -> None:
         assert bench.regs[f"REGION[{r}].STATUS"].field("CODE").extract(status) == code
 
 
-async def _send(dut: Any, channel: str, after: int, **payload: int) -> None:
-    """Offer one beat on AW or W `after` clocks from now, and take it back when it is accepted."""
-    await ClockCycles(dut.clk, after) if after else None
-    for name, value in payload.items():
-        getattr(dut, f"s_axil_{channel}{name}").value = value
-    getattr(dut, f"s_axil_{channel}valid").value = 1
-    accepted = False
-    while not accepted:
-        await ReadOnly()
-        accepted = bool(int(getattr(dut, f"s_axil_{channel}ready").value))
-        await RisingEdge(dut.clk)
-    getattr(dut, f"s_axil_{channel}valid").value = 0
-
-
-async def _raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: int) -> int:
-    """One write on the bare pins; the channel with the greater delay is offered that many clocks
-    after the other has been *accepted* (0 and 0: both at once). Returns the response.
-    """
-    address_beat = {"addr": address, "prot": 0}
-    data_beat = {"data": data, "strb": strobe}
-    if aw == w:
-        first = cocotb.start_soon(_send(dut, "aw", 0, **address_beat))
-        await _send(dut, "w", 0, **data_beat)
-        await first
-    elif aw < w:
-        await _send(dut, "aw", 0, **address_beat)
-        await _send(dut, "w", w, **data_beat)
-    else:
-        await _send(dut, "w", 0, **data_beat)
-        await _send(dut, "aw", aw, **address_beat)
-    await ReadOnly()
-    while not int(dut.s_axil_bvalid.value):
-        await RisingEdge(dut.clk)
-        await ReadOnly()
-    resp = int(dut.s_axil_bresp.value)
-    await RisingEdge(dut.clk)
-    dut.s_axil_bready.value = 1
-    await RisingEdge(dut.clk)
-    dut.s_axil_bready.value = 0
-    return resp
-
-
-async def _raw_read(dut: Any, address: int) -> int:
-    """One read on the bare pins; returns the data."""
-    await _send(dut, "ar", 0, addr=address, prot=0)
-    dut.s_axil_rready.value = 1
-    await ReadOnly()
-    while not int(dut.s_axil_rvalid.value):
-        await RisingEdge(dut.clk)
-        await ReadOnly()
-    data = int(dut.s_axil_rdata.value)
-    await RisingEdge(dut.clk)
-    dut.s_axil_rready.value = 0
-    return data
-
-
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def order_and_strobes(dut: Any) -> None:
     """AW and W come in any order; all 16 strobes; EPOCH without a strobe commits nothing."""
@@ -379,17 +264,17 @@ async def order_and_strobes(dut: Any) -> None:
             data = bench.rng.getrandbits(32)
             lanes = byte_mask(strobe) & reg.mask()
             value = (value & ~lanes) | (data & lanes)
-            write = _raw_write(dut, reg.address | bench.rng.randrange(4), data, strobe, aw, w)
+            write = raw_write(dut, reg.address | bench.rng.randrange(4), data, strobe, aw, w)
             assert await with_timeout(write, 1, "us") == Resp.OKAY
-            read = _raw_read(dut, reg.address | bench.rng.randrange(4))
+            read = raw_read(dut, reg.address | bench.rng.randrange(4))
             assert await with_timeout(read, 1, "us") == value, f"strobe {strobe:04b}"
     await bench.pulse("region_done_set", 1)
     irq = bench.regs["IRQ_STATUS"]
-    write = _raw_write(dut, irq.address, 0xFFFF_FFFF, 0b1110, 0, 0)
+    write = raw_write(dut, irq.address, 0xFFFF_FFFF, 0b1110, 0, 0)
     assert await with_timeout(write, 1, "us") == Resp.OKAY
-    seen = await with_timeout(_raw_read(dut, irq.address), 1, "us")
+    seen = await with_timeout(raw_read(dut, irq.address), 1, "us")
     assert seen == irq.field("DONE").mask, "ones in a disabled byte cleared a bit"
     epoch = bench.regs["REGION[0].EPOCH"]
-    write = _raw_write(dut, epoch.address, 0x55, 0, 0, 0)
+    write = raw_write(dut, epoch.address, 0x55, 0, 0, 0)
     assert await with_timeout(write, 1, "us") == Resp.OKAY, "EPOCH without a strobe"
     assert await bench.read("REGION[0].EPOCH") == 0
