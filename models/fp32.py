@@ -2,8 +2,7 @@
 """Ordered binary32 sum of the FP32 path, vectorised.
 
 spec: controller §4. It uses the float32 addition of this machine, which rounds to nearest even and
-keeps subnormals (IEEE 754); ``models/test_fp32.py`` compares it with the integer arithmetic of
-``models.softfloat``.
+keeps subnormals (IEEE 754); ``models/test_fp32.py`` compares it with integer arithmetic.
 """
 
 from __future__ import annotations
