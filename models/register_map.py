@@ -107,6 +107,11 @@ class Register:
         return word
 
     @property
+    def parametric(self) -> bool:
+        """True if a parameter of the hardware gives its reset value."""
+        return any(f.reset_parameter for f in self.fields)
+
+    @property
     def volatile_mask(self) -> int:
         """Bits that the hardware may change by itself."""
         return sum(f.mask for f in self.fields if f.volatile)

@@ -11,12 +11,16 @@ The RDL (`hdl/regs/nf_regs.rdl`) is the single source of the control registers
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import OnWriteType
@@ -24,7 +28,6 @@ from systemrdl.rdltypes import OnWriteType
 from models.parameters import DeviceParams
 from models.register_map import Access, Counts, Field, Register, RegMap
 from neuron_fabric.text import LineError, say
-from verif.regs.emit import json_map, markdown, sv_package
 
 ROOT = Path(__file__).resolve().parents[2]
 RDL = "hdl/regs/nf_regs.rdl"
@@ -42,7 +45,7 @@ class Source:
     """What the generator takes from the RDL."""
 
     map: RegMap
-    text: dict[str, tuple[str, str]]  # "REG", "REG.FIELD", "REGION.REG...": (name, description)
+    text: dict[str, str]  # "REG", "REG.FIELD", "REGION.REG...": description
     enums: dict[str, tuple[tuple[str, int, str], ...]]  # enum: (name, value, description)
 
 
@@ -65,7 +68,7 @@ class _Reader:
     """Collects registers, texts and enumerations from the elaborated RDL."""
 
     def __init__(self) -> None:
-        self.text: dict[str, tuple[str, str]] = {}
+        self.text: dict[str, str] = {}
         self.enums: dict[str, tuple[tuple[str, int, str], ...]] = {}
 
     def read(self, top: AddrmapNode) -> Source:
@@ -124,10 +127,10 @@ class _Reader:
         )
 
     def _describe(self, key: str, node: RegNode | FieldNode) -> None:
-        title, desc = node.get_property("name"), node.get_property("desc")
+        desc = node.get_property("desc")
         if not desc:
             raise RdlError(f"{node.get_path()}: description missing")
-        self.text[key] = (title, " ".join(desc.split()))  # long texts span lines
+        self.text[key] = " ".join(desc.split())  # long texts span lines
 
 
 def _counts(node: RegNode) -> Counts | None:
@@ -162,12 +165,49 @@ def _access(node: FieldNode) -> Access:
     return Access.RW
 
 
+def _plain(item: Register | Field | Access) -> Any:
+    """JSON value of a part of the map; of a register or field, without what is the default."""
+    if isinstance(item, Access):
+        return item.value
+    values = ((f, getattr(item, f.name)) for f in dataclasses.fields(item))
+    return {f.name: value for f, value in values if value != f.default}
+
+
+def _bits(field: Field) -> str:
+    """Its place in the register, as documented."""
+    if field.width_parameter is not None:
+        return f"{field.width_parameter}-1:0" if field.lsb == 0 else f"+:{field.width_parameter}"
+    return f"{field.lsb + field.width - 1}:{field.lsb}" if field.width > 1 else f"{field.lsb}"
+
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters |= {
+    "bits": _bits,
+    "cell": lambda text: text.replace("|", "\\|"),
+    "json": partial(json.dumps, default=_plain),
+}
+
+
 def outputs(source: Source) -> dict[str, str]:
-    """Return the text of every generated file by its path relative to the repository."""
+    """Return the text of every generated file by its path relative to the repository.
+
+    The map as data is that for the default parameters; `models.nf_regs` reads it.
+    """
     return {
-        SV_PACKAGE: sv_package(source.map, RDL),
-        JSON_MAP: json_map(source.map),
-        MARKDOWN: markdown(source.map, source.text, source.enums, RDL),
+        path: _TEMPLATES.get_template(f"{Path(path).name}.j2").render(
+            map=source.map,
+            text=source.text,
+            enums=source.enums,
+            RW=Access.RW,
+            rdl=RDL,
+            command="python -m verif.regs.generate",
+        )
+        for path in (SV_PACKAGE, JSON_MAP, MARKDOWN)
     }
 
 
