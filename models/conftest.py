@@ -9,7 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
+from models.device import DeviceModel
+from models.formats import Mode
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig
 
 PARAMS = DeviceParams(mem_lines_log2=12)
 MEMORY_LINES = 4096

@@ -24,7 +24,7 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
     completion_of,
 )
-from models.device_state import COUNTERS, DeviceState
+from models.device_state import DeviceState
 from models.explain import explain_access
 from models.formats import LINE_BYTES, Mode
 from models.lines import AggregatedLine
@@ -34,31 +34,11 @@ from models.regions import (
     RAW_SELECTOR,
     Access,
     Cause,
-    CommitCode,
-    DeviceParams,
     Kind,
-    RegionConfig,
     decode_access,
     is_partial,
 )
-from models.step_result import AccessError, RegionStatus, StepResult
-
-__all__ = [
-    "COUNTERS",
-    "Access",
-    "AccessError",
-    "Cause",
-    "CommitCode",
-    "DeviceModel",
-    "DeviceParams",
-    "Kind",
-    "MemoryLine",
-    "Mode",
-    "RegionConfig",
-    "RegionStatus",
-    "Snapshot",
-    "StepResult",
-]
+from models.step_result import AccessError, StepResult
 
 ONES_LINE = b"\xff" * LINE_BYTES
 

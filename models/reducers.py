@@ -46,18 +46,6 @@ class LowBitResult:
         """uint8[8, n, 64]: the lines that selectors 8..15 read."""
         return count_planes(self.counts)
 
-    @property
-    def plus(self) -> U16:
-        """uint16[n, 512] count of non-negative, or uint16[n, 256] count of +1."""
-        return self.counts if self.mode == Mode.G_BINARY else self.counts[:, 0::2]
-
-    @property
-    def minus(self) -> U16:
-        """uint16[n, 256] count of -1; ValueError in G_BINARY, which does not count them."""
-        if self.mode == Mode.G_BINARY:
-            raise ValueError("G_BINARY counts only non-negative votes")
-        return self.counts[:, 1::2]
-
 
 def count_planes(counts: NDArray[np.unsignedinteger]) -> U8:
     """Counts uint[n, 512] to planes uint8[8, n, 64]: bit b of plane p is bit p of count b."""

@@ -187,20 +187,6 @@ class RegMap:
         return out
 
 
-def byte_mask(strobe: int) -> int:
-    """Bits of a word that the byte strobes enable."""
-    return sum(0xFF << (8 * lane) for lane in range(WORD_BYTES) if strobe >> lane & 1)
-
-
-def split_name(name: str) -> tuple[str, str | None]:
-    """Split "REG", "REG.FIELD", "REGION[i].REG" or "REGION[i].REG.FIELD" into register and field.
-
-    Only the form is looked at; whether such a register exists is the caller's affair.
-    """
-    parts = name.split(".")
-    depth = 2 if parts[0].startswith("REGION[") else 1
-    if len(parts) == depth:
-        return name, None
-    if len(parts) == depth + 1:
-        return ".".join(parts[:depth]), parts[depth]
-    raise KeyError(f"{name} is no register or field name")
+def byte_mask(strobe: int, lanes: int = WORD_BYTES) -> int:
+    """Bits of a word of so many bytes that the byte strobes enable."""
+    return sum(0xFF << (8 * lane) for lane in range(lanes) if strobe >> lane & 1)

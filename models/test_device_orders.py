@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config
-from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
+from models.device import DeviceModel
+from models.formats import Mode
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig
 
 MODES = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
 

@@ -7,7 +7,10 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from models.conftest import PARAMS, DeviceFixture, config, lines
-from models.device import CommitCode, DeviceModel, MemoryLine, Mode
+from models.device import DeviceModel
+from models.formats import Mode
+from models.memory import MemoryLine
+from models.regions import CommitCode
 
 ONES = b"\xff" * 64
 ZEROS = bytes(64)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.formats import Mode
+from models.parameters import DeviceParams
 from models.regions import (
     Access,
     Cause,
     CommitCode,
-    DeviceParams,
     Kind,
     RegionConfig,
     check_commit,

@@ -7,7 +7,7 @@ import pytest
 
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.register_map import WORD_MASK, Access, Counts, Field, byte_mask, split_name
+from models.register_map import WORD_MASK, Access, Counts, Field, byte_mask
 
 SMALL = DeviceParams(regions=3, slots=16, cnt_w=4, mem_lines_log2=12)
 
@@ -85,25 +85,6 @@ def test_field_insert_and_extract() -> None:
     for wrong in (-1, 8):
         with pytest.raises(ValueError, match="does not fit"):
             f.insert(0, wrong)
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("IRQ_STATUS", ("IRQ_STATUS", None)),
-        ("IRQ_STATUS.DONE", ("IRQ_STATUS", "DONE")),
-        ("REGION[2].STATUS", ("REGION[2].STATUS", None)),
-        ("REGION[2].STATUS.CODE", ("REGION[2].STATUS", "CODE")),
-    ],
-)
-def test_split_name(name: str, parts: tuple[str, str | None]) -> None:
-    assert split_name(name) == parts
-
-
-@pytest.mark.parametrize("name", ["A.B.C", "REGION[1]", "REGION[0].STATUS.CODE.X"])
-def test_split_name_refuses(name: str) -> None:
-    with pytest.raises(KeyError, match="no register or field"):
-        split_name(name)
 
 
 def test_unknown_field() -> None:

@@ -15,12 +15,13 @@ import pytest
 from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.device import CommitCode, DeviceModel
+from models.device import DeviceModel
 from models.formats import F32, U8, Mode, Tie
 from models.fp32 import ordered_sum
 from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
 from models.reducers import count_planes, reduce_binary, reduce_ternary
-from models.regions import DeviceParams, RegionConfig
+from models.regions import CommitCode, RegionConfig
 from neuron_fabric.capture.reader import write_capture
 from scripts.cli import replay
 from scripts.common.errors import BuildError

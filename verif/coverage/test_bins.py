@@ -7,8 +7,9 @@ import json
 
 from cocotbext.cxl.wire.enums import ReqOp, RwdOp
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD
-from models.device import DeviceModel, RegionConfig
+from models.device import DeviceModel
 from models.formats import Mode
+from models.regions import RegionConfig
 from verif.coverage.bins import CoverModel
 from verif.coverage.functional_coverage import NfCoverage
 from verif.mem.memory_config import MemBeat
@@ -40,7 +41,7 @@ def test_samples_fall_into_planned_bins() -> None:
     coverage = NfCoverage()
     scoreboard = Scoreboard(DeviceModel(), 8)
     scoreboard.on_op = coverage.op
-    scoreboard.on_commit = lambda _r, config, code, busy: coverage.committed(config, code, busy)
+    scoreboard.on_commit = coverage.committed
     device = DeviceModel()
     for region, mode in enumerate(Mode):
         config = RegionConfig((region + 1) << 40, region << 20, 2, 5, mode)

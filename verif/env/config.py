@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cocotbext.cxl.config import CxlConfig
 from models.device import DeviceModel
@@ -68,10 +68,9 @@ class EnvConfig:
     def __post_init__(self) -> None:
         self.mem.lines_log2 = self.hw.mem_lines_log2
         if self.profile is Profile.BACKPRESSURE:
-            mem = self.mem = self.mem.with_stall(0.3)
-            mem.latency = (2, 40)
-            mem.reorder = True
-            mem.interleave = True
+            mem = replace(self.mem, latency=(2, 40), reorder=True, interleave=True)
+            mem.aw_stall = mem.w_stall = mem.ar_stall = mem.b_stall = mem.r_stall = 0.3
+            self.mem = mem
         elif self.profile is Profile.IDLE:
             self.mem.latency = (1, 12)
             self.mem.reorder = True

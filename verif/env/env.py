@@ -13,7 +13,7 @@ from pyuvm import uvm_analysis_export, uvm_env
 from cocotbext.cxl.agent import CxlMemAgent
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
-from models.device import MemoryLine, RegionConfig
+from models.memory import MemoryLine
 from verif.axi import AXI4, bind_port
 from verif.coverage.functional_coverage import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
@@ -72,7 +72,7 @@ class NfEnv(uvm_env):
         self.predictor = parts.predictor(self.scoreboard, cfg.hw)
         self.coverage = NfCoverage()
         self.scoreboard.on_op = self.coverage.op
-        self.scoreboard.on_commit = self._committed
+        self.scoreboard.on_commit = self.coverage.committed
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
@@ -96,9 +96,6 @@ class NfEnv(uvm_env):
 
     def _background(self, line: int) -> MemoryLine:
         return MemoryLine(self.mem.store.background_line(line).to_bytes(64, "little"))
-
-    def _committed(self, _region: int, config: RegionConfig, code: int, busy: bool) -> None:
-        self.coverage.committed(config, code, busy)
 
     def _beat(self, beat: MemBeat) -> None:
         self.coverage.beat(beat, self.scoreboard.memory.place(beat))

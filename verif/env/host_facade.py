@@ -28,52 +28,24 @@ from verif.env.config import EnvConfig, Profile
 
 def cxl_config(cfg: EnvConfig) -> CxlConfig:
     """The host link partner of a traffic profile, with link-level retry."""
-    config = _profile(cfg)
-    config.link.retry = True
-    return config
-
-
-def _profile(cfg: EnvConfig) -> CxlConfig:
     seed = cfg.seed * 2 + 1
     if cfg.profile is Profile.STREAMING:
-        return CxlConfig.dense(seed)
-    if cfg.profile is Profile.IDLE:
-        sparse = CxlConfig.sparse(seed)
-        sparse.idle_rate = max(sparse.idle_rate, 0.3)
-        return sparse
-    rng = random.Random(seed)
-    link = LinkConfig(
-        rng=rng,
-        pack=PackOptions(dense=rng.random() < 0.5, rng=rng),
-        grant_plain=8,
-        grant_data=4,
-        return_delay=(0, 20),
-    )
-    return CxlConfig(link=link, rng=rng, ready=ReadyPattern(0.5, hold=(1, 8)))
-
-
-class Pending:
-    """A request that was issued."""
-
-    __slots__ = ("key", "transaction")
-
-    def __init__(self, transaction: Transaction, key: Hashable | None) -> None:
-        self.transaction = transaction
-        self.key = key
-
-    @property
-    def message(self) -> M2SMessage:
-        """The request, with the tag that it travels under."""
-        return self.transaction.message
-
-    @property
-    def tag(self) -> int:
-        """Its tag."""
-        return self.transaction.message.tag
-
-    async def wait(self) -> S2MMessage | None:
-        """Waits for the answer."""
-        return await self.transaction.wait()
+        config = CxlConfig.dense(seed)
+    elif cfg.profile is Profile.IDLE:
+        config = CxlConfig.sparse(seed)
+        config.idle_rate = max(config.idle_rate, 0.3)
+    else:
+        rng = random.Random(seed)
+        link = LinkConfig(
+            rng=rng,
+            pack=PackOptions(dense=rng.random() < 0.5, rng=rng),
+            grant_plain=8,
+            grant_data=4,
+            return_delay=(0, 20),
+        )
+        config = CxlConfig(link=link, rng=rng, ready=ReadyPattern(0.5, hold=(1, 8)))
+    config.link.retry = True
+    return config
 
 
 class Host:
@@ -83,7 +55,7 @@ class Host:
         """`line_key`: the line whose state a request touches, None for one that touches none."""
         self.line_key = line_key
         self.busy: dict[Hashable, int] = {}
-        self.flight: set[Pending] = set()
+        self.flight: dict[Transaction, Hashable | None] = {}
         self._changed = Event()
 
     def connect(self, agent: CxlMemAgent) -> None:
@@ -96,7 +68,7 @@ class Host:
         """Waits until the device has granted credits."""
         await self.agent.host.wait_up()
 
-    async def issue(self, msg: M2SMessage, limit: int | None = None) -> Pending:
+    async def issue(self, msg: M2SMessage, limit: int | None = None) -> Transaction:
         """Hands a request to the driver; with `limit`, not before its line is that quiet."""
         key = self.line_key(msg)
         if limit is not None and key is not None:
@@ -107,17 +79,17 @@ class Host:
         item = CxlMemItem(msg)
         await self.sequence.start_item(item)
         await self.sequence.finish_item(item)
-        pending = Pending(item.transactions[0], key)
-        self.flight.add(pending)
-        cocotb.start_soon(self._follow(pending))
-        return pending
+        transaction = item.transactions[0]
+        self.flight[transaction] = key
+        cocotb.start_soon(self._follow(transaction))
+        return transaction
 
-    async def _follow(self, pending: Pending) -> None:
+    async def _follow(self, transaction: Transaction) -> None:
         with suppress(CxlError):  # the calls that wait raise it
-            await pending.wait()
-        self.flight.discard(pending)
-        if pending.key is not None:
-            self.busy[pending.key] -= 1
+            await transaction.wait()
+        key = self.flight.pop(transaction)
+        if key is not None:
+            self.busy[key] -= 1
         self._changed.set()
 
     async def _change(self) -> None:
@@ -136,5 +108,5 @@ class Host:
 
     async def drain_if(self, chosen: Callable[[M2SMessage], bool]) -> None:
         """Waits until no request in flight is one of the `chosen`."""
-        while any(chosen(pending.message) for pending in self.flight):
+        while any(chosen(transaction.message) for transaction in self.flight):
             await self._change()

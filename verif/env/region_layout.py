@@ -6,9 +6,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from models.device import DeviceParams, RegionConfig
 from models.formats import Mode
-from models.regions import SELECTOR_BITS, record_lines, state_lines
+from models.parameters import DeviceParams
+from models.regions import SELECTOR_BITS, RegionConfig, record_lines, state_lines
 
 WINDOW_SPACE = 1 << 44
 """Windows are spread over this many lines, so that high address bits take part."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from models.regions import CommitCode, RegionConfig
-from models.register_map import Field, Register, split_name
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteItem, AxiLiteSequence
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
@@ -24,7 +23,7 @@ class Registers:
 
         AssertionError when the device does not answer OKAY.
         """
-        register, field = self._find(name)
+        register, field = self.predictor.find(name)
         if field is not None:
             value = field.insert(self.predictor.values[register.name], value)
         item = AxiLiteItem(True, register.address, value)
@@ -33,17 +32,11 @@ class Registers:
 
     async def read(self, name: str) -> int:
         """Reads a register or a field; AssertionError when the device does not answer OKAY."""
-        register, field = self._find(name)
+        register, field = self.predictor.find(name)
         item = AxiLiteItem(False, register.address)
         await AxiLiteSequence(item).start(self.sequencer)
         assert item.resp is Resp.OKAY, f"read of {name} answered {item.resp.name}"
         return item.data if field is None else field.extract(item.data)
-
-    def _find(self, name: str) -> tuple[Register, Field | None]:
-        """A register, and a field of it if the name goes so far; KeyError."""
-        leaf, field = split_name(name)
-        register = self.predictor.by_name[leaf]
-        return register, None if field is None else register.field(field)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
         """Writes the descriptor registers that differ from what they hold."""

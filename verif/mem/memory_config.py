@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from verif.axi import Resp
 
@@ -45,11 +45,6 @@ class MemConfig:
     read_error_lines: set[int] = field(default_factory=set)
     write_error_lines: set[int] = field(default_factory=set)
     stuck_timeout: int = 20000
-
-    def with_stall(self, probability: float) -> MemConfig:
-        """A copy in which every channel stalls with the same probability."""
-        p = probability
-        return replace(self, aw_stall=p, w_stall=p, ar_stall=p, b_stall=p, r_stall=p)
 
 
 @dataclass(frozen=True, slots=True)

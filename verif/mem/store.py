@@ -5,22 +5,10 @@ from __future__ import annotations
 
 import random
 
+from models.register_map import byte_mask
 from verif.mem.memory_config import FULL_STROBE, LINE_BITS, Background
 
 _ALL_ONES = (1 << LINE_BITS) - 1
-_BYTE_MASK = tuple(
-    sum(0xFF << (8 * bit) for bit in range(8) if value >> bit & 1) for value in range(256)
-)
-
-
-def strobe_mask(strobe: int) -> int:
-    """Bit mask (512 bits) of the bytes that a 64-bit strobe enables."""
-    if strobe == FULL_STROBE:
-        return _ALL_ONES
-    mask = 0
-    for group in range(8):
-        mask |= _BYTE_MASK[strobe >> (8 * group) & 0xFF] << (64 * group)
-    return mask
 
 
 class MemStore:
@@ -56,7 +44,7 @@ class MemStore:
             else:
                 self.poisoned.discard(line)
             return
-        mask = strobe_mask(strobe)
+        mask = byte_mask(strobe, LINE_BITS // 8)
         old, _ = self.read(line)
         self.lines[line] = (old & ~mask) | (data & mask)
         if poison:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from models.register_map import byte_mask
 from verif.mem.axi4_rules import AxiRules
 from verif.mem.memory_config import FULL_STROBE, Background
-from verif.mem.store import MemStore, strobe_mask
+from verif.mem.store import MemStore
 
 
 def _rules() -> AxiRules:
@@ -100,5 +101,5 @@ def test_store_background_and_partial_write() -> None:
 
 def test_strobe_mask() -> None:
     strobe = 1 << 63 | 1 << 8 | 1
-    assert strobe_mask(strobe) == 0xFF << 504 | 0xFF << 64 | 0xFF
-    assert strobe_mask(FULL_STROBE) == (1 << 512) - 1
+    assert byte_mask(strobe, 64) == 0xFF << 504 | 0xFF << 64 | 0xFF
+    assert byte_mask(FULL_STROBE, 64) == (1 << 512) - 1

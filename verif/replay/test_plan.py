@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.device import CommitCode, DeviceModel, DeviceParams, Mode, RegionConfig
-from models.formats import F32, Tie, lines_needed
-from models.regions import check_commit, planes_kept, state_lines
+from models.device import DeviceModel
+from models.formats import F32, Mode, Tie, lines_needed
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig, check_commit, planes_kept, state_lines
 from neuron_fabric.capture.reader import Capture, CaptureError, TensorSpec
 from verif.conftest import expected_outputs, pack_workers
 from verif.replay.plan import Plan, RegionUse, plan_step

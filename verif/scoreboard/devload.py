@@ -19,8 +19,6 @@ class DevLoadRule:
     def __init__(self) -> None:
         self.thresholds = RESET_THRESHOLDS
         self.levels_off_since: int | None = None
-        self.cap_window = 64
-        self.cap_threshold = 256
         self.may_fall_back: set[int] = set()
         self.fallback_since: dict[int, int] = {}
         self._cap_was_on = False
@@ -35,7 +33,6 @@ class DevLoadRule:
 
     def set_capacity(self, window: int, threshold: int) -> None:
         """A write of CAP_WINDOW or CAP_THRESHOLD begins."""
-        self.cap_window, self.cap_threshold = window, threshold
         if window and threshold < window:
             self._cap_was_on = True
 

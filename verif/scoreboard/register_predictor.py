@@ -10,7 +10,7 @@ from __future__ import annotations
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
-from models.register_map import Counts, Register, byte_mask
+from models.register_map import Counts, Field, Register, byte_mask
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.scoreboard import Scoreboard
@@ -33,6 +33,17 @@ class RegisterPredictor:
         self.reads = 0
         self._irq_base: dict[str, int | None] = dict.fromkeys(IRQ_CHECKED, 0)
 
+    def find(self, name: str) -> tuple[Register, Field | None]:
+        """The register of "IRQ_STATUS" or "REGION[2].STATUS", and a field that may follow after a
+        dot; KeyError if there is none.
+        """
+        if name in self.by_name:
+            return self.by_name[name], None
+        leaf, _, field = name.rpartition(".")
+        if leaf not in self.by_name:
+            raise KeyError(f"{name} is no register or field")
+        return self.by_name[leaf], self.by_name[leaf].field(field)
+
     def _field(self, name: str, field: str = "VALUE") -> int:
         return self.by_name[name].field(field).extract(self.values[name])
 
@@ -48,63 +59,51 @@ class RegisterPredictor:
 
     # -- accesses, as the monitor of the register bus publishes them --------------------------
     def begin(self, access: AxiLiteAccess) -> None:
-        """The device has accepted an access."""
+        """The device has accepted an access; the effect of a write may come from now on."""
         access.since = self.scoreboard.now
-        if access.write:
-            self.write_begin(access.address, access.data, access.strobe)
+        register = self.by_address.get(access.address & ~3)
+        if not access.write or register is None:
+            return
+        name, lanes = register.name, byte_mask(access.strobe)
+        if name.endswith(".EPOCH"):
+            region = self._region_of(name)
+            epoch = self.scoreboard.epochs.get(region, 0) & ~lanes | access.data & lanes
+            self.scoreboard.commit_begin(region, self.config(region), epoch)
+        elif name == "FALLBACK":
+            self.scoreboard.devload.clear_fallback(access.data & lanes)
 
     def end(self, access: AxiLiteAccess) -> None:
         """The device has answered an access; one that is refused changes and tells nothing."""
-        if access.resp is not Resp.OKAY:
+        register = self.by_address.get(access.address & ~3)
+        if access.resp is not Resp.OKAY or register is None:
             return
         if access.write:
-            self.write_end(access.address, access.data, access.strobe)
+            self._written(register, access.data, byte_mask(access.strobe))
         else:
-            self.read(access.address, access.data, access.since)
+            self._read(register, access.data, access.since)
 
-    # -- writes -------------------------------------------------------------------------------
-    def write_begin(self, address: int, data: int, strobe: int) -> None:
-        """Address and data of a write were accepted; its effect may come from now on."""
-        register = self.by_address.get(address & ~3)
-        if register is None:
-            return
-        name = register.name
-        if name.endswith(".EPOCH"):
-            region = self._region_of(name)
-            lanes = byte_mask(strobe)
-            epoch = self.scoreboard.epochs.get(region, 0) & ~lanes | data & lanes
-            self.scoreboard.commit_begin(region, self.config(region), epoch)
-        elif name == "FALLBACK":
-            self.scoreboard.devload.clear_fallback(data & byte_mask(strobe))
-
-    def write_end(self, address: int, data: int, strobe: int) -> None:
-        """The write was answered: its effect is complete."""
-        register = self.by_address.get(address & ~3)
-        if register is None:
-            return
+    def _written(self, register: Register, data: int, lanes: int) -> None:
+        """The effect of a write is complete."""
         name, scoreboard = register.name, self.scoreboard
-        self.values[name] = register.stored(self.values[name], data, byte_mask(strobe))
+        self.values[name] = register.stored(self.values[name], data, lanes)
+        data &= lanes
         if name.endswith(".EPOCH"):
             scoreboard.commit_end(self._region_of(name))
         elif name == "CTRL":
-            if register.field("CLEAR_COUNTERS").extract(data & byte_mask(strobe)):
+            if register.field("CLEAR_COUNTERS").extract(data):
                 scoreboard.clear_counters()
-        elif name == "ERR_INFO" and register.field("VALID").extract(data & byte_mask(strobe)):
+        elif name == "ERR_INFO" and register.field("VALID").extract(data):
             scoreboard.model.rearm_error()
         if name == "IRQ_STATUS":
-            self._irq_cleared(register, data & byte_mask(strobe))
+            self._irq_cleared(register, data)
         if name == "DEVLOAD_THRESHOLD":
             levels = [self._field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
             scoreboard.devload.set_thresholds(scoreboard.now, *levels)
         elif name.startswith("CAP_"):
             scoreboard.devload.set_capacity(self._field("CAP_WINDOW"), self._field("CAP_THRESHOLD"))
 
-    # -- reads --------------------------------------------------------------------------------
-    def read(self, address: int, data: int, since: int) -> None:
+    def _read(self, register: Register, data: int, since: int) -> None:
         """A read has returned `data`; it began when the scoreboard's clock stood at `since`."""
-        register = self.by_address.get(address & ~3)
-        if register is None:
-            return
         self.reads += 1
         name, scoreboard = register.name, self.scoreboard
         quiet = scoreboard.waiting == 0 and scoreboard.now == since
@@ -158,20 +157,10 @@ class RegisterPredictor:
         scoreboard = self.scoreboard
         if leaf == "STATUS":
             value = register.unpack(data)
-            scoreboard.compare_region(
-                region,
-                {
-                    "committed": value["COMMITTED"],
-                    "code": value["CODE"],
-                    "done": value["DONE"],
-                    "saturated": value["SATURATED"],
-                    "illegal_seen": value["ILLEGAL_SEEN"],
-                },
-            )
-        elif leaf == "COMPLETE_LINES":
-            scoreboard.compare_region(region, {"complete_lines": data})
-        elif leaf == "EPOCH":
-            scoreboard.compare_region(region, {"epoch": data})
+            names = ("committed", "code", "done", "saturated", "illegal_seen")
+            scoreboard.compare_region(region, {name: value[name.upper()] for name in names})
+        elif leaf in ("COMPLETE_LINES", "EPOCH"):
+            scoreboard.compare_region(region, {leaf.lower(): data})
 
     def _read_error(self, register: Register, data: int) -> None:
         """ERR_INFO must show the first refused access; which one that was is known if it is one."""

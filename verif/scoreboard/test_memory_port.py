@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
-from models.device import RegionConfig
 from models.parameters import DeviceParams
+from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
+from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
@@ -165,14 +166,17 @@ def test_counters_and_interrupts_follow_the_port() -> None:
     predictor = RegisterPredictor(scoreboard, DeviceParams())
     status = predictor.by_name["IRQ_STATUS"]
 
+    def access(one: AxiLiteAccess) -> None:
+        predictor.begin(one)
+        predictor.end(one)
+
     def irq(value: int) -> bool:
         before = len(scoreboard.errors)
-        predictor.read(status.address, value, scoreboard.now)
+        access(AxiLiteAccess(False, status.address, value))
         return len(scoreboard.errors) == before
 
     def clear(ones: int) -> None:
-        predictor.write_begin(status.address, ones, 0xF)
-        predictor.write_end(status.address, ones, 0xF)
+        access(AxiLiteAccess(True, status.address, ones, 0xF))
 
     mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
     assert irq(0)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cocotbext.cxl.wire.enums import ReqOp
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq
 from models.device import DeviceModel
 from models.formats import Mode
 from models.parameters import DeviceParams
+from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
 
@@ -18,12 +21,14 @@ class Bus:
         self.predictor = RegisterPredictor(self.scoreboard, DeviceParams())
 
     def write(self, name: str, value: int) -> None:
-        address = self.predictor.by_name[name].address
-        self.predictor.write_begin(address, value, 0xF)
-        self.predictor.write_end(address, value, 0xF)
+        self.access(AxiLiteAccess(True, self.predictor.by_name[name].address, value, 0xF))
 
     def read(self, name: str, value: int) -> None:
-        self.predictor.read(self.predictor.by_name[name].address, value, self.scoreboard.now)
+        self.access(AxiLiteAccess(False, self.predictor.by_name[name].address, value))
+
+    def access(self, access: AxiLiteAccess) -> None:
+        self.predictor.begin(access)
+        self.predictor.end(access)
 
 
 def committed() -> Bus:
@@ -100,7 +105,27 @@ def test_counters_must_be_read_at_the_end() -> None:
 def test_byte_strobes() -> None:
     bus = Bus()
     threshold = bus.predictor.by_name["DEVLOAD_THRESHOLD"]
-    bus.predictor.write_end(threshold.address, 0xAABB_CCDD, 0b0110)
+    bus.access(AxiLiteAccess(True, threshold.address, 0xAABB_CCDD, 0b0110))
     assert bus.scoreboard.devload.thresholds == (0x10, 0xCC, 0xBB)
     expected = (threshold.reset & 0xFF00_00FF) | 0x00BB_CC00
     assert bus.predictor.values["DEVLOAD_THRESHOLD"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("IRQ_STATUS", ("IRQ_STATUS", None)),
+        ("IRQ_STATUS.DONE", ("IRQ_STATUS", "DONE")),
+        ("REGION[2].STATUS", ("REGION[2].STATUS", None)),
+        ("REGION[2].STATUS.CODE", ("REGION[2].STATUS", "CODE")),
+    ],
+)
+def test_find(name: str, parts: tuple[str, str | None]) -> None:
+    register, field = Bus().predictor.find(name)
+    assert (register.name, field and field.name) == parts
+
+
+@pytest.mark.parametrize("name", ["A.B.C", "REGION[1]", "REGION[0].STATUS.CODE.X"])
+def test_find_refuses(name: str) -> None:
+    with pytest.raises(KeyError, match="no register or field"):
+        Bus().predictor.find(name)

@@ -11,8 +11,10 @@ import pytest
 
 from cocotbext.cxl.wire.enums import DevLoad, ReqOp, RwdOp
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, S2MMessage
-from models.device import DeviceModel, DeviceParams, RegionConfig
+from models.device import DeviceModel
 from models.formats import Mode
+from models.parameters import DeviceParams
+from models.regions import RegionConfig
 from verif.scoreboard.scoreboard import Scoreboard
 
 MEM = 20

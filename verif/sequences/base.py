@@ -10,9 +10,8 @@ from pyuvm import uvm_sequence
 
 from cocotbext.cxl.wire.enums import ReqOp, RwdOp
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SMessage, M2SReq, M2SRwD, S2MMessage
-from models.device import RegionConfig
 from models.formats import Mode
-from models.regions import CommitCode
+from models.regions import CommitCode, RegionConfig
 from verif.env.region_layout import RegionLayout
 from verif.sequences.line_data import line_for
 
@@ -24,7 +23,10 @@ RACE_LIMIT = 5
 
 
 class NfSequence(uvm_sequence):
-    """A virtual sequence: traffic through `env.host`, registers through `env.registers`."""
+    """A virtual sequence: traffic through `env.host`, registers through `env.registers`.
+
+    A scenario that is written in its test calls these methods of the base alone.
+    """
 
     def __init__(self, env: NfEnv, **options: Any) -> None:
         super().__init__(type(self).__name__)
@@ -54,7 +56,7 @@ class NfSequence(uvm_sequence):
 
     # -- traffic ------------------------------------------------------------------------------
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Any:
-        """Hands a request to the driver; returns its `Pending`, without waiting for the answer."""
+        """Hands a request to the driver; returns its `Transaction`, without waiting for its end."""
         return await self.env.host.issue(msg, limit)
 
     async def call(self, msg: M2SMessage) -> S2MMessage:
@@ -139,10 +141,3 @@ class NfSequence(uvm_sequence):
             selector = self.rng.choice(self.read_selectors(config))
         ldid = self.ldid_for(config, 0)
         return await self.read(config.address(selector, line), limit, ldid=ldid)
-
-
-class DirectedSequence(NfSequence):
-    """The traffic methods of a sequence, for a scenario that is written in its test."""
-
-    async def body(self) -> None:
-        raise NotImplementedError("call the methods of the sequence")

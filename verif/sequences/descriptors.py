@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.device import RegionConfig
 from models.formats import Mode
-from models.regions import SELECTOR_BITS, CommitCode, record_lines
+from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, record_lines
 from verif.sequences.base import NfSequence
 
 

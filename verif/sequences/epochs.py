@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import cocotb
 
-from models.device import RegionConfig
 from models.formats import Mode
+from models.regions import RegionConfig
 from verif.sequences.base import NfSequence
 
 

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from models.device import RegionConfig
 from models.formats import Mode
-from models.regions import state_lines
+from models.regions import RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import ONES, ZEROS, random_line
 
@@ -18,7 +17,6 @@ class EvictionSequence(NfSequence):
     factor: float = 1.25
     shuffle: bool = False
     reads: float = 0.05
-    region: int = 0
 
     async def body(self) -> None:
         slots = self.cfg.hw.slots

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from models.device import RegionConfig
+from models.regions import RegionConfig
 from verif.sequences.base import RACE_LIMIT
 from verif.sequences.line_data import byte_enables, random_line
 from verif.sequences.mixed import MixedRegionsSequence

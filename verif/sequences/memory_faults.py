@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.device import RegionConfig
 from models.formats import Mode
-from models.regions import planes_kept, record_lines
+from models.regions import RegionConfig, planes_kept, record_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from models.device import RegionConfig
 from models.formats import Mode
+from models.regions import RegionConfig
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from cocotbext.cxl.wire.enums import ReqOp, RwdOp
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD
-from models.device import RegionConfig
 from models.formats import Mode
-from models.regions import Access, state_lines
+from models.regions import Access, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -79,7 +78,8 @@ class ProtectionSequence(NfSequence):
             tag = await registers.read("ERR_TAG")
             want = message.addr & ~63
             assert addr & ~63 == want, f"ERR_ADDR is {addr:#x}, expected {want:#x}"
-            assert tag == pending.tag, f"ERR_TAG is {tag:#x}, expected {pending.tag:#x}"
+            sent = pending.message.tag
+            assert tag == sent, f"ERR_TAG is {tag:#x}, expected {sent:#x}"
 
     def refused(self) -> M2SMessage:
         """A request that is refused for certain."""

@@ -8,7 +8,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MNDR, M2SMessage, S2MMessage
-from models.device import CommitCode, DeviceModel, DeviceParams, RegionConfig
+from models.device import DeviceModel
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 from verif.scoreboard.quiescence import Quiescence

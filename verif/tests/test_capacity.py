@@ -15,7 +15,7 @@ from models.formats import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig, Profile
-from verif.sequences.base import RACE_LIMIT, DirectedSequence
+from verif.sequences.base import RACE_LIMIT, NfSequence
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
@@ -34,7 +34,7 @@ class CapacityTest(NfBaseTest):
 
     async def scenario(self) -> None:
         env, registers = self.env, self.env.registers
-        run = DirectedSequence(env)
+        run = NfSequence(env)
         lines_log2 = (4 * self.cfg.hw.slots - 1).bit_length()
         wide = run.layout.region(Mode.G_BINARY, lines_log2, 4)
         calm = run.layout.region(Mode.G_BINARY, 4, 4)
@@ -69,7 +69,7 @@ class CapacityTest(NfBaseTest):
         self.figure("mixed_devload_pairs", pairs)
         await self.clear(run, wide)
 
-    async def mixed_pairs(self, run: DirectedSequence, wide: Any, calm: Any) -> int:
+    async def mixed_pairs(self, run: NfSequence, wide: Any, calm: Any) -> int:
         """Writes of both regions, close together: their NDRs share flits with unlike DevLoads.
 
         The scoreboard checks each of them; here it is made sure that such pairs were there.
@@ -91,7 +91,7 @@ class CapacityTest(NfBaseTest):
         assert pairs, "no flit held two NDRs of unlike DevLoad: nothing was tested"
         return pairs
 
-    async def clear(self, run: DirectedSequence, wide: Any) -> None:
+    async def clear(self, run: NfSequence, wide: Any) -> None:
         """FALLBACK is sticky until written 1, over a commit too."""
         registers = self.env.registers
         await run.commit(0)
@@ -124,7 +124,7 @@ class LevelsTest(NfBaseTest):
     )
 
     async def scenario(self) -> None:
-        run = DirectedSequence(self.env)
+        run = NfSequence(self.env)
         for (optimal, moderate, severe), busy in self.CASES:
             word = severe << 16 | moderate << 8 | optimal
             await self.env.registers.write("DEVLOAD_THRESHOLD", word)

@@ -49,7 +49,7 @@ class DataStarvedTest(StarvedTest):
         for k in range(24):
             await sequence.write(0x8000 + 0x40 * k, bytes([k] * 64))
         await self.env.host.drain_if(lambda msg: msg.addr >= 0x8000)
-        left = sum(not pending.transaction.done for pending in reads)
+        left = sum(not request.done for request in reads)
         self.figure("reads_left_when_the_writes_were_done", left)
         await sequence.drain()
 

@@ -13,7 +13,7 @@ from models.formats import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.base import DirectedSequence
+from verif.sequences.base import NfSequence
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
@@ -32,7 +32,7 @@ class InterruptTest(NfBaseTest):
 
     async def scenario(self) -> None:
         registers, irq = self.env.registers, self.dut.irq
-        run = DirectedSequence(self.env)
+        run = NfSequence(self.env)
         config = run.layout.region(Mode.G_TERNARY, 1, 3)
         await run.commit(1, config)
         for worker in range(3):
@@ -64,7 +64,7 @@ class InterruptTest(NfBaseTest):
             await registers.write("IRQ_STATUS", bit)
             await self.env.clocks(3)
 
-    async def event(self, bit: int, run: DirectedSequence, config: Any) -> None:
+    async def event(self, bit: int, run: NfSequence, config: Any) -> None:
         """An unmapped read, a flit with a wrong CRC, or a poisoned contribution."""
         if bit == IRQ["ACCESS_ERROR"]:
             await run.read(1 << 51)

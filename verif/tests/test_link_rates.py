@@ -11,7 +11,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, M2SRwD
 from models.formats import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.base import DirectedSequence
+from verif.sequences.base import NfSequence
 
 REGS = REG_MAP.expand()
 LINES_PER_FLIT = 4 / 5
@@ -23,7 +23,7 @@ class LinkRateTest(NfBaseTest):
     """Write rate and vote read rate on slot hits, at the pins."""
 
     async def scenario(self) -> None:
-        run = DirectedSequence(self.env)
+        run = NfSequence(self.env)
         lines_log2 = 4
         config = run.layout.region(Mode.G_BINARY, lines_log2, 64)
         await run.commit(0, config)
