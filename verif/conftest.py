@@ -26,9 +26,9 @@ from neuron_fabric.capture.reader import write_capture
 from scripts.cli import replay
 from scripts.common.errors import BuildError
 from scripts.common.records import FailureKind, RunRecord
-from verif.replay.bulk.block import ANSWERED, Block, Kind
-from verif.replay.bulk.device import BulkFault, Figures
-from verif.replay.bulk.opening import BulkModel as BulkModelProtocol
+from verif.host.bulk_device import BulkFault
+from verif.host.bulk_device import BulkModel as BulkModelProtocol
+from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.replay.epoch import EpochLines
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 from verif.replay.tensors import TERNARY_RATIO, outputs_from_lines, pack_tensor

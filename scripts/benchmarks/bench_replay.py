@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf bench replay`: what the bulk transport costs, against the model alone and against pyuvm.
 
-(a) the same model in a program without Python and without checks, its traffic ready in memory
-    (Verilator: `bare`; Icarus: a Verilog bench that reads the inputs of every clock from a file)
+(a) the same model without checks and without Python at work, its traffic ready in memory
+    (Icarus: a Verilog bench that reads the inputs of every clock from a file)
 (b) bulk replay of the same lines, which lie packed in memory: ordered, driven, judged
 (c) the signal-level replay of a capture
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import io
-import struct
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -32,10 +31,9 @@ from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.common.paths import BUILD
-from verif.replay.bulk.device import MEMORY_LATENCY
+from verif.host.bulk_device import IcarusDevice, IcarusModel, VerilatedDevice, VerilatedModel
+from verif.host.c_interface import MEMORY_LATENCY, Block
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.icarus import IcarusDevice
-from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 from verif.replay.bulk.pipeline import stream
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
@@ -176,15 +174,13 @@ class _Bench:
 
     def _verilator(self, model: VerilatedModel, mode: Mode) -> list[Goal]:
         load = Load.of(mode, self.args.lines)
-        file = self.folder / f"{mode.name}.blocks"
-        write_blocks(file, load)
+        blocks = [made.block for made in load.blocks()]
         small = Load.of(mode, SIGNAL_LINES)
         found = self._in_turn(
-            lambda: bare_seconds(model.bare, file),
+            lambda: _bare_seconds(model.unchecked, blocks),
             lambda: self._bulk_seconds(model, load),
             lambda: self._signal_seconds(small),
         )
-        file.unlink()
         lines = (load.contributions, load.contributions, small.contributions)
         bare, bulk, signal = _speeds(found, lines)
         self._print(mode, "(a) bare C++ harness", bare)
@@ -199,7 +195,7 @@ class _Bench:
     def _icarus(self, model: IcarusModel, mode: Mode) -> list[Goal]:
         load = Load.of(mode, ICARUS_LINES)
         inputs = self.folder / "inputs.bin"
-        record_inputs(model, inputs, load, self.folder)
+        _record_inputs(model, inputs, load, self.folder)
         nothing = self.folder / "nothing.bin"
         nothing.write_bytes(b"")
         found = self._in_turn(
@@ -225,17 +221,13 @@ class _Bench:
         say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
 
     def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
-        device = model.open(self.folder, load.plan.params.mem_lines_log2, SEED)
-
-        try:
+        with closing(model.open(self.folder, load.plan.params.mem_lines_log2, SEED)) as device:
             start = time.perf_counter()
             for block, _ in stream(device, load.blocks()):
                 found, told = judge(block.work, reduced_by_words).first, block.problems()
                 if found is not None or told:
                     raise AssertionError(found.text if found is not None else told[0])
             return time.perf_counter() - start
-        finally:
-            device.close()
 
     def _signal_seconds(self, load: Load) -> float:
         """Signal-level replay of the same lines, less that of a single line: start-up is off."""
@@ -259,35 +251,22 @@ class _Bench:
         return time.perf_counter() - start
 
 
-def write_blocks(path: Path, load: Load) -> None:
-    """The blocks of a load as bare.cpp reads them."""
-    with path.open("wb") as stream_out:
-        for made in load.blocks():
-            block = made.block
-            sizes = (len(block.ops), len(block.sent), len(block.got))
-            stream_out.write(struct.pack("<III", *sizes))
-            stream_out.write(block.ops.tobytes() + block.sent.tobytes())
+def _bare_seconds(library: Path, blocks: Sequence[Block]) -> float:
+    """Seconds that a host without checks needs for blocks that lie ready."""
+    device = VerilatedDevice(library, DeviceParams().mem_lines_log2, SEED)
+    with closing(device):
+        start = time.perf_counter()
+        for block in blocks:
+            device.run(block)
+        return time.perf_counter() - start
 
 
-def bare_seconds(program: Path, blocks: Path) -> float:
-    """Seconds that the bare harness needs for the blocks; reading them is not counted."""
-    lines_log2 = str(DeviceParams().mem_lines_log2)
-    command = [str(program), str(blocks), lines_log2, str(SEED)]
-    done = subprocess.run(
-        command, capture_output=True, encoding="utf-8", errors="replace", check=True
-    )
-    return float(done.stdout.split()[1])
-
-
-def record_inputs(model: IcarusModel, path: Path, load: Load, folder: Path) -> None:
+def _record_inputs(model: IcarusModel, path: Path, load: Load, folder: Path) -> None:
     """The inputs of every clock of a bulk run from its reset on."""
     log, lines_log2 = folder / "record.log", load.plan.params.mem_lines_log2
-    device = IcarusDevice(model.command, log, lines_log2, SEED, path, model.start)
-    try:
+    with closing(IcarusDevice(model.command, log, lines_log2, SEED, model.start, path)) as device:
         for made in load.blocks():
             device.run(made.block)
-    finally:
-        device.close()
 
 
 def _bench_seconds(model: IcarusModel, inputs: Path) -> float:

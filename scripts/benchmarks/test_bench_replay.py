@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmarks import bench_replay as bench
+from verif.host.c_interface import MEMORY_LATENCY
 from verif.mem.memory_config import MemConfig
-from verif.replay.bulk.device import MEMORY_LATENCY
 
 
 def test_a_goal_that_is_missed_says_so() -> None:

@@ -31,8 +31,8 @@ from scripts.common import process, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
+from verif.host.bulk_device import IcarusModel, VerilatedModel
 from verif.host import generated_sources
-from verif.replay.bulk.opening import IcarusModel, VerilatedModel
 
 SOURCES = ROOT / "verif" / "host"
 HOST = (
@@ -46,7 +46,7 @@ HOST = (
 )
 LIBRARY = "libnf_bulk.so"
 HOST_LIBRARY = "libnf_host.so"
-BARE = "bare"
+UNCHECKED = "libnf_unchecked.so"
 VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
 CLOCKED = "nf_bulk_top"
@@ -75,11 +75,11 @@ def build(
         make(_Design(spec, sources, target), optimise)
         return {"top": spec.top, "sim": sim}
 
-    products = (LIBRARY, BARE) if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
+    products = (LIBRARY, UNCHECKED) if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
     seconds = once(directory, compile_all, products).seconds
     took = read_stamp(directory).seconds
     if sim == "verilator":
-        return VerilatedModel(directory / LIBRARY, directory / BARE, seconds, took)
+        return VerilatedModel(directory / LIBRARY, directory / UNCHECKED, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
     command = (_vvp(), "-n", *module, str(directory / DESIGN))
     return IcarusModel(command, seconds, took, _start)
@@ -115,10 +115,9 @@ def _host(*more: str) -> list[Path]:
 
 def _key(start: str) -> str:
     digest = hashlib.sha256(f"{start} {_machine()}".encode())
-    texts = {
-        p.name: p.read_text(encoding="utf-8") for p in sorted(SOURCES.iterdir()) if p.is_file()
-    }
-    texts["build"] = Path(__file__).read_text(encoding="utf-8")
+    files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv")]
+    files += [Path(__file__), Path(generated_sources.__file__)]
+    texts = {p.name: p.read_text(encoding="utf-8") for p in files}
     for name, text in {**texts, **generated_sources.constants()}.items():
         digest.update(f"\0{name}\0{text}".encode())
     return digest.hexdigest()[:16]
@@ -203,10 +202,10 @@ def _verilator(design: _Design, optimise: tuple[str, ...]) -> None:
         )
     common: tuple[str | Path, ...] = (*COMPILE, *optimise, *system)
     rest = (*run_time, "Vnf__ALL.a", "-lpthread")
-    design.run(*common, "-shared", *_host("verilated_device.cpp"), *rest, "-o", LIBRARY)
-    # The harness that the bench compares with: the same model, no Python, no checks.
-    bare = _host("verilated_device.cpp", "bare.cpp")
-    design.run(*common, "-DNF_BULK_CHECKS=0", *bare, *rest, "-o", BARE)
+    # The bench compares with a host without checks.
+    for library, *flags in ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0")):
+        host = _host("verilated_device.cpp")
+        design.run(*common, *flags, "-shared", *host, *rest, "-o", library)
 
 
 def _system(path: Path) -> str:

@@ -38,8 +38,8 @@ from scripts.common.records import (
 from scripts.record.recorder import Recorder
 from scripts.run.signal_replay import SignalTransport, drive_stimulus
 from scripts.run.simulate import clear, run_tests, save
+from verif.host.bulk_device import BulkModel
 from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.bulk.opening import BulkModel
 from verif.replay.job import Replay, Shard, make_replay
 from verif.replay.result import check_out, check_steps, hold
 from verif.replay.runner import Runner, merge

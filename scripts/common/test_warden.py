@@ -36,8 +36,8 @@ time.sleep(300)
 ICARUS = """
 import numpy as np
 from scripts.build import bulk_build
-from verif.replay.bulk.block import Block, Kind, operations
-from verif.replay.bulk.opening import IcarusModel
+from verif.host.bulk_device import IcarusModel
+from verif.host.c_interface import Block, Kind, operations
 model = IcarusModel((sys.executable, "-c", SIMULATOR), 0.0, 0.0, bulk_build._start)
 device = model.open(Path("."), 10, 1)
 while not Path("simulator.log").read_text(encoding="utf-8").strip():

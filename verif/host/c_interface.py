@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, c_uint8, c_uint32, c_uint64
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from models.formats import LINE_BYTES, U8
 
 
 class Kind(IntEnum):
@@ -93,3 +98,52 @@ FIGURES_BYTES = 512
 
 MEMORY_LATENCY = 3
 """Clocks from a request at the memory port to its answer."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """``ops`` OP[n]; ``sent`` uint8[k, 64] is written from, ``got`` uint8[m, 64] is read into;
+    ``answers`` uint64[n]: POISON and DevLoad of a response, or the value of a register read."""
+
+    ops: NDArray[Any]
+    sent: U8
+    got: U8
+    answers: NDArray[np.uint64]
+
+    @staticmethod
+    def of(ops: NDArray[Any], sent: U8 | None = None, got_lines: int = 0) -> Block:
+        """A block with room for what comes back."""
+        return Block(
+            ops,
+            np.zeros((0, LINE_BYTES), np.uint8) if sent is None else sent.reshape(-1, LINE_BYTES),
+            np.zeros((got_lines, LINE_BYTES), np.uint8),
+            np.zeros(len(ops), np.uint64),
+        )
+
+    def as_c(self) -> CBlock:
+        """The block as the core takes it; the arrays must outlive what is done with it."""
+        arrays: tuple[NDArray[Any], ...] = (self.ops, self.sent, self.got, self.answers)
+        if not all(array.flags.c_contiguous for array in arrays):
+            raise ValueError("the core takes contiguous arrays")
+        kinds: list[Any] = [field[1] for field in CBlock._fields_]
+        pointers = [array.ctypes.data_as(kind) for array, kind in zip(arrays, kinds)]
+        return CBlock(*pointers, len(self.ops), len(self.sent), len(self.got))
+
+    def value(self, index: int) -> int:
+        """What the register read at that place returned."""
+        return int(self.answers[index] & ~ANSWERED)
+
+
+def operations(count: int, kind: Kind) -> NDArray[Any]:
+    """``count`` operations of one kind, all else 0."""
+    ops = np.zeros(count, OP)
+    ops["kind"] = kind
+    return ops
+
+
+def register_ops(kind: Kind, accesses: list[tuple[int, int]]) -> NDArray[Any]:
+    """Register accesses from (byte address, value) pairs."""
+    ops = operations(len(accesses), kind)
+    for op, (address, value) in zip(ops, accesses):
+        op["address"], op["line"] = address, value
+    return ops

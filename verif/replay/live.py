@@ -17,9 +17,8 @@ from models.formats import U8, Mode
 from neuron_fabric.capture.reader import TensorSpec
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import LineError
-from verif.replay.bulk.device import BulkDevice, BulkFault
+from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.opening import BulkModel
 from verif.replay.check import expected_lines, judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from models.formats import LINE_BYTES
-from verif.replay.bulk.device import MEMORY_LATENCY
+from verif.host.c_interface import MEMORY_LATENCY
 from verif.replay.job import Replay, StepPlan
 from verif.replay.plan import ROUTE_ORDER
 from verif.replay.simulated import Simulated

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from models.formats import LINE_BYTES
 from models.regions import PLANE_SELECTOR, RegionConfig
-from verif.replay.bulk.block import Kind, operations
+from verif.host.c_interface import Kind, operations
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import RegionUse
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from neuron_fabric.output import write_text
 from verif.coverage.bins import FUNCTIONAL
 from verif.coverage.functional_coverage import NfCoverage
-from verif.replay.bulk.device import BulkDevice, BulkFault
+from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.bulk.narrow import epoch_operations, narrow
-from verif.replay.bulk.opening import BulkModel
 from verif.replay.bulk.pipeline import EpochFault, stream
 from verif.replay.bulk.sample import sample, sample_memory
 from verif.replay.check import Mismatch, reduced_by_words

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.formats import LINE_BYTES
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
-from verif.replay.bulk.block import ANSWERED, POISON, Block, Kind, register_ops
+from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
 from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.epoch import EpochLines
 from verif.replay.traffic import traffic

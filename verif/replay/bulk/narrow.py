@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.formats import LINE_BYTES, U8, Tie
-from verif.replay.bulk.block import OP, Block, Kind
-from verif.replay.bulk.device import BulkDevice, BulkFault
+from verif.host.bulk_device import BulkDevice, BulkFault
+from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
 from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
 from verif.replay.options import ReplayOptions

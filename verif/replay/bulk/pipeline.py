@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from verif.replay.bulk.device import BulkDevice, BulkFault
+from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.replay.bulk.epoch_block import EpochBlock
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from cocotbext.cxl.wire.enums import DevLoad
 from verif.coverage.functional_coverage import NfCoverage
-from verif.replay.bulk.block import ANSWERED, Kind
-from verif.replay.bulk.device import Figures
+from verif.host.c_interface import ANSWERED, Figures, Kind
 from verif.replay.bulk.epoch_block import EpochBlock
 
 SLOTS = ("SLOT_HIT", "SLOT_MISS", "EVICTION")

@@ -18,7 +18,7 @@ from neuron_fabric.progress_bar import clock
 from verif.conftest import BulkModel, gradients, nf_replay
 from verif.coverage.bins import FUNCTIONAL
 from verif.coverage.functional_coverage import NfCoverage
-from verif.replay.bulk.device import MEMORY_LATENCY
+from verif.host.c_interface import MEMORY_LATENCY
 from verif.replay.progress import Progress
 from verif.replay.stimulus import Commit, Read, Stimulus, Write
 from verif.replay.test_signal_replay import MIX, check_file

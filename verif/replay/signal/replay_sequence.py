@@ -17,7 +17,7 @@ from cocotbext.cxl.wire.enums import NdrOp
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.formats import LINE_BYTES
 from models.regions import CommitCode
-from verif.replay.bulk.block import Kind
+from verif.host.c_interface import Kind
 from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import RegionUse
