@@ -30,6 +30,7 @@ from neuron_fabric.capture.reader import TensorSpec, write_capture
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
+from scripts.common.arguments import up_to
 from scripts.common.paths import BUILD
 from verif.host.bulk_device import IcarusDevice, IcarusModel, VerilatedDevice, VerilatedModel
 from verif.host.c_interface import MEMORY_LATENCY, Block
@@ -87,24 +88,13 @@ class Load:
             yield EpochBlock.of(work, SEED)
 
 
-def _up_to(limit: int) -> Callable[[str], int]:
-    """argparse type: a number from 1 to ``limit``."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= limit:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {limit:,}")
-        return int(text)
-
-    return number
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--sim", choices=registry.choices(), default=registry.ALL)
-    add("--runs", type=_up_to(1000), default=5, metavar="N", help="medians of N runs (5)")
+    add("--runs", type=up_to(1000), default=5, metavar="N", help="medians of N runs (5)")
     add(
         "--lines",
-        type=_up_to(1 << 24),
+        type=up_to(1 << 24),
         default=24576,
         metavar="N",
         help="lines a worker under Verilator",

@@ -71,6 +71,6 @@ def test_the_host_library_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     host, *models = seen
     assert host == (bulk_build.HOST_LIBRARY,)
     assert {name for names in models for name in names} == {
-        *(bulk_build.LIBRARY, bulk_build.BARE),
+        *(bulk_build.LIBRARY, bulk_build.UNCHECKED),
         *(bulk_build.DESIGN, f"{bulk_build.VPI_MODULE}.vpi"),
     }

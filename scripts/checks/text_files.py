@@ -25,7 +25,10 @@ def violations(root: Path, files: Iterable[Path]) -> list[str]:
 
 def calls(source: str) -> list[ast.Call]:
     """The calls in a source that leave the encoding to the locale."""
-    nodes = list(ast.walk(ast.parse(source)))
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:
+        return []  # ruff tells
     # `x.open()` without a word may open anything; after `with` it is a file.
     files = {id(node.context_expr) for node in nodes if isinstance(node, ast.withitem)}
     found = [node for node in nodes if isinstance(node, ast.Call)]

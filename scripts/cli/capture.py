@@ -21,6 +21,7 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy
 from neuron_fabric.text import say
 from scripts.common import claims
+from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 from scripts.run.torchrun import run_workers
@@ -45,7 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "[--] SCRIPT [ARGS]\n       nf capture check DIR"
     )
     add("--out", type=Path, metavar="DIR", help="folder to make (build/captures/SCRIPT by default)")
-    add("--workers", type=_workers, default=4, metavar="N", help="gloo workers to start (4)")
+    add(
+        "--workers",
+        type=up_to(MAX_WORKERS),
+        default=4,
+        metavar="N",
+        help="gloo workers to start (4)",
+    )
     add("--steps", default="", metavar="S", help="3,60 or 0-100 or 0-1000:50 (all)")
     add("--ranks", default="", metavar="R", help="0,2 or 0-3 (all)")
     add("--layers", default="", metavar="GLOBS", help="parameter names: 'layer1.*,fc.*' (all)")
@@ -181,9 +188,3 @@ def _free_folder(stem: str) -> Path:
                 claims.take(path)
                 return path
     raise AssertionError
-
-
-def _workers(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_WORKERS}")
-    return int(text)

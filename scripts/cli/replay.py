@@ -43,7 +43,6 @@ from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay, Shard, make_replay
 from verif.replay.result import check_out, check_steps, hold
 from verif.replay.runner import Runner, merge
-from verif.replay.simulated import Simulated
 from verif.replay.stimulus import Stimulus
 from verif.replay.transport import Transport
 
@@ -182,7 +181,7 @@ def _into_history(records: list[RunRecord]) -> None:
     recorder.close()
 
 
-def _record(runner: Runner, one: Simulated, passed: bool) -> RunRecord:
+def _record(runner: Runner, one: Transport, passed: bool) -> RunRecord:
     """What came of a simulator, as of any run."""
     options = runner.replay.options
     name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"

@@ -6,12 +6,11 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable
 
 from models.formats import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
-from scripts.common.arguments import seconds
+from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import OptionError
 from verif.replay import options as replay_options
 from verif.replay.job import Shard
@@ -145,21 +144,10 @@ def parse_shard(text: str) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def _number(last: int, what: str) -> Callable[[str], int]:
-    """argparse type: a number from 1 to ``last``, called ``what`` where the text is none."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= last:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-        return int(text)
-
-    return number
-
-
-_natural = _number((1 << 31) - 1, "a number above 0")
-_threshold = _number(255, "a number from 1 to 255")
-_parts = _number(9999, "a number of shards")
-_workers = _number(MAX_WORKERS, f"a number from 1 to {MAX_WORKERS}")
+_natural = up_to((1 << 31) - 1, "a number above 0")
+_threshold = up_to(255)
+_parts = up_to(9999, "a number of shards")
+_workers = up_to(MAX_WORKERS)
 
 
 def _ratio(text: str) -> float:

@@ -4,13 +4,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 
-def positive(text: str) -> int:
-    """argparse type: an integer above 0; 31 bits, as simulators and the history take no more."""
-    if not text.isdecimal() or not 1 <= int(text) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {(1 << 31) - 1}")
-    return int(text)
+def up_to(last: int, what: str = "") -> Callable[[str], int]:
+    """argparse type: an integer from 1 to ``last``, called ``what`` where the text is none."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= last:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not {what or f'a number from 1 to {last}'}"
+            )
+        return int(text)
+
+    return number
+
+
+positive = up_to((1 << 31) - 1)
+"""31 bits, as simulators and the history take no more."""
 
 
 def seconds(text: str) -> float:

@@ -68,9 +68,9 @@ class SignalTransport(Transport):
         if record.waves:
             self.notes.append(f"{self.simulator}: waves in {record.waves}")
         if not record.passed:
-            self.faults.append(cause(record))
+            self.fault(cause(record))
             self.kind = str(record.kind or self.kind)
-        self.faults += missing
+        self.fault(*missing)
 
 
 def cause(record: RunRecord) -> str:

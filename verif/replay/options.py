@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,22 +60,6 @@ class ReplayOptions:
             return DeviceParams(**lower)
         except (TypeError, ValueError) as error:
             raise CaptureError("--param", error, f"known are {', '.join(known())}") from None
-
-    def to_json(self) -> str:
-        """Inverse of `from_json`."""
-        values = dataclasses.asdict(self)
-        values["tie"] = self.tie.name
-        values["parameters"] = dict(self.parameters)
-        return json.dumps(values, indent=1)
-
-    @staticmethod
-    def from_json(text: str) -> ReplayOptions:
-        """The options as `to_json` wrote them."""
-        values = json.loads(text)
-        values["steps"] = tuple(values["steps"])
-        values["routes"] = tuple(values["routes"])
-        values["tie"] = Tie[values["tie"]]
-        return ReplayOptions(**values)
 
 
 def known() -> list[str]:

@@ -9,35 +9,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from models.formats import LINE_BYTES, U8
+from models.formats import LINE_BYTES
 from neuron_fabric.capture.safetensors_io import StretchWriter
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy, Lock
 from neuron_fabric.output import check_output, in_the_way
 from verif.replay.epoch import Key, extents
 from verif.replay.job import Replay, StepPlan
+from verif.replay.journal import Journal
 from verif.replay.source import elements_of
 from verif.replay.tensors import OUTPUTS, outputs_from_lines
+from verif.replay.transport import Kept
 
 FORMAT = "neuron-fabric-replay"
-
-
-class Returned(Protocol):
-    """Lines that came back, by epoch."""
-
-    def lines(self, key: Key) -> U8:
-        """uint8[m, 64]: everything that an epoch returned."""
 
 
 def write_step(
     path: Path,
     replay: Replay,
     one: StepPlan,
-    returned: Mapping[Key, Returned],
+    returned: Mapping[Key, Journal | Kept],
     cycles: Mapping[str, int],
 ) -> None:
     """Write the result file of a step, whole or not at all; ``cycles`` by simulator: several when

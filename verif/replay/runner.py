@@ -19,9 +19,8 @@ from verif.replay.epoch import Key, extents
 from verif.replay.job import Replay, Shard
 from verif.replay.journal import Journal
 from verif.replay.progress import Progress
-from verif.replay.result import Returned, check_steps, hold, out_path, write_step
-from verif.replay.simulated import Kept, Simulated
-from verif.replay.transport import Driven, ReplayStop, Transport
+from verif.replay.result import check_steps, hold, out_path, write_step
+from verif.replay.transport import Driven, Kept, ReplayStop, Transport
 
 Open = Callable[[str], Transport]
 """Simulator -> its transport, the design built where it has to be."""
@@ -37,7 +36,7 @@ class Runner:
     hints: Sequence[str] = ()
     """Shown at the end of a replay that failed."""
     start: float = field(default_factory=time.monotonic)
-    done: list[Simulated] = field(default_factory=list)
+    done: list[Transport] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     """Journals, and the locks of those that belong to a shard."""
 
@@ -50,9 +49,11 @@ class Runner:
             say(f"nf replay: warning: {line}", file=sys.stderr)
         whole = replay.shard.of == 1
         with self._held:
-            self.done = [Simulated(sim, self._keep(sim)) for sim in simulators]
-            for one in self.done:
-                self._simulate(one, open_transport(one.simulator))
+            memories = [self._keep(sim) for sim in simulators]
+            for sim, kept in zip(simulators, memories):
+                self.done.append(open_transport(sim))
+                self.done[-1].kept = kept
+                self._simulate(self.done[-1])
             faults = [f"{one.simulator}: {text}" for one in self.done for text in one.faults]
             faults = faults or self._missing()
             for line in summary.traffic(replay, [one.lines for one in self.done]):
@@ -83,7 +84,7 @@ class Runner:
         self._held.callback(journal.close)
         return journal
 
-    def _simulate(self, done: Simulated, transport: Transport) -> None:
+    def _simulate(self, done: Transport) -> None:
         """Every session on one simulator."""
         replay, every = self.replay, self.replay.own_keys()
         records = done.kept.records if done.kept is not None else {}
@@ -100,39 +101,34 @@ class Runner:
         try:
             for session in replay.sessions(keys):
                 try:
-                    with closing(transport.session(session)) as driven:
+                    with closing(done.session(session)) as driven:
                         for one in driven:
-                            self._take(done, transport, one)
+                            self._take(done, one)
                             if progress is not None:
                                 progress.add(one.work.writes)
                 finally:
                     if progress is not None:
                         progress.finish()
                     self._show(done, {step for step, _ in session})
-                say(*transport.notes)
-                transport.notes.clear()
-                done.fault(*transport.faults)
-                transport.faults.clear()
+                say(*done.notes)
+                done.notes.clear()
         except ReplayStop as stop:
             done.fault(str(stop))
-        transport.finish()
-        done.folder, done.kind = transport.folder, transport.kind
-        done.hints = transport.hints
-        done.build_seconds = transport.build_seconds
+        done.finish()
         done.seconds = time.monotonic() - started
 
-    def _show(self, done: Simulated, steps: set[int]) -> None:
+    def _show(self, done: Transport, steps: set[int]) -> None:
         for one in self.replay.steps:
             if one.step in steps and one.step in done.figures:
                 say(summary.of_step(self.replay, one, done), flush=True)
 
-    def _take(self, done: Simulated, transport: Transport, driven: Driven) -> None:
+    def _take(self, done: Transport, driven: Driven) -> None:
         """Judge an epoch and keep it."""
-        work, verdict = driven.work, judge(driven.work, transport.reduce)
+        work, verdict = driven.work, judge(driven.work, done.reduce)
         first_of_step = not done.wrong[work.step]
         done.wrong[work.step] += verdict.wrong
         if verdict.wrong or driven.problems:
-            transport.wrong(driven, verdict.first)
+            done.stop(driven, verdict.first)
         if verdict.first is not None and first_of_step:
             done.fault(verdict.first.text[:600])
         done.fault(*driven.problems)
@@ -159,15 +155,16 @@ class Runner:
     def _write(self, out: Path) -> None:
         kept = self.done[0].kept
         assert kept is not None
-        cycles = {one.simulator: one for one in self.done}
         for one in self.replay.steps:
-            clocks = {sim: each.cycles(one.step) for sim, each in cycles.items()}
+            clocks = {each.simulator: each.figures[one.step]["cycles"] for each in self.done}
             _write_step(
                 self.replay, out, one.step, dict.fromkeys(self.replay.own_keys(), kept), clocks
             )
 
 
-def differences(replay: Replay, keys: Sequence[Key], first: Returned, other: Returned) -> list[str]:
+def differences(
+    replay: Replay, keys: Sequence[Key], first: Journal | Kept, other: Journal | Kept
+) -> list[str]:
     """The first tensor of which two simulators returned different lines, or nothing."""
     for key in keys:
         lines, peer = first.lines(key), other.lines(key)
@@ -193,7 +190,7 @@ def _write_step(
     replay: Replay,
     out: Path,
     step: int,
-    returned: Mapping[Key, Returned],
+    returned: Mapping[Key, Journal | Kept],
     cycles: Mapping[str, int],
 ) -> None:
     path = out_path(out, step, len(replay.steps))

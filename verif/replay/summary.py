@@ -11,8 +11,8 @@ from models.formats import LINE_BYTES
 from verif.host.c_interface import MEMORY_LATENCY
 from verif.replay.job import Replay, StepPlan
 from verif.replay.plan import ROUTE_ORDER
-from verif.replay.simulated import Simulated
 from verif.replay.source import route_lines
+from verif.replay.transport import Transport
 
 
 def opening(replay: Replay) -> Iterator[str]:
@@ -42,7 +42,7 @@ def opening(replay: Replay) -> Iterator[str]:
             yield f"  step {one.step} takes other routes for {len(moved)}: {', '.join(moved[:4])}"
 
 
-def of_step(replay: Replay, one: StepPlan, done: Simulated) -> str:
+def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
     """One step on one simulator."""
     figures, plan = done.figures[one.step], one.plan
     lookups = max(1, figures["SLOT_HIT"] + figures["SLOT_MISS"])
@@ -77,7 +77,7 @@ def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
     )
 
 
-def closing(replay: Replay, done: Sequence[Simulated], start: float, failed: bool) -> str:
+def closing(replay: Replay, done: Sequence[Transport], start: float, failed: bool) -> str:
     """The last line; ``start``: when the command began."""
     bulk = replay.options.bulk
     cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())

@@ -66,7 +66,7 @@ class BulkTransport(Transport):
         options = self.replay.options
         return self.model.open(self.folder, options.device.mem_lines_log2, options.seed)
 
-    def wrong(self, driven: Driven, found: Mismatch | None) -> None:
+    def stop(self, driven: Driven, found: Mismatch | None) -> None:
         """See Transport: says which worker it was, leaves a stimulus, and stops."""
         if found is None:
             raise ReplayStop("; ".join(driven.problems[:3]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -48,21 +48,12 @@ class Session:
 
     def write(self, path: Path) -> None:
         """Leave the session for the bench."""
-        values = {
-            "options": json.loads(self.options.to_json()),
-            "keys": self.keys,
-            "folder": str(self.folder),
-            "content": self.content,
-        }
-        write_text(path, json.dumps(values, indent=1))
+        write_text(path, json.dumps(asdict(self), default=str, indent=1))
 
     @staticmethod
     def read(path: Path) -> Session:
         """The session that the command line left."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        options = ReplayOptions.from_json(json.dumps(values["options"]))
-        keys = [(step, number) for step, number in values["keys"]]
-        return Session(options, keys, Path(values["folder"]), values["content"])
+        return typed(Session, parse_json(path.read_bytes()))
 
 
 def steps_of(replay: Replay, keys: Sequence[Key]) -> Iterator[list[EpochLines]]:
