@@ -28,6 +28,8 @@ from models.formats import Mode, elements_per_line
 from models.regions import DeviceParams
 from neuron_fabric.capture.reader import TensorSpec, write_capture
 from neuron_fabric.text import say
+from scripts.benchmarks.goals import Goal
+from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.common.arguments import up_to
@@ -50,6 +52,8 @@ SEED = 1
 SIGNAL_LINES = 256
 """Lines a worker at signal level: a minute would not make the figure truer."""
 ICARUS_LINES = 96
+LEAST = {"(a)": 0.85, "(c)": 50}
+"""What the speed of (b) must be, as a multiple of these."""
 
 
 @dataclass(frozen=True)
@@ -113,29 +117,13 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for sim in sims:
             goals += _Bench(simulators, sim, Path(folder), args).run()
-    for goal in goals:
-        say(goal.text())
+    code = judge_goals(goals)
     say(f"peak memory {peak_mebibytes():,.0f} MiB")
-    return 0 if all(goal.good for goal in goals) else 1
+    return code
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A ratio and what it must reach."""
-
-    name: str
-    value: float
-    least: float
-
-    @property
-    def good(self) -> bool:
-        """Whether it does."""
-        return self.value >= self.least
-
-    def text(self) -> str:
-        """One line of the table."""
-        word = "ok" if self.good else "MISSED"
-        return f"{self.name:46} {self.value:8.2f} {'>=':>4} {self.least:<6g} {word}"
+Measured = dict[str, tuple[Load, Callable[[], float]]]
+"""What is compared, by its title: the load, and a function that gives the seconds it takes."""
 
 
 @dataclass
@@ -149,66 +137,60 @@ class _Bench:
         """Every route on one simulator."""
         goals: list[Goal] = []
         model = self.simulators.bulk(self.sim, {})
+        assert isinstance(model, VerilatedModel | IcarusModel)
         start = time.monotonic()
         model.open(self.folder, DeviceParams().mem_lines_log2, SEED).close()
         start = time.monotonic() - start
         for mode in ROUTES:
             if isinstance(model, VerilatedModel):
-                goals += self._verilator(model, mode)
-            elif isinstance(model, IcarusModel):
-                goals += self._icarus(model, mode)
-        assert isinstance(model, VerilatedModel | IcarusModel)
+                goals += self._compare(mode, self._verilator(model, mode))
+            else:
+                goals += self._compare(mode, self._icarus(model, mode))
         took = f"{model.took_seconds:.1f} s to build, {1000 * start:.0f} ms to start"
         say(f"{self.sim:10} {took}", flush=True)
         return goals
 
-    def _verilator(self, model: VerilatedModel, mode: Mode) -> list[Goal]:
-        load = Load.of(mode, self.args.lines)
+    def _verilator(self, model: VerilatedModel, mode: Mode) -> Measured:
+        load, small = Load.of(mode, self.args.lines), Load.of(mode, SIGNAL_LINES)
         blocks = [made.block for made in load.blocks()]
-        small = Load.of(mode, SIGNAL_LINES)
-        found = self._in_turn(
-            lambda: _bare_seconds(model.unchecked, blocks),
-            lambda: self._bulk_seconds(model, load),
-            lambda: self._signal_seconds(small),
-        )
-        lines = (load.contributions, load.contributions, small.contributions)
-        bare, bulk, signal = _speeds(found, lines)
-        self._print(mode, "(a) bare C++ harness", bare)
-        self._print(mode, "(b) bulk, all checks", bulk)
-        self._print(mode, "(c) signal level", signal)
-        name = f"{self.sim} {mode.name}"
-        return [
-            Goal(f"{name} (b) / (a)", median(bulk) / median(bare), 0.85),
-            Goal(f"{name} (b) / (c)", median(bulk) / median(signal), 50),
-        ]
+        return {
+            "(a) bare C++ harness": (load, lambda: _bare_seconds(model.unchecked, blocks)),
+            "(b) bulk, all checks": (load, lambda: self._bulk_seconds(model, load)),
+            "(c) signal level": (small, lambda: self._signal_seconds(small)),
+        }
 
-    def _icarus(self, model: IcarusModel, mode: Mode) -> list[Goal]:
+    def _icarus(self, model: IcarusModel, mode: Mode) -> Measured:
         load = Load.of(mode, ICARUS_LINES)
-        inputs = self.folder / "inputs.bin"
+        inputs, nothing = self.folder / "inputs.bin", self.folder / "nothing.bin"
         _record_inputs(model, inputs, load, self.folder)
-        nothing = self.folder / "nothing.bin"
         nothing.write_bytes(b"")
-        found = self._in_turn(
-            lambda: _bench_seconds(model, inputs) - _bench_seconds(model, nothing),
-            lambda: self._bulk_seconds(model, load),
-        )
-        bare, bulk = _speeds(found, (load.contributions, load.contributions))
-        self._print(mode, "(a) bare Verilog bench", bare)
-        self._print(mode, "(b) bulk, all checks", bulk)
-        ratio = median(bulk) / median(bare)
-        return [Goal(f"{self.sim} {mode.name} (b) / (a)", ratio, 0.85)]
+        return {
+            "(a) bare Verilog bench": (
+                load,
+                lambda: _bench_seconds(model, inputs) - _bench_seconds(model, nothing),
+            ),
+            "(b) bulk, all checks": (load, lambda: self._bulk_seconds(model, load)),
+        }
 
-    def _in_turn(self, *measured: Callable[[], float]) -> list[list[float]]:
-        """Seconds of each, run after run: whatever else the machine does hurts all alike."""
-        found: list[list[float]] = [[] for _ in measured]
-        for _ in range(max(1, self.args.runs)):
-            for seconds, one in zip(found, measured, strict=True):
-                seconds.append(one())
-        return found
-
-    def _print(self, mode: Mode, what: str, speeds: Sequence[float]) -> None:
-        numbers = f"{median(speeds):9,.0f} {min(speeds):8,.0f} {max(speeds):8,.0f}"
-        say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
+    def _compare(self, mode: Mode, measured: Measured) -> list[Goal]:
+        """Print lines a second of each. They are measured run after run: whatever else the machine
+        does hurts all alike."""
+        speeds: dict[str, list[float]] = {what: [] for what in measured}
+        for _ in range(self.args.runs):
+            for what, (load, seconds) in measured.items():
+                speeds[what].append(load.contributions / max(seconds(), 1e-9))
+        middle: dict[str, float] = {}
+        for what, found in speeds.items():
+            middle[what[:3]] = median(found)
+            numbers = f"{median(found):9,.0f} {min(found):8,.0f} {max(found):8,.0f}"
+            say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
+        return [
+            Goal(
+                f"{self.sim} {mode.name} (b) / {to}", middle["(b)"] / middle[to], least, least=True
+            )
+            for to, least in LEAST.items()
+            if to in middle
+        ]
 
     def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
         with closing(model.open(self.folder, load.plan.params.mem_lines_log2, SEED)) as device:
@@ -263,10 +245,3 @@ def _bench_seconds(model: IcarusModel, inputs: Path) -> float:
     start = time.perf_counter()
     subprocess.run([*model.command, f"+inputs={inputs}"], capture_output=True, check=True)
     return time.perf_counter() - start
-
-
-def _speeds(found: Sequence[Sequence[float]], lines: Sequence[int]) -> list[list[float]]:
-    return [
-        [count / max(one, 1e-9) for one in seconds]
-        for seconds, count in zip(found, lines, strict=True)
-    ]

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric.text import say
 from scripts import report
+from scripts.benchmarks.goals import Goal, judge
 from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
@@ -30,21 +31,6 @@ QUICK = ("test_regs::*",)
 EMPTY = 200
 DESIGN = "module empty (input wire clk); endmodule\n"
 BENCH = "import cocotb\n\n\n@cocotb.test()\nasync def empty(dut):\n    pass\n"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured figure and what it must not exceed."""
-
-    name: str
-    value: float
-    goal: float
-    unit: str = ""
-
-    @property
-    def good(self) -> bool:
-        """Whether the goal is reached."""
-        return self.value <= self.goal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,20 +52,7 @@ def run(args: argparse.Namespace) -> int:
         say(missing)
     rows = [*_jobs(_specs(args, sims)), *(_rebuild(sim) for sim in sims)]
     rows += [_empty(sim) for sim in sims]
-    for line in table(rows):
-        say(line)
-    return 0 if all(row.good for row in rows) else 1
-
-
-def table(rows: Sequence[Row]) -> list[str]:
-    """The figures beside their goals."""
-    width = max(len(row.name) for row in rows)
-    out = [f"{'figure':{width}} {'value':>10} {'goal':>10}"]
-    for row in rows:
-        value, goal = (f"{number:.2f}{row.unit}" for number in (row.value, row.goal))
-        word = "ok" if row.good else "MISSED"
-        out.append(f"{row.name:{width}} {value:>10} {'<= ' + goal:>10} {word}")
-    return out
+    return judge(rows)
 
 
 def _specs(args: argparse.Namespace, sims: list[str]) -> list[RunSpec]:
@@ -98,7 +71,7 @@ def _specs(args: argparse.Namespace, sims: list[str]) -> list[RunSpec]:
     return specs
 
 
-def _jobs(specs: list[RunSpec]) -> list[Row]:
+def _jobs(specs: list[RunSpec]) -> list[Goal]:
     """Two jobs against one, and one job against the bare simulator processes."""
     say(f"building for {len(specs)} runs")
     for spec in {spec.build: spec for spec in specs}.values():
@@ -112,8 +85,8 @@ def _jobs(specs: list[RunSpec]) -> list[Row]:
     say(f"{len(specs)} runs: {one:.1f} s with --jobs 1, {two:.1f} s with --jobs 2")
     say(f"their simulators: {bare:.1f} s started one by one, {inside:.1f} s forked")
     return [
-        Row("--jobs 2 / --jobs 1", two / one, 0.60),
-        Row("--jobs 1 above bare simulations", 100 * (one / bare - 1), 10.0, " %"),
+        Goal("--jobs 2 / --jobs 1", two / one, 0.60),
+        Goal("--jobs 1 above bare simulations", 100 * (one / bare - 1), 10.0, " %"),
     ]
 
 
@@ -136,7 +109,7 @@ def _run(spec: RunSpec) -> RunRecord:
     return simulate.run(spec, runs=FOLDER / "runs")
 
 
-def _rebuild(sim: str) -> Row:
+def _rebuild(sim: str) -> Goal:
     """Seconds to find out, in a new process, that nothing has to be compiled."""
     code = (
         "from scripts.build import build_cache; from scripts.plan import testplan; "
@@ -144,7 +117,7 @@ def _rebuild(sim: str) -> Row:
     )
     command = [sys.executable, "-c", code]
     seconds = [_timed(lambda: subprocess.run(command, cwd=ROOT, check=True)) for _ in range(4)]
-    return Row(f"unchanged rebuild, {sim}", statistics.median(seconds[1:]), 1.0, " s")
+    return Goal(f"unchanged rebuild, {sim}", statistics.median(seconds[1:]), 1.0, " s")
 
 
 def _timed(action: Callable[[], object]) -> float:
@@ -153,7 +126,7 @@ def _timed(action: Callable[[], object]) -> float:
     return time.monotonic() - start
 
 
-def _empty(sim: str) -> Row:
+def _empty(sim: str) -> Goal:
     """Wall time of 200 empty tests, two jobs, over that of one."""
     folder = _empty_project(FOLDER / "empty")
     spec = RunSpec(BuildSpec(sim, "empty", "empty.f", root=folder, opt="-O1"), "empty_bench")
@@ -162,7 +135,7 @@ def _empty(sim: str) -> Row:
     one = statistics.median([_wall([spec], 2)[0] for _ in range(4)][1:])
     all_of_them = _wall(many, 2)[0]
     say(f"empty tests, {sim}: one {one:.2f} s, {EMPTY} {all_of_them:.2f} s")
-    return Row(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
+    return Goal(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
 
 
 def _empty_project(folder: Path) -> Path:

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured figures beside their goals, as `nf bench` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neuron_fabric.text import say
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One measured figure and what it must reach (``least``) or must not exceed."""
+
+    name: str
+    value: float
+    goal: float
+    unit: str = ""
+    least: bool = False
+
+    @property
+    def good(self) -> bool:
+        """Whether the goal is reached."""
+        return self.value >= self.goal if self.least else self.value <= self.goal
+
+
+def table(goals: Sequence[Goal]) -> list[str]:
+    """The figures beside their goals."""
+    width = max(len(goal.name) for goal in goals)
+    out = [f"{'figure':{width}} {'value':>10} {'goal':>10}"]
+    for one in goals:
+        value, goal = (f"{number:.2f}{one.unit}" for number in (one.value, one.goal))
+        sign, word = ">=" if one.least else "<=", "ok" if one.good else "MISSED"
+        out.append(f"{one.name:{width}} {value:>10} {f'{sign} {goal}':>10} {word}")
+    return out
+
+
+def judge(goals: Sequence[Goal]) -> int:
+    """Print the table; the exit code is 1 when a goal is missed."""
+    say(*table(goals))
+    return 0 if all(goal.good for goal in goals) else 1
