@@ -193,20 +193,15 @@ def launch(
         return None
 
 
-@contextlib.contextmanager
-def _stdout(kind: str, file: IO[bytes]) -> Iterator[Any]:
+def _stdout(kind: str, file: IO[bytes]) -> IO[bytes]:
+    """A copy of ``file`` to write to, or a device that is full, or a pipe that nobody reads."""
     if kind == "full":
-        with open("/dev/full", "wb") as full:
-            yield full
-    elif kind == "pipe":
+        return open("/dev/full", "wb")
+    if kind == "pipe":
         read, write = os.pipe()
         os.close(read)
-        try:
-            yield write
-        finally:
-            os.close(write)
-    else:
-        yield file
+        return os.fdopen(write, "wb")
+    return os.fdopen(os.dup(file.fileno()), "wb")
 
 
 def _limit(limits: dict[str, Any]) -> None:

@@ -1,95 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Odd values for files and words: whatever a damaged, forged or careless input may hold."""
+"""Odd values for files and words, by name, as odd_values.yaml has them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import read_text
+from scripts.common.data import parse_yaml
+
 FORGED = "FORGED"
 """No line of output may begin with it: it stands behind line breaks in hostile texts."""
+_TABLES = parse_yaml(read_text(Path(__file__).with_name("odd_values.yaml")))
 
-# JSON texts to put in place of a value: some are no JSON at all.
-JSON = {
-    "null": "null",
-    "true": "true",
-    "zero": "0",
-    "minus": "-1",
-    "fraction": "1.5",
-    "large": "1" + "0" * 30,
-    "digits": "9" * 5000,
-    "overflow": "1e999",
-    "nan": "NaN",
-    "infinity": "-Infinity",
-    "empty text": '""',
-    "text": '"x"',
-    "number as text": '"1"',
-    "escape": '"\\u001b[2J\\u001b]0;x\\u0007\\n' + FORGED + '"',
-    "line break": '"a\\r\\n' + FORGED + '"',
-    "right to left": '"\\u202e\\u2066x"',
-    "surrogate": '"\\ud800"',
-    "nul": '"a\\u0000b"',
-    "megabyte": '"' + "x" * (1 << 20) + '"',
-    "up": '"../../../decoy"',
-    "list": "[]",
-    "object": "{}",
-    "list of null": "[null]",
-    "nested": "[" * 100 + "]" * 100,
-    "deep": "[" * 100_000,
-    "twice": '{"a": 1, "a": 2}',
-    "nothing": "",
-}
-# Words of a command line; a NUL cannot be in one.
-WORDS = {
-    "empty": "",
-    "blank": " ",
-    "minus": "-1",
-    "zero": "0",
-    "fraction": "1.5",
-    "large": "1000000000",
-    "digits": "9" * 5000,
-    "nan": "nan",
-    "infinity": "inf",
-    "exponent": "1e400",
-    "text": "x",
-    "escape": f"\x1b[2J\n{FORGED}",
-    "right to left": "\u202ex",
-    "not UTF-8": "caf\udce9",
-    "long": "y" * 255,
-    "longer": "z" * 5000,
-    "star": "*",
-    "many stars": "*a" * 30 + "b",
-    "bracket": "[z-a]",
-    "regular": "(a+)+$",
-    "range": "0-999999999",
-    "backwards": "9-1",
-    "list": "1,2,,3",
-    "assignment": "=",
-    "option": "--output=decoy.txt",
-    "path": "../decoy.txt",
-    "device": "/dev/zero",
-    "null device": "/dev/null",
-}
-# YAML texts to put in place of a value.
-YAML = {
-    "null": "null",
-    "number": "3",
-    "nan": ".nan",
-    "infinity": "-.inf",
-    "digits": "9" * 5000,
-    "text": "x",
-    "escape": f'"\\e[2J\\n{FORGED}"',
-    "surrogate": '"\\ud800"',
-    "list": "[]",
-    "object": "{}",
-    "date": "2026-13-45",
-    "tag": "!!python/object/apply:os.system [x]",
-    "binary": "!!binary =",
-    "set": "!!set {x, y}",
-    "alias": "*x",
-    "anchor": "&x [1]",
-    "bomb": "[&a [1,1,1,1,1,1,1,1,1], &b [*a,*a,*a,*a,*a,*a,*a,*a,*a], [*b,*b,*b,*b,*b,*b,*b]]",
-    "merge": "{<<: {a: 1}, <<: {b: 2}}",
-    "twice": "{a: 1, a: 2}",
-    "key": "{[1]: 2}",
-    "deep": "[" * 20_000,
-    "many": "[" + "0," * 400_000 + "0]",
-    "megabytes": "x" * (3 << 20),
-}
+
+def _text(value: Any) -> str:
+    """A value of the file: a text, bytes that are not UTF-8, or pieces (``[text, times]``)."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, list):
+        return "".join(one if isinstance(one, str) else one[0] * one[1] for one in value)
+    return str(value)
+
+
+JSON, WORDS, YAML = (
+    {key: _text(value) for key, value in _TABLES[name].items()}
+    for name in ("json", "words", "yaml")
+)
