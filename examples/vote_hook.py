@@ -31,7 +31,7 @@ from models.formats import (
     unpack_fp32,
     unpack_ternary,
 )
-from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.capture import TensorSpec
 from neuron_fabric.ddp import gradients_of
 from verif.replay.live import Contribution, Reducer
 from verif.replay.tensors import pack_tensor

@@ -36,8 +36,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capture.layout import MAX_STEP, TensorSpec
-from neuron_fabric.capture.model import check_model, modules_of, second_hook, sparse_tensors
 from neuron_fabric.capture.selection import FOLDER, Selection
+from neuron_fabric.capture.trained_model import check_model, modules_of, second_hook, sparse_tensors
 from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter, check_tensors
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.mean import DdpMean

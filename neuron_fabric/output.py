@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from neuron_fabric.errors import CaptureError
 
@@ -65,15 +66,6 @@ def create(path: Path) -> int:
         return os.open(path, flags, 0o666)
 
 
-def put(temporary: Path, path: Path) -> None:
-    """Give a finished file its name. OSError, and nothing is replaced, where that name has come to
-    be something else than a file."""
-    what = in_the_way(path)
-    if what:
-        raise FileExistsError(17, what, str(path))
-    os.replace(temporary, path)
-
-
 def write_all(file: int, data: bytes | memoryview, offset: int) -> None:
     """All of it: the system may take less at a time (2 GiB on Linux). OSError."""
     rest = memoryview(data)
@@ -82,20 +74,71 @@ def write_all(file: int, data: bytes | memoryview, offset: int) -> None:
         rest, offset = rest[done:], offset + done
 
 
+class NewFile:
+    """A file under a temporary name; `close` gives it its own, which is whole then or not there.
+
+    ``durable``: what `close` has named survives a crash of the machine, not of the process alone.
+    As a context manager it closes at the end, and leaves nothing behind on an exception.
+    """
+
+    def __init__(self, path: Path, temporary: Path, *, durable: bool = False) -> None:
+        """OSError when the file cannot be made."""
+        self.path = path
+        self._temporary = temporary
+        self._durable = durable
+        self._file = os.fdopen(create(temporary), "wb", buffering=0)
+
+    def put(self, data: bytes | memoryview, offset: int = 0) -> None:
+        """All of ``data`` from byte ``offset`` on. OSError."""
+        with naming(self.path):
+            write_all(self._file.fileno(), data, offset)
+
+    def close(self) -> None:
+        """The file appears. OSError, and nothing is replaced, where its name has come to be
+        something else than a file."""
+        try:
+            with naming(self.path):
+                if self._durable:
+                    os.fsync(self._file.fileno())
+                self._file.close()
+            if what := in_the_way(self.path):
+                raise FileExistsError(17, what, str(self.path))
+            os.replace(self._temporary, self.path)
+        except BaseException:
+            self.abort()
+            raise
+        if self._durable:
+            sync_folder(self.path.parent)
+
+    def abort(self) -> None:
+        """Give up; nothing is left on disk."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
 def write_text(path: Path, text: str) -> None:
     """A text file (UTF-8), whole or not at all. The old one stays when anything fails (OSError)."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with naming(path):
-        file = create(temporary)
-        try:
-            try:
-                write_all(file, text.encode("utf-8"), 0)
-            finally:
-                os.close(file)
-            put(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    with NewFile(path, path.with_name(f".{path.name}.{os.getpid()}")) as file:
+        file.put(text.encode("utf-8"))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a crash of the machine."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.layout import ModuleSpec
-from neuron_fabric.capture.reader import Capture, write_capture
 from neuron_fabric.capture.selection import Selection
 from neuron_fabric.errors import CaptureError
 
@@ -146,7 +146,7 @@ def test_a_full_disk_costs_the_step_not_the_training(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("neuron_fabric.capture.tensor_file.os.pwrite", full)
+        patch.setattr("neuron_fabric.output.os.pwrite", full)
         train(model, 1)
     train(model, 1)
     assert Capture.open(tmp_path / "c").steps == (0, 2)

@@ -22,7 +22,7 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.reducers import count_planes, reduce_binary, reduce_ternary
 from models.regions import CommitCode, RegionConfig
-from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.capture import write_capture
 from scripts.cli import replay
 from scripts.common.errors import BuildError
 from scripts.common.records import FailureKind, RunRecord

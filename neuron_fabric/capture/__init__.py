@@ -8,9 +8,10 @@ The rest of the package is an inner matter, which may change between versions.
 """
 
 from neuron_fabric.capture.layout import ModuleSpec, TensorSpec
-from neuron_fabric.capture.reader import Capture, write_capture
+from neuron_fabric.capture.reader import Capture
 from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors, write_tensors
 from neuron_fabric.capture.selection import Selection
+from neuron_fabric.capture.writer import write_capture
 from neuron_fabric.errors import CaptureError
 
 __all__ = [

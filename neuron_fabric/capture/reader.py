@@ -2,19 +2,19 @@
 """Captures: gradients of every worker and step, read with each way to be wrong checked.
 
 spec: capture spec. Every failure is a ``CaptureError`` of one line; nothing else escapes from
-reading a capture. The writer makes synthetic captures and is the inverse of the reader.
+reading a capture.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from neuron_fabric.capture.layout import (
     DTYPES,
@@ -32,26 +32,11 @@ from neuron_fabric.capture.layout import (
     steps_on_disk,
     worker_file,
 )
-from neuron_fabric.capture.safetensors_io import (
-    TensorFile,
-    f32_to_bf16,
-    open_tensors,
-)
-from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
+from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import CaptureError
 
 F32 = NDArray[np.float32]
-
-__all__ = [
-    "MANIFEST",
-    "MAX_STEP",
-    "Capture",
-    "CaptureError",
-    "ModuleSpec",
-    "TensorSpec",
-    "write_capture",
-]
 
 _FIX = "correct the manifest or capture again"
 
@@ -130,19 +115,13 @@ class Capture:
             info = file.tensors.get(spec.name)
             if info is None:
                 raise CaptureError(path, f"tensor {spec.name!r} is missing", "capture it again")
-            if info.shape != spec.shape:
-                raise CaptureError(
-                    path,
-                    f"tensor {spec.name!r} has shape {list(info.shape)}, "
-                    f"the manifest says {list(spec.shape)}",
-                    _FIX,
-                )
-            if info.dtype != spec.dtype:
-                raise CaptureError(
-                    path,
-                    f"tensor {spec.name!r} has dtype {info.dtype}, the manifest says {spec.dtype}",
-                    _FIX,
-                )
+            for field, has, says in (
+                ("shape", list(info.shape), list(spec.shape)),
+                ("dtype", info.dtype, spec.dtype),
+            ):
+                if has != says:
+                    what = f"tensor {spec.name!r} has {field} {has}, the manifest says {says}"
+                    raise CaptureError(path, what, _FIX)
         extra = sorted(file.tensors.keys() - {spec.name for spec in self.tensors})
         if extra:
             raise CaptureError(path, f"tensor {extra[0]!r} is not in the manifest", _FIX)
@@ -155,13 +134,14 @@ class Capture:
         wrong.
         """
         files = self.open_step(step)
-        wanted = None if names is None else set(names)
-        for name in (wanted or set()) - {spec.name for spec in self.tensors}:
+        wanted = {spec.name for spec in self.tensors}
+        for name in set(names or ()) - wanted:
             self.tensor(name)  # raises
+        wanted = wanted if names is None else set(names)
         return {
             spec.name: np.stack([file.read_f32(spec.name) for file in files])
             for spec in self.tensors
-            if wanted is None or spec.name in wanted
+            if spec.name in wanted
         }
 
     def verify(self) -> None:
@@ -263,50 +243,3 @@ def _spec(where: Path, entry: object) -> TensorSpec:
             where, f"tensor {name!r} has dtype {dtype!r}", "gradients are F32, F16 or BF16"
         )
     return TensorSpec(name, shape, str(dtype))
-
-
-def write_capture(
-    path: str | Path,
-    model: str,
-    steps: Mapping[int, Mapping[str, ArrayLike]],
-    dtype: Literal["F32", "F16", "BF16"] = "F32",
-    note: str = "",
-    created: str = "",
-    modules: Sequence[ModuleSpec] = (),
-) -> Capture:
-    """Write a synthetic capture and open it; one that ``path`` holds already is replaced.
-
-    ``steps`` maps a step to name -> float32[W, *shape]; names, shapes and W must agree between
-    steps (ValueError). ``dtype`` is what is stored: F16 and BF16 round.
-    """
-    folder = Path(path)
-    arrays: dict[int, dict[str, NDArray[np.float32]]] = {
-        step: {name: np.asarray(value, dtype=np.float32) for name, value in tensors.items()}
-        for step, tensors in steps.items()
-    }
-    if not arrays:
-        raise ValueError("a capture has at least one step")
-    shapes = [{name: a.shape for name, a in tensors.items()} for tensors in arrays.values()]
-    workers = {shape[:1] for shape in shapes[0].values()}
-    if any(s != shapes[0] for s in shapes) or len(workers) != 1 or workers == {()}:
-        raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
-    world = next(iter(workers))[0]
-    specs = [TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
-    lead = CaptureFolder(folder, model, world, specs, note, created, modules)
-    lead.create(replace=True)
-    for step, tensors in arrays.items():
-        for worker in range(world):
-            writer = WorkerWriter(folder, worker, specs)
-            writer.begin(step)
-            for name, values in tensors.items():
-                writer.write(name, _stored(values[worker], dtype))
-            writer.end()
-        lead.finished(step)
-    return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
-
-
-def _stored(values: NDArray[np.float32], dtype: str) -> NDArray[Any]:
-    if dtype == "BF16":
-        return f32_to_bf16(values).astype("<u2")
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(values, dtype="<f2" if dtype == "F16" else "<f4")

@@ -3,14 +3,15 @@
 
 The library judges the header; the bytes are read here, stretch by stretch: its binding for numpy
 has no BF16 and no stretches, and it maps the file, so that one that is cut off while it is read
-would end this process by SIGBUS. It also takes one name twice. `tensor_file` writes the format.
+would end this process by SIGBUS. It also takes one name twice.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 
 from neuron_fabric.capture.layout import STORED, TensorSpec, check_shape
-from neuron_fabric.capture.tensor_file import TensorFileWriter
 from neuron_fabric.data import DataError, Limits, as_object, open_file, parse_json
 from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import NewFile, naming
 
 _HEADER = Limits(size=100_000_000)  # as the library
 _AGAIN = "the file is damaged, capture it again"
@@ -144,6 +145,85 @@ def _entry(path: Path, name: str, entry: dict[str, Any], data_start: int) -> Ten
     return TensorInfo(name, shape, dtype, data_start + entry["data_offsets"][0])
 
 
+PART = ".part"
+
+
+class TensorFileWriter(NewFile):
+    """A file that is written tensor by tensor and appears whole or not at all.
+
+    The format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes
+    without holes. The header needs shapes only, so it goes first, and each tensor goes to its place
+    as it comes: in any order, and with no more than one of them in memory.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        tensors: Iterable[TensorSpec],
+        metadata: Mapping[str, str] | None = None,
+        *,
+        durable: bool = False,
+        zeros: bool = False,
+    ) -> None:
+        """Write the header. OSError when the file cannot be made.
+
+        ``zeros``: tensors may be written in pieces, and what nobody writes is 0.
+        """
+        self._places: dict[str, tuple[int, int]] = {}
+        header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+        end = 0
+        for spec in tensors:
+            start, end = end, end + spec.size
+            header[spec.name] = {
+                "dtype": spec.dtype,
+                "shape": list(spec.shape),
+                "data_offsets": [start, end],
+            }
+            self._places[spec.name] = (start, end)
+        text = json.dumps(header, separators=(",", ":")).encode("utf-8")
+        text += b" " * (-len(text) % 8)
+        self._data = 8 + len(text)
+        self._missing = {name for name, (start, end) in self._places.items() if end > start}
+        self._zeros = zeros
+        super().__init__(path, path.with_name(path.name + PART), durable=durable)
+        try:
+            self.put(len(text).to_bytes(8, "little") + text)
+            if zeros:
+                with naming(path):
+                    self._file.truncate(self._data + end)
+        except BaseException:
+            self.abort()
+            raise
+
+    def write(self, name: str, values: NDArray[Any], at: int = 0) -> None:
+        """A tensor's elements as stored, or their bytes; not copied where they are contiguous.
+
+        Each tensor comes once and whole; with ``zeros`` in pieces, this one from byte ``at`` on.
+        ValueError for what is not so, and for a tensor that the header does not have.
+        """
+        if name not in self._places:
+            raise ValueError(f"tensor {name!r} is not in the file")
+        start, end = self._places[name]
+        fits = 0 <= at <= end - start - values.nbytes
+        if not (fits if self._zeros else at == 0 and values.nbytes == end - start):
+            raise ValueError(f"tensor {name!r} takes {end - start} bytes, got {values.nbytes}")
+        if values.nbytes == 0:
+            return
+        if not self._zeros and name not in self._missing:
+            raise ValueError(f"tensor {name!r} came twice")
+        stored = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+        self.put(stored.reshape(-1).view(np.uint8).data, self._data + start + at)
+        self._missing.discard(name)
+
+    def close(self) -> None:
+        """The file appears. ValueError, and no file, when a tensor is missing."""
+        if self._missing and not self._zeros:
+            name = next(name for name in self._places if name in self._missing)
+            self.abort()
+            raise ValueError(f"tensor {name!r} was not written ({len(self._missing)} missing)")
+        super().close()
+
+
 def write_tensors(
     path: Path,
     tensors: Mapping[str, NDArray[Any]],
@@ -164,9 +244,7 @@ def write_tensors(
         specs.append(TensorSpec(name, array.shape, "BF16" if rounded else dtype))
     with TensorFileWriter(path, specs, metadata, durable=durable) as file:
         for spec, array in zip(specs, tensors.values(), strict=True):
-            stored = f32_to_bf16(array) if spec.dtype == "BF16" else array
-            little = stored.dtype.newbyteorder("<")
-            file.write(spec.name, np.ascontiguousarray(stored, dtype=little))
+            file.write(spec.name, f32_to_bf16(array) if spec.dtype == "BF16" else array)
 
 
 def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
@@ -175,39 +253,3 @@ def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
         if stored == dtype.newbyteorder("<") and known not in ("BOOL", "BF16"):
             return known
     raise ValueError(f"tensor {name!r}: dtype {dtype} cannot be stored")
-
-
-class StretchWriter:
-    """A file whose tensors are written stretch by stretch, in any order, in constant memory.
-
-    Use it as a context manager: the file appears when the block ends, or not at all when it raises.
-    What nobody writes is 0. It is on the disk before it appears.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        entries: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
-        metadata: Mapping[str, str],
-    ) -> None:
-        """``entries``: dtype and shape by name, in the file's order."""
-        self._types = {name: dtype.newbyteorder("<") for name, (dtype, _) in entries.items()}
-        specs = [
-            TensorSpec(n, shape, dtype_name(n, dtype)) for n, (dtype, shape) in entries.items()
-        ]
-        self._file = TensorFileWriter(path, specs, metadata, durable=True, zeros=True)
-
-    def write(self, name: str, first: int, values: NDArray[Any]) -> None:
-        """Elements from ``first`` on, in C order."""
-        dtype = self._types[name]
-        data = np.ascontiguousarray(values, dtype=dtype)
-        self._file.write(name, data, first * dtype.itemsize)
-
-    def __enter__(self) -> StretchWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is None:
-            self._file.close()
-        else:
-            self._file.abort()

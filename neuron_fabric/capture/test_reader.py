@@ -12,14 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from neuron_fabric.capture.reader import (
-    MANIFEST,
-    Capture,
-    CaptureError,
-    ModuleSpec,
-    TensorSpec,
-    write_capture,
-)
+from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
+from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.safetensors_io import write_tensors
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"

@@ -18,10 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec, worker_file
-from neuron_fabric.capture.reader import Capture
-from neuron_fabric.capture.safetensors_io import bf16_to_f32, open_tensors
-from neuron_fabric.capture.tensor_file import PART, TensorFileWriter
+from neuron_fabric.capture.safetensors_io import (
+    PART,
+    TensorFileWriter,
+    bf16_to_f32,
+    open_tensors,
+)
 from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
 from neuron_fabric.errors import CaptureError
 

@@ -14,15 +14,20 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from neuron_fabric.capture.layout import (
     DTYPES,
     FORMAT,
     MANIFEST,
+    MAX_WORKERS,
+    STORED,
     VERSION,
     ModuleSpec,
     TensorSpec,
@@ -31,10 +36,11 @@ from neuron_fabric.capture.layout import (
     steps_on_disk,
     worker_file,
 )
-from neuron_fabric.capture.tensor_file import PART, TensorFileWriter, sync_folder
+from neuron_fabric.capture.reader import Capture
+from neuron_fabric.capture.safetensors_io import PART, TensorFileWriter, f32_to_bf16
 from neuron_fabric.data import DataError, read_json
 from neuron_fabric.errors import CaptureError
-from neuron_fabric.output import create, naming, put
+from neuron_fabric.output import NewFile, sync_folder
 
 
 @dataclass
@@ -121,21 +127,14 @@ class CaptureFolder:
             "model": self.model,
             "world_size": self.world_size,
             "steps": self.steps,
-            "tensors": [
-                {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in self.tensors
-            ],
+            "tensors": [asdict(spec) for spec in self.tensors],
             "note": self.note,
             "created": self.created,
         }
         if self.modules:
             manifest["modules"] = [_entry(one) for one in self.modules]
-        temporary = self.path / (MANIFEST + PART)
-        with os.fdopen(create(temporary), "w", encoding="utf-8") as stream, naming(temporary):
-            stream.write(json.dumps(manifest, indent=1) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        put(temporary, self.path / MANIFEST)
-        sync_folder(self.path)
+        with NewFile(self.path / MANIFEST, self.path / (MANIFEST + PART), durable=True) as file:
+            file.put((json.dumps(manifest, indent=1) + "\n").encode())
 
 
 @dataclass
@@ -157,9 +156,9 @@ class WorkerWriter:
         metadata = {**self.metadata, "step": str(step)}
         self._open = TensorFileWriter(target, self.tensors, metadata, durable=True)
 
-    def write(self, name: str, data: Any) -> None:
+    def write(self, name: str, values: NDArray[Any]) -> None:
         """One tensor of the step, as `TensorFileWriter.write`."""
-        self._file().write(name, data)
+        self._file().write(name, values)
 
     def end(self) -> None:
         """Close the file. ValueError when a tensor has not come; OSError."""
@@ -176,6 +175,49 @@ class WorkerWriter:
         if self._open is None:
             raise ValueError("no step has begun")
         return self._open
+
+
+def write_capture(
+    path: str | Path,
+    model: str,
+    steps: Mapping[int, Mapping[str, ArrayLike]],
+    dtype: Literal["F32", "F16", "BF16"] = "F32",
+    note: str = "",
+    created: str = "",
+    modules: Sequence[ModuleSpec] = (),
+) -> Capture:
+    """Write a synthetic capture and open it; one that ``path`` holds already is replaced.
+
+    ``steps`` maps a step to name -> float32[W, *shape]; names, shapes and W must agree between
+    steps (ValueError). ``dtype`` is what is stored: F16 and BF16 round.
+    """
+    folder = Path(path)
+    arrays: dict[int, dict[str, NDArray[np.float32]]] = {
+        step: {name: np.asarray(value, dtype=np.float32) for name, value in tensors.items()}
+        for step, tensors in steps.items()
+    }
+    if not arrays:
+        raise ValueError("a capture has at least one step")
+    shapes = [{name: a.shape for name, a in tensors.items()} for tensors in arrays.values()]
+    workers = {shape[:1] for shape in shapes[0].values()}
+    if any(s != shapes[0] for s in shapes) or len(workers) != 1 or workers == {()}:
+        raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
+    world = next(iter(workers))[0]
+    specs = [TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
+    lead = CaptureFolder(folder, model, world, specs, note, created, modules)
+    lead.create(replace=True)
+    for step, tensors in arrays.items():
+        for worker in range(world):
+            writer = WorkerWriter(folder, worker, specs)
+            writer.begin(step)
+            for name, values in tensors.items():
+                own = values[worker]
+                with np.errstate(over="ignore"):  # F16 makes large values infinite
+                    kept = f32_to_bf16(own) if dtype == "BF16" else own.astype(STORED[dtype])
+                writer.write(name, kept)
+            writer.end()
+        lead.finished(step)
+    return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
 
 
 def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from models.formats import Mode, elements_per_line
 from models.regions import DeviceParams
-from neuron_fabric.capture.reader import TensorSpec, write_capture
+from neuron_fabric.capture import TensorSpec, write_capture
 from neuron_fabric.text import say
 from scripts.benchmarks.goals import Goal
 from scripts.benchmarks.goals import judge as judge_goals

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from models.regions import MAX_WORKERS
+from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import DTYPES, MANIFEST
-from neuron_fabric.capture.reader import Capture
 from neuron_fabric.capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy

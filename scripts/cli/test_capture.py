@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neuron_fabric.capture.reader import Capture, ModuleSpec, write_capture
+from neuron_fabric.capture import Capture, ModuleSpec, write_capture
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
 from scripts.cli.main import main

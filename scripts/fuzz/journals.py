@@ -24,8 +24,8 @@ from unittest.mock import patch
 import numpy as np
 
 from models.formats import Mode, Tie
+from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.layout import MANIFEST
-from neuron_fabric.capture.reader import Capture, write_capture
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.data import parse_json
 from neuron_fabric.text import say

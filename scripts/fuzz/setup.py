@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from neuron_fabric.capture import write_capture
 from neuron_fabric.capture.layout import MANIFEST
-from neuron_fabric.capture.reader import write_capture
 from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec

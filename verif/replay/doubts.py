@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from models.formats import F32, Mode
-from neuron_fabric.capture.reader import Capture
+from neuron_fabric.capture import Capture
 from verif.replay.routing import RoutePattern, layer_of
 
 _EMBEDDINGS = {"wte", "wpe", "tok", "pos"}

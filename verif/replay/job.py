@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from models.formats import Mode, lines_needed
-from neuron_fabric.capture.reader import Capture
+from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.doubts import route_doubts
 from verif.replay.epoch import EpochLines, Key

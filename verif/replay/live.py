@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Protocol
 
 from models.formats import U8, Mode
-from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import LineError
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel

@@ -11,7 +11,8 @@ from typing import Literal
 
 from models.formats import Tie
 from models.parameters import DeviceParams
-from neuron_fabric.capture.reader import MAX_STEP, Capture
+from neuron_fabric.capture import Capture
+from neuron_fabric.capture.layout import MAX_STEP
 from neuron_fabric.errors import CaptureError
 from verif.replay.tensors import TERNARY_RATIO
 

@@ -19,7 +19,7 @@ from models.regions import (
     check_commit,
     state_lines,
 )
-from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 
 

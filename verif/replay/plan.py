@@ -21,7 +21,7 @@ from itertools import accumulate, product
 
 from models.formats import Mode, Tie, elements_per_line, lines_needed
 from models.regions import MAX_WORKERS, DeviceParams, RegionConfig, planes_kept
-from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from verif.replay.placement import Placement, log2_up
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from models.formats import LINE_BYTES
-from neuron_fabric.capture.safetensors_io import StretchWriter
+from neuron_fabric.capture.layout import TensorSpec
+from neuron_fabric.capture.safetensors_io import TensorFileWriter, dtype_name
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy, Lock
 from neuron_fabric.output import check_output, in_the_way
@@ -36,13 +37,14 @@ def write_step(
 ) -> None:
     """Write the result file of a step, whole or not at all; ``cycles`` by simulator: several when
     all returned the same lines. CaptureError when it cannot be written."""
-    entries = {
-        f"{spec.name}.{suffix}": (np.dtype(kind), spec.shape)
+    specs = [
+        TensorSpec(f"{spec.name}.{suffix}", spec.shape, dtype_name(suffix, np.dtype(kind)))
         for spec in replay.source.tensors
         for suffix, kind in OUTPUTS[one.routes[spec.name]].items()
-    }
+    ]
+    metadata = metadata_of(replay, one, cycles)
     try:
-        with StretchWriter(path, entries, metadata_of(replay, one, cycles)) as writer:
+        with TensorFileWriter(path, specs, metadata, durable=True, zeros=True) as writer:
             for number in range(one.plan.epochs):
                 lines = returned[one.step, number].lines((one.step, number))
                 for extent, use, own in extents(one.plan, one.plan.epoch(number), lines):
@@ -51,7 +53,8 @@ def write_step(
                     planes = own.planes if mode.low_bit else None
                     made = outputs_from_lines(mode, (count,), own.result, planes)
                     for suffix, values in made.items():
-                        writer.write(f"{extent.tensor.name}.{suffix}", first, values)
+                        at = first * values.itemsize
+                        writer.write(f"{extent.tensor.name}.{suffix}", values, at)
     except OSError as error:
         todo = "make room or choose another --out, and replay again"
         if replay.options.bulk:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from models.formats import Mode
-from neuron_fabric.capture.reader import ModuleSpec, TensorSpec
+from neuron_fabric.capture import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 
 ROUTES: dict[str, Mode] = {

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from models.formats import F32, U8, Mode, elements_per_line
-from neuron_fabric.capture.reader import Capture, TensorSpec
+from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
 from verif.replay.doubts import ZeroTensors
 from verif.replay.pinned import PinnedFile, changed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.capture import write_capture
 from neuron_fabric.capture.safetensors_io import write_tensors
 from verif.conftest import SignalModel, gradients, nf_replay
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.formats import Mode
-from neuron_fabric.capture.reader import Capture, ModuleSpec, TensorSpec
+from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
 from verif.replay.doubts import ZeroTensors, route_doubts
 from verif.replay.routing import assign_routes, parse_routes
 

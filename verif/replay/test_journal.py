@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cocotbext.cxl.wire.messages import M2SRwD
-from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.capture import write_capture
 from neuron_fabric.lock import Lock
 from verif.conftest import BulkModel, nf_replay
 from verif.replay.journal import MAGIC, Journal

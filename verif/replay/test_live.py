@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.formats import Mode
-from neuron_fabric.capture.reader import TensorSpec
+from neuron_fabric.capture import TensorSpec
 from scripts.build import bulk_build
 from scripts.cli.replay import Simulators
 from scripts.plan import mutants

@@ -14,7 +14,7 @@ from models.device import DeviceModel
 from models.formats import F32, Mode, Tie, lines_needed
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, check_commit, planes_kept, state_lines
-from neuron_fabric.capture.reader import Capture, CaptureError, TensorSpec
+from neuron_fabric.capture import Capture, CaptureError, TensorSpec
 from verif.conftest import expected_outputs, pack_workers
 from verif.replay.plan import Plan, RegionUse, plan_step
 from verif.replay.routing import assign_routes, parse_routes

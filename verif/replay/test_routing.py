@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from models.formats import Mode
-from neuron_fabric.capture.reader import (
-    Capture,
-    CaptureError,
-    ModuleSpec,
-    TensorSpec,
-    write_capture,
-)
+from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
 from verif.replay.routing import (
     RoutePattern,
     assign_routes,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from models.formats import Mode, Tie
-from neuron_fabric.capture.reader import Capture, write_capture
+from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock

@@ -10,7 +10,7 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.capture import write_capture
 from verif.env.base_test import PROFILES, run_uvm
 from verif.parameters import device_params
 from verif.replay.check import judge

@@ -13,7 +13,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SRwD
 from models.formats import Tie
-from neuron_fabric.capture.reader import write_capture
+from neuron_fabric.capture import write_capture
 from neuron_fabric.progress_bar import clock
 from verif.conftest import BulkModel, gradients, nf_replay
 from verif.coverage.bins import FUNCTIONAL

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from neuron_fabric.capture.layout import ModuleSpec
-from neuron_fabric.capture.model import check_model, modules_of, sparse_tensors
+from neuron_fabric.capture.trained_model import check_model, modules_of, sparse_tensors
 from neuron_fabric.errors import CaptureError
 
 Parameter = SimpleNamespace  # with a shape
