@@ -15,6 +15,7 @@ import math
 import os
 import re
 import stat
+from collections import Counter
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -22,14 +23,13 @@ from typing import Any
 
 from neuron_fabric.text import LineError
 
-MEBIBYTE = 1 << 20
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -41,7 +41,7 @@ class DataError(LineError, ValueError):
 class Limits:
     """What a JSON text may have at most. ``values`` counts commas and opening brackets."""
 
-    size: int = 64 * MEBIBYTE
+    size: int = 64 << 20
     depth: int = 64
     values: int = 4_000_000
     digits: int = 40
@@ -58,15 +58,12 @@ def open_file(path: str | Path) -> BufferedReader:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             what = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-            raise OSError(what, f"is {_kind(mode)}, not a file", str(path))
+            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+            raise OSError(what, f"is {kind}, not a file", str(path))
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
-
-
-def _kind(mode: int) -> str:
-    return next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
 
 
 def read_bytes(path: str | Path, size: int = LIMITS.size) -> bytes:
@@ -138,18 +135,21 @@ def parse_json(data: bytes | str, limits: Limits = LIMITS) -> Any:
         raise DataError(f"malformed JSON (nested deeper than {limits.depth})") from None
     except (ValueError, MemoryError) as error:
         raise DataError(f"malformed JSON ({error or 'out of memory'})") from None
-    _check(value, limits.depth, bool(_SURROGATE.search(text)) or not text.isascii())
+    if _too_deep(value, limits.depth):
+        raise DataError(f"malformed JSON (nested deeper than {limits.depth})")
+    if _SURROGATE.search(text) or not text.isascii():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise DataError("malformed JSON (half of a surrogate pair in a text)") from None
     return value
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise DataError(f"malformed JSON (key {key[:80]!r} stands twice)")
-            seen.add(key)
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise DataError(f"malformed JSON (key {key[:80]!r} stands twice)")
     return out
 
 
@@ -164,33 +164,18 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check(value: object, depth: int, texts: bool) -> None:
-    """Depth, and (``texts``) whether every text can be encoded again; level by level, not by
-    recursion."""
+def _too_deep(value: object, depth: int) -> bool:
+    """Level by level, not by recursion."""
     level = [value]
     for _ in range(depth):
-        if texts:
-            for one in level:
-                for text in one if isinstance(one, dict) else (one,):
-                    if isinstance(text, str) and not _encodable(text):
-                        raise DataError("malformed JSON (half of a surrogate pair in a text)")
-        below: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                below.extend(one.values())
-            elif isinstance(one, list):
-                below.extend(one)
-        if not below:
-            return
-        level = below
-    raise DataError(f"malformed JSON (nested deeper than {depth})")
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
+        level = [
+            below
+            for one in level
+            if isinstance(one, dict | list)
+            for below in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
     return True
 
 

@@ -36,9 +36,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capture.layout import MAX_STEP, TensorSpec
+from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.selection import FOLDER, Selection
 from neuron_fabric.capture.trained_model import check_model, modules_of, second_hook, sparse_tensors
-from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter, check_tensors
+from neuron_fabric.capture.writer import CaptureFolder, check_tensors, worker_writer
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.text import say
@@ -94,13 +95,13 @@ class CaptureState:
             raise CaptureError(f"tensor {sparse!r}", "its gradients are sparse", todo)
         self._names = {key: n for key, n in names.items() if n in wanted}
         self._steps = chosen.steps
-        path = Path(folder)
-        check_tensors(path, tensors)
+        self._path, self._tensors = Path(folder), tensors
+        check_tensors(self._path, tensors)
         self._lead: CaptureFolder | None = None
         if rank == ranks[0]:
             whose = f"ranks {', '.join(map(str, ranks))} of {dist.get_world_size(group)}"
             self._lead = CaptureFolder(
-                path,
+                self._path,
                 name or type(model.module).__name__,
                 len(ranks),
                 tensors,
@@ -109,26 +110,23 @@ class CaptureState:
                 modules_of(model.module, wanted),
             )
         _on_lead(self._lead, dist.get_global_rank(group, ranks[0]), group)
-        self._writer: WorkerWriter | None = None
-        if rank in ranks:
-            metadata = {"rank": str(rank), "ranks": str(dist.get_world_size(group))}
-            self._writer = WorkerWriter(path, ranks.index(rank), tensors, metadata)
-        self._open = False
+        self._worker = ranks.index(rank) if rank in ranks else None
+        self._metadata = {"rank": str(rank), "ranks": str(dist.get_world_size(group))}
+        self._file: TensorFileWriter | None = None  # of the step under way
         atexit.register(self._at_exit)
 
     def take(self, bucket: dist.GradBucket) -> bool:
         """Write what the bucket holds; True when the lead has a step to list once it is reduced."""
         if bucket.index() == 0:
             self._collect()
-            self._open = self._writer is not None and self.step in self._steps
-            self._open = self._open and self.step <= MAX_STEP and self._try(self._begin)
-        if self._open:
-            self._open = self._try(lambda: self._write(bucket))
+            self._try(self._begin)
+        self._try(lambda: self._write(bucket))
         if not bucket.is_last():
             return False
+        if self._file is not None:
+            self._try(self._file.close)
+        closed, self._file = self._file is not None, None
         self.step += 1
-        closed = self._open and self._writer is not None and self._try(self._writer.end)
-        self._open = False
         return closed and self._lead is not None
 
     def finished(self) -> None:
@@ -138,28 +136,31 @@ class CaptureState:
             self._collect()
 
     def _begin(self) -> None:
-        assert self._writer is not None
-        self._writer.begin(self.step)
+        self._give_up()  # what a backward that an exception ended has left
+        if self._worker is not None and self.step in self._steps and self.step <= MAX_STEP:
+            self._file = worker_writer(
+                self._path, self.step, self._worker, self._tensors, self._metadata
+            )
+
+    def _give_up(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.abort()
 
     def _write(self, bucket: dist.GradBucket) -> None:
-        assert self._writer is not None
-        if bucket.buffer().is_sparse:
-            return  # holds none of the chosen tensors
+        if self._file is None or bucket.buffer().is_sparse:
+            return  # a sparse one holds none of the chosen tensors
         for parameter, gradient in gradients_of(bucket):
             name = self._names.get(id(parameter))
             if name is not None:
-                self._writer.write(name, _bytes(gradient))
+                self._file.write(name, _bytes(gradient))
 
     def _collect(self) -> None:
         if self._lead is not None and self._lead.pending:
             try:
                 self._lead.collect()
             except OSError as error:
-                say(
-                    f"nf capture: steps {self._lead.pending} are not listed yet: {error}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                _warn(f"steps {self._lead.pending} are not listed yet: {error}")
 
     def _at_exit(self) -> None:
         """A step that is still to be listed; and a moment for gloo, whose threads abort the process
@@ -168,20 +169,17 @@ class CaptureState:
         self._collect()
         time.sleep(_GLOO_SECONDS)
 
-    def _try(self, action: Callable[[], None]) -> bool:
+    def _try(self, action: Callable[[], None]) -> None:
+        """What fails costs the step."""
         try:
             action()
         except (OSError, ValueError) as error:
-            if self._writer is not None:
-                worker = f"worker {self._writer.worker}"
-                self._writer.abort()
-                say(
-                    f"nf capture: step {self.step} of {worker} is not captured: {error}",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            return False
-        return True
+            self._give_up()
+            _warn(f"step {self.step} of worker {self._worker} is not captured: {error}")
+
+
+def _warn(text: str) -> None:
+    say(f"nf capture: {text}", file=sys.stderr, flush=True)
 
 
 def capture_hook(
@@ -245,7 +243,7 @@ def _refuse(error: CaptureError) -> NoReturn:
     """One line for all ranks: the first to come prints it, since a launcher that sees one rank
     fail ends the others, which may not have come so far."""
     if _is_first(str(error)):
-        say(f"nf capture: {error}", file=sys.stderr, flush=True)
+        _warn(str(error))
     raise SystemExit(2) from None
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from neuron_fabric.text import LineError, one_line
 
-__all__ = ["CaptureError", "one_line"]
-
 
 class CaptureError(LineError):
     """A bad capture, in one line: where it is wrong, what is wrong, what to do."""

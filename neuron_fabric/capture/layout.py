@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 
@@ -121,7 +122,7 @@ def check_name(
     return name
 
 
-def is_int(value: object) -> bool:
+def is_int(value: object) -> TypeGuard[int]:
     """True for a JSON integer (bool is not one)."""
     return isinstance(value, int) and not isinstance(value, bool)
 

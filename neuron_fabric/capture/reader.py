@@ -68,14 +68,13 @@ class Capture:
         if not folder.is_dir():
             raise CaptureError(folder, "no such folder", "give the folder that holds capture.json")
         try:
-            content = read_object(where)
+            return _manifest(folder, read_object(where), max_workers)
         except FileNotFoundError:
             raise CaptureError(where, "file is missing", "this is no capture folder") from None
         except DataError as error:
             raise CaptureError(where, error, _FIX) from None
         except OSError as error:
             raise CaptureError(where, error.strerror or error, "check the file") from None
-        return _manifest(folder, where, content, max_workers)
 
     def tensor(self, name: str) -> TensorSpec:
         """The tensor of that name; CaptureError when there is none."""
@@ -160,9 +159,11 @@ class Capture:
                     yield step, worker, spec, file.read_f32(spec.name)
 
 
-def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: int) -> Capture:
-    def fail(what: str, todo: str = _FIX) -> CaptureError:
-        return CaptureError(where, what, todo)
+def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Capture:
+    """CaptureError where more can be said than to correct the manifest, else DataError."""
+
+    def fail(what: str, todo: str) -> CaptureError:
+        return CaptureError(folder / MANIFEST, what, todo)
 
     if content.get("format") != FORMAT:
         raise fail(f"format is {content.get('format')!r}, not {FORMAT!r}", "this is no capture")
@@ -170,76 +171,70 @@ def _manifest(folder: Path, where: Path, content: dict[str, Any], max_workers: i
     if not is_int(version) or version != VERSION:
         raise fail(f"unknown version {version!r}", f"this reader knows version {VERSION}")
     world = content.get("world_size")
-    if not isinstance(world, int) or isinstance(world, bool) or world < 1:
-        raise fail(f"world_size is {world!r}, not a positive number")
+    if not is_int(world) or world < 1:
+        raise DataError(f"world_size is {world!r}, not a positive number")
     if world > max_workers:
         raise fail(f"{world} workers, the device takes {max_workers}", "capture with fewer workers")
     steps = content.get("steps")
     if steps == []:
         raise fail("no step is whole: the capture was cut off or is under way", "capture again")
     if not isinstance(steps, list) or not all(is_int(s) and 0 <= s <= MAX_STEP for s in steps):
-        raise fail(f"steps is no list of step numbers 0..{MAX_STEP}")
+        raise DataError(f"steps is no list of step numbers 0..{MAX_STEP}")
     if len(set(steps)) != len(steps):
-        raise fail("a step stands twice in steps")
-    texts = {}
-    for key in ("model", "note", "created"):
-        value = content.get(key, None if key == "model" else "")
+        raise DataError("a step stands twice in steps")
+    texts: dict[str, Any] = {"model": content.get("model")}
+    texts |= {key: content.get(key, "") for key in ("note", "created")}
+    for key, value in texts.items():
         if not isinstance(value, str):
-            raise fail(f"{key} is {value!r}, not a text")
-        texts[key] = value
+            raise DataError(f"{key} is {value!r}, not a text")
     entries = content.get("tensors")
     if not isinstance(entries, list) or not entries:
-        raise fail("tensors is no list of tensors")
-    specs = tuple(_spec(where, entry) for entry in entries)
+        raise DataError("tensors is no list of tensors")
+    specs = tuple(_spec(folder / MANIFEST, entry) for entry in entries)
     [(name, times)] = Counter(spec.name for spec in specs).most_common(1)
     if times > 1:
-        raise fail(f"tensor {name!r} stands twice")
-    modules = _modules(where, content.get("modules", []), [spec.name for spec in specs])
+        raise DataError(f"tensor {name!r} stands twice")
+    modules = content.get("modules", [])
+    if not isinstance(modules, list):
+        raise DataError("modules is no list of modules")
+    names = dict.fromkeys(spec.name for spec in specs)
+    held = tuple(_module(folder / MANIFEST, entry, names) for entry in modules)
+    missing = names.keys() - {name for module in held for name in module.tensors}
+    if held and missing:
+        first = next(name for name in names if name in missing)
+        raise DataError(f"tensor {first!r} is in none of the modules")
     return Capture(
-        folder, texts["model"], world, tuple(steps), specs, texts["note"], texts["created"], modules
+        folder, steps=tuple(steps), world_size=world, tensors=specs, modules=held, **texts
     )
-
-
-def _modules(where: Path, entries: object, names: Sequence[str]) -> tuple[ModuleSpec, ...]:
-    if not isinstance(entries, list):
-        raise CaptureError(where, "modules is no list of modules", _FIX)
-    known = set(names)
-    modules = tuple(_module(where, entry, known) for entry in entries)
-    held = {name for module in modules for name in module.tensors}
-    missing = [name for name in names if name not in held]
-    if modules and missing:
-        raise CaptureError(where, f"tensor {missing[0]!r} is in none of the modules", _FIX)
-    return modules
 
 
 def _module(where: Path, entry: object, names: Collection[str]) -> ModuleSpec:
     """``names``: the tensors that there are."""
     if not isinstance(entry, dict):
-        raise CaptureError(where, f"module entry {entry!r} is no object", _FIX)
+        raise DataError(f"module entry {entry!r} is no object")
     name, kind, held = entry.get("name"), entry.get("kind"), entry.get("tensors")
     if name != "":  # the model itself
         check_name(where, name, _FIX, "module")
     check_name(where, kind, _FIX, "kind of module")
     if not isinstance(held, list) or not all(isinstance(one, str) for one in held):
-        raise CaptureError(where, f"module {name!r}: tensors is no list of names", _FIX)
+        raise DataError(f"module {name!r}: tensors is no list of names")
     strange = [one for one in held if one not in names]
     if strange or len(set(held)) != len(held):
         what = f"holds {strange[0]!r}, which is no tensor" if strange else "holds a tensor twice"
-        raise CaptureError(where, f"module {name!r} {what}", _FIX)
+        raise DataError(f"module {name!r} {what}")
     head = entry.get("head", False)
     if not isinstance(head, bool):
-        raise CaptureError(where, f"module {name!r}: head is {head!r}, not true or false", _FIX)
+        raise DataError(f"module {name!r}: head is {head!r}, not true or false")
     return ModuleSpec(str(name), str(kind), tuple(held), head)
 
 
 def _spec(where: Path, entry: object) -> TensorSpec:
     if not isinstance(entry, dict):
-        raise CaptureError(where, f"tensor entry {entry!r} is no object", _FIX)
+        raise DataError(f"tensor entry {entry!r} is no object")
     name = check_name(where, entry.get("name"), _FIX)
     shape = check_shape(where, name, entry.get("shape"), _FIX)
     dtype = entry.get("dtype")
     if dtype not in DTYPES:
-        raise CaptureError(
-            where, f"tensor {name!r} has dtype {dtype!r}", "gradients are F32, F16 or BF16"
-        )
-    return TensorSpec(name, shape, str(dtype))
+        what = f"tensor {name!r} has dtype {dtype!r}"
+        raise CaptureError(where, what, "gradients are F32, F16 or BF16")
+    return TensorSpec(name, shape, dtype)

@@ -26,7 +26,7 @@ from neuron_fabric.capture.safetensors_io import (
     bf16_to_f32,
     open_tensors,
 )
-from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
+from neuron_fabric.capture.writer import CaptureFolder, worker_writer
 from neuron_fabric.errors import CaptureError
 
 ROOT = Path(__file__).parents[2]
@@ -55,11 +55,9 @@ def widened(values: np.ndarray) -> np.ndarray:
 
 
 def write(folder: Path, tensors: list[TensorSpec], step: int, worker: int, seed: int) -> None:
-    writer = WorkerWriter(folder, worker, tensors)
-    writer.begin(step)
-    for spec in reversed(tensors):
-        writer.write(spec.name, stored(spec, seed))
-    writer.end()
+    with worker_writer(folder, step, worker, tensors) as file:
+        for spec in reversed(tensors):
+            file.write(spec.name, stored(spec, seed))
 
 
 @given(tensors=tensor_sets, workers=st.integers(1, 3), order=st.randoms(use_true_random=False))
@@ -73,13 +71,11 @@ def test_what_is_written_is_read(
     lead.create()
     for step in (60, 3):
         for worker in range(workers):
-            writer = WorkerWriter(folder, worker, tensors, {"rank": str(worker)})
-            writer.begin(step)
             mixed = list(tensors)
             order.shuffle(mixed)  # type: ignore[attr-defined]
-            for spec in mixed:
-                writer.write(spec.name, stored(spec, step + worker))
-            writer.end()
+            with worker_writer(folder, step, worker, tensors, {"rank": str(worker)}) as file:
+                for spec in mixed:
+                    file.write(spec.name, stored(spec, step + worker))
         lead.finished(step)
     capture = Capture.open(folder)
     assert capture.tensors == tuple(tensors)  # the model's order, whatever the order of writing
@@ -144,17 +140,12 @@ def test_pieces_where_what_is_not_written_is_zero(tmp_path: Path) -> None:
 
 
 def test_a_missing_tensor_leaves_no_file(tmp_path: Path) -> None:
-    writer = WorkerWriter(tmp_path, 0, SPECS)
-    with pytest.raises(ValueError, match="no step has begun"):
-        writer.write("a", np.zeros((2, 3), dtype="<f4"))
-    writer.begin(1)
-    writer.write("b", np.zeros(4, dtype="<f4"))
+    file = worker_writer(tmp_path, 1, 0, SPECS)
+    file.write("b", np.zeros(4, dtype="<f4"))
     with pytest.raises(ValueError, match="'a' was not written"):
-        writer.end()
+        file.close()
     assert not list((tmp_path / "step-000001").iterdir())
-    writer.begin(2)
-    writer.begin(3)  # the step before was given up
-    writer.abort()
+    worker_writer(tmp_path, 2, 0, SPECS).abort()
     assert not list(tmp_path.rglob("*.safetensors*"))
 
 
@@ -214,13 +205,12 @@ def test_a_step_is_listed_when_every_worker_has_closed_its_file(tmp_path: Path) 
     write(folder, SPECS, 5, 0, 1)
     lead.finished(5)
     refused(folder, "no step is whole")
-    late = WorkerWriter(folder, 1, SPECS)
-    late.begin(5)
+    late = worker_writer(folder, 5, 1, SPECS)
     for spec in SPECS:
         late.write(spec.name, stored(spec, 2))
     lead.collect()
     refused(folder, "no step is whole")
-    late.end()
+    late.close()
     blocked = folder / "capture.json.part"
     blocked.mkdir()  # as a full disk, the manifest cannot be written
     with pytest.raises(OSError, match="Is a directory"):
@@ -259,18 +249,16 @@ import sys
 import numpy as np
 from pathlib import Path
 from neuron_fabric.capture.layout import TensorSpec
-from neuron_fabric.capture.writer import CaptureFolder, WorkerWriter
+from neuron_fabric.capture.writer import CaptureFolder, worker_writer
 folder, specs = Path(sys.argv[1]), [TensorSpec(f"t{i}", (20_000,)) for i in range(8)]
 lead = CaptureFolder(folder, "m", 2, specs)
 lead.create()
 print("go", flush=True)
 for step in range(10**6):
     for worker in range(2):
-        writer = WorkerWriter(folder, worker, specs)
-        writer.begin(step)
-        for spec in specs:
-            writer.write(spec.name, np.full(spec.shape, step, dtype="<f4"))
-        writer.end()
+        with worker_writer(folder, step, worker, specs) as file:
+            for spec in specs:
+                file.write(spec.name, np.full(spec.shape, step, dtype="<f4"))
     lead.finished(step)
 """
 
@@ -308,13 +296,11 @@ def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None
     folder.mkdir()
     (folder / "capture.json.part").symlink_to(victim)
     lead.create()
-    writer = WorkerWriter(folder, 0, [TensorSpec("a", (3,))])
     step = folder / "step-000000"
     step.mkdir()
     (step / "worker-000.safetensors.part").symlink_to(victim)
-    writer.begin(0)
-    writer.write("a", np.zeros(3, "<f4"))
-    writer.end()
+    with worker_writer(folder, 0, 0, lead.tensors) as file:
+        file.write("a", np.zeros(3, "<f4"))
     lead.finished(0)
     assert victim.read_text(encoding="utf-8") == "mine"
     assert Capture.open(folder).steps == (0,)

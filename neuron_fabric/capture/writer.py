@@ -137,44 +137,20 @@ class CaptureFolder:
             file.put((json.dumps(manifest, indent=1) + "\n").encode())
 
 
-@dataclass
-class WorkerWriter:
-    """One worker's side: a file a step, a tensor at a time in any order."""
+def worker_writer(
+    capture: Path,
+    step: int,
+    worker: int,
+    tensors: Sequence[TensorSpec],
+    metadata: Mapping[str, str] | None = None,
+) -> TensorFileWriter:
+    """Start the file of one worker and step: its tensors come one at a time, in any order. OSError.
 
-    path: Path
-    worker: int
-    tensors: Sequence[TensorSpec]
-    metadata: dict[str, str] = field(default_factory=dict)
-    _open: TensorFileWriter | None = None
-
-    def begin(self, step: int) -> None:
-        """Start the file of ``step``; one that was left unfinished is given up. OSError."""
-        self.abort()
-        target = worker_file(self.path, step, self.worker)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        sync_folder(self.path)
-        metadata = {**self.metadata, "step": str(step)}
-        self._open = TensorFileWriter(target, self.tensors, metadata, durable=True)
-
-    def write(self, name: str, values: NDArray[Any]) -> None:
-        """One tensor of the step, as `TensorFileWriter.write`."""
-        self._file().write(name, values)
-
-    def end(self) -> None:
-        """Close the file. ValueError when a tensor has not come; OSError."""
-        file, self._open = self._file(), None
-        file.close()
-
-    def abort(self) -> None:
-        """Give up the file under way, if there is one."""
-        file, self._open = self._open, None
-        if file is not None:
-            file.abort()
-
-    def _file(self) -> TensorFileWriter:
-        if self._open is None:
-            raise ValueError("no step has begun")
-        return self._open
+    ``close`` raises ValueError when a tensor has not come."""
+    target = worker_file(capture, step, worker)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sync_folder(capture)
+    return TensorFileWriter(target, tensors, {**(metadata or {}), "step": str(step)}, durable=True)
 
 
 def write_capture(
@@ -208,14 +184,11 @@ def write_capture(
     lead.create(replace=True)
     for step, tensors in arrays.items():
         for worker in range(world):
-            writer = WorkerWriter(folder, worker, specs)
-            writer.begin(step)
-            for name, values in tensors.items():
-                own = values[worker]
-                with np.errstate(over="ignore"):  # F16 makes large values infinite
+            with worker_writer(folder, step, worker, specs) as file, np.errstate(over="ignore"):
+                for name, values in tensors.items():
+                    own = values[worker]  # large values are infinite in F16
                     kept = f32_to_bf16(own) if dtype == "BF16" else own.astype(STORED[dtype])
-                writer.write(name, kept)
-            writer.end()
+                    file.write(name, kept)
         lead.finished(step)
     return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
 

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.errors import CaptureError, one_line
-from neuron_fabric.text import say, telling
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.text import one_line, say, telling
 from scripts import report
 from scripts.build import bulk_build, registry
 from scripts.cli import replay_options

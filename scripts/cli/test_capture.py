@@ -31,7 +31,7 @@ import os, sys, signal
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.ddp import attach
-from neuron_fabric.capture.writer import WorkerWriter
+from neuron_fabric.capture.safetensors_io import TensorFileWriter
 
 def train():
     torch.manual_seed(1)
@@ -41,11 +41,11 @@ def train():
     attach(model)
     for step in range(6):
         if sys.argv[1:] == ["die"] and step == 3 and rank == 1:
-            whole = WorkerWriter.write
+            whole = TensorFileWriter.write
             def die(self, name, data):
                 whole(self, name, data)
                 os.kill(os.getpid(), signal.SIGKILL)
-            WorkerWriter.write = die
+            TensorFileWriter.write = die
         model.zero_grad()
         model(torch.full((2, 8), float(rank + step))).square().sum().backward()
 
