@@ -9,7 +9,6 @@ would end this process by SIGBUS. It also takes one name twice.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 
-from neuron_fabric.capture.layout import STORED, TensorSpec, check_shape
+from neuron_fabric.capture.layout import DTYPES, STORED, TensorSpec, check_shape
 from neuron_fabric.data import DataError, Limits, as_object, open_file, parse_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import NewFile, naming
@@ -49,8 +48,8 @@ class TensorFile:
 
     def read(self, name: str) -> NDArray[Any]:
         """The tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""
-        shape = self.tensors[name].shape
-        return self._stretch(name, 0, math.prod(shape)).reshape(shape)
+        info = self.tensors[name]
+        return self._stretch(name, 0, info.elements).reshape(info.shape)
 
     def _stretch(self, name: str, first: int, count: int) -> NDArray[Any]:
         """Elements [first, first + count) of a tensor as stored, flat."""
@@ -72,22 +71,17 @@ class TensorFile:
 
     def read_f32(self, name: str) -> NDArray[np.float32]:
         """The tensor widened to float32 (from F32, F16 or BF16)."""
-        return self._widened(name, self.read(name))
+        info = self.tensors[name]
+        return self.stretch_f32(name, 0, info.elements).reshape(info.shape)
 
     def stretch_f32(self, name: str, first: int, count: int) -> NDArray[np.float32]:
         """The same for elements [first, first + count) in C order, flat; nothing else is read."""
-        return self._widened(name, self._stretch(name, first, count))
-
-    def _widened(self, name: str, raw: NDArray[Any]) -> NDArray[np.float32]:
-        info = self.tensors[name]
-        if info.dtype == "BF16":
+        raw, dtype = self._stretch(name, first, count), self.tensors[name].dtype
+        if dtype == "BF16":
             return bf16_to_f32(raw)
-        if info.dtype not in ("F32", "F16"):
-            raise CaptureError(
-                self.path,
-                f"tensor {name!r} is {info.dtype}",
-                "gradients are F32, F16 or BF16: capture it as one of these",
-            )
+        if dtype not in DTYPES:
+            todo = "gradients are F32, F16 or BF16: capture it as one of these"
+            raise CaptureError(self.path, f"tensor {name!r} is {dtype}", todo)
         with np.errstate(invalid="ignore"):
             return raw.astype(np.float32)
 
@@ -138,9 +132,8 @@ def _entry(path: Path, name: str, entry: dict[str, Any], data_start: int) -> Ten
     """An entry that the library has passed."""
     dtype = entry["dtype"]
     if dtype not in STORED:
-        raise CaptureError(
-            path, f"tensor {name!r} has dtype {dtype}", "gradients are F32, F16 or BF16"
-        )
+        what = f"tensor {name!r} has dtype {dtype}"
+        raise CaptureError(path, what, "gradients are F32, F16 or BF16")
     shape = check_shape(path, name, entry["shape"], _AGAIN)
     return TensorInfo(name, shape, dtype, data_start + entry["data_offsets"][0])
 

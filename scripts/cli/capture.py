@@ -168,15 +168,10 @@ def _script(name: str) -> Path:
     example = EXAMPLE_SCRIPTS / f"{name}.py"
     path = example if example.is_file() and not Path(name).exists() else Path(name)
     if not path.is_file():
-        known = ", ".join(_examples())
+        # Scripts that capture: what only uses them does not count.
+        known = ", ".join(sorted(path.stem for path in EXAMPLE_SCRIPTS.glob("train_*.py")))
         raise NfError(f"no script {name}; give a path, or one of the examples: {known}.")
     return path
-
-
-def _examples() -> list[str]:
-    """Scripts that capture: what only uses them does not count."""
-    files = sorted(EXAMPLE_SCRIPTS.glob("train_*.py"))
-    return [path.stem for path in files]
 
 
 def _free_folder(stem: str) -> Path:

@@ -44,7 +44,8 @@ def run_workers(
     """
     with (
         tempfile.TemporaryDirectory(prefix="nf-torchrun-") as folder,
-        process.handling(_leave, signal.SIGTERM, signal.SIGHUP),
+        # Signals that would end this process at once end the agent before.
+        process.handling(lambda number: sys.exit(128 + number), signal.SIGTERM, signal.SIGHUP),
     ):
         agent = subprocess.Popen(
             [
@@ -71,11 +72,6 @@ def run_workers(
             "with it the workers."
         )
     return None
-
-
-def _leave(number: int) -> None:
-    """For a signal that would end this process at once."""
-    raise SystemExit(128 + number)
 
 
 def main() -> None:
