@@ -2,7 +2,7 @@
 """CXL.mem over 68-byte flits for cocotb: host, device and monitor on pins; numpy-free.
 
 The names below are imported when they are used, so that ``cocotbext.cxl.wire`` and
-``cocotbext.cxl.link`` work without cocotb, and all but ``cocotbext.cxl.agent`` without pyuvm.
+``cocotbext.cxl.link`` work without cocotb, and all but ``cocotbext.cxl.uvm_agent`` without pyuvm.
 """
 
 from __future__ import annotations

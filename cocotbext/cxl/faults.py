@@ -23,7 +23,8 @@ from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryReq, decode_control
-from cocotbext.cxl.wire.flits import FLIT_BITS, PAYLOAD_MASK, Direction, ProtocolCode, is_control
+from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_MASK
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, is_control
 
 MAX_BURST = 14
 """Longest burst that the CRC sees wherever it lies in the flit (spec: link spec §2)."""

@@ -14,7 +14,8 @@ from cocotbext.cxl.link.link import DeviceLink, HostLink
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.trace import TraceWriter, explain, read
 from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, seal
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from scripts.cli.main import main
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.wire.enums import DevLoad, ReqOp, RwdOp
-from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, DevLoad, M2SRwD, ReqOp, RwdOp
 from models.formats import Mode
 from models.nf_regs import REG_MAP
 from models.regions import Cause, CommitCode, Kind, RegionConfig

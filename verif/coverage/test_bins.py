@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 
-from cocotbext.cxl.wire.enums import ReqOp, RwdOp
-from cocotbext.cxl.wire.messages import M2SReq, M2SRwD
+from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.formats import Mode
 from models.regions import RegionConfig

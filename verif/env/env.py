@@ -10,9 +10,9 @@ from typing import Any
 from cocotb.triggers import Event, Timer
 from pyuvm import uvm_analysis_export, uvm_env
 
-from cocotbext.cxl.agent import CxlMemAgent
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
+from cocotbext.cxl.uvm_agent import CxlMemAgent
 from models.memory import MemoryLine
 from verif.axi import AXI4, bind_port
 from verif.coverage.functional_coverage import NfCoverage

@@ -16,11 +16,11 @@ import cocotb
 from cocotb.triggers import Event
 from pyuvm import uvm_sequence
 
-from cocotbext.cxl.agent import CxlMemAgent, CxlMemItem
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.errors import CxlError
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.transactions import Transaction
+from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemItem
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
 from verif.env.config import EnvConfig, Profile

@@ -19,9 +19,18 @@ from typing import Any
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.wire import assumptions, crc, flits, messages, slots
 from cocotbext.cxl.wire.control import ControlFlit, InitParam, Llcrd, RetryIdle, encode_control
-from cocotbext.cxl.wire.enums import DrsOp, MetaField, NdrOp, ReqOp, RwdOp
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    S2MNDR,
+    DrsOp,
+    M2SReq,
+    M2SRwD,
+    MetaField,
+    NdrOp,
+    ReqOp,
+    RwdOp,
+)
 from verif.host import c_interface
 from verif.host.c_interface import CBlock, Figures, Kind, Op
 
@@ -205,7 +214,7 @@ def _layout(position: int, code: int) -> str:
     live, parts = 0, []
     for field in layout.fields:
         live |= field.live
-        is_drs = str(field.part is slots.Part.DRS).lower()
+        is_drs = str(field.with_data).lower()
         parts.append(f"{{{is_drs}, {field.offset}, {max(field.devload, 0)}}}")
     return f"{{{_bits(live)}, {len(parts)}, {{{', '.join(parts)}}}}},  // {layout.name}\n"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from cocotbext.cxl.wire.enums import ReqOp
-from cocotbext.cxl.wire.messages import S2MDRS, M2SReq
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from models.device import DeviceModel
 from models.formats import Mode
 from models.parameters import DeviceParams

@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
-from cocotbext.cxl.wire.enums import DevLoad, ReqOp, RwdOp
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, S2MMessage
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    S2MNDR,
+    DevLoad,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+)
 from models.device import DeviceModel
 from models.formats import Mode
 from models.parameters import DeviceParams

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyuvm import uvm_sequence
 
-from cocotbext.cxl.wire.enums import ReqOp, RwdOp
-from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SMessage, M2SReq, M2SRwD, S2MMessage
+from cocotbext.cxl.wire.messages import (
+    BE_ALL,
+    S2MDRS,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+)
 from models.formats import Mode
 from models.regions import CommitCode, RegionConfig
 from verif.env.region_layout import RegionLayout

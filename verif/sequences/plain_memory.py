@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.wire.enums import ReqOp
-from cocotbext.cxl.wire.messages import M2SReq
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, random_line
 

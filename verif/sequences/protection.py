@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.wire.enums import ReqOp, RwdOp
-from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD
+from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.formats import Mode
 from models.regions import Access, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence

@@ -16,7 +16,7 @@ from cocotbext.cxl.faults import FaultInjector, FaultPlan, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
-from cocotbext.cxl.wire.flits import seal
+from cocotbext.cxl.wire.crc import seal
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink

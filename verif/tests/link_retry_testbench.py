@@ -20,6 +20,18 @@ from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    decode_control,
+    encode_control,
+)
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from verif.tests.link_testbench import (
     EVENTS,
@@ -273,18 +285,18 @@ class RetryTestbench:
             self.drs = None
 
     # ---- what the device sent
-    def controls(self, since: int = 0) -> list[flits.ControlFlit]:
+    def controls(self, since: int = 0) -> list[ControlFlit]:
         """Control flits among the flits from the ``since``-th on (all-data flits may look so)."""
         return [
-            flits.decode_control(f & flits.PAYLOAD_MASK)[0]
+            decode_control(f & PAYLOAD_MASK)[0]
             for _, f in self.tx_log[since:]
-            if flits.is_control(f & flits.PAYLOAD_MASK)
+            if flits.is_control(f & PAYLOAD_MASK)
         ]
 
-    def put(self, *kinds: flits.ControlFlit) -> None:
+    def put(self, *kinds: ControlFlit) -> None:
         """Put control flits on the wire in place of the host's."""
         for kind in kinds:
-            self.raw.append((PID, flits.seal(flits.encode_control(kind))))
+            self.raw.append((PID, seal(encode_control(kind))))
 
 
 def random_damage(rng: random.Random, rate: float) -> Damage:
@@ -313,16 +325,16 @@ def tricky_data(rng: random.Random) -> bytes:
     """A line that looks like a control flit when it is an all-data flit."""
     kind = rng.choice(
         (
-            flits.RetryFrame(),
-            flits.RetryFrame(),
-            flits.RetryReq(rng.randrange(64), rng.randrange(4)),
-            flits.RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
-            flits.RetryIdle(),
-            flits.Llcrd(8),
-            flits.InitParam(63),
+            RetryFrame(),
+            RetryFrame(),
+            RetryReq(rng.randrange(64), rng.randrange(4)),
+            RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
+            RetryIdle(),
+            Llcrd(8),
+            InitParam(63),
         )
     )
-    return flits.encode_control(kind).to_bytes(64, "little")
+    return encode_control(kind).to_bytes(64, "little")
 
 
 def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:

@@ -20,9 +20,22 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 
 from cocotbext.cxl.wire import flits
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    decode_control,
+    encode_control,
+    is_retryable,
+)
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok, seal
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
-from cocotbext.cxl.wire.packing import Credits, M2SPacker, PackOptions, S2MUnpacker
+from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
+from cocotbext.cxl.wire.unpack import S2MUnpacker
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 from verif.tests.packed_structs import layout, unpack
@@ -65,7 +78,7 @@ class LinkTestbench:
         self.got_rwd: list[int] = []
         self.got_ndr: list[S2MNDR] = []
         self.got_drs: list[S2MDRS] = []
-        self.control: list[flits.ControlFlit] = []
+        self.control: list[ControlFlit] = []
         self.events = dict.fromkeys((name for name, _ in EVENTS), 0)
         self.unacked = 0  # retryable flits of the host that are not acknowledged
         self.acks_owed = 0  # retryable flits of the device that the host has not acknowledged
@@ -126,10 +139,10 @@ class LinkTestbench:
             dut.drs.value = head << 512 | int.from_bytes(d.data, "little")
         dut.drs_valid.value = self._drs is not None
 
-    def inject(self, kind: flits.ControlFlit) -> None:
+    def inject(self, kind: ControlFlit) -> None:
         """Put a control flit in front of everything else."""
-        self.unacked += flits.is_retryable(kind)
-        self.to_send.append((PID, seal(flits.encode_control(kind))))
+        self.unacked += is_retryable(kind)
+        self.to_send.append((PID, seal(encode_control(kind))))
 
     async def clocks(self, count: int) -> None:
         for _ in range(count):
@@ -144,12 +157,12 @@ class LinkTestbench:
         """The next flit of the host: data, or a control flit when one is due."""
         if not self.local_init:
             self.local_init = self.peer_up or self.rng.random() < 0.2
-            kind = flits.InitParam(63) if self.local_init else flits.RetryIdle()
+            kind = InitParam(63) if self.local_init else RetryIdle()
             self.unacked += self.local_init
-            self._put(1, PID, seal(flits.encode_control(kind)))
+            self._put(1, PID, seal(encode_control(kind)))
             return
         if not self.peer_up:
-            self._put(1, PID, seal(flits.encode_control(flits.RetryIdle())))
+            self._put(1, PID, seal(encode_control(RetryIdle())))
             return
         if packed := self.packer.next(self.credits):
             self.credits.plain -= packed.plain
@@ -165,9 +178,9 @@ class LinkTestbench:
         ):
             plain, data = self._grant()
             acks, self.acks_owed = self.acks_owed, 0
-            llcrd = flits.Llcrd(acks, plain, 0, data)
+            llcrd = Llcrd(acks, plain, 0, data)
             self.unacked += 1
-            self._put(1, PID, seal(flits.encode_control(llcrd)))
+            self._put(1, PID, seal(encode_control(llcrd)))
         else:
             self.dut.rx_valid.value = 0
 
@@ -217,23 +230,23 @@ class LinkTestbench:
         payload = flit & PAYLOAD_MASK
         self.tx_log.append((self.now, payload))
         if self.unpacker.owed <= 3 and flits.is_control(payload):
-            kind, issues = flits.decode_control(payload)
+            kind, issues = decode_control(payload)
             assert not issues, issues
             self.control.append(kind)
-            if isinstance(kind, flits.InitParam):
+            if isinstance(kind, InitParam):
                 assert not self.peer_up
                 assert kind.wrap == PARAMETERS["RETRY_DEPTH"] - 1
                 self.peer_up = True
                 self.acks_owed += 1
                 self.held_plain = self.held_data = self.s2m_credits
-            elif isinstance(kind, flits.Llcrd):
+            elif isinstance(kind, Llcrd):
                 self.acks_owed += 1
                 self._acked(kind.ack)
                 self._credited(kind.req_crd, kind.data_crd)
-            elif isinstance(kind, flits.RetryReq):
+            elif isinstance(kind, RetryReq):
                 self._answer(kind)
             else:
-                assert isinstance(kind, flits.RetryIdle | flits.RetryFrame)
+                assert isinstance(kind, RetryIdle | RetryFrame)
             return
         assert self.peer_up, "a protocol flit before INIT.Param"
         self.acks_owed += 1
@@ -255,11 +268,11 @@ class LinkTestbench:
                 self.got_drs.append(message)
                 self.held_data += 1
 
-    def _answer(self, request: flits.RetryReq) -> None:
+    def _answer(self, request: RetryReq) -> None:
         """The retry ends at once: nothing of what was lost is sent again."""
-        answer = flits.RetryAck(True, num_retry=request.num_retry, eseq=request.eseq)
-        for kind in [flits.RetryFrame()] * 5 + [answer]:
-            self.to_send.append((PID, seal(flits.encode_control(kind))))
+        answer = RetryAck(True, num_retry=request.num_retry, eseq=request.eseq)
+        for kind in [RetryFrame()] * 5 + [answer]:
+            self.to_send.append((PID, seal(encode_control(kind))))
 
     def _acked(self, count: int) -> None:
         self.unacked -= count

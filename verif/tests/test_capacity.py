@@ -9,8 +9,7 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
-from cocotbext.cxl.wire.enums import DevLoad
-from cocotbext.cxl.wire.messages import S2MNDR
+from cocotbext.cxl.wire.messages import S2MNDR, DevLoad
 from models.formats import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.config import CxlConfig
-from cocotbext.cxl.wire.flits import seal
+from cocotbext.cxl.wire.crc import seal
 from models.formats import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm

@@ -21,7 +21,8 @@ from cocotbext.cxl.wire.control import (
     RetryReq,
     encode_control,
 )
-from cocotbext.cxl.wire.flits import PAYLOAD_MASK, Direction, FlitHeader, chunks_of_line, seal
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_uvm

@@ -15,9 +15,17 @@ import cocotb
 from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import encode_control
+from cocotbext.cxl.wire.control import (
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    decode_control,
+    encode_control,
+)
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
-from cocotbext.cxl.wire.packing import PackOptions
+from cocotbext.cxl.wire.packer import PackOptions
 from verif.tests.link_retry_testbench import (
     ABORT,
     LOCAL_IDLE,
@@ -38,7 +46,7 @@ from verif.tests.link_testbench import (
     random_ndr,
 )
 
-_FRAMES = [flits.RetryFrame()] * 5
+_FRAMES = [RetryFrame()] * 5
 _ERR_CRC, _ERR_ABORT = 1, 11
 
 
@@ -151,7 +159,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
                 bench.phy = True
                 dut.phy_up.value = 1
     assert bench.lrsm == ABORT
-    asked = [c for c in bench.controls(start) if isinstance(c, flits.RetryReq)]
+    asked = [c for c in bench.controls(start) if isinstance(c, RetryReq)]
     assert retrains == 10
     assert bench.events["phy_reinit"] - before == 10
     assert [(c.num_retry, c.num_phy_reinit) for c in asked] == [
@@ -163,7 +171,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     await bench.clocks(5)
     # Quiet, whatever comes in; the core can get rid of its answers.
     sent = len(bench.tx_log)
-    bench.put(*_FRAMES, flits.RetryAck(False, False, 10, 0, 0, 60), flits.RetryIdle())
+    bench.put(*_FRAMES, RetryAck(False, False, 10, 0, 0, 60), RetryIdle())
     for _ in range(20):
         bench.answer(random_ndr(bench.rng))
         bench.answer(random_drs(bench.rng))
@@ -185,7 +193,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
 async def replay_begins_with_adf(dut: Any) -> None:
     """A lost all-data flit, also while the device wants a retry of its own, either way round."""
     hits: Counter[str] = Counter()
-    frame = flits.seal(encode_control(flits.RetryFrame()))
+    frame = seal(encode_control(RetryFrame()))
     for seed in range(4 * count_scale()):
         bench = RetryTestbench(dut, seed, 1 + seed % 6)
         await bench.start(seed == 0)
@@ -205,8 +213,8 @@ async def replay_begins_with_adf(dut: Any) -> None:
                     hits["lost by the host"] += 1
                     return wire[0], wire[1] ^ 1 << bench.rng.randrange(528)
             elif host.retry._frames >= 5 and flits.is_control(wire[1]):
-                kind, wrong = flits.decode_control(wire[1] & flits.PAYLOAD_MASK)
-                if isinstance(kind, flits.RetryAck) and not wrong:
+                kind, wrong = decode_control(wire[1] & PAYLOAD_MASK)
+                if isinstance(kind, RetryAck) and not wrong:
                     hits["replays from data"] += 1
                     places.append(bench.delivered)
             return wire

@@ -11,8 +11,16 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import encode_control
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    encode_control,
+)
+from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests.link_retry_testbench import (
     LOCAL_IDLE,
@@ -24,7 +32,7 @@ from verif.tests.link_retry_testbench import (
 )
 from verif.tests.link_testbench import PID, random_drs, random_ndr
 
-_FRAMES = [flits.RetryFrame()] * 5
+_FRAMES = [RetryFrame()] * 5
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
 
 
@@ -77,18 +85,18 @@ async def sequences(dut: Any) -> None:
     await bench.up()
     await bench.clocks(100)
     bench.muted = True
-    frame, idle = flits.RetryFrame(), flits.RetryIdle()
+    frame, idle = RetryFrame(), RetryIdle()
     wr = int(dut.u_retry_buffer.wr_q.value)
 
-    async def feed(*kinds: flits.ControlFlit) -> list[flits.ControlFlit]:
+    async def feed(*kinds: ControlFlit) -> list[ControlFlit]:
         sent = len(bench.tx_log)
         bench.put(*kinds)
         await bench.clocks(len(kinds) + 24)
         return bench.controls(sent)
 
-    request = flits.RetryReq(wr, 3)
+    request = RetryReq(wr, 3)
     free = int(dut.u_retry_buffer.free_q.value)
-    answer = [*_FRAMES, flits.RetryAck(True, False, 3, wr, wr, free)]
+    answer = [*_FRAMES, RetryAck(True, False, 3, wr, wr, free)]
     assert await feed(*[frame] * 4, request) == []
     assert await feed(*[frame] * 5, request) == answer
     assert await feed(*[frame] * 7, request) == answer
@@ -96,16 +104,16 @@ async def sequences(dut: Any) -> None:
     assert await feed(request) == []
     assert bench.errors == []
     # A RETRY.Req for a flit that is not in the buffer.
-    assert await feed(*_FRAMES, flits.RetryReq((wr + 9) % RETRY_DEPTH, 1)) == []
-    assert await feed(*_FRAMES, flits.RetryReq(255, 1)) == []
+    assert await feed(*_FRAMES, RetryReq((wr + 9) % RETRY_DEPTH, 1)) == []
+    assert await feed(*_FRAMES, RetryReq(255, 1)) == []
     assert bench.errors == [_ERR_REQ] * 2
     # A RETRY.Ack that nobody asked for; one outside a sequence is nothing.
-    assert await feed(*_FRAMES, flits.RetryAck(True)) == []
-    assert await feed(flits.RetryAck(True)) == []
+    assert await feed(*_FRAMES, RetryAck(True)) == []
+    assert await feed(RetryAck(True)) == []
     assert bench.errors == [_ERR_REQ] * 2 + [_ERR_RETRY_ACK]
     assert bench.lrsm == NORMAL
     # A static bit counts in NORMAL only.
-    bad = flits.seal(encode_control(idle) | 1 << 300)
+    bad = seal(encode_control(idle) | 1 << 300)
     bench.raw.append((PID, bad))
     await bench.clocks(8)
     assert bench.errors[3:] == [_ERR_CONTROL]
@@ -116,23 +124,23 @@ async def sequences(dut: Any) -> None:
     assert bench.lrsm == LOCAL_IDLE
     # The answer must echo NUM_RETRY; a broken sequence is no answer.
     eseq = bench.controls(sent)[5]
-    assert isinstance(eseq, flits.RetryReq)
+    assert isinstance(eseq, RetryReq)
     assert eseq.num_retry == 1
-    await feed(*_FRAMES, flits.RetryAck(True, False, 2, 0, eseq.eseq, 60))
-    await feed(*_FRAMES[:4], flits.RetryAck(True, False, 1, 0, eseq.eseq, 60))
+    await feed(*_FRAMES, RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    await feed(*_FRAMES[:4], RetryAck(True, False, 1, 0, eseq.eseq, 60))
     assert bench.lrsm == LOCAL_IDLE
     # TIMEOUT is counted in flits: RETRY.Idle is sent, and then the next request.
     await bench.clocks(RETRY_TIMEOUT)
-    reqs = [i for i, c in enumerate(bench.controls(sent)) if isinstance(c, flits.RetryReq)]
+    reqs = [i for i, c in enumerate(bench.controls(sent)) if isinstance(c, RetryReq)]
     assert len(reqs) == 2
     assert reqs[1] - reqs[0] - 6 in (RETRY_TIMEOUT, RETRY_TIMEOUT + 1)
     second = bench.controls(sent)[reqs[1]]
-    assert second == flits.RetryReq(eseq.eseq, 2)
-    await feed(*_FRAMES, flits.RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    assert second == RetryReq(eseq.eseq, 2)
+    await feed(*_FRAMES, RetryAck(True, False, 2, 0, eseq.eseq, 60))
     assert bench.lrsm == NORMAL
     assert bench.events["retry_timeout"] == 1
     # More acknowledged than outstanding.
-    bench.put(flits.Llcrd(200))
+    bench.put(Llcrd(200))
     await bench.clocks(8)
     assert bench.errors[5:] == [_ERR_ACK]
     assert int(dut.u_retry_buffer.free_q.value) == RETRY_DEPTH
@@ -148,7 +156,7 @@ async def wrap_values(dut: Any) -> None:
     bench.muted = True
     await bench.clocks(10)
     # Nothing before INIT.Param moves ESeq: it is an error.
-    bench.put(flits.RetryIdle(), flits.Llcrd(0))
+    bench.put(RetryIdle(), Llcrd(0))
     bench.raw.append((PID, 0))
     await bench.clocks(10)
     assert bench.errors == [4, 4]

@@ -9,8 +9,9 @@ from enum import Enum
 
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link import DeviceLink, WireFlit
-from cocotbext.cxl.wire.control import RetryReq
-from cocotbext.cxl.wire.flits import PAYLOAD_MASK, crc_ok, decode_control, is_control
+from cocotbext.cxl.wire.control import RetryReq, decode_control
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok
+from cocotbext.cxl.wire.flits import is_control
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, NdrOp, S2MMessage
 
 

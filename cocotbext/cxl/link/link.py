@@ -13,7 +13,8 @@ from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import LinkPartner, WireFlit
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
-from cocotbext.cxl.wire.packing import M2SPacker, M2SUnpacker, S2MPacker, S2MUnpacker
+from cocotbext.cxl.wire.packer import M2SPacker, S2MPacker
+from cocotbext.cxl.wire.unpack import M2SUnpacker, S2MUnpacker
 
 __all__ = ["DeviceLink", "HostLink", "LinkPartner", "WireFlit"]
 

@@ -22,21 +22,20 @@ from cocotbext.cxl.wire.control import (
     decode_control,
     encode_control,
 )
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok, seal
 from cocotbext.cxl.wire.flits import (
-    PAYLOAD_MASK,
     Direction,
     ProtocolCode,
-    crc_ok,
     decode_credit,
     decode_protocol_id,
     is_cache_credit,
     is_control,
-    seal,
 )
+from cocotbext.cxl.wire.messages import Message
 from cocotbext.cxl.wire.packer import Credits, Packed, Packer
 from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, Unpacker
 
-TxT = TypeVar("TxT")
+TxT = TypeVar("TxT", bound=Message)
 RxT = TypeVar("RxT")
 
 _PID = ProtocolCode.CACHEMEM.word

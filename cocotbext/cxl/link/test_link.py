@@ -11,8 +11,16 @@ from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.retry import Lrsm, RetryBuffer
-from cocotbext.cxl.wire.control import Llcrd, RetryFrame, RetryIdle, RetryReq, encode_control
-from cocotbext.cxl.wire.flits import ProtocolCode, decode_control, is_control, seal
+from cocotbext.cxl.wire.control import (
+    Llcrd,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    decode_control,
+    encode_control,
+)
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import ProtocolCode, is_control
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,
@@ -25,7 +33,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
     S2MMessage,
 )
-from cocotbext.cxl.wire.packing import PackOptions
+from cocotbext.cxl.wire.packer import PackOptions
 
 PID = ProtocolCode.CACHEMEM.word
 

@@ -19,16 +19,11 @@ from cocotbext.cxl.wire.control import (
     RetryFrame,
     RetryIdle,
     RetryReq,
+    decode_control,
     encode_control,
 )
-from cocotbext.cxl.wire.flits import (
-    PAYLOAD_MASK,
-    Direction,
-    ProtocolCode,
-    decode_control,
-    is_control,
-    seal,
-)
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, is_control
 from cocotbext.cxl.wire.messages import (
     S2MDRS,
     S2MNDR,
@@ -39,7 +34,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
     S2MMessage,
 )
-from cocotbext.cxl.wire.packing import PackOptions
+from cocotbext.cxl.wire.packer import PackOptions
 
 PID = ProtocolCode.CACHEMEM.word
 Change = Callable[[WireFlit], WireFlit]

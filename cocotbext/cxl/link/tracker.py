@@ -26,19 +26,17 @@ from cocotbext.cxl.wire.control import (
     RetryFrame,
     RetryIdle,
     RetryReq,
+    decode_control,
+    is_retryable,
 )
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc16, crc_ok
 from cocotbext.cxl.wire.describe import describe_message
 from cocotbext.cxl.wire.flits import (
-    PAYLOAD_MASK,
     Direction,
-    crc16,
-    crc_ok,
-    decode_control,
     decode_credit,
     decode_protocol_id,
     is_cache_credit,
     is_control,
-    is_retryable,
 )
 from cocotbext.cxl.wire.messages import (
     Completion,

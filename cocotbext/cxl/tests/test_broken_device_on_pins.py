@@ -11,7 +11,6 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from cocotbext.cxl.agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.conftest import RunCocotb
@@ -20,6 +19,7 @@ from cocotbext.cxl.errors import CxlError, CxlTimeout
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
 from cocotbext.cxl.link.link import DeviceLink
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 
 LIMIT = 400

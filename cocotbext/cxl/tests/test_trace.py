@@ -13,7 +13,8 @@ import pytest
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.trace import TraceError, TraceWriter, from_environment, read
 from cocotbext.cxl.wire.control import RetryIdle, encode_control
-from cocotbext.cxl.wire.flits import Direction, ProtocolCode, seal
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode
 
 IDLE = ProtocolCode.CACHEMEM.word, seal(encode_control(RetryIdle()))
 

@@ -11,14 +11,15 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Timer
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from cocotbext.cxl.agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.wire.flits import FlitHeader, seal
+from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import FlitHeader
 from cocotbext.cxl.wire.messages import (
     S2MDRS,
     M2SMessage,

@@ -8,13 +8,28 @@ object and the texts of every static bit that is not 0. Credits in Llcrd are raw
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
+
+from cocotbext.cxl.wire.fields import FLAG, Fields
+
+_BYTE, _COUNT, _NIBBLE = range(256), range(32), range(16)
 
 
 @dataclass(frozen=True, slots=True)
-class Llcrd:
+class _Control:
+    CODE: ClassVar[tuple[int, int]]
+    """LLCTRL and SubType."""
+    FIELDS: ClassVar[Fields] = Fields()
+
+
+@dataclass(frozen=True, slots=True)
+class Llcrd(_Control):
     """Returns ``ack`` (0..255) retry buffer entries and credits."""
 
+    CODE = 0, 1
+    FIELDS = Fields(
+        ack=(64, _BYTE), rsp_crd=(20, _NIBBLE), req_crd=(24, _NIBBLE), data_crd=(28, _NIBBLE)
+    )
     ack: int = 0
     rsp_crd: int = 0
     req_crd: int = 0
@@ -22,23 +37,36 @@ class Llcrd:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryIdle:
+class RetryIdle(_Control):
     """Nothing to say."""
+
+    CODE = 1, 0
 
 
 @dataclass(frozen=True, slots=True)
-class RetryReq:
+class RetryReq(_Control):
     """Asks for a replay from ``eseq``."""
 
+    CODE = 1, 1
+    FIELDS = Fields(eseq=(64, _BYTE), num_retry=(80, _COUNT), num_phy_reinit=(85, _COUNT))
     eseq: int
     num_retry: int = 0
     num_phy_reinit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class RetryAck:
+class RetryAck(_Control):
     """Answers a RetryReq: the replay follows, unless ``empty``."""
 
+    CODE = 1, 2
+    FIELDS = Fields(
+        empty=(64, FLAG),
+        viral=(65, FLAG),
+        num_retry=(67, _COUNT),
+        wr_ptr=(72, _BYTE),
+        eseq=(80, _BYTE),
+        num_free_buf=(88, _BYTE),
+    )
     empty: bool = False
     viral: bool = False
     num_retry: int = 0
@@ -48,14 +76,18 @@ class RetryAck:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryFrame:
+class RetryFrame(_Control):
     """Five of them stand before a RetryReq or a RetryAck."""
+
+    CODE = 1, 3
 
 
 @dataclass(frozen=True, slots=True)
-class InitParam:
+class InitParam(_Control):
     """First non-RETRY flit: version 2 and the wrap value of the sender's retry buffer."""
 
+    CODE = 0xC, 8
+    FIELDS = Fields(version=(64, _NIBBLE), wrap=(88, _BYTE))
     wrap: int
     version: int = 2
 
@@ -70,83 +102,40 @@ class UnknownControl:
 
 ControlFlit = Llcrd | RetryIdle | RetryReq | RetryAck | RetryFrame | InitParam | UnknownControl
 
-_LLCRD, _RETRY, _INIT = 0, 1, 0xC
-_CODE_BITS: Final = 1 | 0xFF << 32
-# Every bit that may be 1, by (LLCTRL, SubType).
-_LIVE_BITS: Final = {
-    (_LLCRD, 1): _CODE_BITS | 1 << 2 | 0xFFF << 20 | 0xF7 << 64,
-    (_RETRY, 0): _CODE_BITS,
-    (_RETRY, 1): _CODE_BITS | 0xFF << 64 | 0x3FF << 80,
-    (_RETRY, 2): _CODE_BITS | 0xFFFF_FFFB << 64,
-    (_RETRY, 3): _CODE_BITS,
-    (_INIT, 8): _CODE_BITS | 0xFF00_000F << 64,
+_KINDS: Final = {
+    kind.CODE: kind for kind in (Llcrd, RetryIdle, RetryReq, RetryAck, RetryFrame, InitParam)
 }
+_CODE: Final = Fields(llctrl=(32, _NIBBLE), subtype=(36, _NIBBLE))
 
 
-def _word(llctrl: int, subtype: int, payload: int = 0, header: int = 0) -> int:
-    return 1 | header | llctrl << 32 | subtype << 36 | payload << 64
-
-
-def _fits(**fields: tuple[int, int]) -> None:
-    for name, (value, bits) in fields.items():
-        if value < 0 or value >> bits:
-            raise ValueError(f"{name} = {value} does not fit in {bits} bits")
+def _full_ack(payload: int) -> int:
+    """Ack as a field of 8 bits to Full_Ack = {Ack[7:4], Ak, Ack[2:0]}, and back."""
+    header, body = payload >> 2 & 1, payload >> 67 & 1
+    return payload & ~(1 << 2 | 1 << 67) | header << 67 | body << 2
 
 
 def encode_control(flit: ControlFlit) -> int:
     """The 512-bit payload. ValueError: a field does not fit."""
-    match flit:
-        case Llcrd(ack, rsp, req, data):
-            _fits(ack=(ack, 8), rsp_crd=(rsp, 4), req_crd=(req, 4), data_crd=(data, 4))
-            # Full_Ack = {Ack[7:4], Ak, Ack[2:0]}: bit 3 of the count travels in the header.
-            header = (ack >> 3 & 1) << 2 | rsp << 20 | req << 24 | data << 28
-            return _word(_LLCRD, 1, ack & 0xF7, header)
-        case RetryIdle():
-            return _word(_RETRY, 0)
-        case RetryReq(eseq, num_retry, num_phy):
-            _fits(eseq=(eseq, 8), num_retry=(num_retry, 5), num_phy_reinit=(num_phy, 5))
-            return _word(_RETRY, 1, eseq | num_retry << 16 | num_phy << 21)
-        case RetryAck(empty, viral, num_retry, wr_ptr, eseq, free):
-            _fits(num_retry=(num_retry, 5), wr_ptr=(wr_ptr, 8), eseq=(eseq, 8), free=(free, 8))
-            low = empty | viral << 1 | num_retry << 3
-            return _word(_RETRY, 2, low | wr_ptr << 8 | eseq << 16 | free << 24)
-        case RetryFrame():
-            return _word(_RETRY, 3)
-        case InitParam(wrap, version):
-            _fits(wrap=(wrap, 8), version=(version, 4))
-            return _word(_INIT, 8, version | wrap << 24)
-        case UnknownControl(llctrl, subtype):
-            _fits(llctrl=(llctrl, 4), subtype=(subtype, 4))
-            return _word(llctrl, subtype)
+    if isinstance(flit, UnknownControl):
+        return 1 | _CODE.pack(flit)
+    payload = 1 | _CODE.pack(UnknownControl(*flit.CODE)) | flit.FIELDS.pack(flit)
+    return _full_ack(payload) if isinstance(flit, Llcrd) else payload
 
 
 def decode_control(payload: int) -> tuple[ControlFlit, list[str]]:
     """The control flit and what is wrong with its static bits (Type = 1 is taken for granted)."""
-    kind = (payload >> 32 & 15, payload >> 36 & 15)
-    live = _LIVE_BITS.get(kind)
-    if live is None:
-        return UnknownControl(*kind), [f"LLCTRL {kind[0]:X}h SubType {kind[1]:X}h is reserved"]
+    code = payload >> 32 & 15, payload >> 36 & 15
+    if code not in _KINDS:
+        return UnknownControl(*code), [f"LLCTRL {code[0]:X}h SubType {code[1]:X}h is reserved"]
+    kind = _KINDS[code]
+    live, word = 1 | _CODE.live | kind.FIELDS.live, payload
+    if kind is Llcrd:
+        live, word = _full_ack(live), _full_ack(payload)
     wrong = payload & ~live
     issues = [f"static bit {_lowest(wrong)} of a control flit is 1"] if wrong else []
-    body = payload >> 64 & 0xFFFF_FFFF
-    flit: ControlFlit
-    match kind:
-        case (0, 1):
-            ack = body & 0xF7 | (payload >> 2 & 1) << 3
-            flit = Llcrd(ack, payload >> 20 & 15, payload >> 24 & 15, payload >> 28 & 15)
-        case (1, 0):
-            flit = RetryIdle()
-        case (1, 1):
-            flit = RetryReq(body & 0xFF, body >> 16 & 31, body >> 21 & 31)
-        case (1, 2):
-            low = (bool(body & 1), bool(body >> 1 & 1), body >> 3 & 31)
-            flit = RetryAck(*low, body >> 8 & 0xFF, body >> 16 & 0xFF, body >> 24)
-        case (1, 3):
-            flit = RetryFrame()
-        case _:
-            flit = InitParam(body >> 24, body & 15)
-            if flit.version != 2:
-                issues.append(f"INIT.Param of version {flit.version}")
+    flit = kind(**kind.FIELDS.unpack(word))
+    if isinstance(flit, InitParam) and flit.version != 2:
+        issues.append(f"INIT.Param of version {flit.version}")
     return flit, issues
 
 

@@ -3,19 +3,11 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.wire.flits import (
-    FLIT_BITS,
-    PAYLOAD_MASK,
-    Direction,
-    FlitHeader,
-    crc16,
-    decode_control,
-    decode_credit,
-    is_control,
-    slot_bits,
-)
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
-from cocotbext.cxl.wire.slots import LAYOUTS, Part, SlotUse
+from cocotbext.cxl.wire.control import decode_control
+from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_MASK, crc16
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, decode_credit, is_control, slot_bits
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, Message
+from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
 
 
 def describe(flit: int, direction: Direction, owed: int = 0) -> str:
@@ -42,7 +34,7 @@ def describe(flit: int, direction: Direction, owed: int = 0) -> str:
                 text += " (stray)"
         else:
             parts = [
-                describe_message(_unpack(field.part, field.extract(bits)))
+                describe_message(field.part.unpack(field.extract(bits)))
                 for field in layout.fields
                 if bits >> field.offset & 1
             ]
@@ -66,16 +58,6 @@ def describe_message(message: Message) -> str:
     if isinstance(message, M2SRwD | S2MDRS) and message.poison:
         text += " POISON"
     return text
-
-
-def _unpack(part: Part, raw: int) -> Message:
-    if part is Part.REQ:
-        return M2SReq.unpack(raw)
-    if part is Part.RWD:
-        return M2SRwD.unpack(raw)
-    if part is Part.NDR:
-        return S2MNDR.unpack(raw)
-    return S2MDRS.unpack(raw)
 
 
 def _header(header: FlitHeader) -> str:

@@ -3,7 +3,7 @@
 
 A flit is a 528-bit int (payload [511:0], CRC [527:512]), a payload a 512-bit int. Slot k is bits
 [128k+127:128k]; slot 0 shares its lowest 32 bits with the header. Slot layouts are in ``slots``,
-control flits in ``control``; both are re-exported here.
+control flits in ``control``.
 """
 
 from __future__ import annotations
@@ -13,53 +13,7 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Final
 
-from cocotbext.cxl.wire.control import (
-    ControlFlit,
-    InitParam,
-    Llcrd,
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
-    UnknownControl,
-    decode_control,
-    encode_control,
-    is_retryable,
-)
-from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_BITS, PAYLOAD_MASK, crc16, crc_ok, seal
-
-__all__ = [
-    "FLIT_BITS",
-    "PAYLOAD_BITS",
-    "PAYLOAD_MASK",
-    "ControlFlit",
-    "Direction",
-    "FlitHeader",
-    "InitParam",
-    "Llcrd",
-    "ProtocolCode",
-    "ProtocolId",
-    "RetryAck",
-    "RetryFrame",
-    "RetryIdle",
-    "RetryReq",
-    "UnknownControl",
-    "chunks_of_line",
-    "crc16",
-    "crc_ok",
-    "decode_control",
-    "decode_credit",
-    "decode_protocol_id",
-    "encode_control",
-    "encode_credit",
-    "is_cache_credit",
-    "is_control",
-    "is_retryable",
-    "largest_credit",
-    "line_of_chunks",
-    "seal",
-    "slot_bits",
-]
+from cocotbext.cxl.wire.fields import FLAG, Fields
 
 H_BITS: Final = 96
 G_BITS: Final = 128
@@ -173,36 +127,25 @@ class FlitHeader:
         """32 bits with Type = 0. ValueError: a format or a nibble does not fit."""
         if any(s >> 3 for s in self.slots):
             raise ValueError(f"slot formats {self.slots} do not fit in 3 bits each")
-        if self.rsp_crd >> 4 or self.req_crd >> 4 or self.data_crd >> 4:
-            raise ValueError("a credit nibble does not fit in 4 bits")
-        s0, s1, s2, s3 = self.slots
-        return (
-            self.ak << 2
-            | self.be << 3
-            | self.sz << 4
-            | s0 << 5
-            | s1 << 8
-            | s2 << 11
-            | s3 << 14
-            | self.rsp_crd << 20
-            | self.req_crd << 24
-            | self.data_crd << 28
-        )
+        formats = sum(code << 5 + 3 * slot for slot, code in enumerate(self.slots))
+        return formats | _HEADER.pack(self)
 
     @staticmethod
     def decode(word: int) -> FlitHeader:
         """Inverse of encode(); Type and the reserved bits are not looked at."""
-        return FlitHeader(
-            bool(word >> 2 & 1),
-            bool(word >> 3 & 1),
-            bool(word >> 4 & 1),
-            (word >> 5 & 7, word >> 8 & 7, word >> 11 & 7, word >> 14 & 7),
-            word >> 20 & 15,
-            word >> 24 & 15,
-            word >> 28 & 15,
-        )
+        one, two, three, four = (word >> 5 + 3 * slot & 7 for slot in range(4))
+        return FlitHeader(slots=(one, two, three, four), **_HEADER.unpack(word))
 
 
+_NIBBLE: Final = range(16)
+_HEADER: Final = Fields(
+    ak=(2, FLAG),
+    be=(3, FLAG),
+    sz=(4, FLAG),
+    rsp_crd=(20, _NIBBLE),
+    req_crd=(24, _NIBBLE),
+    data_crd=(28, _NIBBLE),
+)
 HEADER_RESERVED: Final = 1 << 1 | 7 << 17
 """Header bits that a sender leaves 0."""
 

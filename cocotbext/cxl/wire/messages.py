@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CXL.mem messages: fields, bit layouts, legality (spec: link spec §5).
+"""CXL.mem messages: fields, field codes, bit layouts, legality (spec: link spec §5).
 
 Every message is a frozen dataclass. ``pack()`` gives the header bits as an int with Valid = 1 (data
 and byte enables travel in slots of their own and are not part of it); ``unpack(raw)`` is its
@@ -11,179 +11,156 @@ Addresses are byte addresses (0 .. 2**52 - 1). pack() raises ValueError for what
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from typing import ClassVar, Final, Self
 
-from cocotbext.cxl.wire.enums import (
-    Completion,
-    DevLoad,
-    DrsOp,
-    MetaField,
-    MetaValue,
-    NdrOp,
-    ReqOp,
-    RwdOp,
-    SnpType,
-)
+from cocotbext.cxl.wire.fields import FLAG, Fields
 from cocotbext.cxl.wire.lines import ADDR_BITS, LINE_BYTES
-
-__all__ = [
-    "ADDR_BITS",
-    "BE_ALL",
-    "DRS_BITS",
-    "LINE_BYTES",
-    "NDR_BITS",
-    "REQ_BITS",
-    "RWD_BITS",
-    "S2MDRS",
-    "S2MNDR",
-    "ZERO_LINE",
-    "Completion",
-    "DevLoad",
-    "DrsOp",
-    "M2SMessage",
-    "M2SReq",
-    "M2SRwD",
-    "Message",
-    "MetaField",
-    "MetaValue",
-    "NdrOp",
-    "ReqOp",
-    "RwdOp",
-    "S2MMessage",
-    "SnpType",
-    "completion_of",
-]
 
 BE_ALL: Final = (1 << 64) - 1
 ZERO_LINE: Final = bytes(LINE_BYTES)
 
-REQ_BITS: Final = 87
-RWD_BITS: Final = 87
-NDR_BITS: Final = 30
-DRS_BITS: Final = 40
+
+class ReqOp(IntEnum):
+    """M2S Req opcodes (4 bits)."""
+
+    MEM_INV = 0
+    MEM_RD = 1
+    MEM_RD_DATA = 2
+    MEM_RD_FWD = 3
+    MEM_WR_FWD = 4
+    MEM_SPEC_RD = 8
+    MEM_INV_NT = 9
 
 
-def _members(kind: type[IntEnum], bits: int) -> tuple[int, ...]:
+class RwdOp(IntEnum):
+    """M2S RwD opcodes (4 bits)."""
+
+    MEM_WR = 1
+    MEM_WR_PTL = 2
+
+
+class NdrOp(IntEnum):
+    """S2M NDR opcodes (3 bits)."""
+
+    CMP = 0
+    CMP_S = 1
+    CMP_E = 2
+
+
+class DrsOp(IntEnum):
+    """S2M DRS opcodes (3 bits)."""
+
+    MEM_DATA = 0
+
+
+class DevLoad(IntEnum):
+    """Load of the device, as it stands in every response."""
+
+    LIGHT = 0
+    OPTIMAL = 1
+    MODERATE = 2
+    SEVERE = 3
+
+
+class MetaField(IntEnum):
+    """Which metadata field a message touches."""
+
+    META0_STATE = 0
+    NO_OP = 3
+
+
+class MetaValue(IntEnum):
+    """Metadata value (a coherence state)."""
+
+    INVALID = 0
+    ANY = 2
+    SHARED = 3
+
+
+class SnpType(IntEnum):
+    """Snoop type of an M2S message."""
+
+    NO_OP = 0
+    SNP_DATA = 1
+    SNP_CUR = 2
+    SNP_INV = 3
+
+
+class Completion(Enum):
+    """Which response, if any, ends a request."""
+
+    NONE = "none"
+    NDR = "ndr"
+    DRS = "drs"
+
+
+def _codes(kind: type[IntEnum], bits: int) -> tuple[int, ...]:
+    """By code: the enum member where there is one, else the plain int."""
     known = {int(member): member for member in kind}
     return tuple(known.get(code, code) for code in range(1 << bits))
 
 
-# Look-up by code: the enum member where there is one, else the plain int (cheaper than Enum()).
-_REQ_OPS: Final = _members(ReqOp, 4)
-_RWD_OPS: Final = _members(RwdOp, 4)
-_NDR_OPS: Final = _members(NdrOp, 3)
-_DRS_OPS: Final = _members(DrsOp, 3)
-_DEV_LOADS: Final = _members(DevLoad, 2)
-_META_FIELDS: Final = _members(MetaField, 2)
-_META_VALUES: Final = _members(MetaValue, 2)
-_SNP_TYPES: Final = _members(SnpType, 3)
+def _fields(meta: int, /, **places: tuple[int, Sequence[int]]) -> Fields:
+    """Fields of a message; from bit ``meta`` on stands what every message has."""
+    return Fields(
+        meta_field=(meta, _codes(MetaField, 2)),
+        meta_value=(meta + 2, _codes(MetaValue, 2)),
+        tag=(meta + 4, range(1 << 16)),
+        **places,
+    )
 
 
-_WIDTHS: Final = {
-    "meta_field": 2,
-    "meta_value": 2,
-    "snp_type": 3,
-    "tag": 16,
-    "addr": ADDR_BITS,
-    "tc": 2,
-    "ldid": 4,
-    "devload": 2,
-}
+class _Message:
+    """What all four have: the ``FIELDS`` of the header beside Valid."""
 
-
-def _bad_field(message: Message) -> None:
-    """Raise the ValueError that names the field which does not fit."""
-    widths = dict(_WIDTHS, opcode=4 if isinstance(message, M2SReq | M2SRwD) else 3)
-    for name, bits in widths.items():
-        value = getattr(message, name, 0)
-        if value < 0 or value >> bits:
-            raise ValueError(f"{name} = {value:#x} does not fit in {bits} bits")
-    raise ValueError(f"the address of {message} is not aligned")
-
-
-def _check_meta(meta_field: int, meta_value: int) -> list[str]:
-    out = []
-    if not isinstance(_META_FIELDS[meta_field & 3], MetaField):
-        out.append(f"MetaField {meta_field:02b} is reserved")
-    elif meta_field == MetaField.META0_STATE and meta_value == 1:
-        out.append("MetaValue 01 is reserved")
-    return out
-
-
-@dataclass(frozen=True, slots=True)
-class M2SReq:
-    """M2S Request without data; ``addr`` is a byte address whose bits [4:0] are not carried."""
-
+    __slots__ = ()
+    NAME: ClassVar[str]
+    OPCODES: ClassVar[frozenset[int]]
+    FIELDS: ClassVar[Fields]
     opcode: int
     tag: int
-    addr: int
-    ldid: int = 0
-    snp_type: int = SnpType.NO_OP
-    meta_field: int = MetaField.NO_OP
-    meta_value: int = MetaValue.INVALID
-    tc: int = 0
+    ldid: int
+    meta_field: int
+    meta_value: int
 
     def pack(self) -> int:
-        """87 header bits with Valid = 1. ValueError: a field does not fit, or addr % 32 != 0."""
-        if (
-            self.opcode >> 4
-            or self.snp_type >> 3
-            or self.meta_field >> 2
-            or self.meta_value >> 2
-            or self.tag >> 16
-            or self.addr >> ADDR_BITS
-            or self.addr & 31
-            or self.tc >> 2
-            or self.ldid >> 4
-        ):
-            _bad_field(self)
-        return (
-            1
-            | self.opcode << 1
-            | self.snp_type << 5
-            | self.meta_field << 8
-            | self.meta_value << 10
-            | self.tag << 12
-            | self.addr >> 5 << 28
-            | self.tc << 75
-            | self.ldid << 77
-        )
+        """Header bits with Valid = 1. ValueError: a field does not fit, or addr is not aligned."""
+        return 1 | self.FIELDS.pack(self)
 
-    @staticmethod
-    def unpack(raw: int) -> M2SReq:
-        """Inverse of pack(); Valid and the reserved bits are not looked at."""
-        return M2SReq(
-            _REQ_OPS[raw >> 1 & 15],
-            raw >> 12 & 0xFFFF,
-            (raw >> 28 & 0x7FFF_FFFF_FFFF) << 5,
-            raw >> 77 & 15,
-            _SNP_TYPES[raw >> 5 & 7],
-            _META_FIELDS[raw >> 8 & 3],
-            _META_VALUES[raw >> 10 & 3],
-            raw >> 75 & 3,
-        )
+    @classmethod
+    def unpack(cls, raw: int, *slots: bytes | int) -> Self:
+        """Inverse of pack(); Valid and the reserved bits are not looked at.
 
-    def with_tag(self, tag: int) -> M2SReq:
-        """The same request under another tag."""
-        meta = (self.meta_field, self.meta_value)
-        return M2SReq(self.opcode, tag, self.addr, self.ldid, self.snp_type, *meta, self.tc)
+        ``slots``: data and byte enables, which come from slots of their own.
+        """
+        fields = cls.FIELDS.unpack(raw)
+        if slots:
+            fields.update(zip(("data", "be"), slots, strict=False))
+        return cls(**fields)
 
     def check(self) -> list[str]:
-        """Texts of everything that a conforming host would not send."""
-        out = _check_meta(self.meta_field, self.meta_value)
-        if not isinstance(_REQ_OPS[self.opcode & 15], ReqOp):
-            out.append(f"Req opcode {self.opcode} is reserved")
-        if self.snp_type > 3:
-            out.append(f"SnpType {self.snp_type} is reserved")
+        """Texts of everything that a conforming sender would not send."""
+        out = []
+        if self.meta_field not in frozenset(MetaField):
+            out.append(f"MetaField {self.meta_field:02b} is reserved")
+        elif self.meta_field == MetaField.META0_STATE and self.meta_value == 1:
+            out.append("MetaValue 01 is reserved")
+        if self.opcode not in self.OPCODES:
+            out.append(f"{self.NAME} opcode {self.opcode} is reserved")
+        snp_type: int = getattr(self, "snp_type", SnpType.NO_OP)
+        if snp_type > 3:
+            out.append(f"SnpType {snp_type} is reserved")
+        size = len(getattr(self, "data", ZERO_LINE))
+        if size != LINE_BYTES:
+            out.append(f"{self.NAME} carries {size} bytes, not {LINE_BYTES}")
         return out
 
 
 @dataclass(frozen=True, slots=True)
-class M2SRwD:
-    """M2S Request with Data: one line of 64 bytes, ``be`` bit i enables byte i (MemWrPtl only)."""
-
+class _M2S(_Message):
     opcode: int
     tag: int
     addr: int
@@ -192,6 +169,43 @@ class M2SRwD:
     meta_field: int = MetaField.NO_OP
     meta_value: int = MetaValue.INVALID
     tc: int = 0
+
+    def with_tag(self, tag: int) -> Self:
+        """The same request under another tag."""
+        return replace(self, tag=tag)
+
+
+_M2S_PLACES: Final = {
+    "snp_type": (5, _codes(SnpType, 3)),
+    "tc": (75, range(4)),
+    "ldid": (77, range(16)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class M2SReq(_M2S):
+    """M2S Request without data; ``addr`` is a byte address whose bits [4:0] are not carried."""
+
+    NAME = "Req"
+    OPCODES = frozenset(ReqOp)
+    FIELDS = _fields(
+        8, opcode=(1, _codes(ReqOp, 4)), addr=(28, range(0, 1 << ADDR_BITS, 32)), **_M2S_PLACES
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class M2SRwD(_M2S):
+    """M2S Request with Data: one line of 64 bytes, ``be`` bit i enables byte i (MemWrPtl only)."""
+
+    NAME = "RwD"
+    OPCODES = frozenset(RwdOp)
+    FIELDS = _fields(
+        8,
+        opcode=(1, _codes(RwdOp, 4)),
+        addr=(28, range(0, 1 << ADDR_BITS, LINE_BYTES)),
+        poison=(74, FLAG),
+        **_M2S_PLACES,
+    )
     data: bytes = field(default=ZERO_LINE)
     be: int = BE_ALL
     poison: bool = False
@@ -201,74 +215,23 @@ class M2SRwD:
         """True if the message owes a byte-enable slot after its four chunks."""
         return self.opcode == RwdOp.MEM_WR_PTL
 
-    def pack(self) -> int:
-        """87 header bits with Valid = 1. ValueError: a field does not fit, or addr % 64 != 0."""
-        if (
-            self.opcode >> 4
-            or self.snp_type >> 3
-            or self.meta_field >> 2
-            or self.meta_value >> 2
-            or self.tag >> 16
-            or self.addr >> ADDR_BITS
-            or self.addr & 63
-            or self.tc >> 2
-            or self.ldid >> 4
-        ):
-            _bad_field(self)
-        return (
-            1
-            | self.opcode << 1
-            | self.snp_type << 5
-            | self.meta_field << 8
-            | self.meta_value << 10
-            | self.tag << 12
-            | self.addr >> 6 << 28
-            | self.poison << 74
-            | self.tc << 75
-            | self.ldid << 77
-        )
-
-    @staticmethod
-    def unpack(raw: int, data: bytes = ZERO_LINE, be: int = BE_ALL) -> M2SRwD:
-        """Inverse of pack(); data and byte enables come from slots of their own."""
-        return M2SRwD(
-            _RWD_OPS[raw >> 1 & 15],
-            raw >> 12 & 0xFFFF,
-            (raw >> 28 & 0x3FFF_FFFF_FFFF) << 6,
-            raw >> 77 & 15,
-            _SNP_TYPES[raw >> 5 & 7],
-            _META_FIELDS[raw >> 8 & 3],
-            _META_VALUES[raw >> 10 & 3],
-            raw >> 75 & 3,
-            data,
-            be,
-            bool(raw >> 74 & 1),
-        )
-
-    def with_tag(self, tag: int) -> M2SRwD:
-        """The same write under another tag."""
-        meta = (self.snp_type, self.meta_field, self.meta_value, self.tc)
-        body = (self.data, self.be, self.poison)
-        return M2SRwD(self.opcode, tag, self.addr, self.ldid, *meta, *body)
-
     def check(self) -> list[str]:
-        """Texts of everything that a conforming host would not send."""
-        out = _check_meta(self.meta_field, self.meta_value)
-        if not isinstance(_RWD_OPS[self.opcode & 15], RwdOp):
-            out.append(f"RwD opcode {self.opcode} is reserved")
-        if self.snp_type > 3:
-            out.append(f"SnpType {self.snp_type} is reserved")
-        if len(self.data) != LINE_BYTES:
-            out.append(f"RwD carries {len(self.data)} bytes, not {LINE_BYTES}")
+        # Not super(): slots make a new class of this one.
+        out = _M2S.check(self)
         if self.be != BE_ALL and not self.carries_be:
             out.append("byte enables on an opcode that has none")
         return out
 
 
 @dataclass(frozen=True, slots=True)
-class S2MNDR:
+class S2MNDR(_Message):
     """S2M response without data."""
 
+    NAME = "NDR"
+    OPCODES = frozenset(NdrOp)
+    FIELDS = _fields(
+        4, opcode=(1, _codes(NdrOp, 3)), ldid=(24, range(16)), devload=(28, _codes(DevLoad, 2))
+    )
     opcode: int
     tag: int
     ldid: int = 0
@@ -276,51 +239,20 @@ class S2MNDR:
     meta_field: int = MetaField.NO_OP
     meta_value: int = MetaValue.INVALID
 
-    def pack(self) -> int:
-        """30 header bits with Valid = 1. ValueError: a field does not fit."""
-        if (
-            self.opcode >> 3
-            or self.meta_field >> 2
-            or self.meta_value >> 2
-            or self.tag >> 16
-            or self.ldid >> 4
-            or self.devload >> 2
-        ):
-            _bad_field(self)
-        return (
-            1
-            | self.opcode << 1
-            | self.meta_field << 4
-            | self.meta_value << 6
-            | self.tag << 8
-            | self.ldid << 24
-            | self.devload << 28
-        )
-
-    @staticmethod
-    def unpack(raw: int) -> S2MNDR:
-        """Inverse of pack(); Valid is not looked at."""
-        return S2MNDR(
-            _NDR_OPS[raw >> 1 & 7],
-            raw >> 8 & 0xFFFF,
-            raw >> 24 & 15,
-            _DEV_LOADS[raw >> 28 & 3],
-            _META_FIELDS[raw >> 4 & 3],
-            _META_VALUES[raw >> 6 & 3],
-        )
-
-    def check(self) -> list[str]:
-        """Texts of everything that a conforming device would not send."""
-        out = _check_meta(self.meta_field, self.meta_value)
-        if not isinstance(_NDR_OPS[self.opcode & 7], NdrOp):
-            out.append(f"NDR opcode {self.opcode} is reserved")
-        return out
-
 
 @dataclass(frozen=True, slots=True)
-class S2MDRS:
+class S2MDRS(_Message):
     """S2M response with data: one line of 64 bytes."""
 
+    NAME = "DRS"
+    OPCODES = frozenset(DrsOp)
+    FIELDS = _fields(
+        4,
+        opcode=(1, _codes(DrsOp, 3)),
+        poison=(24, FLAG),
+        ldid=(25, range(16)),
+        devload=(29, _codes(DevLoad, 2)),
+    )
     opcode: int
     tag: int
     ldid: int = 0
@@ -329,51 +261,6 @@ class S2MDRS:
     data: bytes = field(default=ZERO_LINE)
     meta_field: int = MetaField.NO_OP
     meta_value: int = MetaValue.INVALID
-
-    def pack(self) -> int:
-        """40 header bits with Valid = 1. ValueError: a field does not fit."""
-        if (
-            self.opcode >> 3
-            or self.meta_field >> 2
-            or self.meta_value >> 2
-            or self.tag >> 16
-            or self.ldid >> 4
-            or self.devload >> 2
-        ):
-            _bad_field(self)
-        return (
-            1
-            | self.opcode << 1
-            | self.meta_field << 4
-            | self.meta_value << 6
-            | self.tag << 8
-            | self.poison << 24
-            | self.ldid << 25
-            | self.devload << 29
-        )
-
-    @staticmethod
-    def unpack(raw: int, data: bytes = ZERO_LINE) -> S2MDRS:
-        """Inverse of pack(); data comes from slots of its own."""
-        return S2MDRS(
-            _DRS_OPS[raw >> 1 & 7],
-            raw >> 8 & 0xFFFF,
-            raw >> 25 & 15,
-            _DEV_LOADS[raw >> 29 & 3],
-            bool(raw >> 24 & 1),
-            data,
-            _META_FIELDS[raw >> 4 & 3],
-            _META_VALUES[raw >> 6 & 3],
-        )
-
-    def check(self) -> list[str]:
-        """Texts of everything that a conforming device would not send."""
-        out = _check_meta(self.meta_field, self.meta_value)
-        if not isinstance(_DRS_OPS[self.opcode & 7], DrsOp):
-            out.append(f"DRS opcode {self.opcode} is reserved")
-        if len(self.data) != LINE_BYTES:
-            out.append(f"DRS carries {len(self.data)} bytes, not {LINE_BYTES}")
-        return out
 
 
 M2SMessage = M2SReq | M2SRwD

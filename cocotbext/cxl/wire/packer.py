@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packers of both directions share (spec: link spec §6).
+"""Messages into flits: M2SPacker of the host, S2MPacker of the device (spec: link spec §6).
 
 A packer holds the messages that wait and the data slots that are owed. ``next()`` gives the payload
 of the next flit without acknowledgement, credits and CRC, which belong to the link layer.
@@ -10,9 +10,31 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
-MessageT = TypeVar("MessageT")
+from cocotbext.cxl.wire.assumptions import be_to_slot
+from cocotbext.cxl.wire.flits import Direction, chunks_of_line
+from cocotbext.cxl.wire.messages import S2MNDR, M2SMessage, M2SReq, M2SRwD, Message, S2MMessage
+from cocotbext.cxl.wire.slots import (
+    DATA,
+    LAYOUTS,
+    M2S_G_REQ,
+    M2S_G_RWD,
+    M2S_H_REQ,
+    M2S_H_RWD,
+    MAX_DRS,
+    MAX_NDR,
+    MAX_REQ,
+    MAX_RWD,
+    S2M_G_2NDR,
+    S2M_G_3DRS,
+    S2M_G_DRS_2NDR,
+    S2M_H_2DRS,
+    S2M_H_2NDR,
+    S2M_H_DRS_NDR,
+)
+
+MessageT = TypeVar("MessageT", bound=Message)
 
 
 @dataclass(slots=True)
@@ -53,15 +75,32 @@ class Packed:
     owed: int = 0
 
 
-class Packer(Generic[MessageT]):
-    """Base of both packers."""
+EMPTY: Final = "empty"
+HEADER: Final = "header"
+PLAIN: Final = "plain"
+CHUNK: Final = "chunk"
 
-    WORST_ADFS: int
+
+class Packer(Generic[MessageT]):
+    """Base of both packers; headers leave oldest first within a channel."""
+
+    DIRECTION: ClassVar[Direction]
+    WORST_ADFS: ClassVar[int]
     """ADFs that one new data header (or multi-header slot) can lead to at worst."""
+    MAX_PLAIN: ClassVar[int]
+    MAX_DATA: ClassVar[int]
+    """Headers without / with data in a flit."""
 
     def __init__(self, options: PackOptions | None = None) -> None:
         self.options = options or PackOptions()
+        self._pushed = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything, as after a reset."""
         self._chunks: deque[int] = deque()
+        self._plain: deque[tuple[int, int]] = deque()  # age, header
+        self._data: deque[tuple[int, int, list[int]]] = deque()  # age, header, data slots
 
     @property
     def owed(self) -> int:
@@ -71,15 +110,26 @@ class Packer(Generic[MessageT]):
     @property
     def waiting(self) -> int:
         """Messages whose header has not left."""
-        raise NotImplementedError
+        return len(self._plain) + len(self._data)
 
     def push(self, message: MessageT) -> None:
         """Queue a message."""
-        raise NotImplementedError
+        self._pushed += 1
+        if isinstance(message, M2SReq | S2MNDR):
+            self._plain.append((self._pushed, message.pack()))
+            return
+        chunks = chunks_of_line(message.data)
+        if isinstance(message, M2SRwD) and message.carries_be:
+            chunks.append(be_to_slot(message.be))
+        self._data.append((self._pushed, message.pack(), chunks))
 
     def sendable(self, credits: Credits, start_data: bool = True) -> bool:
         """True if next() would give a flit."""
-        raise NotImplementedError
+        return bool(
+            self._chunks
+            or (self._plain and credits.plain > 0)
+            or (self._data and credits.data > 0 and start_data)
+        )
 
     def next(self, credits: Credits, start_data: bool = True) -> Packed | None:
         """The next flit, or None if nothing can be sent; the caller takes the credits off.
@@ -87,7 +137,9 @@ class Packer(Generic[MessageT]):
         ``start_data`` = False: no new data header may leave (the retry buffer is nearly full).
         """
         if len(self._chunks) > 3:
-            return Packed(self._adf(), True, owed=len(self._chunks))
+            take = self._chunks.popleft
+            payload = take() | take() << 128 | take() << 256 | take() << 384
+            return Packed(payload, True, owed=len(self._chunks))
         if not self.sendable(credits, start_data):
             return None
         return self._fill(credits, start_data)
@@ -99,31 +151,129 @@ class Packer(Generic[MessageT]):
         return self._fill(Credits(), False)
 
     def _fill(self, credits: Credits, start_data: bool) -> Packed:
+        options, chunks = self.options, self._chunks
+        must = len(chunks)
+        plain_left = min(len(self._plain), credits.plain, self.MAX_PLAIN)
+        data_left = min(len(self._data), credits.data, self.MAX_DATA) if start_data else 0
+        plain = data = payload = 0
+        has_be = False
+        for slot in range(4):
+            use = CHUNK if slot and slot <= must else self._use(slot, plain_left, data_left)
+            if use is CHUNK:
+                # chunks is empty for a stray G0 only; what stands in it must not matter.
+                chunk = chunks.popleft() if chunks else options.rng.getrandbits(128)
+                payload |= DATA << 5 + 3 * slot | chunk << 128 * slot
+                continue
+            code = self._format(slot, use, data_left)
+            bits = 0
+            for entry in LAYOUTS[self.DIRECTION][1 if slot else 0][code].fields:
+                if use is EMPTY:
+                    break
+                if not entry.with_data:
+                    if plain_left and (use is PLAIN or self._coin()):
+                        bits |= entry.insert(self._plain.popleft()[1])
+                        plain_left -= 1
+                        plain += 1
+                elif use is HEADER and data_left and (options.dense or not data or self._coin()):
+                    _, raw, line = self._data.popleft()
+                    bits |= entry.insert(raw)
+                    chunks.extend(line)
+                    has_be = len(line) > 4
+                    data_left -= 1
+                    data += 1
+            if data:
+                data_left = 0  # one slot with data headers a flit
+            payload |= code << 5 + 3 * slot | bits << (128 * slot or 32)
+        sz = 1 if data else self._idle_sz()
+        return Packed(payload | has_be << 3 | sz << 4, False, plain, data, len(chunks))
+
+    def _coin(self) -> bool:
+        return self.options.dense or self.options.rng.random() < 0.5
+
+    def _use(self, slot: int, plain_left: int, data_left: int) -> str:
+        """What a slot is used for; where not dense, one of the legal uses by weight."""
+        options = self.options
+        owed = bool(slot and self._chunks)
+        if options.dense:
+            if owed:
+                return CHUNK
+            if plain_left and data_left:
+                return PLAIN if self._plain_first() else HEADER
+            return PLAIN if plain_left else HEADER if data_left else EMPTY
+        weights = {EMPTY: options.empty_weight}
+        if plain_left:
+            weights[PLAIN] = options.header_weight
+        if data_left:
+            weights[HEADER] = options.header_weight
+        if owed:
+            weights[CHUNK] = options.data_weight
+        elif slot and options.stray_data_rate and options.rng.random() < options.stray_data_rate:
+            return CHUNK
+        if len(weights) == 1:
+            return EMPTY
+        return options.rng.choices(list(weights), list(weights.values()))[0]
+
+    def _plain_first(self) -> bool:
+        """A message without data goes before one with data that could leave too."""
         raise NotImplementedError
 
-    def _adf(self) -> int:
-        take = self._chunks.popleft
-        return take() | take() << 128 | take() << 256 | take() << 384
-
-    def reset(self) -> None:
-        """Forget everything, as after a reset."""
+    def _format(self, slot: int, use: str, data_left: int) -> int:
+        """Format of a slot that holds no data."""
         raise NotImplementedError
 
-
-EMPTY: Final = "empty"
-HEADER: Final = "header"
-PLAIN: Final = "plain"
-CHUNK: Final = "chunk"
+    def _idle_sz(self) -> int:
+        """Sz of a flit without data header."""
+        return 0
 
 
-def draw(options: PackOptions, choices: list[str]) -> str:
-    """One of the legal uses of a slot, by weight."""
-    if len(choices) == 1:
-        return choices[0]
-    weight = {
-        EMPTY: options.empty_weight,
-        HEADER: options.header_weight,
-        PLAIN: options.header_weight,
-        CHUNK: options.data_weight,
-    }
-    return options.rng.choices(choices, [weight[choice] for choice in choices])[0]
+class M2SPacker(Packer[M2SMessage]):
+    """Packer of the host: Req and RwD."""
+
+    DIRECTION = Direction.M2S
+    WORST_ADFS = 1
+    MAX_PLAIN = MAX_REQ
+    MAX_DATA = MAX_RWD
+
+    def _plain_first(self) -> bool:
+        return self._plain[0][0] < self._data[0][0]
+
+    def _format(self, slot: int, use: str, data_left: int) -> int:
+        if slot:
+            return M2S_G_RWD if use is HEADER else M2S_G_REQ
+        if use is EMPTY and not self.options.dense:
+            return self.options.rng.choice((M2S_H_RWD, M2S_H_REQ))
+        return M2S_H_RWD if use is HEADER else M2S_H_REQ
+
+    def _idle_sz(self) -> int:
+        # It means nothing there.
+        return 0 if self.options.dense else self.options.rng.getrandbits(1)
+
+
+class S2MPacker(Packer[S2MMessage]):
+    """Packer of the device: NDR and DRS."""
+
+    DIRECTION = Direction.S2M
+    WORST_ADFS = 3
+    MAX_PLAIN = MAX_NDR
+    MAX_DATA = MAX_DRS
+
+    def _plain_first(self) -> bool:
+        return False
+
+    def _format(self, slot: int, use: str, data_left: int) -> int:
+        options = self.options
+        if use is EMPTY:
+            return S2M_G_2NDR if slot else S2M_H_2NDR
+        if use is HEADER:
+            multi = options.multi_header and (
+                data_left > 1 if options.dense else options.rng.random() < 0.5
+            )
+            if slot:
+                return S2M_G_3DRS if multi else S2M_G_DRS_2NDR
+            return S2M_H_2DRS if multi else S2M_H_DRS_NDR
+        if options.dense:
+            return S2M_G_2NDR if slot else S2M_H_2NDR
+        # NDRs may also ride in a slot whose DRS is not valid.
+        if slot:
+            return options.rng.choice((S2M_G_2NDR, S2M_G_DRS_2NDR))
+        return options.rng.choice((S2M_H_2NDR, S2M_H_DRS_NDR))

@@ -13,16 +13,7 @@ from enum import Enum
 from typing import Final
 
 from cocotbext.cxl.wire.flits import G_MASK, H_MASK, Direction
-from cocotbext.cxl.wire.messages import DRS_BITS, NDR_BITS, REQ_BITS, RWD_BITS
-
-
-class Part(Enum):
-    """A message header inside a slot."""
-
-    REQ = "Req"
-    RWD = "RwD"
-    DRS = "DRS"
-    NDR = "NDR"
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
 
 
 class SlotUse(Enum):
@@ -34,14 +25,6 @@ class SlotUse(Enum):
     RESERVED = "reserved"
 
 
-_BITS: Final = {Part.REQ: REQ_BITS, Part.RWD: RWD_BITS, Part.DRS: DRS_BITS, Part.NDR: NDR_BITS}
-# Bits of a header that carry something: Req and RwD end in 6 reserved bits, DRS in 9.
-_LIVE: Final = {
-    Part.REQ: (1 << 81) - 1,
-    Part.RWD: (1 << 81) - 1,
-    Part.DRS: (1 << 31) - 1,
-    Part.NDR: (1 << 30) - 1,
-}
 _NDR_LOW: Final = (1 << 28) - 1
 
 
@@ -49,7 +32,7 @@ _NDR_LOW: Final = (1 << 28) - 1
 class Field:
     """One header in a slot; ``devload`` >= 0: an NDR of 28 bits whose DevLoad stands there."""
 
-    part: Part
+    part: type[Message]
     offset: int
     devload: int = -1
 
@@ -58,7 +41,12 @@ class Field:
         raw = slot >> self.offset
         if self.devload >= 0:
             return raw & _NDR_LOW | (slot >> self.devload & 3) << 28
-        return raw & (1 << _BITS[self.part]) - 1
+        return raw & (1 | self.part.FIELDS.live)
+
+    @property
+    def with_data(self) -> bool:
+        """Data slots follow the header."""
+        return self.part in (M2SRwD, S2MDRS)
 
     def insert(self, raw: int) -> int:
         """The slot bits of a header."""
@@ -69,7 +57,7 @@ class Field:
     @property
     def live(self) -> int:
         """Slot bits that this header may set."""
-        return self.insert(_LIVE[self.part])
+        return self.insert(1 | self.part.FIELDS.live)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +73,7 @@ class SlotLayout:
     @property
     def data_headers(self) -> int:
         """How many messages with data the format can start."""
-        return sum(f.part in (Part.DRS, Part.RWD) for f in self.fields)
+        return sum(f.with_data for f in self.fields)
 
     @property
     def multi_header(self) -> bool:
@@ -120,8 +108,8 @@ _M2S_H: Final = (
     _cache("H1 cache"),
     _cache("H2 cache"),
     _cache("H3 cache"),
-    _mem("H4 RwD", Field(Part.RWD, 0)),
-    _mem("H5 Req", Field(Part.REQ, 0)),
+    _mem("H4 RwD", Field(M2SRwD, 0)),
+    _mem("H5 Req", Field(M2SReq, 0)),
     _reserved("H6 reserved"),
     _reserved("H7 reserved"),
 )
@@ -130,8 +118,8 @@ _M2S_G: Final = (
     _cache("G1 cache"),
     _cache("G2 cache"),
     _cache("G3 cache"),
-    _mem("G4 Req", Field(Part.REQ, 0), cache=range(88, 112)),
-    _mem("G5 RwD", Field(Part.RWD, 0), cache=range(88, 120)),
+    _mem("G4 Req", Field(M2SReq, 0), cache=range(88, 112)),
+    _mem("G5 RwD", Field(M2SRwD, 0), cache=range(88, 120)),
     _reserved("G6 reserved"),
     _reserved("G7 reserved"),
 )
@@ -139,9 +127,9 @@ _S2M_H: Final = (
     _cache("H0 cache + NDR"),
     _cache("H1 cache"),
     _cache("H2 cache"),
-    _mem("H3 DRS + NDR", Field(Part.DRS, 0), Field(Part.NDR, 40)),
-    _mem("H4 2 NDR", Field(Part.NDR, 0, 58), Field(Part.NDR, 28)),
-    _mem("H5 2 DRS", Field(Part.DRS, 0), Field(Part.DRS, 40)),
+    _mem("H3 DRS + NDR", Field(S2MDRS, 0), Field(S2MNDR, 40)),
+    _mem("H4 2 NDR", Field(S2MNDR, 0, 58), Field(S2MNDR, 28)),
+    _mem("H5 2 DRS", Field(S2MDRS, 0), Field(S2MDRS, 40)),
     _reserved("H6 reserved"),
     _reserved("H7 reserved"),
 )
@@ -150,9 +138,9 @@ _S2M_G: Final = (
     _cache("G1 cache"),
     _cache("G2 cache"),
     _cache("G3 cache"),
-    _mem("G4 DRS + 2 NDR", Field(Part.DRS, 0), Field(Part.NDR, 40, 98), Field(Part.NDR, 68)),
-    _mem("G5 2 NDR", Field(Part.NDR, 0, 58), Field(Part.NDR, 28)),
-    _mem("G6 3 DRS", Field(Part.DRS, 0), Field(Part.DRS, 40), Field(Part.DRS, 80)),
+    _mem("G4 DRS + 2 NDR", Field(S2MDRS, 0), Field(S2MNDR, 40, 98), Field(S2MNDR, 68)),
+    _mem("G5 2 NDR", Field(S2MNDR, 0, 58), Field(S2MNDR, 28)),
+    _mem("G6 3 DRS", Field(S2MDRS, 0), Field(S2MDRS, 40), Field(S2MDRS, 80)),
     _reserved("G7 reserved"),
 )
 LAYOUTS: Final = {
@@ -176,5 +164,6 @@ EMPTY_G: Final = {Direction.M2S: M2S_G_REQ, Direction.S2M: S2M_G_2NDR}
 """Format of an empty slot 1..3, every Valid = 0."""
 
 MAX_NDR: Final = 2
+MAX_DRS: Final = 3
 MAX_REQ: Final = 2
 MAX_RWD: Final = 1

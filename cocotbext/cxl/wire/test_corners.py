@@ -4,14 +4,8 @@
 import random
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DrsOp, M2SReq, M2SRwD, NdrOp, ReqOp, RwdOp
-from cocotbext.cxl.wire.packing import (
-    Credits,
-    M2SPacker,
-    M2SUnpacker,
-    PackOptions,
-    S2MPacker,
-    S2MUnpacker,
-)
+from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions, S2MPacker
+from cocotbext.cxl.wire.unpack import M2SUnpacker, S2MUnpacker
 
 PLENTY = Credits(10**6, 10**6)
 

@@ -18,6 +18,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
     is_retryable,
 )
+from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.describe import describe
 from cocotbext.cxl.wire.flits import (
     CREDIT_SIZES,
@@ -31,7 +32,6 @@ from cocotbext.cxl.wire.flits import (
     is_cache_credit,
     largest_credit,
     line_of_chunks,
-    seal,
 )
 from cocotbext.cxl.wire.messages import S2MNDR, NdrOp
 from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
@@ -71,7 +71,7 @@ def test_header_bit_numbers() -> None:
     assert FlitHeader(data_crd=15).encode() == 15 << 28
     with pytest.raises(ValueError, match="slot formats"):
         FlitHeader(slots=(8, 0, 0, 0)).encode()
-    with pytest.raises(ValueError, match="nibble"):
+    with pytest.raises(ValueError, match="rsp_crd"):
         FlitHeader(rsp_crd=16).encode()
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.describe import describe
-from cocotbext.cxl.wire.flits import Direction, FlitHeader, seal
+from cocotbext.cxl.wire.flits import Direction, FlitHeader
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,
@@ -21,17 +22,8 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
     S2MMessage,
 )
-from cocotbext.cxl.wire.packing import (
-    Credits,
-    FlitReport,
-    IssueKind,
-    M2SPacker,
-    M2SUnpacker,
-    Packed,
-    PackOptions,
-    S2MPacker,
-    S2MUnpacker,
-)
+from cocotbext.cxl.wire.packer import Credits, M2SPacker, Packed, PackOptions, S2MPacker
+from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, M2SUnpacker, S2MUnpacker
 
 PLENTY = Credits(10**6, 10**6)
 LINE = bytes(range(64))

@@ -9,7 +9,7 @@ rule is reported and decoding goes on as the formats say.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -33,7 +33,6 @@ from cocotbext.cxl.wire.slots import (
     MAX_REQ,
     S2M_G_2NDR,
     Field,
-    Part,
     SlotLayout,
     SlotUse,
 )
@@ -106,6 +105,7 @@ class Unpacker(Generic[MessageT]):
     max_plain: int
     plain_name: str
     _empty: int
+    _plain: Callable[[int], MessageT]
 
     def __init__(self) -> None:
         h, g = LAYOUTS[self.direction]
@@ -169,7 +169,7 @@ class Unpacker(Generic[MessageT]):
             for entry in fields:
                 if bits >> entry.offset & 1:
                     valid = True
-                    if entry.part is Part.REQ or entry.part is Part.NDR:
+                    if not entry.with_data:
                         report.plain += 1
                         report.messages.append(self._plain(entry.extract(bits)))
                     else:
@@ -205,9 +205,6 @@ class Unpacker(Generic[MessageT]):
         self._pending.append(_Pending(raw, has_be, legal))
         self.owed += 4 + has_be
 
-    def _plain(self, raw: int) -> MessageT:
-        raise NotImplementedError
-
     def _data_header(self, raw: int, header: int, report: FlitReport[MessageT]) -> None:
         raise NotImplementedError
 
@@ -222,9 +219,7 @@ class M2SUnpacker(Unpacker[M2SMessage]):
     max_plain = MAX_REQ
     plain_name = "Req"
     _empty = M2S_G_REQ
-
-    def _plain(self, raw: int) -> M2SMessage:
-        return M2SReq.unpack(raw)
+    _plain = M2SReq.unpack
 
     def _data_header(self, raw: int, header: int, report: FlitReport[M2SMessage]) -> None:
         has_be, sz = bool(header & 8), bool(header & 16)
@@ -256,9 +251,7 @@ class S2MUnpacker(Unpacker[S2MMessage]):
     max_plain = MAX_NDR
     plain_name = "NDR"
     _empty = S2M_G_2NDR
-
-    def _plain(self, raw: int) -> S2MMessage:
-        return S2MNDR.unpack(raw)
+    _plain = S2MNDR.unpack
 
     def _data_header(self, raw: int, header: int, report: FlitReport[S2MMessage]) -> None:
         legal = header & 24 == 16

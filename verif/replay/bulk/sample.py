@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cocotbext.cxl.wire.enums import DevLoad
+from cocotbext.cxl.wire.messages import DevLoad
 from verif.coverage.functional_coverage import NfCoverage
 from verif.host.c_interface import ANSWERED, Figures, Kind
 from verif.replay.bulk.epoch_block import EpochBlock

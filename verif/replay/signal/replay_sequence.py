@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cocotbext.cxl.agent import CxlBatchItem, CxlMemSequence
 from cocotbext.cxl.transactions import Transaction
-from cocotbext.cxl.wire.enums import NdrOp
-from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from cocotbext.cxl.uvm_agent import CxlBatchItem, CxlMemSequence
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    S2MNDR,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    NdrOp,
+    ReqOp,
+    RwdOp,
+)
 from models.formats import LINE_BYTES
 from models.regions import CommitCode
 from verif.host.c_interface import Kind
