@@ -8,7 +8,7 @@ for S2M. Kinds that share a counter are judged by their sum: where it is exact, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from cocotbext.cxl.faults import CRC_KINDS, EPISODES, LOST_KINDS, FaultInjector, FaultKind
 from cocotbext.cxl.wire.flits import Direction
@@ -56,8 +56,7 @@ class FaultTable:
 
     def to_json(self) -> dict[str, object]:
         """For the run's record."""
-        rows = [[r.kind, r.direction, r.injected, r.detected, r.recovered] for r in self.rows]
-        return {"rows": rows, "flits": list(self.flits)}
+        return {"rows": [list(astuple(row)) for row in self.rows], "flits": list(self.flits)}
 
 
 def judge(

@@ -11,7 +11,7 @@ its error log, CxlTimeout where something that is owed does not come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
@@ -143,11 +143,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
 
     async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
         """submit() after waiting until the host has room for it."""
-        self.error_log.check()
-        while not self.has_room:
-            self._room.clear()
-            await self._room.wait()
-            self.error_log.check()
+        await self._until(lambda: self.has_room, self._room)
         return self.submit(message, keep_tag)
 
     async def call(self, message: M2SMessage) -> S2MMessage | None:
@@ -174,20 +170,20 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         """Waits until the link is up and the device has granted credits of both kinds."""
         self._awaits_up += 1
         try:
-            self.error_log.check()
-            while not self.up.is_set():
-                self._woken.clear()
-                await self._woken.wait()
-                self.error_log.check()
+            await self._until(self.up.is_set, self._woken)
         finally:
             self._awaits_up -= 1
 
     async def drain(self) -> None:
         """Waits until idle."""
+        await self._until(lambda: self.idle, self._drained)
+
+    async def _until(self, reached: Callable[[], bool], event: Event) -> None:
+        """Waits; ``event`` is set when it may be reached, and at an error, which is raised."""
         self.error_log.check()
-        while not self.idle:
-            self._drained.clear()
-            await self._drained.wait()
+        while not reached():
+            event.clear()
+            await event.wait()
             self.error_log.check()
 
     def inject(

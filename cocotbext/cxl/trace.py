@@ -80,7 +80,10 @@ class TraceWriter:
             try:
                 self._out.write(line)
             except OSError as error:
-                self._give_up(error)
+                self._warn(error)
+                with contextlib.suppress(OSError):  # it tries to write the rest again
+                    self._out.close()
+                self._out = None
 
     def close(self) -> None:
         """Everything is in the file, and no more will be."""
@@ -90,13 +93,6 @@ class TraceWriter:
                 out.close()
             except OSError as error:
                 self._warn(error)
-
-    def _give_up(self, error: OSError) -> None:
-        out, self._out = self._out, None
-        self._warn(error)
-        with contextlib.suppress(OSError):  # it tries to write the rest again
-            if out is not None:
-                out.close()
 
     def _warn(self, error: OSError) -> None:
         _LOG.warning("the link trace %s ends early: %s", self._path, error.strerror)

@@ -12,16 +12,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import (
-    InitParam,
-    Llcrd,
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
-    encode_control,
-)
+from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
@@ -87,28 +78,28 @@ async def initialisation(dut: Any) -> None:
     await bench.start()
     await bench.clocks(20)
     assert bench.control
-    assert all(isinstance(c, RetryIdle) for c in bench.control)
-    idle = seal(encode_control(RetryIdle()))
+    assert all(isinstance(c, control.RetryIdle) for c in bench.control)
+    idle = seal(control.encode_control(control.RetryIdle()))
     bench.to_send.append((PID, idle ^ 1 << 77))
     await bench.clocks(10)
     assert not bench.peer_up
     assert bench.events["crc_error"] == 1
     bench.to_send.append((PID, idle))
     await bench.clocks(20)
-    assert sum(isinstance(c, InitParam) for c in bench.control) == 1
-    assert isinstance(bench.control[-1], RetryIdle)
+    assert sum(isinstance(c, control.InitParam) for c in bench.control) == 1
+    assert isinstance(bench.control[-1], control.RetryIdle)
     assert not int(dut.link_up.value)
-    early = Llcrd(0, flits.encode_credit(4), 0, flits.encode_credit(4))
-    bench.to_send.append((PID, seal(encode_control(early))))
+    early = control.Llcrd(0, flits.encode_credit(4), 0, flits.encode_credit(4))
+    bench.to_send.append((PID, seal(control.encode_control(early))))
     bench.to_send.append((PID, 0))
     await bench.clocks(10)
     assert bench.events["protocol_error"] == 2, "non-RETRY flits before INIT.Param"
     bench.unacked += 1
-    bench.to_send.append((PID, seal(encode_control(InitParam(9)))))
+    bench.to_send.append((PID, seal(control.encode_control(control.InitParam(9)))))
     await bench.clocks(20)
     assert int(dut.link_up.value)
     assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
-    bench.to_send.append((PID, seal(encode_control(InitParam(9)))))
+    bench.to_send.append((PID, seal(control.encode_control(control.InitParam(9)))))
     await bench.clocks(50)
     sent = bench.events["tx_flit"]
     bench.out_ndr.append(S2MNDR(0, 1))
@@ -213,18 +204,18 @@ async def channels_are_independent(dut: Any) -> None:
     bench.out_ndr.extend(ndrs)
     four = flits.encode_credit(4)
     bench.granted.plain += 4
-    bench.inject(Llcrd(0, four))
+    bench.inject(control.Llcrd(0, four))
     await bench.clocks(30)
     assert bench.got_ndr == ndrs[:4]
     assert not bench.got_drs
     bench.granted.data += 4
-    bench.inject(Llcrd(0, 0, 0, four))
+    bench.inject(control.Llcrd(0, 0, 0, four))
     await bench.clocks(30)
     assert bench.got_ndr == ndrs[:4]
     assert bench.got_drs == drss[:4]
     bench.granted.data += 1
     # Code 4 without the CXL.mem flag: CXL.cache credits.
-    bench.inject(Llcrd(0, 4, 0, flits.encode_credit(1)))
+    bench.inject(control.Llcrd(0, 4, 0, flits.encode_credit(1)))
     await bench.clocks(30)
     assert bench.got_ndr == ndrs[:4]
     assert bench.got_drs == drss
@@ -337,11 +328,16 @@ async def broken_flits(dut: Any) -> None:
     await bench.clocks(100)
     assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
     # Control flits: a static bit, an unknown code.
-    await feed(seal(encode_control(RetryIdle()) | 1 << 300), protocol_error=1)
+    await feed(seal(control.encode_control(control.RetryIdle()) | 1 << 300), protocol_error=1)
     await feed(seal(1 | 5 << 32), protocol_error=1)
     bench.unacked -= 2
-    for kind in (RetryReq(3), RetryFrame(), RetryAck(), RetryIdle()):
-        await feed(seal(encode_control(kind)))
+    for kind in (
+        control.RetryReq(3),
+        control.RetryFrame(),
+        control.RetryAck(),
+        control.RetryIdle(),
+    ):
+        await feed(seal(control.encode_control(kind)))
         bench.unacked -= 1
 
 
@@ -374,7 +370,7 @@ async def random_slots(dut: Any) -> None:
             expect[kind] += 1
         bench.to_send.append((PID, seal(payload)))
         if bench.acks_owed > 12 and model.owed <= 3:
-            bench.inject(Llcrd(bench.acks_owed))
+            bench.inject(control.Llcrd(bench.acks_owed))
             bench.acks_owed = 0
         await bench.clock()
     await bench.clocks(60)

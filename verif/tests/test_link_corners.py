@@ -12,15 +12,7 @@ from cocotbext.cxl.faults import FaultKind, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
-from cocotbext.cxl.wire.control import (
-    InitParam,
-    Llcrd,
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
-    encode_control,
-)
+from cocotbext.cxl.wire import control as wire_control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
@@ -30,12 +22,12 @@ from verif.tests.link_base_test import LinkTest, Swap, control
 
 _H4, _H5, _G4, _G5 = 4, 5, 4, 5
 MIMICS = (
-    RetryFrame(),
-    RetryReq(3, 1),
-    RetryAck(False, False, 1, 9, 3, 40),
-    RetryIdle(),
-    Llcrd(200, 0, 15, 15),
-    InitParam(21),
+    wire_control.RetryFrame(),
+    wire_control.RetryReq(3, 1),
+    wire_control.RetryAck(False, False, 1, 9, 3, 40),
+    wire_control.RetryIdle(),
+    wire_control.Llcrd(200, 0, 15, 15),
+    wire_control.InitParam(21),
 )
 """Write data that looks like a control flit when it fills an all-data flit."""
 
@@ -122,7 +114,7 @@ class MimicTest(LinkTest):
         await self.env.clocks(100)
         self.faults.armed = True
         for mimic in MIMICS:
-            line = line_of(encode_control(mimic))
+            line = line_of(wire_control.encode_control(mimic))
             messages: list[Any] = [
                 self.memory().write_msg(k << 6, line) for k in range(self.cfg.count(60))
             ]
@@ -144,7 +136,7 @@ class AdfLikeRetry(MimicTest):
     """In the shadow of an error all-data flits look like every kind of control flit."""
 
     rules = (FaultRule(FaultKind.FLIP_2, Direction.M2S, rate=0.06, spare_retry=True),)
-    lines: ClassVar[set[int]] = {encode_control(mimic) for mimic in MIMICS}
+    lines: ClassVar[set[int]] = {wire_control.encode_control(mimic) for mimic in MIMICS}
 
     def on_flit(self, event: FlitEvent) -> None:
         super().on_flit(event)
@@ -198,7 +190,7 @@ class NumFreeBuf(LinkTest):
             self.least = free
             payload = event.flit & PAYLOAD_MASK
             if event.kind is FlitKind.CONTROL:
-                acks = isinstance(event.control, Llcrd) and event.control.ack > 0
+                acks = isinstance(event.control, wire_control.Llcrd) and event.control.ack > 0
             else:
                 acks = event.kind is FlitKind.PROTOCOL and bool(payload >> 2 & 1)
             if free < 1 or (free == 1 and not acks):
@@ -274,7 +266,7 @@ class InitTwice(RetryAfter):
 
     async def scenario(self) -> None:
         await self.some_traffic(10)
-        self.env.cxl.host.inject(control(InitParam(21)), retryable=True)
+        self.env.cxl.host.inject(control(wire_control.InitParam(21)), retryable=True)
         await self.env.clocks(60)
         await self.captured(5, 1)
         # The tracker has believed it; the device must not.
@@ -291,7 +283,7 @@ class BeforeInit(RetryAfter):
         super().shape(cfg)
         cfg.damage_to_device = self.swap = Swap(cfg.damage_to_device)
         word = 0x5555
-        self.swap.flits = [(word, control(Llcrd(0, 15, 0, 15))), (word, 0)]
+        self.swap.flits = [(word, control(wire_control.Llcrd(0, 15, 0, 15))), (word, 0)]
         cfg.link.eds_rate = 0.0
 
     async def scenario(self) -> None:
@@ -312,7 +304,7 @@ class WrapValues(RetryAfter):
         self.eseqs: list[int] = []
         cfg.link.retry_depth = 22
         inner, self.lost = cfg.damage_to_device, 0
-        param = control(InitParam(21))
+        param = control(wire_control.InitParam(21))
 
         def lose(wire: WireFlit) -> WireFlit:
             if wire[1] == param and not self.lost:
@@ -325,7 +317,7 @@ class WrapValues(RetryAfter):
 
     def on_flit(self, event: FlitEvent) -> None:
         super().on_flit(event)
-        if event.direction is Direction.S2M and isinstance(event.control, RetryReq):
+        if event.direction is Direction.S2M and isinstance(event.control, wire_control.RetryReq):
             self.eseqs.append(event.control.eseq)
 
     async def scenario(self) -> None:

@@ -9,7 +9,6 @@ channels swapped, so a HostLink and a DeviceLink can be wired back to back.
 from __future__ import annotations
 
 from cocotbext.cxl.link.hooks import HookedPartner
-from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import LinkPartner, WireFlit
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
@@ -25,10 +24,8 @@ class HostLink(HookedPartner[M2SMessage, S2MMessage]):
     tx_direction = Direction.M2S
     _return_shift = 20
     _grant_shift = 24
-
-    def __init__(self, config: LinkConfig | None = None) -> None:
-        config = config or LinkConfig()
-        super().__init__(config, M2SPacker(config.pack), S2MUnpacker())
+    _packer = M2SPacker
+    _unpacker = S2MUnpacker
 
 
 class DeviceLink(HookedPartner[S2MMessage, M2SMessage]):
@@ -37,7 +34,5 @@ class DeviceLink(HookedPartner[S2MMessage, M2SMessage]):
     tx_direction = Direction.S2M
     _return_shift = 24
     _grant_shift = 20
-
-    def __init__(self, config: LinkConfig | None = None) -> None:
-        config = config or LinkConfig()
-        super().__init__(config, S2MPacker(config.pack), M2SUnpacker())
+    _packer = S2MPacker
+    _unpacker = M2SUnpacker

@@ -7,6 +7,7 @@ Users take HostLink or DeviceLink from ``link``. spec: link spec §6 to §9.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from cocotbext.cxl.link.credit_return import CreditReturn
@@ -32,7 +33,7 @@ from cocotbext.cxl.wire.flits import (
     is_control,
 )
 from cocotbext.cxl.wire.messages import Message
-from cocotbext.cxl.wire.packer import Credits, Packed, Packer
+from cocotbext.cxl.wire.packer import Credits, Packed, Packer, PackOptions
 from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, Unpacker
 
 TxT = TypeVar("TxT", bound=Message)
@@ -52,16 +53,13 @@ class LinkPartner(Generic[TxT, RxT]):
     # Nibbles that carry the credits we return (plain) and those that we get (plain); data: DataCrd.
     _return_shift: int
     _grant_shift: int
+    _packer: Callable[[PackOptions], Packer[TxT]]
+    _unpacker: Callable[[], Unpacker[RxT]]
 
-    def __init__(
-        self,
-        config: LinkConfig,
-        packer: Packer[TxT],
-        unpacker: Unpacker[RxT],
-    ) -> None:
-        self.config = config
-        self.packer = packer
-        self.unpacker = unpacker
+    def __init__(self, config: LinkConfig | None = None) -> None:
+        self.config = config or LinkConfig()
+        self.packer = self._packer(self.config.pack)
+        self.unpacker = self._unpacker()
         self.reset()
 
     def reset(self) -> None:
@@ -76,13 +74,7 @@ class LinkPartner(Generic[TxT, RxT]):
         """Credits that we may spend."""
         self.returns = CreditReturn(config)
         self.buffer = RetryBuffer(config.retry_depth)
-        self.retry = RetryMachine(
-            self.buffer,
-            self._bump,
-            config.retry_timeout,
-            config.max_retry,
-            config.max_phy_reinit,
-        )
+        self.retry = RetryMachine(self.buffer, self.counters, config)
         self.num_ack = 0
         self._clean_seen = False
         self._param_sent = False
@@ -91,9 +83,6 @@ class LinkPartner(Generic[TxT, RxT]):
         self._in_adf_run = False
         self._raw: deque[tuple[int, int, bool, int, int]] = deque()
         self.phy = True
-
-    def _bump(self, name: str) -> None:
-        self.counters[name] += 1
 
     # -------------------------------------------------------------------------- status
 

@@ -8,11 +8,11 @@ the RETRY flits that have to leave. Neither knows anything about messages.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
 from enum import Enum
 from typing import Final
 
+from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.wire.control import ControlFlit, RetryAck, RetryFrame, RetryReq
 
 FRAMES: Final = 5
@@ -92,19 +92,8 @@ class Rrsm(Enum):
 class RetryMachine:
     """LRSM and RRSM of one link partner."""
 
-    def __init__(
-        self,
-        buffer: RetryBuffer,
-        count: Callable[[str], None],
-        timeout: int = 4096,
-        max_retry: int = 10,
-        max_phy_reinit: int = 10,
-    ) -> None:
-        self._buffer = buffer
-        self._count = count
-        self._timeout_limit = timeout
-        self._max_retry = max_retry
-        self._max_phy_reinit = max_phy_reinit
+    def __init__(self, buffer: RetryBuffer, counters: Counter[str], config: LinkConfig) -> None:
+        self._buffer, self._counters, self._config = buffer, counters, config
         self.lrsm = Lrsm.NORMAL
         self.rrsm = Rrsm.NORMAL
         self.eseq = 0
@@ -129,7 +118,7 @@ class RetryMachine:
         """A flit was lost: CRC or Protocol ID."""
         self._frames = 0
         if self.lrsm is Lrsm.NORMAL:
-            self._count("retry_local")
+            self._counters["retry_local"] += 1
             self._enter_llrreq()
 
     def other(self) -> None:
@@ -148,7 +137,7 @@ class RetryMachine:
                 self._request = flit
                 self.rrsm = Rrsm.LLRACK
             else:
-                self._count("protocol_error")
+                self._counters["protocol_error"] += 1
         elif isinstance(flit, RetryAck) and in_sequence:
             self._acknowledged(flit)
 
@@ -160,7 +149,7 @@ class RetryMachine:
                 if flit.empty:
                     self.num_retry = self.num_phy_reinit = 0
         elif self.lrsm is Lrsm.NORMAL:
-            self._count("unexpected_retry_ack")
+            self._counters["unexpected_retry_ack"] += 1
 
     # -------------------------------------------------------------------------- states
 
@@ -170,11 +159,11 @@ class RetryMachine:
         self._limit()
 
     def _limit(self) -> None:
-        if self.num_retry < self._max_retry:
+        if self.num_retry < self._config.max_retry:
             return
-        if self.num_phy_reinit >= self._max_phy_reinit:
+        if self.num_phy_reinit >= self._config.max_phy_reinit:
             self.lrsm = Lrsm.ABORT
-            self._count("link_failure")
+            self._counters["link_failure"] += 1
         else:
             self.num_phy_reinit += 1
             self.retrain_request = True
@@ -184,7 +173,7 @@ class RetryMachine:
         """The physical layer retrains: what is on its way is lost."""
         self._frames = 0
         if self.lrsm is not Lrsm.ABORT:
-            self._count("phy_reinit")
+            self._counters["phy_reinit"] += 1
             self.lrsm = Lrsm.PHY_REINIT
             self._sequence.clear()
             self._request = None  # the peer asks again
@@ -232,7 +221,7 @@ class RetryMachine:
             self.lrsm = Lrsm.LOCAL_IDLE
             self.timeout = 0
         elif isinstance(flit, RetryAck):
-            self._count("retry_remote")
+            self._counters["retry_remote"] += 1
             # Not before: a retrain that cuts the sequence off must not leave a replay behind.
             self._buffer.rewind(flit.eseq)
             if self._request is None:
@@ -244,6 +233,6 @@ class RetryMachine:
         """A flit left: TIMEOUT counts it."""
         if self.lrsm is Lrsm.LOCAL_IDLE:
             self.timeout += 1
-            if self.timeout >= self._timeout_limit:
-                self._count("retry_timeout")
+            if self.timeout >= self._config.retry_timeout:
+                self._counters["retry_timeout"] += 1
                 self._enter_llrreq()

@@ -211,7 +211,7 @@ def test_a_retry_that_is_never_acknowledged() -> None:
     """Not the 110 tries of the protocol: no RETRY.Ack comes to a RETRY.Req of the host."""
     agent = read_by(DeviceFault.NO_RETRY_ACK, True)
     agent.watchdog = Watchdog(agent.cfg, agent.host, agent.requests)
-    agent.cfg.link.retry_timeout = agent.host.retry._timeout_limit = 1 << 30
+    agent.cfg.link.retry_timeout = 1 << 30
     agent.damage_to_host = True
     text = str(agent.raised(2 * LIMIT))
     assert "RETRY.Req 1 of the host is not acknowledged" in text

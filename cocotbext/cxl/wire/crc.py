@@ -17,15 +17,11 @@ FLIT_BITS: Final = 528
 PAYLOAD_MASK: Final = (1 << PAYLOAD_BITS) - 1
 
 
-def _times_x(value: int) -> int:
-    value <<= 1
-    return value ^ POLY if value >> 16 else value
-
-
 def _make_columns() -> tuple[int, ...]:
     columns = [POLY & 0xFFFF]
     while len(columns) < PAYLOAD_BITS:
-        columns.append(_times_x(columns[-1]))
+        column = columns[-1] << 1  # times x
+        columns.append(column ^ POLY if column >> 16 else column)
     return tuple(columns)
 
 

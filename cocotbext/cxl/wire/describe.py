@@ -62,17 +62,12 @@ def describe_message(message: Message) -> str:
 
 def _header(header: FlitHeader) -> str:
     parts = [f"formats {','.join(map(str, header.slots))}"]
-    parts += [
-        name for name, bit in (("Ak", header.ak), ("BE", header.be), ("Sz", header.sz)) if bit
-    ]
-    for name, nibble in (
-        ("RspCrd", header.rsp_crd),
-        ("ReqCrd", header.req_crd),
-        ("DataCrd", header.data_crd),
-    ):
+    parts += [name for name in ("Ak", "BE", "Sz") if getattr(header, name.lower())]
+    for name in ("Rsp", "Req", "Data"):
+        nibble = getattr(header, f"{name.lower()}_crd")
         if nibble & 7:
             kind = "" if nibble & 8 else " (cache)"
-            parts.append(f"{name}={decode_credit(nibble | 8)}{kind}")
+            parts.append(f"{name}Crd={decode_credit(nibble | 8)}{kind}")
     return " ".join(parts)
 
 

@@ -71,22 +71,13 @@ class SlotLayout:
     reserved: int = 0
 
     @property
-    def data_headers(self) -> int:
-        """How many messages with data the format can start."""
-        return sum(f.with_data for f in self.fields)
-
-    @property
     def multi_header(self) -> bool:
-        """H5 and G6 of S2M."""
-        return self.data_headers > 1
+        """More than one message with data can start in it: H5 and G6 of S2M."""
+        return sum(f.with_data for f in self.fields) > 1
 
 
 def _mem(name: str, *fields: Field, cache: range = range(0)) -> SlotLayout:
-    live = 0
-    for entry in fields:
-        live |= entry.live
-    for bit in cache:
-        live |= 1 << bit
+    live = sum(entry.live for entry in fields) | sum(1 << bit for bit in cache)
     full = H_MASK if name[0] == "H" else G_MASK
     valid = 1 << cache.start if cache else 0
     return SlotLayout(name, SlotUse.MEM, fields, valid, full & ~live)
@@ -101,6 +92,8 @@ def _reserved(name: str) -> SlotLayout:
     return SlotLayout(name, SlotUse.RESERVED)
 
 
+_H_RESERVED: Final = _reserved("H6 reserved"), _reserved("H7 reserved")
+_G_CACHE: Final = _cache("G1 cache"), _cache("G2 cache"), _cache("G3 cache")
 _DATA: Final = SlotLayout("G0 data", SlotUse.DATA)
 
 _M2S_H: Final = (
@@ -110,14 +103,11 @@ _M2S_H: Final = (
     _cache("H3 cache"),
     _mem("H4 RwD", Field(M2SRwD, 0)),
     _mem("H5 Req", Field(M2SReq, 0)),
-    _reserved("H6 reserved"),
-    _reserved("H7 reserved"),
+    *_H_RESERVED,
 )
 _M2S_G: Final = (
     _DATA,
-    _cache("G1 cache"),
-    _cache("G2 cache"),
-    _cache("G3 cache"),
+    *_G_CACHE,
     _mem("G4 Req", Field(M2SReq, 0), cache=range(88, 112)),
     _mem("G5 RwD", Field(M2SRwD, 0), cache=range(88, 120)),
     _reserved("G6 reserved"),
@@ -130,23 +120,17 @@ _S2M_H: Final = (
     _mem("H3 DRS + NDR", Field(S2MDRS, 0), Field(S2MNDR, 40)),
     _mem("H4 2 NDR", Field(S2MNDR, 0, 58), Field(S2MNDR, 28)),
     _mem("H5 2 DRS", Field(S2MDRS, 0), Field(S2MDRS, 40)),
-    _reserved("H6 reserved"),
-    _reserved("H7 reserved"),
+    *_H_RESERVED,
 )
 _S2M_G: Final = (
     _DATA,
-    _cache("G1 cache"),
-    _cache("G2 cache"),
-    _cache("G3 cache"),
+    *_G_CACHE,
     _mem("G4 DRS + 2 NDR", Field(S2MDRS, 0), Field(S2MNDR, 40, 98), Field(S2MNDR, 68)),
     _mem("G5 2 NDR", Field(S2MNDR, 0, 58), Field(S2MNDR, 28)),
     _mem("G6 3 DRS", Field(S2MDRS, 0), Field(S2MDRS, 40), Field(S2MDRS, 80)),
     _reserved("G7 reserved"),
 )
-LAYOUTS: Final = {
-    Direction.M2S: (_M2S_H, _M2S_G),
-    Direction.S2M: (_S2M_H, _S2M_G),
-}
+LAYOUTS: Final = {Direction.M2S: (_M2S_H, _M2S_G), Direction.S2M: (_S2M_H, _S2M_G)}
 
 # Codes of the formats that a memory device and its host send.
 DATA: Final = 0

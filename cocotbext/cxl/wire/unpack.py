@@ -9,7 +9,7 @@ rule is reported and decoding goes on as the formats say.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -32,8 +32,6 @@ from cocotbext.cxl.wire.slots import (
     MAX_NDR,
     MAX_REQ,
     S2M_G_2NDR,
-    Field,
-    SlotLayout,
     SlotUse,
 )
 
@@ -91,13 +89,6 @@ class _Pending:
     chunks: list[int] = field(default_factory=list)
 
 
-_Row = tuple[SlotUse, tuple[Field, ...], int, int, SlotLayout]
-
-
-def _rows(layouts: Sequence[SlotLayout]) -> tuple[_Row, ...]:
-    return tuple((e.use, e.fields, e.cache_valid, e.reserved, e) for e in layouts)
-
-
 class Unpacker(Generic[MessageT]):
     """What both directions share; a subclass names the direction and finishes the messages."""
 
@@ -108,8 +99,7 @@ class Unpacker(Generic[MessageT]):
     _plain: Callable[[int], MessageT]
 
     def __init__(self) -> None:
-        h, g = LAYOUTS[self.direction]
-        self._h, self._g = _rows(h), _rows(g)
+        self._h, self._g = LAYOUTS[self.direction]
         self._pending: deque[_Pending] = deque()
         self.owed = 0
         """Data slots still owed."""
@@ -144,29 +134,30 @@ class Unpacker(Generic[MessageT]):
             code = header >> 5 + 3 * slot & 7
             if slot == 0:
                 bits = payload >> 32 & H_MASK
-                use, fields, cache_valid, reserved, layout = self._h[code]
+                layout = self._h[code]
             else:
                 bits = payload >> 128 * slot & G_MASK
-                use, fields, cache_valid, reserved, layout = self._g[code]
-                if slot <= must and use is not SlotUse.DATA:
+                layout = self._g[code]
+                if slot <= must and layout.use is not SlotUse.DATA:
                     text = f"slot {slot} is {layout.name} where {must} data slots are owed"
                     issues.append(Issue(IssueKind.PROTOCOL_ERROR, text))
-            if use is SlotUse.DATA:
+            if layout.use is SlotUse.DATA:
                 if self.owed:
                     self._take(bits, report)
                 else:
                     issues.append(Issue(IssueKind.STRAY_DATA, f"slot {slot}: no data is owed"))
                 continue
-            if use is SlotUse.RESERVED:
+            if layout.use is SlotUse.RESERVED:
                 issues.append(Issue(IssueKind.PROTOCOL_ERROR, f"slot {slot}: {layout.name}"))
                 continue
-            if bits & cache_valid:
+            if bits & layout.cache_valid:
                 issues.append(Issue(IssueKind.CACHE_MESSAGE, f"slot {slot}: {layout.name}"))
-            if bits & reserved:
-                text = f"slot {slot}: reserved bits {bits & reserved:#x} of {layout.name} are 1"
+            if bits & layout.reserved:
+                wrong = bits & layout.reserved
+                text = f"slot {slot}: reserved bits {wrong:#x} of {layout.name} are 1"
                 issues.append(Issue(IssueKind.RESERVED_BITS, text))
             valid = starts_data = False
-            for entry in fields:
+            for entry in layout.fields:
                 if bits >> entry.offset & 1:
                     valid = True
                     if not entry.with_data:
