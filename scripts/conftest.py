@@ -21,7 +21,7 @@ import pytest
 from scripts.build import registry
 from scripts.common.records import BuildSpec, CaseResult, Edit, RunRecord, RunSpec
 from scripts.record.database import History
-from scripts.report import browser, document
+from scripts.report import document, test_browser
 from scripts.run import simulate
 
 DESIGN = """
@@ -361,7 +361,7 @@ def record() -> Callable[..., RunRecord]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without Chromium the tests that need it are skipped, in one line a file."""
-    if browser.find() is None:
+    if test_browser.find() is None:
         why = "Chromium is not installed (apt-get install chromium): nobody looked at the page"
         for item in items:
             if "chromium" in getattr(item, "fixturenames", ()):
@@ -369,7 +369,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[test_browser.Page]:
     """One tab for all tests of a session."""
-    with browser.browser(tmp_path_factory.mktemp("chromium")) as page:
+    with test_browser.browser(tmp_path_factory.mktemp("chromium")) as page:
         yield page

@@ -14,8 +14,8 @@ from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, RunRecord
 from scripts.conftest import RECORD
-from scripts.report.browser import BrowserError, Page
 from scripts.report.page import link
+from scripts.report.test_browser import Page
 from scripts.report.test_report import NASTY, RECORDS, RED
 from scripts.report.trend import HistoryPoint
 from verif.coverage.bins import FUNCTIONAL
@@ -144,26 +144,6 @@ def test_without_javascript_everything_is_there(page: Path, chromium: Page) -> N
     assert chromium.ask(f"{ROWS}.length") == 15
     assert not chromium.ask("document.getElementById('filter').getClientRects().length")
     assert "nf run test_x::two --seed 7" in chromium.ask("document.body.innerText")
-
-
-def test_the_browser_notices_what_it_must(tmp_path: Path, chromium: Page) -> None:
-    """The negative twin: errors, requests and an escape that was forgotten are all seen."""
-    bad = tmp_path / "bad.html"
-    bad.write_text(
-        "<title>t</title><script>console.error('oh'); fetch('http://neuron.example/x')</script>"
-        "<script>nothing()</script><div style='width:900px'>wide</div>",
-        encoding="utf-8",
-    )
-    chromium.complaints.clear()
-    chromium.requests.clear()
-    chromium.open(bad, PHONE)
-    seen = "\n".join(chromium.complaints)
-    assert "console.error: oh" in seen
-    assert "nothing is not defined" in seen
-    assert "http://neuron.example/x" in chromium.requests
-    assert chromium.ask("document.documentElement.scrollWidth") > PHONE
-    with pytest.raises(BrowserError, match="gone"):
-        chromium.ask("gone.by")
 
 
 def test_policy_stops_a_script_that_slipped_in(page: Path, tmp_path: Path, chromium: Page) -> None:

@@ -20,7 +20,7 @@ from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import QUICK
 from scripts.farm import schedule
 from scripts.plan import mutants, testplan
-from scripts.report.browser import Page
+from scripts.report.test_browser import Page
 from scripts.run import simulate
 
 BUG = "wrong-tie"

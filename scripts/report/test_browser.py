@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium for tests, spoken to by the DevTools protocol over its pipe.
+"""A headless Chromium for the tests of pages, spoken to by the DevTools protocol over its pipe.
 
 `--remote-debugging-pipe` needs neither a port nor a package: JSON messages, each ended by a zero
 byte, read by the browser from descriptor 3 and written to 4. The network is off: names do not
@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
@@ -178,3 +180,23 @@ def browser(folder: Path) -> Iterator[Page]:
         process.wait()
         process.stdin.close()
         process.stdout.close()
+
+
+def test_the_browser_notices_what_it_must(tmp_path: Path, chromium: Page) -> None:
+    """The negative twin: errors, requests and an escape that was forgotten are all seen."""
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<title>t</title><script>console.error('oh'); fetch('http://neuron.example/x')</script>"
+        "<script>nothing()</script><div style='width:900px'>wide</div>",
+        encoding="utf-8",
+    )
+    chromium.complaints.clear()
+    chromium.requests.clear()
+    chromium.open(bad, 390)
+    seen = "\n".join(chromium.complaints)
+    assert "console.error: oh" in seen
+    assert "nothing is not defined" in seen
+    assert "http://neuron.example/x" in chromium.requests
+    assert chromium.ask("document.documentElement.scrollWidth") > 390
+    with pytest.raises(BrowserError, match="gone"):
+        chromium.ask("gone.by")
