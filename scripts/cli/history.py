@@ -14,7 +14,8 @@ from scripts.cli.completion import tests, with_completer
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.farm.schedule import line_of
-from scripts.record.database import History, Run
+from scripts.record.database import History
+from scripts.record.database_rows import Run
 
 EXAMPLES = """examples:
   nf history                                 the last commands and what came of them
@@ -43,16 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.trend and (args.result or args.of):
         raise NfError("--trend is of every green run: leave --result and --of out.")
-    history = History(write=False)
-    try:
+    with History(write=False) as history:
         if args.trend:
             lines = _trend(history, args)
         elif args.globs or args.sim or args.result or args.of:
             lines = _runs(history, args)
         else:
             lines = _commands(history, args.last or SHOWN)
-    finally:
-        history.close()
     if not lines:
         raise NfError("the history holds nothing like that.")
     say(*lines)

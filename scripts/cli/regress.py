@@ -19,6 +19,7 @@ from scripts.cli import steps
 from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
+from scripts.report.document import read_records
 from scripts.run.simulate import infrastructure
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     done.append(steps.run("smoke suite", words))
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
-        records += report.read_records(smoke)
+        records += read_records(smoke)
     report.write_all(records, "nf regress", seconds=time.monotonic() - start)
     say(report.where())
     return steps.close(done, time.monotonic() - start)

@@ -14,7 +14,8 @@ from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.record.database import History, Invocation
+from scripts.record.database import History
+from scripts.record.database_rows import Invocation
 from scripts.report import recorded
 
 EXAMPLES = """examples:
@@ -53,8 +54,7 @@ def _of_history(
     number: int | None,
 ) -> tuple[Invocation, list[RunRecord], list[dict[str, Any]]]:
     """A command (None: the last), its records, and the facts of those before it."""
-    history = History(write=False)
-    try:
+    with History(write=False) as history:
         found = next((one for one in history.invocations(-1) if number in (None, one.id)), None)
         if found is None:
             what = f"command {number}" if number else "command yet"
@@ -62,15 +62,11 @@ def _of_history(
         same = history.invocations(-1, found.title)
         before = [one.facts for one in reversed(same) if one.id < found.id and one.facts]
         runs = history.runs(invocation=found.id)
-    finally:
-        history.close()
     return found, [run.record for run in reversed(runs)], before
 
 
 def _of_folder(folder: Path) -> list[RunRecord]:
-    records: list[RunRecord] = []
-    for path in sorted(folder.glob("*/record.json")):
-        records.append(data.load_json(path, RunRecord))
+    records = [data.load_json(path, RunRecord) for path in sorted(folder.glob("*/record.json"))]
     if not records:
         raise NfError(f"{shown(folder)} holds no run (FOLDER/*/record.json).")
     return records

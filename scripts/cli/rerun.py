@@ -12,9 +12,8 @@ from scripts.build import registry
 from scripts.cli import replay
 from scripts.cli.run import execute
 from scripts.common.arguments import seconds
-from scripts.common.records import RunSpec
 from scripts.plan import depends
-from scripts.record.database import History, Run
+from scripts.record.database import History
 
 EXAMPLES = """examples:
   nf rerun 812                               run 812 of `nf history`
@@ -30,17 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    history = History(write=False)
-    try:
+    with History(write=False) as history:
         number = args.id.isdecimal() and len(args.id) <= 18  # more than SQLite can count
         found = history.run(int(args.id)) if number else history.latest(args.id)
-    finally:
-        history.close()
     spec = found.spec
     if spec.rerun:
         return _replay(spec.rerun, args)
     registry.choose(spec.build.sim)  # one line when that simulator is gone
-    if _changed(found, spec):
+    if found.fingerprint and found.fingerprint != depends.Dependencies().fingerprint(spec):
         say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
     if args.waves:
         spec = with_fields(
@@ -59,8 +55,3 @@ def _replay(command: str, args: argparse.Namespace) -> int:
     parser = argparse.ArgumentParser(prog="nf replay")
     replay.add_arguments(parser)
     return replay.run(parser.parse_args(words))
-
-
-def _changed(found: Run, spec: RunSpec) -> bool:
-    now = depends.Dependencies().fingerprint(spec)
-    return bool(found.fingerprint) and found.fingerprint != now

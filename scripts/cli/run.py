@@ -26,7 +26,8 @@ from scripts.farm.schedule import Progress, line_of, run_all
 from scripts.plan import order, selection
 from scripts.plan.order import Memory, Reason
 from scripts.record.recorder import Recorder
-from scripts.report import fault_report, figures, recorded
+from scripts.report import figures, recorded
+from scripts.report.invocation import revision
 from scripts.run import simulate
 from scripts.run.triage import Triage
 
@@ -193,7 +194,7 @@ def execute(
     runner = farm.run if farm else simulate.run
     if farm:
         farm.resume()
-    recorder = Recorder(title, specs, command, report.revision(), prints)
+    recorder = Recorder(title, specs, command, revision(), prints)
     progress = Progress(len(specs), seconds=expected, jobs=at_once)
     interrupted = threading.Event()
 
@@ -216,10 +217,8 @@ def execute(
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         say(line_of(record))
-    for line in figures.lines(records) + fault_report.lines(records):
-        say(line)
-    for line in recorded.write_report(recorder, records, title, seconds, len(specs), coverage):
-        say(line)
+    say(*figures.lines(records))
+    say(*recorded.write_report(recorder, records, title, seconds, len(specs), coverage))
     say(*report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():
         return 130

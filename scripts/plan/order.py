@@ -41,10 +41,9 @@ class Memory:
     @staticmethod
     def read(path: Path | None = None) -> Memory:
         """From the history file; raises NfError where there is none or it is damaged."""
-        history = History(path, write=False)
-        try:
+        with History(path, write=False) as history:
             red = {
-                ((test, str(run.record.sim), run.record.build_name), run.record.seed)
+                ((test, run.record.sim, run.record.build_name), run.record.seed)
                 for test, run in history.red()
             }
             return Memory(
@@ -54,8 +53,6 @@ class Memory:
                 frozenset(history.green()),
                 history.largest_seed(),
             )
-        finally:
-            history.close()
 
     @staticmethod
     def read_if_any() -> Memory:
@@ -67,9 +64,9 @@ class Memory:
 
     def seconds(self, spec: RunSpec) -> float | None:
         """How long a run took so far; None when one of its tests was never run."""
-        times = [self.durations.get(key) for key in keys_of(spec)]
-        known = [time for time in times if time is not None]
-        return sum(known) if known and len(known) == len(times) else None
+        keys = keys_of(spec)
+        known = bool(keys) and all(key in self.durations for key in keys)
+        return sum(self.durations[key] for key in keys) if known else None
 
     def unchanged(self, spec: RunSpec, fingerprint: str) -> bool:
         """True when every test of the run was green with these very files."""

@@ -35,9 +35,12 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     if not args.globs and not args.suite and not args.failed and args.changed is None:
         raise NfError("name tests or a suite: `nf run GLOB..` or `nf run --suite smoke`.")
     plan = testplan.read()
-    tests: list[TestCase] = discover()
+    tests = discover()
+    sims, missing = registry.choose(args.sim)
+    if missing:
+        say(missing)
     options = Options(
-        sims=_simulators(args.sim),
+        sims=tuple(sims),
         seeds=(1,),
         builds=tuple(args.build),
         timeout_s=args.timeout,
@@ -77,20 +80,10 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     return specs
 
 
-def _simulators(wanted: str) -> tuple[str, ...]:
-    sims, missing = registry.choose(wanted)
-    if missing:
-        say(missing)
-    return tuple(sims)
-
-
 def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
     """Tests whose last run was red, each on the simulator, build and seed of that run."""
-    history = History(write=False)
-    try:
+    with History(write=False) as history:
         red = history.red()
-    finally:
-        history.close()
     by_id = {test.id: test for test in tests}
     specs: dict[str, RunSpec] = {}
     for name, run in red:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,6 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord, RunSpec
 from scripts.record.database_rows import COLUMNS, Invocation, Run, invocation_of, run_of
-
-__all__ = ["SCHEMA", "History", "Invocation", "Key", "Run", "keys_of"]
 
 SCHEMA = 1
 _BUSY_S = 20.0  # two commands may write at the same time
@@ -162,6 +161,7 @@ class History:
 
     def add(self, invocation: int, spec: RunSpec, record: RunRecord, fingerprint: str = "") -> int:
         """Write a run that finished; its number. `fingerprint` is of all files that it used."""
+        place = (record.sim, record.build_name, record.seed)
         with self._clear(), self._transaction():
             done = self._db.execute(
                 f"INSERT INTO run VALUES(NULL{', ?' * 15})",
@@ -171,23 +171,17 @@ class History:
                         encodable(record.id),
                         time.time(),
                         encodable(record.name),
-                        str(record.sim),
-                        record.build_name,
+                        *place,
                     ),
-                    *(record.seed, record.status, str(record.kind or "")),
-                    encodable(record.cause),
+                    *(record.status, str(record.kind or ""), encodable(record.cause)),
                     *(record.seconds, record.build_seconds, fingerprint),
                     *(json.dumps(spec.to_json()), json.dumps(record.to_json())),
                 ),
             )
             run = int(done.lastrowid or 0)
-            place = (str(record.sim), record.build_name, record.seed)
             self._db.executemany(
                 "INSERT INTO result VALUES(?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (run, encodable(test), *place, result, seconds)
-                    for test, result, seconds in _results(spec, record)
-                ],
+                [(run, encodable(test), *place, *came) for test, *came in _results(spec, record)],
             )
         return run
 
@@ -240,19 +234,18 @@ class History:
 
     def run(self, id: int) -> Run:
         """The run of that number."""
-        rows = self._rows(f"SELECT {COLUMNS} FROM run r WHERE r.id = ?", (id,))
-        if not rows:
-            raise NfError(f"the history holds no run {id} (`nf history '*'` shows their numbers).")
-        return run_of(rows[0])
+        return self._last("r.id", id, "`nf history '*'` shows their numbers")
 
     def latest(self, record_id: str) -> Run:
         """The last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
-        rows = self._rows(
-            f"SELECT {COLUMNS} FROM run r WHERE record_id = ? ORDER BY r.id DESC LIMIT 1",
-            (record_id,),
-        )
+        return self._last("record_id", record_id, "`nf history '*'`")
+
+    def _last(self, column: str, value: int | str, hint: str) -> Run:
+        """The last run with that value; NfError when there is none."""
+        query = f"SELECT {COLUMNS} FROM run r WHERE {column} = ? ORDER BY r.id DESC LIMIT 1"
+        rows = self._rows(query, (value,))
         if not rows:
-            raise NfError(f"the history holds no run {record_id!r} (`nf history '*'`).")
+            raise NfError(f"the history holds no run {value!r} ({hint}).")
         return run_of(rows[0])
 
     def red(self) -> list[tuple[str, Run]]:
@@ -286,9 +279,9 @@ class History:
             [*values, *([sim] if sim else [])],
             types=(str, str, str, float | int),
         )
-        out: dict[Key, list[float]] = {}
+        out = defaultdict(list)
         for test, on, build, seconds in rows:
-            out.setdefault((test, on, build), []).append(seconds)
+            out[test, on, build].append(seconds)
         return out
 
     def last_seeds(self) -> dict[Key, tuple[int, ...]]:

@@ -5,7 +5,8 @@ goes on without it: a line says so, and no run is lost."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from neuron_fabric.text import say
@@ -33,50 +34,42 @@ class Recorder:
         self._history: History | None = None
         self._invocation = 0
         self._title = title
-        try:
+        with self._going_on():
             self._history = History()
             self._invocation = self._history.begin(title, len(self.specs), command, revision)
-        except NfError as error:
-            self._give_up(error)
 
     def add(self, record: RunRecord) -> None:
         """Write a record that came."""
         spec = self.specs.get(record.id)
         if self._history is None or spec is None:
             return
-        try:
-            number = self._history.add(
-                self._invocation, spec, record, self.fingerprints.get(record.id, "")
-            )
-            self.ids[record.id] = number
-        except NfError as error:
-            self._give_up(error)
+        fingerprint = self.fingerprints.get(record.id, "")
+        with self._going_on():
+            self.ids[record.id] = self._history.add(self._invocation, spec, record, fingerprint)
 
     def before(self) -> list[dict[str, Any]] | None:
         """Facts of the commands of the same title before this one, oldest first; None without a
         history."""
-        if self._history is None:
-            return None
-        try:
-            found = self._history.invocations(_BEFORE, self._title)
-        except NfError as error:
-            self._give_up(error)
-            return None
-        return [one.facts for one in reversed(found) if one.facts]
+        if self._history is not None:
+            with self._going_on():
+                found = self._history.invocations(_BEFORE, self._title)
+                return [one.facts for one in reversed(found) if one.facts]
+        return None
 
     def close(self, facts: Mapping[str, Any] | None = None) -> None:
         """The command ends; `facts` are for `before` of the next one."""
-        if self._history is None:
-            return
-        try:
-            self._history.finish(self._invocation, facts)
-        except NfError as error:
-            self._give_up(error)
-        else:
-            self._history.close()
-
-    def _give_up(self, error: NfError) -> None:
-        say(f"nf: {error} This run is not recorded there.", file=sys.stderr, flush=True)
         if self._history is not None:
-            self._history.close()
-        self._history = None
+            with self._going_on():
+                self._history.finish(self._invocation, facts)
+                self._history.close()
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """An error of the history is told, and ends the recording alone."""
+        try:
+            yield
+        except NfError as error:
+            say(f"nf: {error} This run is not recorded there.", file=sys.stderr, flush=True)
+            if self._history is not None:
+                self._history.close()
+            self._history = None

@@ -22,27 +22,11 @@ from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
 from scripts.plan import testplan
 from scripts.report import code_coverage, document, functional, junit, page, trend
-from scripts.report.document import Report, read_records
-from scripts.report.invocation import Invocation, describe, moment, revision
-from scripts.report.outcome import Counts, buckets, counts, ordered
+from scripts.report.document import Report
+from scripts.report.invocation import Invocation, describe
+from scripts.report.outcome import buckets, counts, ordered
 from scripts.report.testplan_progress import Progress, measure
 from scripts.report.trend import HistoryPoint
-
-__all__ = [
-    "Counts",
-    "HistoryPoint",
-    "Invocation",
-    "Report",
-    "counts",
-    "coverage_lines",
-    "gather",
-    "moment",
-    "read_records",
-    "revision",
-    "summary",
-    "where",
-    "write_all",
-]
 
 JSON, JUNIT, PAGE = "results.json", "junit.xml", "index.html"
 

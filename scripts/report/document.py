@@ -65,7 +65,7 @@ def text(report: Report) -> str:
             "functional_coverage": asdict(report.functional) if report.functional else None,
             "code_coverage": asdict(report.code) if report.code else None,
             "testplan": asdict(report.progress) if report.progress else None,
-            "history": trend.to_json([*report.history, point][-trend.KEPT :]),
+            "history": [asdict(one) for one in [*report.history, point][-trend.KEPT :]],
             "records": [record.to_json() for record in report.records],
         },
         indent=1,

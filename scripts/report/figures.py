@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of measured figures over all runs: one line a figure, one column a simulator."""
+"""Tables over all runs of what the tests measured: one line a figure, one column a simulator; and
+what became of the faults of a campaign."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
+from neuron_fabric.data import DataError
+from neuron_fabric.typed import typed
+from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 
 # What every test leaves, and what has a table of its own, is no figure.
 _BOOKKEEPING = ("requests", "judged", "cycles")
+_FAULTS = ".faults."
 
 
 def lines(records: Iterable[RunRecord]) -> list[str]:
-    """Figures by name, smallest to largest over seeds; nothing where none was measured."""
-    table: dict[str, dict[str, list[float]]] = {}
+    """Both tables; nothing where nothing was measured. NfError for figures that are damaged."""
+    records = list(records)
+    return _measured(records) + _faults(records)
+
+
+def _measured(records: Iterable[RunRecord]) -> list[str]:
+    """Figures by name, smallest to largest over seeds."""
+    table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         for name, value in record.metrics.items():
             if isinstance(value, (int, float)) and name.rpartition(".")[2] not in _BOOKKEEPING:
-                table.setdefault(name, {}).setdefault(str(record.sim), []).append(value)
+                table[name][record.sim].append(value)
     if not table:
         return []
     sims = sorted({sim for row in table.values() for sim in row}, reverse=True)
@@ -33,3 +45,33 @@ def _span(values: list[float] | None) -> str:
         return "-"
     low, high = min(values), max(values)
     return f"{low:g}" if low == high else f"{low:g}..{high:g}"
+
+
+def _faults(records: Iterable[RunRecord]) -> list[str]:
+    """Injected, detected and recovered, by kind and simulator."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    flits: dict[str, list[int]] = {}
+    for record in records:
+        for name, value in record.metrics.items():
+            if _FAULTS not in name or not isinstance(value, dict):
+                continue
+            try:
+                rows = typed(list[tuple[str, str, int, int, int]], value.get("rows"), "rows")
+                both = typed(tuple[int, int], value.get("flits"), "flits")
+            except DataError as error:
+                raise NfError(f"figures of {record.name} are damaged ({error}).") from error
+            for kind, _way, *came in rows:
+                sums[kind, record.sim] = _added(sums.get((kind, record.sim)), came)
+            flits[record.sim] = _added(flits.get(record.sim), both)
+    if not sums:
+        return []
+    out = [f"{'fault':26} {'simulator':10} {'injected':>9} {'detected':>9} {'recovered':>9}"]
+    for (kind, sim), n in sorted(sums.items()):
+        out.append(f"{kind:26} {sim:10} {n[0]:9} {n[1]:9} {n[2]:9}")
+    for sim, (down, up) in sorted(flits.items()):
+        out.append(f"flits under {sim}: {down} M2S, {up} S2M")
+    return out
+
+
+def _added(total: list[int] | None, more: Iterable[int]) -> list[int]:
+    return [a + b for a, b in zip(total, more, strict=True)] if total else list(more)

@@ -17,8 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 
 from scripts.common.paths import ROOT
-from scripts.report import fault_report, figures, trend
-from scripts.report.charts import Bar, duration_bars, trend_chart
+from scripts.report import figures, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
@@ -44,7 +43,6 @@ class Slow:
     name: str
     seconds: float
     before: float | None
-    bar: Bar
 
     @property
     def change(self) -> str:
@@ -69,7 +67,9 @@ def text(report: Report, folder: Path) -> str:
     environment.filters["span"] = span
     worst = list(Outcome)
     points = trend.comparable(report.history, report.invocation.title)
+    before = points[-1].durations if points else {}
     now = trend.point(report.invocation, report.records)
+    points = [*points, now][-trend.KEPT :]
     return environment.from_string(_TEMPLATE).render(
         report=report,
         style=_STYLE,
@@ -79,9 +79,12 @@ def text(report: Report, folder: Path) -> str:
         tests=sorted(all_results(report.records), key=lambda one: worst.index(one.outcome)),
         red=[(of_record(r), r) for r in report.records if of_record(r) is not Outcome.PASSED],
         buckets=buckets(report.records),
-        slow=_slow(now.durations, points[-1].durations if points else {}),
-        trend=trend_chart([*points, now][-trend.KEPT :]),
-        figures=figures.lines(report.records) + fault_report.lines(report.records),
+        slow=_slow(now.durations, before),
+        trend=trend.bars(points),
+        most=max(p.passed + p.failed + p.flaky for p in points),
+        chart_width=trend.WIDTH,
+        chart_height=trend.HEIGHT,
+        figures=figures.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         Outcome=Outcome,
     )
@@ -126,8 +129,4 @@ def span(seconds: float) -> str:
 
 def _slow(now: dict[str, float], before: dict[str, float]) -> list[Slow]:
     slowest = sorted(now.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]
-    bars = duration_bars([seconds for _, seconds in slowest])
-    return [
-        Slow(name, seconds, before.get(name), bar)
-        for (name, seconds), bar in zip(slowest, bars, strict=True)
-    ]
+    return [Slow(name, seconds, before.get(name)) for name, seconds in slowest]

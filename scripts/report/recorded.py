@@ -14,15 +14,11 @@ from scripts import report
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
-from scripts.record import database as history
+from scripts.record import database_rows
 from scripts.record.recorder import Recorder
-from scripts.report import HistoryPoint, Report, trend
-
-
-def facts(found: Report) -> dict[str, Any]:
-    """What the history keeps of a report, apart from its records."""
-    point = trend.point(found.invocation, found.records)
-    return {"invocation": asdict(found.invocation), "point": asdict(point)}
+from scripts.report import trend
+from scripts.report.invocation import Invocation, moment
+from scripts.report.trend import HistoryPoint
 
 
 def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
@@ -34,17 +30,17 @@ def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
         raise NfError(f"the facts of an earlier command are damaged ({error}).") from error
 
 
-def invocation(of: history.Invocation, records: Sequence[RunRecord]) -> report.Invocation:
+def invocation(of: database_rows.Invocation, records: Sequence[RunRecord]) -> Invocation:
     """A recorded command as the report names it; of one that was killed less is known."""
     if of.facts:
         try:
-            return typed(report.Invocation, of.facts.get("invocation"), "invocation")
+            return typed(Invocation, of.facts.get("invocation"), "invocation")
         except DataError as error:
             raise NfError(f"the facts of command {of.id} are damaged ({error}).") from error
-    return report.Invocation(
+    return Invocation(
         title=of.title,
         command=of.command,
-        started=report.moment(of.started),
+        started=moment(of.started),
         seconds=sum(record.seconds for record in records),
         expected=of.expected,
         host="",
@@ -52,18 +48,6 @@ def invocation(of: history.Invocation, records: Sequence[RunRecord]) -> report.I
         tools=(),
         seeds=tuple(sorted({record.seed for record in records})),
     )
-
-
-def _points_if_good(
-    before: Sequence[Mapping[str, Any]] | None,
-) -> tuple[list[HistoryPoint] | None, list[str]]:
-    """The points, and lines to show: damage done earlier must not cost the report of now."""
-    if before is None:
-        return None, []
-    try:
-        return points(before), []
-    except NfError as error:
-        return [], [f"charts over time begin anew: {error}"]
 
 
 def write_report(
@@ -75,18 +59,19 @@ def write_report(
     coverage: bool = False,
 ) -> list[str]:
     """Write the report of the command that ends now and close its history; lines to show."""
-    before, said = _points_if_good(recorder.before())
+    facts, said = recorder.before(), []
+    try:
+        before = None if facts is None else points(facts)
+    except NfError as error:  # damage done earlier must not cost the report of now
+        before, said = [], [f"charts over time begin anew: {error}"]
+    where = paths.REPORT
     try:
         found = report.write_all(
-            records,
-            title,
-            paths.REPORT,
-            seconds=seconds,
-            expected=expected,
-            history=before,
+            records, title, where, seconds=seconds, expected=expected, history=before
         )
     except OSError as error:  # a full disk must not hide what came
         recorder.close()
         return [*said, f"no report could be written: {error.strerror}: {error.filename or ''}"]
-    recorder.close(facts(found))
-    return [*said, *(report.coverage_lines(found) if coverage else []), report.where(paths.REPORT)]
+    point = trend.point(found.invocation, found.records)
+    recorder.close({"invocation": asdict(found.invocation), "point": asdict(point)})
+    return [*said, *(report.coverage_lines(found) if coverage else []), report.where(where)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of measured figures."""
+"""The tables of measured figures and of faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_one_line_a_figure_one_column_a_simulator() -> None:
     out = _lines(
         _Record("verilator", {"T-idle.latency": 3, "T-idle.requests": 9}),
         _Record("verilator", {"T-idle.latency": 4}),
-        _Record("icarus", {"T-idle.latency": 3, "T-idle.faults.x": {"rows": []}}),
+        _Record("icarus", {"T-idle.latency": 3, "T-idle.faults.x": {"rows": [], "flits": [0, 0]}}),
     )
     assert [line.split() for line in out] == [
         ["figure", "verilator", "icarus"],
@@ -63,3 +63,24 @@ def test_a_figure_of_the_specification_is_measured_or_said_not_to_be() -> None:
     }
     for file, sentence in said.items():
         assert sentence in " ".join((ROOT / file).read_text(encoding="utf-8").split())
+
+
+def test_sums_by_kind_and_simulator() -> None:
+    table: dict[str, Any] = {
+        "rows": [["1 bit", "M2S", 3, 3, 3], ["1 bit", "S2M", 2, 2, 2]],
+        "flits": [10, 20],
+    }
+    records = [
+        _Record("verilator", {"T-idle.faults.a": table, "T-idle.faults.b": table}),
+        _Record("icarus", {"T-idle.faults.a": table, "T-idle.requests": 5}),
+    ]
+    text = _lines(*records)
+    assert [line.split()[-3:] for line in text[1:3]] == [["5", "5", "5"], ["10", "10", "10"]]
+    assert text[3:] == [
+        "flits under icarus: 10 M2S, 20 S2M",
+        "flits under verilator: 20 M2S, 40 S2M",
+    ]
+
+
+def test_nothing_without_faults() -> None:
+    assert _lines(_Record("icarus", {"T.requests": 5})) == []

@@ -23,7 +23,9 @@ from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.record.causes import normalised
-from scripts.report.outcome import Outcome, buckets, of_record, results
+from scripts.report import document, trend
+from scripts.report.invocation import Invocation, moment
+from scripts.report.outcome import Counts, Outcome, buckets, counts, of_record, results
 
 # Bad luck in one line: HTML, a quote, a character that XML cannot hold.
 NASTY = "got </script><script>document.title='owned'</script> \"&\x1b want 2"
@@ -62,7 +64,7 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     assert data["counts"] == {"passed": 1, "failed": 2, "flaky": 0, "skipped": 1}
     assert (data["green"], data["missing"], found.green) == (False, 1, False)
     assert data["invocation"]["seeds"] == [1, 7]
-    assert sorted(report.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
+    assert sorted(document.read_records(tmp_path / "results.json"), key=lambda r: r.id) == RECORDS
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,9 @@ def test_a_bad_json_report_is_one_line(tmp_path: Path, text: str | None, says: s
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(NfError, match=says):
-        report.read_records(path)
+        document.read_records(path)
     report.write_all([RECORD], "next", tmp_path)  # its history is lost, the new report is not
-    assert report.read_records(path) == [RECORD]
+    assert document.read_records(path) == [RECORD]
 
 
 def test_junit_keeps_its_schema(tmp_path: Path) -> None:
@@ -146,7 +148,7 @@ def test_reports_of_two_commands_do_not_mix(
 
         return call
 
-    monkeypatch.setattr(report.trend, "from_report", alone("read", report.trend.from_report))
+    monkeypatch.setattr(trend, "from_report", alone("read", trend.from_report))
     monkeypatch.setattr(output, "write_text", alone("write", output.write_text))
     report.write_all(RECORDS, "x", tmp_path)
     assert seen == ["read", "write", "write", "write"]
@@ -177,7 +179,7 @@ def test_summary_counts_everything() -> None:
 
 def test_flaky_is_never_green(tmp_path: Path) -> None:
     found = report.write_all([RECORD, FLAKY], "x", tmp_path)
-    assert found.counts == report.Counts(passed=1, flaky=1, skipped=1)
+    assert found.counts == Counts(passed=1, flaky=1, skipped=1)
     assert not found.green
     assert of_record(FLAKY) is Outcome.FLAKY
     assert "1 passed, 0 failed, 1 flaky" in report.summary([RECORD, FLAKY], 1.0, 2)
@@ -190,10 +192,10 @@ def test_nothing_is_not_green(tmp_path: Path) -> None:
 
 
 def test_of_an_earlier_command(tmp_path: Path) -> None:
-    then = report.Invocation(
+    then = Invocation(
         title="nf run --suite smoke",
         command="nf run --suite smoke",
-        started=report.moment(0.0),
+        started=moment(0.0),
         seconds=7.5,
         expected=1,
         host="",
@@ -286,4 +288,4 @@ def test_each_failed_test_tells_its_own_cause(tmp_path: Path) -> None:
 def test_one_case_of_many_red(record: Callable[..., RunRecord]) -> None:
     cases = (CaseResult("a", "passed", 1, 1), CaseResult("b", "failed", 1, 1, "x"))
     both = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cases=cases)
-    assert str(report.counts([both, replace(CRASHED, passed=True)])) == "2 passed, 1 failed"
+    assert str(counts([both, replace(CRASHED, passed=True)])) == "2 passed, 1 failed"

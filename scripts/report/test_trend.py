@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,9 @@ from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.plan import testplan
 from scripts.report import testplan_progress, trend
-from scripts.report.charts import HEIGHT, duration_bars, trend_chart
 from scripts.report.page import span
 from scripts.report.test_report import CRASHED
-from scripts.report.trend import HistoryPoint
+from scripts.report.trend import HEIGHT, HistoryPoint, bars
 
 PLAN = """
     features:
@@ -85,16 +85,20 @@ def test_a_history_that_is_given_wins(tmp_path: Path) -> None:
 
 
 def test_one_failure_among_thousands_is_seen() -> None:
-    chart = trend_chart([replace(POINT, passed=5000, failed=1), replace(POINT, failed=0)])
-    bars = {bar.kind: bar for bar in chart.columns[0].bars}
-    assert bars["failed"].height >= 3
-    assert bars["failed"].y + bars["failed"].height == HEIGHT  # at the bottom, never hidden
-    assert [bar.kind for bar in chart.columns[1].bars] == ["passed"]
-    assert trend_chart([]).columns == ()
+    points = [replace(POINT, passed=5000, failed=1), replace(POINT, failed=0)]
+    (_, first, _), (_, second, _) = bars(points)
+    (failed,) = (bar for bar in first if bar.kind == "failed")
+    assert failed.height >= 3
+    assert failed.y + failed.height == HEIGHT  # at the bottom, never hidden
+    assert [bar.kind for bar in second] == ["passed"]
+    assert bars([]) == []
 
 
-def test_bars_and_times() -> None:
-    assert [bar.width for bar in duration_bars([2.0, 1.0])] == [600, 300]
-    assert duration_bars([0.0])[0].width == 0
+def test_bars_and_times(tmp_path: Path) -> None:
+    cases = tuple(CaseResult(f"t{s}", "passed", s, 1.0) for s in (2.0, 1.0, 0.0))
+    report.write_all([replace(RECORD, cases=cases)], "smoke", tmp_path)
+    slowest = (tmp_path / "index.html").read_text(encoding="utf-8").partition("Slowest tests")[2]
+    widths = re.findall(r'class="part" width="([\d.]+)"', slowest.partition("</table>")[0])
+    assert widths == ["100.0", "50.0", "0.0"]
     texts = [span(value) for value in (0.44, 59.4, 61, 3600, 7500)]
     assert texts == ["0.4 s", "59 s", "1 min 1 s", "1 h 0 min", "2 h 5 min"]

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier invocations came to: the input of the charts over time.
+"""What earlier invocations came to, and the charts of it over time.
 
 Whoever keeps a history fills HistoryPoints and hands them to `report.write_all`. Without one, the
 points travel in the JSON report itself: each report takes over those of the report it replaces.
+
+Charts hold no text: an SVG is scaled to the width of the screen, and text with it, which on a phone
+nobody could read. Numbers stand beside them, in HTML.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.typed import typed
@@ -20,6 +23,8 @@ from scripts.report.invocation import Invocation
 from scripts.report.outcome import all_results, counts
 
 KEPT = 30  # points carried from report to report
+WIDTH, HEIGHT = 600.0, 100.0  # of a chart, in the units of its SVG view box
+_FEWEST = 8  # a chart of two points does not fill the page with two slabs
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,6 @@ def point(invocation: Invocation, records: Sequence[RunRecord]) -> HistoryPoint:
     )
 
 
-def to_json(points: Iterable[HistoryPoint]) -> list[dict[str, Any]]:
-    """Plain data; `from_report` is the inverse."""
-    return [asdict(one) for one in points]
-
-
 def from_report(path: Path) -> list[HistoryPoint]:
     """The history that a JSON report carries, its own invocation last; empty without a report."""
     try:
@@ -85,3 +85,38 @@ def from_report(path: Path) -> list[HistoryPoint]:
 def comparable(history: Iterable[HistoryPoint], title: str) -> list[HistoryPoint]:
     """Points of the same title, oldest first."""
     return sorted((p for p in history if p.title == title), key=lambda p: p.when)
+
+
+class Bar(NamedTuple):
+    """A rectangle. `kind` says how it is filled: passed, failed, flaky, time."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def bars(points: Sequence[HistoryPoint]) -> list[tuple[HistoryPoint, list[Bar], list[Bar]]]:
+    """Each point, oldest first, with its bars in the chart of tests and in the chart of time.
+    Failed at the bottom, then flaky, then passed: what is red never hides above a tall bar."""
+    most = max((p.passed + p.failed + p.flaky for p in points), default=0)
+    longest = max((p.seconds for p in points), default=0.0)
+    step = WIDTH / max(len(points), _FEWEST)
+    out = []
+    for number, p in enumerate(points):
+        x, width, bottom = round(number * step, 2), round(step * 0.8, 2), HEIGHT
+        tests = []
+        for kind, count in (("failed", p.failed), ("flaky", p.flaky), ("passed", p.passed)):
+            height = _height(count, most)
+            bottom -= height
+            if count:
+                tests.append(Bar(kind, x, round(bottom, 2), width, round(height, 2)))
+        tall = round(_height(p.seconds, longest), 2)
+        out.append((p, tests, [Bar("time", x, round(HEIGHT - tall, 2), width, tall)]))
+    return out
+
+
+def _height(value: float, top: float) -> float:
+    """At least 3 of 100 for what is not nothing: one failure among thousands must be seen."""
+    return max(3.0, HEIGHT * value / top) if value and top else 0.0

@@ -20,6 +20,7 @@ import pytest
 from scripts import report
 from scripts.common.paths import ROOT
 from scripts.conftest import QUICK, Toy
+from scripts.report import document
 
 # Runs tests of the toy as `nf run` would, with everything that it makes in a folder of its own.
 SCRIPT = """
@@ -120,7 +121,7 @@ def test_an_interrupt_leaves_what_finished(user: User, toy: Toy, number: signal.
     rest, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "1 of 2 runs did not finish" in rest
-    records = report.read_records(user.home / "report" / report.JSON)
+    records = document.read_records(user.home / "report" / report.JSON)
     assert [record.name for record in records] == ["toy_bench::adds_one"]
     assert "1 of 2 runs missing" in user.nf("history").stdout
 
