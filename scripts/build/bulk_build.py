@@ -24,7 +24,7 @@ from typing import IO
 from scripts.build import verilator
 from scripts.build.build_cache import once, read_stamp
 from scripts.build.icarus import Icarus
-from scripts.build.ports import top_ports
+from scripts.build.slang import top_ports
 from scripts.build.simulator import TIMESCALE
 from scripts.build.sources import Sources, collect, write_copy
 from scripts.common import process, toolchain

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from cocotb_tools import config, runner
 
@@ -43,21 +43,6 @@ _ERROR_LINE = re.compile(
 runner.get_abs_path = lambda path: Path(path).absolute()
 for _name in ("libs_dir", "share_dir"):
     setattr(config, _name, plain(Path(by_link(str(getattr(config, _name))))))
-
-
-class Launch(Protocol):
-    """Runs a command to its end, both outputs in `log`."""
-
-    def __call__(
-        self,
-        command: Sequence[str],
-        log: Path,
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        timeout_s: float | None,
-        append: bool,
-    ) -> Finished: ...
 
 
 class Simulator(runner.Runner):
@@ -94,7 +79,7 @@ class Simulator(runner.Runner):
         self.timeout_s = timeout_s
         self.make_jobs = 1
         self.opt = BuildSpec.opt
-        self.launch: Launch = process.run_logged
+        self.launch: Callable[..., Finished] = process.run_logged
         self.finished: Finished | None = None
 
     # ---- what it is

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slang as a linter: elaborates and analyses drivers (it finds a net that two processes drive)."""
+"""slang, which reads the RTL: as a linter it elaborates and analyses drivers (it finds a net that two
+processes drive); and it tells the ports of a module."""
 
 from __future__ import annotations
 
@@ -7,15 +8,51 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from scripts.common.paths import ROOT
 from scripts.build.filelist import FileList
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import ROOT
 
 # Warnings that are style here, with the reason.
 _QUIET = (
     "-Wno-unused",  # Verilator's -Wall is the judge of unused nets, with reasoned waivers
     "-Wno-useless-cast",  # a cast that states a width stays right when a parameter changes
 )
+_READ = ("slang", "--single-unit", "-DVERILATOR")
+
+
+class Port(NamedTuple):
+    """A port of the top; ``width`` in bits."""
+
+    name: str
+    is_input: bool
+    width: int
+
+
+def top_ports(
+    top: str,
+    files: Sequence[Path],
+    includes: Sequence[Path],
+    parameters: Sequence[tuple[str, int]] = (),
+) -> list[Port]:
+    """Ports of `top` in order, with the widths that they have under ``parameters``."""
+    import pyslang
+
+    words = _words(top, parameters, list(map(str, files)), list(map(str, includes)))
+    driver = _driver([*_READ, *words])
+    if driver is None:
+        raise NfError(f"slang does not take the file list of {top}.")
+    if not (driver.processOptions() and driver.parseAllSources()):
+        raise BuildError(f"slang cannot read the sources of {top} (`nf lint` tells why).")
+    instances = driver.createCompilation().getRoot().topInstances
+    found = [i for i in instances if i.name == top]
+    if not found:
+        raise BuildError(f"no module {top} in the sources.")
+    inward = pyslang.ast.ArgumentDirection.In
+    ports = found[0].body.portList
+    return [Port(p.name, p.direction == inward, p.type.bitWidth) for p in ports]
 
 
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:
@@ -23,10 +60,8 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
 
     slang prints to the process's own stderr, so it runs in a child.
     """
-    words = ["slang", "--single-unit", "-DVERILATOR", "--timescale", "1ns/1ps", "--top", top]
-    words += [f"-G{name}={value}" for name, value in parameters]
-    words += [f"+incdir+{path}" for path in files.includes]
-    words += [*_QUIET, "-Wextra", "-Wno-unused-result", *files.sources]
+    words = [*_READ, "--timescale", "1ns/1ps", *_QUIET, "-Wextra", "-Wno-unused-result"]
+    words += _words(top, parameters, files.sources, files.includes)
     done = subprocess.run(
         [sys.executable, "-m", "scripts.build.slang", *words],
         cwd=ROOT,
@@ -40,14 +75,28 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
     return lines if done.returncode else []
 
 
-def main(words: Sequence[str]) -> int:
-    """Run slang on command-line words; 1 when it reports anything."""
+def _words(
+    top: str, parameters: Sequence[tuple[str, int]], files: Sequence[str], includes: Sequence[str]
+) -> list[str]:
+    values = [f"-G{name}={value}" for name, value in parameters]
+    return ["--top", top, *values, *(f"+incdir+{path}" for path in includes), *files]
+
+
+def _driver(words: Sequence[str]) -> Any:
+    """slang with these words on its command line; None when it does not take them."""
     import pyslang
 
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
     text = " ".join(f'"{word}"' for word in words)
-    if not driver.parseCommandLine(text, pyslang.driver.CommandLineOptions()):
+    good = driver.parseCommandLine(text, pyslang.driver.CommandLineOptions())
+    return driver if good else None
+
+
+def main(words: Sequence[str]) -> int:
+    """Run slang on command-line words; 1 when it reports anything."""
+    driver = _driver(words)
+    if driver is None:
         return 1
     if not (driver.processOptions() and driver.parseAllSources()):
         driver.reportParseDiags()

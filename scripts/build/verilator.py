@@ -18,7 +18,7 @@ from pathlib import Path
 from cocotb_tools import runner
 
 from scripts.build.filelist import FileList
-from scripts.build.ports import top_ports
+from scripts.build.slang import top_ports
 from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError

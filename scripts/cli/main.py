@@ -8,7 +8,8 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from types import ModuleType
+from typing import NoReturn
 
 from neuron_fabric.text import LineError, one_line, say
 from scripts.cli import completion, start
@@ -50,16 +51,6 @@ EPILOG = """examples:
 """
 
 
-class Verb(Protocol):
-    """What a module of `scripts.cli` provides."""
-
-    EXAMPLES: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, args: argparse.Namespace) -> int: ...
-
-
 class _Parser(argparse.ArgumentParser):
     """A parser that reports a wrong command line in one line."""
 
@@ -67,10 +58,9 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
 
 
-def load(name: str) -> Verb:
-    """The module of a verb."""
-    module: Verb = importlib.import_module(f"scripts.cli.{name}")
-    return module
+def load(name: str) -> ModuleType:
+    """The module of a verb: `EXAMPLES`, `add_arguments(parser)` and `run(args)`, the exit code."""
+    return importlib.import_module(f"scripts.cli.{name}")
 
 
 def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
@@ -113,7 +103,7 @@ def _main(argv: Sequence[str] | None) -> int:
             completion.answer(parser)
         args = parser.parse_args(words)
         start.check()
-        code = load(args.verb).run(args)
+        code: int = load(args.verb).run(args)
         sys.stdout.flush()  # while a full disk or a closed pipe can still be told
         return code
     except LineError as error:

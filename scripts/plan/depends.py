@@ -8,6 +8,7 @@ A data file (YAML, JSON, a C file..) counts for every module that lies in the sa
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import re
 import subprocess
@@ -30,10 +31,8 @@ class Dependencies:
     """Answers for one moment: make a new one after files have changed."""
 
     def __init__(self) -> None:
-        self._imports: dict[Path, tuple[Path, ...]] = {}
-        self._digests: dict[tuple[Path, str], str] = {}
-        self._python: dict[tuple[Path, str], frozenset[Path]] = {}
-        self._design: dict[BuildSpec, tuple[str, frozenset[Path]]] = {}
+        for answer in (self._bench, self._sources, self._module, self._imported):
+            setattr(self, answer.__name__, functools.cache(answer))  # as long as this object lives
 
     def files(self, spec: RunSpec) -> frozenset[Path]:
         """Every file that could change what this run does."""
@@ -46,50 +45,37 @@ class Dependencies:
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _bench(self, root: Path, module: str) -> str:
-        if (root, module) not in self._digests:
-            digest = hashlib.sha256()
-            for path in sorted(self._module(root, module)):
-                digest.update(f"\0{path.relative_to(root)}\0".encode())
-                with contextlib.suppress(OSError):  # it went away this moment
-                    digest.update(path.read_bytes())
-            self._digests[root, module] = digest.hexdigest()
-        return self._digests[root, module]
+        digest = hashlib.sha256()
+        for path in sorted(self._module(root, module)):
+            digest.update(f"\0{path.relative_to(root)}\0".encode())
+            with contextlib.suppress(OSError):  # it went away this moment
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
 
     def _sources(self, build: BuildSpec) -> tuple[str, frozenset[Path]]:
-        if build not in self._design:
-            try:
-                sources = collect(build)
-                paths = frozenset(build.root / name for name in sources.texts)
-                paths |= {build.root / build.filelist}
-                self._design[build] = (sources.key, paths)
-            except (NfError, OSError):  # the run itself will say it
-                self._design[build] = ("", frozenset())
-        return self._design[build]
+        try:
+            sources = collect(build)
+        except (NfError, OSError):  # the run itself will say it
+            return "", frozenset()
+        paths = {build.root / name for name in (*sources.texts, build.filelist)}
+        return sources.key, frozenset(paths)
 
     def _module(self, root: Path, module: str) -> frozenset[Path]:
-        if (root, module) not in self._python:
-            seen: set[Path] = set()
-            todo = list(_paths(root, module))
-            while todo:
-                path = todo.pop()
-                if path not in seen:
-                    seen.add(path)
-                    todo += self._imported(root, path)
-            folders = {path.parent for path in seen if path.parent != root}
-            data = {
-                path
-                for folder in folders
-                for path in folder.iterdir()
-                if path.is_file() and path.suffix not in _NO_DATA
-            }
-            self._python[root, module] = frozenset(seen | data)
-        return self._python[root, module]
+        seen: set[Path] = set()
+        todo = list(_paths(root, module))
+        while todo:
+            path = todo.pop()
+            if path not in seen:
+                seen.add(path)
+                todo += self._imported(root, path)
+        beside = (
+            path for folder in {path.parent for path in seen} - {root} for path in folder.iterdir()
+        )
+        data = {path for path in beside if path.is_file() and path.suffix not in _NO_DATA}
+        return frozenset(seen | data)
 
     def _imported(self, root: Path, path: Path) -> tuple[Path, ...]:
-        if path not in self._imports:
-            names = _imports(path, root)
-            self._imports[path] = tuple(file for name in names for file in _paths(root, name))
-        return self._imports[path]
+        return tuple(file for name in _imports(path, root) for file in _paths(root, name))
 
 
 def _imports(path: Path, root: Path) -> Iterable[str]:

@@ -15,6 +15,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import TESTS, shown
 
 PACKAGE = "verif.tests"
+_TESTS = ("cocotb.test", "pyuvm.test", "test")  # decorators
 _VALUES = re.compile(r"[\w.-]+=[\w.-]+(/[\w.-]+=[\w.-]+)*")
 
 
@@ -58,15 +59,14 @@ def _tests_of(module: str, tree: ast.Module) -> list[TestCase]:
     for node in tree.body:
         if not isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
             continue
-        names = [_decorator_name(d) for d in node.decorator_list]
-        marks = [
-            d
-            for d, name in zip(node.decorator_list, names, strict=True)
-            if name in ("cocotb.test", "pyuvm.test", "test")
-        ]
-        if not marks:
+        marks = {
+            ast.unparse(mark.func if isinstance(mark, ast.Call) else mark): mark
+            for mark in reversed(node.decorator_list)  # of two alike the first counts
+        }
+        test = next((mark for name, mark in marks.items() if name in _TESTS), None)
+        if test is None:
             continue
-        options = _keywords(marks[0])
+        options = _keywords(test)
         doc = (ast.get_docstring(node) or "").strip()
         out.append(
             TestCase(
@@ -75,16 +75,10 @@ def _tests_of(module: str, tree: ast.Module) -> list[TestCase]:
                 line=node.lineno,
                 summary=doc.splitlines()[0] if doc else "",
                 skip=bool(options.get("skip", False)),
-                parametrized=any(name.endswith("parametrize") for name in names),
+                parametrized=any(name.endswith("parametrize") for name in marks),
             )
         )
     return out
-
-
-def _decorator_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Call):
-        node = node.func
-    return ast.unparse(node)
 
 
 def _keywords(node: ast.expr) -> dict[str, object]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scripts.build import registry
@@ -76,13 +76,10 @@ class Plan:
         return self.builds[name]
 
 
-_DEFAULT_BUILD = NamedBuild(TOP, FILELIST, (), ())
-
-
 def read(folder: Path = TESTPLAN) -> Plan:
     """Read every `*.yaml` of the folder. Names must be unique over all files."""
     entries: dict[str, Entry] = {}
-    builds: dict[str, NamedBuild] = {"default": _DEFAULT_BUILD}
+    builds: dict[str, NamedBuild] = {"default": NamedBuild(TOP, FILELIST, (), ())}
     suites: dict[str, Suite] = {}
     named: set[str] = set()
     for path in sorted(folder.glob("*.yaml")):
@@ -153,14 +150,11 @@ def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCa
     """Tests that a suite stands for."""
     chosen = select(tests, suite.tests)
     if suite.stages:
-        chosen = [t for t in chosen if t.id in plan.entries and _stage(plan, t) in suite.stages]
+        entries = ((test, plan.entries.get(test.id)) for test in chosen)
+        chosen = [test for test, entry in entries if entry and entry.stage in suite.stages]
     if not chosen:
         raise NfError(f"suite {suite.name!r} holds no test.")
     return chosen
-
-
-def _stage(plan: Plan, test: TestCase) -> str:
-    return plan.entries[test.id].stage
 
 
 @dataclass(frozen=True)
@@ -210,15 +204,8 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
 
 
 def _join(first: RunSpec, second: RunSpec) -> RunSpec:
-    return RunSpec(
-        first.build,
-        first.module,
-        first.tests + second.tests,
-        first.seed,
-        first.timeout_s + second.timeout_s,
-        env=first.env,
-        build_name=first.build_name,
-    )
+    timeout_s = first.timeout_s + second.timeout_s
+    return replace(first, tests=first.tests + second.tests, timeout_s=timeout_s)
 
 
 def scale_environment(scale: float) -> tuple[tuple[str, str], ...]:

@@ -9,8 +9,10 @@ l and n line and column, o comment, S the source lines of the block ("70-74,80")
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_bytes
@@ -62,7 +64,7 @@ class CodeCoverage:
 
 def merge(records: Iterable[RunRecord]) -> CodeCoverage | None:
     """Counts of the green runs, summed by key; None when no run has any that can be read."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     runs = 0
     for record in records:
         if record.coverage and record.passed:
@@ -70,7 +72,7 @@ def merge(records: Iterable[RunRecord]) -> CodeCoverage | None:
     return CodeCoverage(runs, tuple(_files(counts))) if runs else None
 
 
-def _add(path: Path, counts: dict[str, int]) -> bool:
+def _add(path: Path, counts: Counter[str]) -> bool:
     try:
         text = read_bytes(path, _MAX_FILE).decode(errors="replace")
     except (OSError, DataError):
@@ -78,28 +80,25 @@ def _add(path: Path, counts: dict[str, int]) -> bool:
     for line in text.splitlines():
         found = _POINT.match(line)
         if found:
-            counts[found[1]] = counts.get(found[1], 0) + int(found[2])
+            counts[found[1]] += int(found[2])
     return True
 
 
-def _files(counts: dict[str, int]) -> Iterable[FileCoverage]:
+def _files(counts: Counter[str]) -> Iterable[FileCoverage]:
     """One entry a file; what several instances and parameter sets count is added up."""
-    lines: dict[str, dict[int, int]] = {}
-    branches: dict[str, dict[tuple[str, str, str], int]] = {}
+    lines: dict[str, Counter[int]] = defaultdict(Counter)
+    branches: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for key, count in counts.items():
         fields = dict(part.split("\x02", 1) for part in key.split("\x01") if "\x02" in part)
         kind, file = fields.get("t", ""), fields.get("f", "")
         if kind not in ("line", "branch"):
             continue
         for number in _numbers(fields.get("S", fields.get("l", ""))):
-            seen = lines.setdefault(file, {})
-            seen[number] = seen.get(number, 0) + count
+            lines[file][number] += count
         if kind == "branch":
-            place = (fields.get("l", ""), fields.get("n", ""), fields.get("o", ""))
-            found = branches.setdefault(file, {})
-            found[place] = found.get(place, 0) + count
-    for file in sorted(lines):
-        of_lines, of_branches = lines[file], branches.get(file, {})
+            branches[file][fields.get("l", ""), fields.get("n", ""), fields.get("o", "")] += count
+    for file, of_lines in sorted(lines.items()):
+        of_branches = branches[file]
         missed = sorted(number for number, count in of_lines.items() if not count)
         yield FileCoverage(
             file=shown(Path(file)),
@@ -122,14 +121,9 @@ def _numbers(text: str) -> Iterable[int]:
 
 def _ranges(numbers: list[int]) -> Iterable[str]:
     """The inverse of `_numbers`, a text a range."""
-    start = last = None
-    for number in [*numbers, None]:
-        if start is not None and (number is None or last is None or number != last + 1):
-            yield str(start) if start == last else f"{start}-{last}"
-            start = None
-        if start is None:
-            start = number
-        last = number
+    for _, run in groupby(enumerate(numbers), lambda one: one[1] - one[0]):
+        (_, first), *more = run
+        yield f"{first}-{more[-1][1]}" if more else str(first)
 
 
 def lines(found: CodeCoverage | None) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from cocotbext.cxl.wire import assumptions
 from scripts.build.filelist import read_filelist
-from scripts.build.ports import Port, top_ports
+from scripts.build.slang import Port, top_ports
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP
 from verif.host import generated_sources
