@@ -19,7 +19,6 @@ from typing import Any
 
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import one_line, say, telling
-from scripts import report
 from scripts.build import bulk_build, registry
 from scripts.cli import replay_options
 from scripts.common import claims
@@ -36,6 +35,7 @@ from scripts.common.records import (
     RunSpec,
 )
 from scripts.record.recorder import Recorder
+from scripts.report.invocation import revision
 from scripts.run.signal_replay import SignalTransport, drive_stimulus
 from scripts.run.simulate import clear, run_tests, save
 from verif.host.bulk_device import BulkModel
@@ -175,7 +175,7 @@ def _into_history(records: list[RunRecord]) -> None:
         )
         for record in records
     ]
-    recorder = Recorder("nf replay", specs, shlex.join(["nf", *sys.argv[1:]]), report.revision())
+    recorder = Recorder("nf replay", specs, shlex.join(["nf", *sys.argv[1:]]), revision())
     for spec, record in zip(specs, records, strict=True):
         recorder.add(replace(record, id=spec.id))
     recorder.close()
