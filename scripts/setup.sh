@@ -21,7 +21,7 @@ command -v "$PYTHON" >/dev/null 2>&1 || die "$PYTHON is not installed (apt-get i
   die "Python 3.11, 3.12 or 3.13 is needed; $PYTHON is $("$PYTHON" -V 2>&1). Set PYTHON=..."
 
 # A name of this folder that every tool takes: programs in .venv have it in their first line.
-TREE=$("$PYTHON" -I scripts/common/places.py) || exit 1
+TREE=$("$PYTHON" -I scripts/common/plain_names.py) || exit 1
 VENV=$TREE/.venv
 STAMP=$VENV/setup-stamp
 LOG=$VENV/setup.log

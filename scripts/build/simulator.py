@@ -23,7 +23,7 @@ from scripts.build.filelist import FileList
 from scripts.common import process, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import by_link
-from scripts.common.places import plain
+from scripts.common.plain_names import plain
 from scripts.common.process import Finished
 from scripts.common.records import BuildSpec, RunSpec, Waves
 from scripts.common.toolchain import Finding
@@ -39,7 +39,7 @@ _ERROR_LINE = re.compile(
 )
 
 # cocotb looks behind every link, also behind the one that stands for a folder whose name the tools
-# do not take (`places`). Python itself may lie in such a folder while the checkout does not.
+# do not take (`plain_names`). Python itself may lie in such a folder while the checkout does not.
 runner.get_abs_path = lambda path: Path(path).absolute()
 for _name in ("libs_dir", "share_dir"):
     setattr(config, _name, plain(Path(by_link(str(getattr(config, _name))))))

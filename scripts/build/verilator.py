@@ -23,7 +23,7 @@ from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT
-from scripts.common.places import plain
+from scripts.common.plain_names import plain
 from scripts.common.records import BuildSpec, RunSpec, Waves
 from scripts.common.toolchain import Finding
 
@@ -31,7 +31,7 @@ from scripts.common.toolchain import Finding
 # --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
 _COVERAGE = ("--coverage-line", "--coverage-user")
 # Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
-# paths and the ones that it is given, which have none (`places`).
+# paths and the ones that it is given, which have none (`plain_names`).
 SPACE_IS_FINE = "CURDIR=."
 
 
@@ -48,7 +48,7 @@ def find() -> str | None:
 
 def environment() -> dict[str, str]:
     """Variables for every call of `verilator`. In a checkout that is given to tools by a link
-    (`places`) the script would look behind the link, and quote neither itself nor its makefile."""
+    (`plain_names`) the script would look behind the link, and quote neither itself nor its makefile."""
     found = find()
     if found is None or Path(found).resolve() == Path(found):
         return {}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.places import named, temporary_problem
+from scripts.common.plain_names import named, temporary_problem
 
 _MARKS = ("scripts/cli/main.py", "scripts/nf.sh")  # what a checkout of this project has
 

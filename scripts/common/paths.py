@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from scripts.common.errors import NfError
-from scripts.common.places import PlaceError, named, plain
+from scripts.common.plain_names import PlaceError, named, plain
 
 try:
     ROOT = plain(Path(__file__).resolve().parents[2])

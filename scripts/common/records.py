@@ -153,7 +153,7 @@ class RunRecord:
 
     A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
     and cause are those of the failure. `note` says what the second run added, in one line.
-    `cause_key` is the same for all runs that one fault turns red (see `causes.key_of`).
+    `cause_key` is the same for all runs that one fault turns red (see `cause_key.key_of`).
     """
 
     id: str

@@ -12,7 +12,7 @@ import re
 from xml.etree import ElementTree
 
 from scripts.common.records import RunRecord
-from scripts.record.causes import key_of
+from scripts.record.cause_key import key_of
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation
 from scripts.report.outcome import Outcome, Result, results

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scripts.common.records import FailureKind, RunRecord
-from scripts.record.causes import SEED, key_of, normalised
+from scripts.record.cause_key import SEED, key_of, normalised
 
 
 class Outcome(StrEnum):
@@ -113,7 +113,7 @@ def counts(records: Iterable[RunRecord]) -> Counts:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Red runs of one kind and cause (`causes.key_of`).
+    """Red runs of one kind and cause (`cause_key.key_of`).
 
     `cause` is as they all say it; where they differ, as they say it without values, else their key.
     `records` has at least one.

@@ -22,7 +22,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS
 from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
-from scripts.record.causes import normalised
+from scripts.record.cause_key import normalised
 from scripts.report import document, trend
 from scripts.report.invocation import Invocation, moment
 from scripts.report.outcome import Counts, Outcome, buckets, counts, of_record, results

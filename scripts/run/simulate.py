@@ -41,7 +41,8 @@ from scripts.common.records import (
     RunSpec,
     Waves,
 )
-from scripts.run import failure, forkserver, vcd
+from scripts.run import forkserver, vcd
+from scripts.run.verdict import Verdict, judge, read_log, read_results
 
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
@@ -64,16 +65,16 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
     try:
         built = build_design(spec.build, builds)
     except BuildError as error:
-        verdict = failure.Verdict(False, FailureKind.BUILD, str(error))
+        verdict = Verdict(False, FailureKind.BUILD, str(error))
         log = build_directory(spec.build, builds)[0] / "build.log"
         return save(_record(spec, folder, verdict, log=log), folder)
     except (NfError, OSError) as error:
-        verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
+        verdict = Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
         return save(_record(spec, folder, verdict), folder)
     try:
         return save(_simulate(spec, folder, built), folder)
     except OSError as error:
-        verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
+        verdict = Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
         return _record(spec, folder, verdict, built)
 
 
@@ -85,7 +86,7 @@ def clear(folder: Path) -> None:
 
 def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:
     """The record of a run that never came to be: no disk, no worker, a fault of the runner."""
-    verdict = failure.Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
+    verdict = Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
     return _record(spec, (runs or RUNS) / spec.id, verdict)
 
 
@@ -117,12 +118,12 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             waves=spec.build.waves is not None,
         )
     finished = runner.finished or Finished(1, False, 0.0)
-    cases = failure.read_results(folder / _RESULTS, spec.build.root)
-    lines = failure.read_log(log)
-    verdict = failure.judge(finished, cases, lines, spec.tests, spec.build.root)
+    cases = read_results(folder / _RESULTS, spec.build.root)
+    lines = read_log(log)
+    verdict = judge(finished, cases, lines, spec.tests, spec.build.root)
     if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
         # Half a log and half a result file say nothing about the design.
-        verdict = failure.Verdict(
+        verdict = Verdict(
             False, FailureKind.INFRASTRUCTURE, f"no space left on the disk of {folder}"
         )
     waves = runner.waves_file(spec.build, folder)
@@ -167,7 +168,7 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
 def _record(
     spec: RunSpec,
     folder: Path,
-    verdict: failure.Verdict,
+    verdict: Verdict,
     built: Built | None = None,
     seconds: float = 0.0,
     cases: Sequence[CaseResult] = (),

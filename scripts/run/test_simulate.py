@@ -13,7 +13,8 @@ from scripts.build import build_cache as build
 from scripts.build import registry
 from scripts.common.records import Edit, FailureKind, RunRecord, Waves
 from scripts.conftest import Toy
-from scripts.run import failure, simulate
+from scripts.run import simulate
+from scripts.run.verdict import read_results
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
 
@@ -175,7 +176,7 @@ def test_a_damaged_build_is_made_again(
 )
 def test_a_damaged_result_file_holds_no_test(tmp_path: Path, text: str) -> None:
     (tmp_path / "results.xml").write_text(text, encoding="utf-8")
-    assert failure.read_results(tmp_path / "results.xml") is None
+    assert read_results(tmp_path / "results.xml") is None
 
 
 def test_damaged_figures_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,8 +21,9 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
-from scripts.record.causes import key_of
-from scripts.run import failure, simulate, vcd
+from scripts.record.cause_key import key_of
+from scripts.run import simulate, vcd
+from scripts.run.verdict import worth_a_rerun
 
 LIMIT = 3  # reruns for one cause
 BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller
@@ -61,7 +62,7 @@ class Triage:
         """The record of `spec`, completed by a rerun if it failed and its cause is rare."""
         if record.passed or record.kind in _NO_WAVES:
             return record
-        if not failure.worth_a_rerun(record.cause_key):
+        if not worth_a_rerun(record.cause_key):
             return record
         key = key_of(record)
         with _lock:

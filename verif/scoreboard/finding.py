@@ -3,7 +3,7 @@
 
 A text tells of tags, addresses and data, which differ from run to run. A key names none of them:
 the checker, the mode of the region, what differs. It travels as the last line of the exception's
-text, which the simulator's result file keeps; `scripts.run.failure` takes it from there.
+text, which the simulator's result file keeps; `scripts.run.verdict` takes it from there.
 """
 
 from __future__ import annotations

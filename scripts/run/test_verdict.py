@@ -10,7 +10,8 @@ import pytest
 
 from scripts.common.process import Finished
 from scripts.common.records import FailureKind
-from scripts.run import failure, tracebacks
+from scripts.run import tracebacks
+from scripts.run.verdict import Verdict, judge, read_results, worth_a_rerun
 from verif.scoreboard.finding import CheckFailed, Finding
 
 ENDED = Finished(0, False, 1.0)
@@ -28,15 +29,15 @@ KeyError: 'x'
 ROOT = Path("/tree")
 
 
-def verdict(tmp_path: Path, error: str, message: str, trace: str = TRACE) -> failure.Verdict:
+def verdict(tmp_path: Path, error: str, message: str, trace: str = TRACE) -> Verdict:
     """Of a result file with one failed case."""
     root = ElementTree.Element("testsuites")
     case = ElementTree.SubElement(root, "testcase", name="one", time="1")
     failed = ElementTree.SubElement(case, "failure", message=message, type=error)
     failed.text = trace
     ElementTree.ElementTree(root).write(tmp_path / "results.xml")
-    cases = failure.read_results(tmp_path / "results.xml", ROOT)
-    return failure.judge(ENDED, cases, [], ("one",), ROOT)
+    cases = read_results(tmp_path / "results.xml", ROOT)
+    return judge(ENDED, cases, [], ("one",), ROOT)
 
 
 def test_a_crash_names_the_line_of_the_bench(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_checker_gives_the_key(tmp_path: Path) -> None:
     told = verdict(tmp_path, "CheckFailed", str(error))
     assert told.cause == "explained; seed 7, profile idle; got 00ff"
     assert (told.kind, told.key) == (FailureKind.MISMATCH, "scoreboard, FP32: data")
-    cases = failure.read_results(tmp_path / "results.xml")
+    cases = read_results(tmp_path / "results.xml")
     assert cases is not None
     assert cases[0].message == "explained; seed 7, profile idle; got 00ff\nand more"
 
@@ -106,20 +107,18 @@ def test_what_ends_at_the_same_line_every_time_is_not_run_again(
 ) -> None:
     found = verdict(tmp_path, error, "")
     assert found.kind is FailureKind.CRASH
-    assert failure.worth_a_rerun(found.key) is again
+    assert worth_a_rerun(found.key) is again
 
 
 def test_a_log_without_results() -> None:
     running = "   0.00ns INFO  cocotb.regression    running test_x.one (1/2)"
     lines = [running, *TRACE.splitlines()[:-1], "bdb.BdbQuit"]
-    found = failure.judge(ENDED, None, lines, ("one",), ROOT)
+    found = judge(ENDED, None, lines, ("one",), ROOT)
     assert found.cause.startswith("a debugger ended the test")
     assert found.cause.endswith("(verif/env/helper.py:4)")
     lines = [running, "> /tree/verif/tests/test_x.py(12)one()->None", "(Pdb) ", "bdb.BdbQuit"]
-    assert failure.judge(ENDED, None, lines, ("one",), ROOT).key == (
-        "BdbQuit at verif/tests/test_x.py:12"
-    )
-    silent = failure.judge(ENDED, None, [running], ("one",), ROOT)
+    assert judge(ENDED, None, lines, ("one",), ROOT).key == ("BdbQuit at verif/tests/test_x.py:12")
+    silent = judge(ENDED, None, [running], ("one",), ROOT)
     assert "ended in test_x.one without results" in silent.cause
-    assert "while the tests were loaded" in failure.judge(ENDED, None, [], (), ROOT).cause
-    assert failure.judge(ENDED, (), [], (), ROOT).kind is FailureKind.NO_TEST
+    assert "while the tests were loaded" in judge(ENDED, None, [], (), ROOT).cause
+    assert judge(ENDED, (), [], (), ROOT).kind is FailureKind.NO_TEST

@@ -19,7 +19,7 @@ from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.process import Finished
 from scripts.common.records import CaseResult, FailureKind
-from scripts.record.causes import normalised
+from scripts.record.cause_key import normalised
 from scripts.run import tracebacks
 from verif.scoreboard.finding import KEY_LINE, link_rule
 

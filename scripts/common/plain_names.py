@@ -4,7 +4,7 @@
 make, g++ and the simulators split or expand a path that has a space, `#`, `$` or `:` in it.
 A folder with such a name is therefore given to them by a link whose name is plain: a hash of the
 folder's path, in a folder of this user alone. Stands on nothing else: set-up runs it before there
-is a .venv (`python -I scripts/common/places.py` prints the plain name of this checkout).
+is a .venv (`python -I scripts/common/plain_names.py` prints the plain name of this checkout).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from cocotb_tools import runner
 
 from scripts.build import icarus, registry, verilator
 from scripts.cli import start
-from scripts.common import places, toolchain
+from scripts.common import plain_names, toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
@@ -26,7 +26,7 @@ ODD = "a b#c:d$e'é"
 STUB = """
     from neuron_fabric.text import say
     from scripts.common.paths import ROOT
-    from scripts.common.places import named
+    from scripts.common.plain_names import named
     EXAMPLES = ""
     def add_arguments(parser): pass
     def run(args):
@@ -137,8 +137,8 @@ def test_the_locale_does_not_matter(tree: Path, tmp_path: Path) -> None:
 
 
 def test_a_plain_name_needs_no_link(tmp_path: Path) -> None:
-    assert places.plain(tmp_path) == tmp_path
-    assert places.named(tmp_path / "a") == tmp_path / "a"
+    assert plain_names.plain(tmp_path) == tmp_path
+    assert plain_names.named(tmp_path / "a") == tmp_path / "a"
 
 
 def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,23 +146,23 @@ def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.Monk
     taken, home = tmp_path / "taken", tmp_path / "home"
     taken.mkdir(mode=0o777)
     taken.chmod(0o777)  # whoever comes could point a link elsewhere
-    monkeypatch.setattr(places, "_homes", lambda: iter([taken, home]))
-    link = places.plain(folder)
+    monkeypatch.setattr(plain_names, "_homes", lambda: iter([taken, home]))
+    link = plain_names.plain(folder)
     assert (link.parent, link.resolve()) == (home, folder)
     assert folder.is_dir()  # made: what is below a link that leads nowhere cannot be
-    assert places.named(link / "build" / "x") == folder / "build" / "x"
+    assert plain_names.named(link / "build" / "x") == folder / "build" / "x"
     link.unlink()
     link.symlink_to(other)
-    assert places.plain(folder).resolve() == folder  # a link that leads elsewhere is put right
-    monkeypatch.setattr(places, "_homes", lambda: iter([taken]))
-    with pytest.raises(places.PlaceError, match="another user can write there"):
-        places.plain(folder)
+    assert plain_names.plain(folder).resolve() == folder  # a link that leads elsewhere is put right
+    monkeypatch.setattr(plain_names, "_homes", lambda: iter([taken]))
+    with pytest.raises(plain_names.PlaceError, match="another user can write there"):
+        plain_names.plain(folder)
 
 
 @pytest.mark.parametrize("sim", registry.names())
 def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
     """Sources, build and run below a name with all that make and the shell do not take."""
-    root = places.plain(tmp_path / ODD)
+    root = plain_names.plain(tmp_path / ODD)
     shutil.copytree(toy.folder, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("sim"))
     spec = RunSpec(toy.spec(sim, root=root), "toy_bench", ("adds_one",), timeout_s=60)
     record = run(spec, root / "runs", root / "sim")
