@@ -63,24 +63,3 @@ def tests() -> list[str]:
     from scripts.plan.discover import discover
 
     return [test.id for test in discover()]
-
-
-def suites() -> list[str]:
-    """Names of the suites."""
-    from scripts.plan import testplan
-
-    return list(testplan.read().suites)
-
-
-def builds() -> list[str]:
-    """Names of the builds."""
-    from scripts.plan import testplan
-
-    return list(testplan.read().builds)
-
-
-def mutants() -> list[str]:
-    """Names of the mutants."""
-    from scripts.plan import mutants
-
-    return [mutant.id for mutant in mutants.read()]

@@ -92,13 +92,8 @@ _OPTIONAL = (
 
 def _package(name: str, module: str, need: str = "required", remedy: str = "make setup") -> Finding:
     version = toolchain.package_version(name)
-    spec = importlib.util.find_spec(module)
-    where: str | None = None
-    if spec is not None:
-        places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
-        where = places[0]
-    if version is None:
-        where = None
+    spec = importlib.util.find_spec(module) if version else None
+    where = [*(spec.submodule_search_locations or ()), spec.origin or ""][0] if spec else None
     return Finding(name, need, version or "", where, remedy)
 
 

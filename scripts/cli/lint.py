@@ -40,17 +40,13 @@ def run(args: argparse.Namespace) -> int:
     for name in names:
         build = plan.build(name)
         files = read_filelist(ROOT, build.filelist)
-        steps.run(f"slang, build {name}", partial(_slang, build, files))
+        steps.run(f"slang, build {name}", partial(analyse, build.top, build.parameters, files))
         for simulator in map(registry.get, simulators):
             check = partial(_read, simulator, build, files)
             steps.run(f"{simulator.lint_title}, build {name}", check)
     if missing:
         say(missing)
     return steps.close()
-
-
-def _slang(build: NamedBuild, files: FileList) -> list[str]:
-    return analyse(build.top, build.parameters, files)
 
 
 def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:

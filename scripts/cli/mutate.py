@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.cli import completion
 from scripts.cli.completion import with_completer
 from scripts.common import claims, paths
 from scripts.common.arguments import positive
@@ -21,7 +20,7 @@ from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.schedule import run_all
 from scripts.plan import mutants, testplan
 from scripts.plan.mutants import Mutant
-from scripts.run.simulate import run as simulate_run
+from scripts.run import simulate
 
 RUNS = BUILD / "mutants"
 
@@ -34,7 +33,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     with_completer(
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names"),
-        completion.mutants,
+        lambda: (mutant.id for mutant in mutants.read()),
     )
     parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
     parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
@@ -85,7 +84,8 @@ def _run(chosen: list[Mutant], jobs: int) -> int:
         how = f"{record.kind}: {record.cause}" if record.kind else "passed"
         say(f"{word} {mutant.id:30} {record.name:44} {how[:110]}", flush=True)
 
-    records = run_all(specs, jobs, show, runner=_runner)
+    # Runs of mutants have a folder of their own: they must not look like results.
+    records = run_all(specs, jobs, show, lambda spec: simulate.run(spec, claims.folder(RUNS)))
     for mutant, record in missed:
         say(f"missed {mutant.id}: {mutant.why}")
         say(f"  {record.name} {record.sim}: {record.kind or 'passed'} {record.cause}")
@@ -96,8 +96,3 @@ def _run(chosen: list[Mutant], jobs: int) -> int:
         f"({len(chosen)} mutants, {time.monotonic() - start:.1f} s)"
     )
     return 0 if done == len(specs) else 1
-
-
-def _runner(spec: RunSpec) -> RunRecord:
-    """Runs of mutants have a folder of their own: they must not look like results."""
-    return simulate_run(spec, runs=claims.folder(RUNS))

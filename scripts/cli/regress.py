@@ -78,21 +78,15 @@ def _who(sim: str, transport: str) -> str:
     return str(sim) if transport == "signal" else f"{sim}-{transport}"
 
 
-def _replay_words(
-    sim: str, options: tuple[str, ...], out: Path, transport: str = "signal"
-) -> list[str]:
-    words = ["replay", shown(CAPTURE), "--sim", str(sim), "--transport", transport]
-    return steps.nf(*words, "--out", shown(out), *options)
-
-
 def _replay(sim: str, route: str, transport: str) -> tuple[steps.Step, RunRecord]:
     OUT.mkdir(parents=True, exist_ok=True)
     who = _who(sim, transport)
     log = OUT / f"{who}-{route}.log"
-    words = _replay_words(sim, ROUTES[route], OUT / f"{who}-{route}.safetensors", transport)
     folder = OUT / "records" / f"{who}-{route}"
+    out = shown(OUT / f"{who}-{route}.safetensors")
+    words = ["replay", shown(CAPTURE), "--sim", sim, "--transport", transport, "--out", out]
     (folder / RECORD).unlink(missing_ok=True)
-    words = [*words, "--record", shown(folder)]
+    words = steps.nf(*words, *ROUTES[route], "--record", shown(folder))
     step = steps.run(f"replay {route} {who}", words, log, steps.Show.AT_END)
     name = f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}"
     try:

@@ -16,14 +16,14 @@ from neuron_fabric.text import say
 from scripts import report
 from scripts.build import registry
 from scripts.cli import watch
-from scripts.cli.completion import builds, suites, tests, with_completer
+from scripts.cli.completion import tests, with_completer
 from scripts.common import claims, paths, process
 from scripts.common.arguments import positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import Progress, line_of, run_all
-from scripts.plan import order, selection
+from scripts.plan import order, selection, testplan
 from scripts.plan.order import Memory, Reason
 from scripts.record.recorder import Recorder
 from scripts.report import figures, recorded
@@ -63,8 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     suite = what.add_argument("--suite", metavar="S", help="a suite (`nf list --suites`)")
     what.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
     build = what.add_argument("--build", action="append", default=[], help="named parameter set")
-    for action, source in ((globs, tests), (suite, suites), (build, builds)):
-        with_completer(action, source)
+    with_completer(globs, tests)
+    with_completer(suite, lambda: testplan.read().suites)
+    with_completer(build, lambda: testplan.read().builds)
     what.add_argument(
         "--changed",
         nargs="?",

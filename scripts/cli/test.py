@@ -36,16 +36,12 @@ def run(args: argparse.Namespace) -> int:
         "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
         "mutate": steps.nf("mutate", "--jobs", jobs),
     }
-    for name, words in short_replays(CAPTURE, args.sim):
-        todo[name] = words
+    todo.update(short_replays(CAPTURE, args.sim))
     wanted: list[str] = [
         n for n in todo if not args.only or n in args.only or n.split()[0] in args.only
     ]
     if not wanted:
         raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
-    done = [steps.run(name, todo[name], show=_show(name)) for name in wanted]
+    show = {"doctor": steps.Show.IF_RED}
+    done = [steps.run(name, todo[name], show=show.get(name, steps.Show.NOW)) for name in wanted]
     return steps.close(done, time.monotonic() - start)
-
-
-def _show(name: str) -> steps.Show:
-    return steps.Show.IF_RED if name == "doctor" else steps.Show.NOW

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scripts.common.records import RunRecord
-from scripts.plan.testplan import Entry, Plan
+from scripts.plan.testplan import Plan
 from scripts.report.outcome import Outcome, all_results
 
 NOT_RUN = "not run"
@@ -40,38 +41,35 @@ def states(plan: Plan, records: Iterable[RunRecord]) -> dict[str, str]:
 
     A run that died before it could name its tests counts against every test of its module.
     """
-    seen: dict[str, set[Outcome]] = {}
+    seen: dict[str, set[Outcome]] = defaultdict(set)
     for test in all_results(records):
         name = test.name.partition("/")[0]
         wanted = [f"{test.module}::{name}"]
         if name == "*":
             wanted = [t for t in plan.entries if t.startswith(f"{test.module}::")]
         for one in wanted:
-            seen.setdefault(one, set()).add(test.outcome)
+            seen[one].add(test.outcome)
     out = {}
     for test_id in plan.entries:
-        found = seen.get(test_id, set()) - {Outcome.SKIPPED}
+        found = seen[test_id] - {Outcome.SKIPPED}
         out[test_id] = next((str(o) for o in Outcome if o in found), NOT_RUN)
     return out
 
 
 def measure(plan: Plan, records: Iterable[RunRecord]) -> Progress:
     """Progress by stage (V1, V2, V3) and by feature, in the order of the plan."""
-    state = states(plan, records)
-    stages: dict[str, list[Entry]] = {}
-    features: dict[str, list[Entry]] = {}
+    by_state = states(plan, records)
+    stages: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    features: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for entry in plan.entries.values():
-        stages.setdefault(entry.stage, []).append(entry)
-        features.setdefault(entry.feature, []).append(entry)
+        for rows, name in ((stages, entry.stage), (features, entry.feature)):
+            rows[name][by_state[entry.test]].append(entry.test)
     return Progress(
-        tuple(_row(name, entries, state) for name, entries in sorted(stages.items())),
-        tuple(_row(name, entries, state) for name, entries in features.items()),
+        tuple(_row(name, tests) for name, tests in sorted(stages.items())),
+        tuple(_row(name, tests) for name, tests in features.items()),
     )
 
 
-def _row(name: str, entries: list[Entry], state: dict[str, str]) -> Row:
-    by: dict[str, list[str]] = {}
-    for entry in entries:
-        by.setdefault(state[entry.test], []).append(entry.test)
-    red = [*by.get(Outcome.FAILED, ()), *by.get(Outcome.FLAKY, ())]
-    return Row(name, tuple(by.get(Outcome.PASSED, ())), tuple(red), tuple(by.get(NOT_RUN, ())))
+def _row(name: str, by: dict[str, list[str]]) -> Row:
+    red = (*by[Outcome.FAILED], *by[Outcome.FLAKY])
+    return Row(name, tuple(by[Outcome.PASSED]), red, tuple(by[NOT_RUN]))
