@@ -128,13 +128,13 @@ class DeviceModel(DeviceState):
         if isinstance(msg, M2SRwD):
             if msg.poison:
                 self._count("POISON_RECEIVED", key)
-            if where in self._write_errors:
+            if where in self.write_errors:
                 self._count("MEM_WRITE_ERROR", key)
                 self.memory.store(where, UNKNOWN_LINE)
             else:
                 self.memory.write(where, msg.data, _enables(msg), msg.poison)
             return StepResult(access, self._cmp(msg))
-        if where in self._read_errors:
+        if where in self.read_errors:
             self._count("MEM_READ_ERROR", key)
             return self._data(msg, access, ONES_LINE, True)
         entry = self.memory.load(where)
@@ -161,7 +161,7 @@ class DeviceModel(DeviceState):
             return
         if fp32_mode:
             backing = config.state_line + worker * config.lines + i
-            if backing in self._write_errors:
+            if backing in self.write_errors:
                 self._count("MEM_WRITE_ERROR", key)
                 self.memory.store(backing, UNKNOWN_LINE)
                 line.poisoned = True
@@ -195,7 +195,7 @@ class DeviceModel(DeviceState):
         if config.mode == Mode.FP32:
             touched = {w for w in line.data if not raw or w == worker}
             base = config.state_line + i
-            bad = {w for w in touched if base + w * config.lines in self._read_errors}
+            bad = {w for w in touched if base + w * config.lines in self.read_errors}
             marked = touched & line.marked
             self._count("MEM_READ_ERROR", key, len(bad))
             self._count("MEM_POISON", key, len(marked - bad))

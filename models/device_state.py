@@ -55,8 +55,10 @@ class DeviceState:
         self._configs: list[RegionConfig | None] = [None] * self.params.regions
         self._tallies: dict[Hashable, dict[str, int]] = {}
         self._commits = 0
-        self._read_errors: set[int] = set()
-        self._write_errors: set[int] = set()
+        self.read_errors: set[int] = set()
+        """Lines of device memory whose reads meet an AXI error at present."""
+        self.write_errors: set[int] = set()
+        """The same of writes."""
 
     # -- control ----------------------------------------------------------------------------------
 
@@ -127,14 +129,6 @@ class DeviceState:
         return self._region(region).config
 
     # -- faults of device memory ------------------------------------------------------------------
-
-    def mark_read_error(self, memory_line: int, active: bool = True) -> None:
-        """Reads of device memory line ``memory_line`` meet an AXI error while ``active``."""
-        (self._read_errors.add if active else self._read_errors.discard)(memory_line)
-
-    def mark_write_error(self, memory_line: int, active: bool = True) -> None:
-        """Writes of device memory line ``memory_line`` meet an AXI error while ``active``."""
-        (self._write_errors.add if active else self._write_errors.discard)(memory_line)
 
     def poison_line(self, memory_line: int) -> None:
         """Memory marks ``memory_line`` as poisoned: what it holds can no longer be trusted.

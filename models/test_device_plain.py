@@ -172,13 +172,13 @@ def test_fp32_leaves_untouched_lines_as_they_were() -> None:
 
 def test_memory_errors() -> None:
     bench = DeviceFixture(config())
-    bench.model.mark_read_error(5)
+    bench.model.read_errors.add(5)
     assert bench.read_at(5 * 64) == (ONES, True)
     assert bench.count("MEM_READ_ERROR") == 1
-    bench.model.mark_read_error(5, active=False)
+    bench.model.read_errors.discard(5)
     bench.write_at(5 * 64, A)
     assert bench.read_at(5 * 64) == (A, False)
-    bench.model.mark_write_error(5)
+    bench.model.write_errors.add(5)
     bench.write_at(5 * 64, B)
     assert bench.count("MEM_WRITE_ERROR") == 1
     assert bench.model.step_result(M2SReq(ReqOp.MEM_RD, 0, 5 * 64)).known_bytes == 0
@@ -187,7 +187,7 @@ def test_memory_errors() -> None:
 def test_memory_errors_under_fp32() -> None:
     bench = DeviceFixture(config(Mode.FP32))
     backing = 64 + 1 * 4 + 0
-    bench.model.mark_read_error(backing)
+    bench.model.read_errors.add(backing)
     assert bench.read(65, 0) == (ZEROS, False)  # nothing was written, nothing is read
     bench.write(0, 0, A)
     bench.write(1, 0, B)
@@ -195,7 +195,7 @@ def test_memory_errors_under_fp32() -> None:
     assert bench.read(65, 0) == (ONES, True)
     assert bench.read(0, 0) == (ONES, True)
     assert bench.count("MEM_READ_ERROR") == 2
-    bench.model.mark_write_error(64 + 2 * 4)
+    bench.model.write_errors.add(64 + 2 * 4)
     bench.write(2, 0, C)
     assert bench.count("MEM_WRITE_ERROR") == 1
     assert bench.read(64, 0) == (A, True)
@@ -208,7 +208,7 @@ def test_poisoned_writes_of_plain_memory_are_counted() -> None:
     bench.write_at(5 * 64, A, poison=True)
     bench.write_at(5 * 64, B, poison=True, be=1)
     bench.write_at(bench.config.address(3, 1), C, poison=True)
-    bench.model.mark_write_error(6)
+    bench.model.write_errors.add(6)
     bench.write_at(6 * 64, A, poison=True)
     assert bench.count("POISON_RECEIVED") == 4
     assert bench.read_at(5 * 64)[1]
@@ -239,10 +239,10 @@ def test_poison_of_memory_comes_out() -> None:
     bench.write(1, 0, B, be=1)
     assert bench.read(65, 0) == (B, True), "a partial store does not end the mark"
     assert bench.count("MEM_POISON") == 4
-    bench.model.mark_read_error(backing(0))
+    bench.model.read_errors.add(backing(0))
     assert bench.read(0, 0) == (ONES, True)
     assert (bench.count("MEM_READ_ERROR"), bench.count("MEM_POISON")) == (1, 5)
-    bench.model.mark_read_error(backing(0), active=False)
+    bench.model.read_errors.discard(backing(0))
     bench.write(1, 0, B)
     assert bench.read(0, 0) == (clean, False)
     bench.model.poison_line(backing(1))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import random
-
 from models.formats import Mode
 from models.regions import RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
@@ -59,9 +57,9 @@ class EventSequence(NfSequence):
         rng.shuffle(work)
         work = work[: len(work) * 3 // 4]
         for config, worker, line in work:
-            await self.one_write(config, worker, line, rng)
+            await self.one_write(config, worker, line)
             if rng.random() < self.duplicates:
-                await self.one_write(config, worker, line, rng)
+                await self.one_write(config, worker, line)
             if rng.random() < self.early:
                 await self.read_region(config, line, limit=self.limit)
 
@@ -70,10 +68,9 @@ class EventSequence(NfSequence):
         """Requests in flight on a line: one makes every count exact."""
         return RACE_LIMIT if self.race else 1
 
-    async def one_write(
-        self, config: RegionConfig, worker: int, line: int, rng: random.Random
-    ) -> None:
+    async def one_write(self, config: RegionConfig, worker: int, line: int) -> None:
         """A contribution, perhaps poisoned, illegal in some elements, or partial."""
+        rng = self.rng
         data = line_for(config.mode, rng, self.illegal)
         poison = rng.random() < self.poison
         partial = config.mode is Mode.FP32 and rng.random() < self.partial

@@ -52,12 +52,12 @@ class MemoryErrorSequence(NfSequence):
         """Reads of some lines fail, writes of others if `refuse`; the medium poisons some."""
         rng, cfg, model = self.rng, self.env.cfg.mem, self.env.scoreboard.model
         share = len(pool) // 4
-        for line in rng.sample(pool, share):
-            cfg.read_error_lines.add(line)
-            model.mark_read_error(line)
-        for line in rng.sample(pool, share) if refuse else ():
-            cfg.write_error_lines.add(line)
-            model.mark_write_error(line)
+        unreadable = rng.sample(pool, share)
+        refused = rng.sample(pool, share) if refuse else []
+        for lines in (cfg.read_error_lines, model.read_errors):
+            lines.update(unreadable)
+        for lines in (cfg.write_error_lines, model.write_errors):
+            lines.update(refused)
         for line in rng.sample(pool, share + 1):
             self.env.mem.store.poison(line)
             self.env.scoreboard.quiescence.poison(line)
@@ -65,12 +65,10 @@ class MemoryErrorSequence(NfSequence):
     def clear(self) -> None:
         """Ends the errors; a line stays poisoned until it is written."""
         cfg, model = self.env.cfg.mem, self.env.scoreboard.model
-        for line in cfg.read_error_lines:
-            model.mark_read_error(line, active=False)
-        for line in cfg.write_error_lines:
-            model.mark_write_error(line, active=False)
-        cfg.read_error_lines.clear()
-        cfg.write_error_lines.clear()
+        for lines in (cfg.read_error_lines, model.read_errors):
+            lines.clear()
+        for lines in (cfg.write_error_lines, model.write_errors):
+            lines.clear()
 
     async def one(self, fp32: RegionConfig, identity: RegionConfig) -> None:
         """A request of any kind. FP32: one at a time on a line, as a refused store loses it."""

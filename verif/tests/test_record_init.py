@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commits while the records of a newly claimed state area are still being initialised."""
+"""Commits while the bookkeeping lines of a state area are being initialised.
+
+When a region claims a state area, the device overwrites its records in the background; these
+sequences commit meanwhile (controller spec §3: old memory content is never taken for state).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,57 @@ from typing import Any
 
 import cocotb
 
+from models.formats import Mode
+from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.record_init import CommitDuringInitSequence, ReshapeDuringInitSequence
+from verif.sequences.base import NfSequence
+
+
+class CommitDuringInitSequence(NfSequence):
+    """Evictions wait for the initialiser to pass their record; a commit must not stop it."""
+
+    lines_log2: int = 13  # so many that the second commit comes while they are being initialised
+    workers: int = 3
+
+    async def body(self) -> None:
+        large = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
+        other = self.layout.region(Mode.G_TERNARY, 1, 2)
+        await self.commit(0, large)
+        # The highest lines are initialised last; more of them than slots, so that some are evicted.
+        picked = range(large.lines - 2 * self.cfg.hw.slots - 8, large.lines)
+        traffic = cocotb.start_soon(self.fill(large, picked))
+        await self.env.clocks(3 * len(picked))
+        await self.commit(1, other)
+        await self.contribute(other, 0, 0)
+        await traffic
+        await self.drain()
+        for line in picked:
+            await self.read_region(large, line, 0)
+
+    async def fill(self, config: RegionConfig, lines: range) -> None:
+        """One contribution to each line; stalls when the evictions do."""
+        for line in lines:
+            await self.contribute(config, line % self.workers, line)
+
+
+class ReshapeDuringInitSequence(NfSequence):
+    """A region becomes IDENTITY: the initialiser must stop, as its area is plain memory now."""
+
+    lines_log2: int = 10
+
+    async def body(self) -> None:
+        first = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
+        spare = self.layout.region(Mode.IDENTITY, 3, 1)
+        plain = type(spare)(spare.base, first.state_base, 3, 1, Mode.IDENTITY)
+        await self.commit(0, first)
+        await self.commit(0, plain)
+        places = [(s, line) for s in (0, 1, 5, 17, 40, 100, 255) for line in range(plain.lines)]
+        for selector, line in places:
+            await self.write(plain.address(selector, line), self.rng.randbytes(64))
+        await self.drain()
+        await self.env.clocks(plain.lines * 256)
+        for selector, line in places:
+            await self.read(plain.address(selector, line))
 
 
 class CommitDuringInitTest(NfBaseTest):
