@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -224,17 +224,8 @@ def _target(python: str, machine: str) -> list[str]:
     return words + [word for tag in tags for word in ("--platform", tag)]
 
 
-def _hash(pins: Iterable[Pin], options: list[str]) -> str | None:
-    """Note what pip would install of these; or the name of one that it does not find."""
-    missing, report = _pip(options, pins)
-    for pin in pins:
-        if pin.key in report:
-            pin.hashes.add(report[pin.key])
-    return missing
-
-
-def _pip(options: list[str], pins: Iterable[Pin]) -> tuple[str | None, dict[str, str]]:
-    """What pip would install of these: hash by name; or the pin of which it finds no file."""
+def _hash(pins: Collection[Pin], options: list[str]) -> str | None:
+    """Note the hash of what pip would install of these; or the one that it finds no file of."""
     with tempfile.TemporaryDirectory() as folder:
         wanted, report = Path(folder, "wanted.txt"), Path(folder, "report.json")
         wanted.write_text("".join(f"{p.name}=={p.version}\n" for p in pins), encoding="utf-8")
@@ -254,14 +245,13 @@ def _pip(options: list[str], pins: Iterable[Pin]) -> tuple[str | None, dict[str,
             found = _MISSING.search(done.stderr)
             if found is None:
                 raise NfError(f"pip: {done.stderr.strip()[-600:]}")
-            return Pin(found[1], "").key, {}
+            return str(canonicalize_name(found[1]))
         rows = as_object(read_json(report))["install"]
-    return None, {
-        Pin(row["metadata"]["name"], "").key: row["download_info"]["archive_info"]["hashes"][
-            "sha256"
-        ]
-        for row in rows
-    }
+    by_key = {pin.key: pin for pin in pins}
+    for row in rows:
+        pin = by_key[canonicalize_name(row["metadata"]["name"])]
+        pin.hashes.add(row["download_info"]["archive_info"]["hashes"]["sha256"])
+    return None
 
 
 def _text(name: str, pins: Iterable[Pin], options: list[str]) -> str:

@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _NO_TEXT = frozenset({"os", "tarfile", "gzip", "zipfile"})  # whose `open` gives bytes
+_TEXT_MODES = {"text", "universal_newlines"}
 
 
 def violations(root: Path, files: Iterable[Path]) -> list[str]:
     """Calls that leave the encoding to the locale, one line each."""
-    out: list[str] = []
-    for path in files:
-        for node in calls(path.read_text(encoding="utf-8")):
-            where = f"{path.relative_to(root).as_posix()}:{node.lineno}"
-            out.append(f'{where}: text without `encoding="utf-8"`')
-    return out
+    return [
+        f'{path.relative_to(root).as_posix()}:{node.lineno}: text without `encoding="utf-8"`'
+        for path in files
+        for node in calls(path.read_text(encoding="utf-8"))
+    ]
 
 
 def calls(source: str) -> list[ast.Call]:
@@ -31,34 +31,25 @@ def calls(source: str) -> list[ast.Call]:
         return []  # ruff tells
     # `x.open()` without a word may open anything; after `with` it is a file.
     files = {id(node.context_expr) for node in nodes if isinstance(node, ast.withitem)}
-    found = [node for node in nodes if isinstance(node, ast.Call)]
-    return [node for node in found if _lacks(node) and (node.args or _named(node, files))]
+    return [
+        node for node in nodes if isinstance(node, ast.Call) and _lacks(node, id(node) in files)
+    ]
 
 
-def _named(call: ast.Call, files: set[int]) -> bool:
-    method = isinstance(call.func, ast.Attribute) and call.func.attr == "open"
-    return bool(call.keywords) or not method or id(call) in files
-
-
-def _lacks(call: ast.Call) -> bool:
+def _lacks(call: ast.Call, is_file: bool) -> bool:
     given = {word.arg: word.value for word in call.keywords}
     if "encoding" in given or None in given:
         return False
-    if any(_is(given.get(name), True) for name in ("text", "universal_newlines")):
+    if any(ast.unparse(given[name]) == "True" for name in given.keys() & _TEXT_MODES):
         return True
-    name, of = getattr(call.func, "id", ""), None
-    if isinstance(call.func, ast.Attribute):
-        name, of = call.func.attr, getattr(call.func.value, "id", "")
+    of, _, name = ast.unparse(call.func).rpartition(".")
     if name in ("read_text", "write_text"):
-        return len(call.args) <= (name == "write_text") and of is not None and of != "output"
-    if name in ("open", "fdopen"):
-        first = 0 if of is not None and name == "open" else 1
-        mode = given.get("mode", call.args[first] if len(call.args) > first else ast.Constant("r"))
-        if not isinstance(mode, ast.Constant) or not isinstance(mode.value, str):
+        return len(call.args) <= (name == "write_text") and bool(of) and of != "output"
+    if name == "fdopen" or (name == "open" and of not in _NO_TEXT):
+        is_method = bool(of) and name == "open"
+        if is_method and not (call.args or call.keywords or is_file):
             return False
-        return set(mode.value) <= set("rwaxt+") and not (name == "open" and of in _NO_TEXT)
+        mode = given.get("mode", next(iter(call.args[not is_method :]), ast.Constant("r")))
+        value = mode.value if isinstance(mode, ast.Constant) else None
+        return isinstance(value, str) and set(value) <= set("rwaxt+")
     return False
-
-
-def _is(node: ast.expr | None, value: object) -> bool:
-    return isinstance(node, ast.Constant) and node.value is value
