@@ -36,8 +36,8 @@ from scripts.common.arguments import up_to
 from scripts.common.paths import BUILD
 from verif.host.bulk_device import IcarusDevice, IcarusModel, VerilatedDevice, VerilatedModel
 from verif.host.c_interface import MEMORY_LATENCY, Block
+from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.pipeline import stream
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2

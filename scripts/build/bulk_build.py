@@ -19,7 +19,6 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from scripts.build import verilator
 from scripts.build.build_cache import once, read_stamp
@@ -45,7 +44,6 @@ HOST = (
     "axi_memory.cpp",
 )
 LIBRARY = "libnf_bulk.so"
-HOST_LIBRARY = "libnf_host.so"
 UNCHECKED = "libnf_unchecked.so"
 VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
@@ -67,12 +65,12 @@ def build(
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits))
     sources = collect(spec)
-    directory = base / f"bulk-{sim}-{_key(sources.key)}"
+    directory = base / f"bulk-{sim}-{build_key(sources.key)}"
     make = _verilator if sim == "verilator" else _icarus
     optimise = QUICK if edits else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
-        make(_Design(spec, sources, target), optimise)
+        make(Design(spec, sources, target), optimise)
         return {"top": spec.top, "sim": sim}
 
     products = (LIBRARY, UNCHECKED) if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
@@ -82,38 +80,16 @@ def build(
         return VerilatedModel(directory / LIBRARY, directory / UNCHECKED, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
     command = (_vvp(), "-n", *module, str(directory / DESIGN))
-    return IcarusModel(command, seconds, took, _start)
+    return IcarusModel(command, seconds, took, process.start)
 
 
-def _start(
-    command: Sequence[str], out: IO[bytes], env: Mapping[str, str], files: Sequence[int]
-) -> process.Child:
-    return process.start(command, out, cwd=".", env=env, pass_fds=files)
-
-
-def build_host(base: Path = SIM_BUILDS) -> Path:
-    """A library of the host alone, for its tests; BuildError or NfError."""
-
-    spec = BuildSpec("verilator", TOP, FILELIST)
-    sources = collect(spec)
-
-    def compile_host(target: Path) -> dict[str, str]:
-        design = _Design(spec, sources, target)
-        design.run(
-            *COMPILE, *QUICK, design.include, "-shared", *_host("host_only.cpp"), "-o", HOST_LIBRARY
-        )
-        return {"top": "host"}
-
-    directory = base / f"bulk-host-{_key(sources.key)}"
-    once(directory, compile_host, [HOST_LIBRARY])
-    return directory / HOST_LIBRARY
-
-
-def _host(*more: str) -> list[Path]:
+def host_sources(*more: str) -> list[Path]:
+    """Files of the host, and others that lie beside them."""
     return [SOURCES / name for name in (*HOST, *more)]
 
 
-def _key(start: str) -> str:
+def build_key(start: str) -> str:
+    """Names everything that goes into a library; ``start`` the RTL."""
     digest = hashlib.sha256(f"{start} {_machine()}".encode())
     files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv")]
     files += [Path(__file__), Path(generated_sources.__file__)]
@@ -141,7 +117,7 @@ def _vvp() -> str:
     return path
 
 
-class _Design:
+class Design:
     """The RTL of one build with its edits, the sources made from it, its commands and their log."""
 
     def __init__(self, spec: BuildSpec, sources: Sources, directory: Path) -> None:
@@ -173,7 +149,7 @@ class _Design:
             raise BuildError(Icarus.first_error(log))
 
 
-def _verilator(design: _Design, optimise: tuple[str, ...]) -> None:
+def _verilator(design: Design, optimise: tuple[str, ...]) -> None:
     program = verilator.find()
     if program is None:
         raise BuildError("Verilator is not installed (`make setup`).")
@@ -204,7 +180,7 @@ def _verilator(design: _Design, optimise: tuple[str, ...]) -> None:
     rest = (*run_time, "Vnf__ALL.a", "-lpthread")
     # The bench compares with a host without checks.
     for library, *flags in ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0")):
-        host = _host("verilated_device.cpp")
+        host = host_sources("verilated_device.cpp")
         design.run(*common, *flags, "-shared", *host, *rest, "-o", library)
 
 
@@ -221,11 +197,11 @@ def _include(program: str) -> Path:
     return root / "include"
 
 
-def _icarus(design: _Design, optimise: tuple[str, ...]) -> None:
+def _icarus(design: Design, optimise: tuple[str, ...]) -> None:
     flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
     system = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
     common = (*COMPILE, *optimise, *system, design.include)
-    design.run(*common, "-shared", *_host("vpi_device.cpp"), "-o", f"{VPI_MODULE}.vpi")
+    design.run(*common, "-shared", *host_sources("vpi_device.cpp"), "-o", f"{VPI_MODULE}.vpi")
     design.run(
         *("iverilog", "-g2012", "-s", BENCH, "-o", DESIGN),
         *(f"-I{path}" for path in design.includes),

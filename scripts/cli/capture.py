@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from models.formats import Mode
 from models.regions import MAX_WORKERS
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import DTYPES, MANIFEST
@@ -127,7 +128,8 @@ def _check(folder: Path) -> int:
     values = special = 0
     zeros, by_default = ZeroTensors(), assign_routes(capture.tensors, (), capture.modules)
     for step, worker, spec, array in capture.values():
-        zeros.look(step, {spec.name: array[None]}, by_default, worker)
+        if by_default[spec.name] == Mode.G_BINARY and array.size and not array.any():
+            zeros.add(step, worker, spec.name)
         values += array.size
         special += array.size - int(np.isfinite(array).sum())
     for line in zeros.lines():

@@ -36,14 +36,14 @@ from scripts.common.records import (
 )
 from scripts.record.recorder import Recorder
 from scripts.report.invocation import revision
-from scripts.run.signal_replay import SignalTransport, drive_stimulus
+from scripts.run.signal_replay import STIMULUS_BENCH, SignalTransport, cause, patience
 from scripts.run.simulate import clear, run_tests, save
 from verif.host.bulk_device import BulkModel
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay, Shard, make_replay
 from verif.replay.result import check_out, check_steps, hold
 from verif.replay.runner import Runner, merge
-from verif.replay.stimulus import Stimulus
+from verif.replay.stimulus import STIMULUS, Stimulus
 from verif.replay.transport import Transport
 
 FILES = BUILD / "replay" / "runs"
@@ -222,14 +222,21 @@ def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
     for sim in sims:
         folder = simulators.workspace(f"stimulus-{path.stem}-{sim}")
         words = [".venv/bin/nf", "replay", "--stimulus", args.stimulus, "--sim", sim]
-        failed |= not drive_stimulus(
-            path,
-            stimulus,
-            sim,
-            simulators.simulate,
-            folder,
-            shlex.join(words),
-            args.timeout,
-            args.waves,
+        record = simulators.simulate(
+            *(sim, STIMULUS_BENCH, "stimulus"),
+            seed=stimulus.seed,
+            parameters=stimulus.parameters,
+            timeout_s=args.timeout or patience(len(stimulus.operations)),
+            env={STIMULUS: str(path.resolve())},
+            waves=args.waves,
+            rerun=shlex.join(words),
+            runs=folder / "run",
         )
+        if record.waves:
+            say(f"{sim}: waves in {record.waves}")
+        if record.passed:
+            say(f"{sim}: every answer is right")
+        else:
+            say(f"nf replay: {sim}: {cause(record)}", file=sys.stderr)
+            failed = True
     return int(failed)

@@ -35,10 +35,9 @@ time.sleep(300)
 """
 ICARUS = """
 import numpy as np
-from scripts.build import bulk_build
 from verif.host.bulk_device import IcarusModel
 from verif.host.c_interface import Block, Kind, operations
-model = IcarusModel((sys.executable, "-c", SIMULATOR), 0.0, 0.0, bulk_build._start)
+model = IcarusModel((sys.executable, "-c", SIMULATOR), 0.0, 0.0, process.start)
 device = model.open(Path("."), 10, 1)
 while not Path("simulator.log").read_text(encoding="utf-8").strip():
     time.sleep(0.01)

@@ -9,20 +9,18 @@ import ctypes
 import mmap
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from models.formats import LINE_BYTES
 from verif.host.c_interface import FIGURES_BYTES, Block, Figures
 
-Start = Callable[
-    [Sequence[str], IO[bytes], Mapping[str, str], Sequence[int]], "subprocess.Popen[bytes]"
-]
-"""(command, both outputs, environment, open files) -> a process that ends when this one does."""
+Start = Callable[..., "subprocess.Popen[bytes]"]
+"""(command, both outputs, cwd, env, pass_fds) -> a process that ends when this one does."""
 
 
 class BulkFault(Exception):
@@ -156,7 +154,7 @@ class IcarusDevice:
         recorded = {} if record is None else {"NF_BULK_RECORD": str(record)}
         with log.open("ab") as out:
             env = {**os.environ, "NF_BULK": numbers, **recorded}
-            self._process = start(command, out, env, files)
+            self._process = start(command, out, cwd=".", env=env, pass_fds=files)
         os.close(commands_in)
         os.close(answers_out)
         self._commands = os.fdopen(commands_out, "w", buffering=1, encoding="utf-8")

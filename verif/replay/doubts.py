@@ -6,16 +6,18 @@ spec: capture spec, "From tensors to lines".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from models.formats import F32, Mode
+from models.formats import Mode
 from neuron_fabric.capture import Capture
 from verif.replay.routing import RoutePattern, layer_of
 
-_EMBEDDINGS = {"wte", "wpe", "tok", "pos"}
-_HEADS = {"classifier", "logits", "output", "fc_out"}
+# By the last word of the layer, in small letters.
+_EMBEDDING = re.compile(r"embed[^.]*$|(^|\.)(wte|wpe|tok|pos)$")
+_HEAD = re.compile(r"head$|(^|\.)(classifier|logits|output|fc_out)$")
 
 
 def route_doubts(
@@ -44,8 +46,8 @@ def route_doubts(
             f"the capture does not tell which layer is the head, and its last layer {last!r} has "
             "no weight matrix: none goes by FP32"
         )
-    for word, looks_like in (("an embedding", _like_embedding), ("a head", _like_head)):
-        like = [spec.name for spec in guessed if looks_like(_layer_word(spec.name))]
+    for word, looks_like in (("an embedding", _EMBEDDING), ("a head", _HEAD)):
+        like = [spec.name for spec in guessed if looks_like.search(layer_of(spec.name).lower())]
         if like:
             more = f" (and {len(like) - 1} more)" if len(like) > 1 else ""
             out.append(
@@ -53,18 +55,6 @@ def route_doubts(
                 f"{routes[like[0]].name}; if it is one: --route '{like[0]}=FP32'"
             )
     return out
-
-
-def _layer_word(name: str) -> str:
-    return layer_of(name).rpartition(".")[2].lower()
-
-
-def _like_embedding(layer: str) -> bool:
-    return "embed" in layer or layer in _EMBEDDINGS
-
-
-def _like_head(layer: str) -> bool:
-    return layer.endswith("head") or layer in _HEADS
 
 
 @dataclass
@@ -76,20 +66,6 @@ class ZeroTensors:
     def add(self, step: int, worker: int, name: str) -> None:
         """One worker's tensor in one step."""
         self.found.setdefault(name, []).append((step, worker))
-
-    def look(
-        self,
-        step: int,
-        gradients: Mapping[str, F32],
-        routes: Mapping[str, Mode],
-        first_worker: int = 0,
-    ) -> None:
-        """Find those of a step, name to float32[W, *shape], that go by G_BINARY."""
-        for name, values in gradients.items():
-            if routes[name] == Mode.G_BINARY and values.size:
-                for worker, one in enumerate(values, first_worker):
-                    if not one.any():
-                        self.add(step, worker, name)
 
     def lines(self) -> list[str]:
         """One a tensor."""

@@ -117,7 +117,16 @@ class RtlReducer:
         modes = {one.spec: one.mode for one in tensors}
         source = HeldLines(modes, {one.spec.name: one.sent for one in tensors})
         if self._plan is None:
-            self._plan = self._planned(source)
+            options = self.options
+            try:
+                self._plan = plan_step(
+                    *(source.tensors, source.routes(0), source.workers, options.device),
+                    tie=options.tie,
+                    threshold=options.threshold,
+                    epoch_lines_log2=EPOCH_LINES_LOG2,
+                )
+            except CaptureError as error:
+                raise ReducerError(error) from None
         out = {
             one.spec.name: Lines.empty(one.sent.shape[1], self._plan.planes(one.mode))
             for one in tensors
@@ -132,19 +141,6 @@ class RtlReducer:
                 out[extent.tensor.name].planes[:, part] = lines.planes
         self.totals.steps += 1
         return out
-
-    def _planned(self, source: HeldLines) -> Plan:
-        """ReducerError when the device does not take it."""
-        options = self.options
-        try:
-            return plan_step(
-                *(source.tensors, source.routes(0), source.workers, options.device),
-                tie=options.tie,
-                threshold=options.threshold,
-                epoch_lines_log2=EPOCH_LINES_LOG2,
-            )
-        except CaptureError as error:
-            raise ReducerError(error) from None
 
     def _drive(self, work: EpochLines) -> None:
         """An epoch through the device, checked."""

@@ -106,7 +106,7 @@ def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
     for part, first, last in _ranges(texts):
         if last > MAX_STEP or last < first:
             raise CaptureError(f"--steps {part!r}", "not understood", f"0 to {MAX_STEP}")
-        chosen |= dict.fromkeys(range(first, last + 1))
+        chosen |= dict.fromkeys(range(first, min(last, first + MAX_STEPS) + 1))
         if len(chosen) > MAX_STEPS:
             what = f"names more than {MAX_STEPS:,} steps"
             raise CaptureError(f"--steps {part!r}", what, "replay them in several commands")

@@ -16,11 +16,7 @@ from models.formats import Mode
 from neuron_fabric.capture import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 
-ROUTES: dict[str, Mode] = {
-    "G_BINARY": Mode.G_BINARY,
-    "G_TERNARY": Mode.G_TERNARY,
-    "FP32": Mode.FP32,
-}
+ROUTES = {mode.name: mode for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)}
 
 
 @dataclass(frozen=True)
@@ -101,20 +97,7 @@ def assign_routes(
                 "matches no tensor",
                 f"the names are like {tensors[0].name!r}" if tensors else "there are no tensors",
             )
-    for name in routes:
-        for pattern in patterns:
-            if fnmatchcase(name, pattern.glob):
-                routes[name] = pattern.mode
-                break
+    for name, default in routes.items():
+        chosen = (one.mode for one in patterns if fnmatchcase(name, one.glob))
+        routes[name] = next(chosen, default)
     return routes
-
-
-def no_sign_vote(
-    worker: int, step: int, name: str, index: Sequence[int], value: float
-) -> CaptureError:
-    """What is said of a NaN or an infinity in a low-bit tensor."""
-    return CaptureError(
-        f"worker {worker}, step {step}, tensor {name!r}, index {list(index)}",
-        f"{value} has no sign vote",
-        "send the tensor by FP32 (--nonfinite fp32) or drop the step",
-    )

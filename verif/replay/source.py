@@ -16,10 +16,10 @@ import numpy as np
 from models.formats import F32, U8, Mode, elements_per_line
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
+from neuron_fabric.errors import CaptureError
 from verif.replay.doubts import ZeroTensors
 from verif.replay.pinned import PinnedFile, changed
 from verif.replay.plan import Extent
-from verif.replay.routing import no_sign_vote
 from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
 
 
@@ -124,7 +124,11 @@ class CaptureSource:
                 if bad.size:
                     where = np.unravel_index(at + int(bad[0]), spec.shape) if spec.shape else ()
                     index = [int(i) for i in where]
-                    raise no_sign_vote(worker, step, spec.name, index, float(piece[bad[0]]))
+                    raise CaptureError(
+                        f"worker {worker}, step {step}, tensor {spec.name!r}, index {index}",
+                        f"{float(piece[bad[0]])} has no sign vote",
+                        "send the tensor by FP32 (--nonfinite fp32) or drop the step",
+                    )
                 total += absolute_sum(piece) if mode == Mode.G_TERNARY else 0.0
                 zero = zero and not piece.any()
             if zero and mode == Mode.G_BINARY:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from models.formats import Mode
-from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
-from verif.replay.doubts import ZeroTensors, route_doubts
+from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
+from verif.replay.doubts import route_doubts
 from verif.replay.routing import assign_routes, parse_routes
+from verif.replay.source import CaptureSource
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 GPT = [
@@ -51,15 +52,17 @@ def test_no_doubt() -> None:
 
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])
-def test_tensors_of_zeros(zero: float) -> None:
+def test_tensors_of_zeros(tmp_path: Path, zero: float) -> None:
+    """By G_BINARY alone, where there is an element."""
     values = np.ones((3, 2, 2), dtype=np.float32)
     values[1] = zero
     routes = {"a": Mode.G_BINARY, "b": Mode.G_TERNARY, "c": Mode.FP32, "empty": Mode.G_BINARY}
     step = dict.fromkeys("abc", values) | {"empty": np.zeros((3, 0), dtype=np.float32)}
-    zeros = ZeroTensors()
-    zeros.look(7, step, routes)
-    (line,) = zeros.lines()
+    write_capture(tmp_path / "zeros", "m", {7: step, 8: step})
+    source = CaptureSource(Capture.open(tmp_path / "zeros"), (7, 8), routes, "refuse", 0.7)
+    source.routes(7)
+    (line,) = source.warnings()
     assert line.startswith("tensor 'a' is zero everywhere in step 7 of worker 1: unused there?")
-    zeros.look(8, step, routes)
-    (line,) = zeros.lines()
+    source.routes(8)
+    (line,) = source.warnings()
     assert "in step 7 of worker 1 (and 1 times more)" in line

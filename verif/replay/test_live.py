@@ -10,15 +10,14 @@ import pytest
 
 from models.formats import Mode
 from neuron_fabric.capture import TensorSpec
-from scripts.build import bulk_build
 from scripts.cli.replay import Simulators
+from scripts.common import process
 from scripts.plan import mutants
 from verif.conftest import expected_outputs, gradients, pack_workers
 from verif.host.bulk_device import BulkDevice, BulkFault, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
 from verif.replay.live import Contribution, ModelReducer, Reducer, ReducerError, RtlReducer
 from verif.replay.options import ReplayOptions
-from verif.replay.source import HeldLines
 from verif.replay.tensors import outputs_from_lines
 
 MODES = {
@@ -134,7 +133,7 @@ def test_what_is_wrong_is_never_used(
 
 
 def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
-    model = IcarusModel(("false",), 0.0, 0.0, bulk_build._start)
+    model = IcarusModel(("false",), 0.0, 0.0, process.start)
     with (
         pytest.raises(ReducerError, match="icarus: the simulator ended"),
         RtlReducer(model, tmp_path, "icarus"),
@@ -144,7 +143,6 @@ def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
 
 def test_more_than_the_device_takes() -> None:
     many = contributions(1, workers=65)
-    source = HeldLines({one.spec: one.mode for one in many}, {o.spec.name: o.sent for o in many})
-    reducer = RtlReducer(IcarusModel((), 0.0, 0.0, bulk_build._start), Path())
+    reducer = RtlReducer(IcarusModel((), 0.0, 0.0, process.start), Path())
     with pytest.raises(ReducerError, match="65 workers, the device takes 64"):
-        reducer._planned(source)
+        reducer.reduce(many)

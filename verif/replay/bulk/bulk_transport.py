@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from cocotbext.cxl.wire.messages import DevLoad
 from neuron_fabric.output import write_text
 from verif.coverage.bins import FUNCTIONAL
 from verif.coverage.functional_coverage import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
+from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.bulk.narrow import epoch_operations, narrow
-from verif.replay.bulk.pipeline import EpochFault, stream
-from verif.replay.bulk.sample import sample, sample_memory
 from verif.replay.check import Mismatch, reduced_by_words
 from verif.replay.epoch import Key
 from verif.replay.stimulus import Stimulus
@@ -25,6 +28,15 @@ from verif.replay.transport import Driven, ReplayStop, Transport
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"
 """Functional coverage, as a test of the runner leaves it."""
+
+
+class EpochFault(BulkFault):
+    """A fault, and the epoch in which it came."""
+
+    def __init__(self, block: EpochBlock, fault: BulkFault) -> None:
+        work = block.work
+        super().__init__(f"step {work.step} round {work.number}: {fault}")
+        self.block = block
 
 
 @dataclass
@@ -44,16 +56,13 @@ class BulkTransport(Transport):
         options = self.replay.options
         blocks = (EpochBlock.of(self.replay.epoch(key), options.seed) for key in keys)
         try:
-            device = self._fresh()
-            try:
+            with closing(self._fresh()) as device:
                 with closing(stream(device, blocks)) as done:
                     for block, cycles in done:
                         self._last = block
                         yield Driven(block.work, block.figures(cycles), block.problems())
-                        sample(self.coverage, block)
-                sample_memory(self.coverage, device.figures())
-            finally:
-                device.close()
+                        _sample(self.coverage, block)
+                _sample_memory(self.coverage, device.figures())
         except EpochFault as fault:
             note = _one_line(fault)
             operations = epoch_operations(fault.block)
@@ -91,3 +100,70 @@ class BulkTransport(Transport):
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
+
+
+# -- epochs through a device: while one is simulated, the last is judged, the next is prepared ----
+def stream(
+    device: BulkDevice, blocks: Iterable[EpochBlock]
+) -> Generator[tuple[EpochBlock, int], None, None]:
+    """Does the epochs in order; gives each with the clocks that it took.
+
+    They are taken from the iterable one ahead. Whatever the iterable, the device or the user of
+    this generator raises ends the stream, and the epoch under way with it where the device can be
+    interrupted.
+    """
+    with ThreadPoolExecutor(1, "simulator") as pool:
+        try:
+            started: tuple[EpochBlock, Future[int]] | None = None
+            for block in blocks:
+                finished = (started[0], started[1].result()) if started is not None else None
+                started = block, pool.submit(_run, device, block)
+                if finished is not None:
+                    yield finished
+            if started is not None:
+                yield started[0], started[1].result()
+        except BaseException:
+            device.interrupt()
+            raise
+
+
+def _run(device: BulkDevice, block: EpochBlock) -> int:
+    """One epoch; the clocks that it took. EpochFault."""
+    before = device.figures().cycles
+    try:
+        device.run(block.block)
+    except BulkFault as fault:
+        raise EpochFault(block, fault) from None
+    return device.figures().cycles - before
+
+
+# -- functional coverage: the bins of the environment, filled an epoch at a time ----------------
+def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
+    """An epoch that went through the device."""
+    ops, answers, plan = done.block.ops, done.block.answers, done.work.plan
+    kinds = ops["kind"]
+    link = kinds <= Kind.READ
+    coverage.opcode.hit("RwD MEM_WR", int((kinds == Kind.WRITE).sum()))
+    coverage.opcode.hit("Req MEM_RD", int((kinds == Kind.READ).sum()))
+    for ldid, hits in enumerate(np.bincount(ops["ldid"][link], minlength=16)):
+        coverage.ldid.hit(str(ldid), int(hits))
+    loads = (answers[link] & ~ANSWERED) >> np.uint64(DEVLOAD_SHIFT) & np.uint64(3)
+    for load, hits in enumerate(np.bincount(loads.astype(np.int64), minlength=4)):
+        coverage.devload.hit(DevLoad(load).name, int(hits))
+    for use in done.work.uses:
+        mode = use.config.mode
+        coverage.committed(use.config, 0, busy=False)
+        coverage.access.hit(f"write {mode.name}", use.lines * plan.workers)
+        coverage.access.hit(f"read result {mode.name}", use.lines)
+        for plane in range(plan.planes(mode)):
+            coverage.access.hit(f"read plane {plane} {mode.name}", use.lines)
+    for name in ("SLOT_HIT", "SLOT_MISS", "EVICTION"):
+        coverage.slots.hit(name, done.value(name))
+
+
+def _sample_memory(coverage: NfCoverage, figures: Figures) -> None:
+    """What the core has counted at the memory port, once at the end."""
+    coverage.memory.hit("read", figures.memory_reads)
+    coverage.memory.hit("write full", figures.memory_writes)
+    coverage.memory.hit("write partial", figures.memory_partial_writes)
+    coverage.memory.hit("write poison", figures.memory_poisoned_writes)

@@ -9,6 +9,7 @@ comes out right, the whole epoch is driven again, and becomes the stimulus.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,11 +137,8 @@ def _drive(operations: list[Operation], open_device: Open) -> U8:
             reads += 1
         parts.append(op)
     block = Block.of(np.concatenate(parts), np.stack(sent), reads)
-    device = open_device()
-    try:
+    with closing(open_device()) as device:
         device.run(block)
-    finally:
-        device.close()
     return block.got
 
 
@@ -162,18 +160,21 @@ def _recurs(block: EpochBlock, open_device: Open) -> bool:
     again = Block.of(own.ops, own.sent, len(own.got))
     fresh = open_device()
     try:
-        fresh.run(again)
+        with closing(fresh):
+            fresh.run(again)
     except BulkFault:
         return True
-    finally:
-        fresh.close()
     own.got[:] = again.got
     return judge(block.work, reduced_by_words).wrong > 0
 
 
 def epoch_operations(block: EpochBlock) -> list[Operation]:
     """All transactions of an epoch in their order, with what the reads must give."""
-    expect, sent = _expected_reads(block), block.block.sent
+    work, sent, parts = block.work, block.block.sent, []
+    for use, own in zip(work.uses, work.sent):
+        want = reduced_by_words(own, use.config, work.plan.params)
+        parts += [want.result, want.planes.reshape(-1, LINE_BYTES)]
+    expect = np.concatenate(parts)  # uint8[m, 64]: what ``EpochLines.returned`` should be
     out: list[Operation] = list(_commits(block))
     for op in block.block.ops:
         address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])
@@ -182,12 +183,3 @@ def epoch_operations(block: EpochBlock) -> list[Operation]:
         elif op["kind"] == Kind.READ:
             out.append(Read(address, ldid, expect[line].tobytes()))
     return out
-
-
-def _expected_reads(block: EpochBlock) -> U8:
-    """uint8[m, 64]: what ``EpochLines.returned`` should be."""
-    parts, work = [], block.work
-    for use, sent in zip(work.uses, work.sent):
-        want = reduced_by_words(sent, use.config, work.plan.params)
-        parts += [want.result, want.planes.reshape(-1, LINE_BYTES)]
-    return np.concatenate(parts)

@@ -22,6 +22,7 @@ from neuron_fabric.typed import typed
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.job import Replay, make_replay
 from verif.replay.options import ReplayOptions
+from verif.replay.pinned import changed
 
 SESSION = "NF_REPLAY_JOB"
 """The environment variable that names the file of a session to the bench."""
@@ -42,8 +43,7 @@ class Session:
         line judges by."""
         replay = make_replay(self.options)
         if replay.content != self.content:
-            what = "has changed since this replay began to read it"
-            raise CaptureError(self.options.capture, what, "replay it again")
+            raise changed(self.options.capture)
         return replay
 
     def write(self, path: Path) -> None:
