@@ -20,7 +20,7 @@ from torch import distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from examples.vote_hook import VoteState, vote_hook  # noqa: E402
-from models.formats import Mode  # noqa: E402
+from models.line_packing import Mode  # noqa: E402
 from neuron_fabric.capture import Capture  # noqa: E402
 from verif.replay.live import Contribution, ModelReducer, ReducerError  # noqa: E402
 from verif.replay.tensors import Lines  # noqa: E402

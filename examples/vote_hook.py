@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from models.formats import (
+from models.line_packing import (
     F32,
     LINE_BYTES,
     U8,

@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet, gloo
 from examples.vote_hook import VoteState, vote_hook
-from models.formats import Mode
+from models.line_packing import Mode
 from neuron_fabric.capture import TensorSpec
 from scripts.build.registry import choose
 from scripts.cli import main as cli

@@ -11,7 +11,7 @@ hdl/access/nf_admit.sv
 hdl/access/nf_decode.sv
 hdl/access/nf_respond.sv
 hdl/engine/nf_accumulate.sv
-hdl/engine/nf_apply.sv
+hdl/engine/nf_line_rules.sv
 hdl/engine/nf_capacity.sv
 hdl/engine/nf_engine.sv
 hdl/engine/nf_evict.sv

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.formats import LINE_BYTES, U8, Tie
+from models.line_packing import LINE_BYTES, U8, Tie
 
 Words = NDArray[np.uint64]
 _EVEN = np.uint64(0x5555_5555_5555_5555)

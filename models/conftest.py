@@ -10,7 +10,7 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 

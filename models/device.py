@@ -24,10 +24,10 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
     completion_of,
 )
+from models.aggregated_line import AggregatedLine
 from models.device_state import DeviceState
 from models.explain import explain_access
-from models.formats import LINE_BYTES, Mode
-from models.lines import AggregatedLine
+from models.line_packing import LINE_BYTES, Mode
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
 from models.regions import (
     PLANE_SELECTOR,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
-from models.formats import Mode
-from models.lines import AggregatedLine
+from models.aggregated_line import AggregatedLine
+from models.line_packing import Mode
 from models.memory import Memory, MemoryLine
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
-from models.formats import Mode
-from models.lines import AggregatedLine
+from models.aggregated_line import AggregatedLine
+from models.line_packing import Mode
 from models.memory import ALL_BYTES, MemoryLine
 from models.regions import (
     PLANE_SELECTOR,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.formats import LINE_BYTES, U8
+from models.line_packing import LINE_BYTES, U8
 
 CANONICAL_NAN = 0x7FC00000
 U32 = NDArray[np.uint32]

@@ -12,7 +12,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 
 ALL_BYTES = (1 << LINE_BYTES) - 1
 ZERO_LINE = bytes(LINE_BYTES)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.formats import LINE_BITS, LINE_BYTES, U8, Mode, Tie
+from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode, Tie
 
 PLANES = 8
 U16 = NDArray[np.uint16]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
-from models.formats import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.parameters import LINE_ADDRESS_BITS as LINE_ADDRESS_BITS
 from models.parameters import DeviceParams as DeviceParams

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.bitsliced import vote_binary, vote_ternary
-from models.formats import Tie
+from models.line_packing import Tie
 from models.reducers import reduce_binary, reduce_ternary
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.conftest import MEMORY_LINES, PARAMS, DeviceFixture, config
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 

@@ -8,7 +8,7 @@ import pytest
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from models.conftest import PARAMS, DeviceFixture, config, lines
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.memory import MemoryLine
 from models.regions import CommitCode
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import fp32
-from models.formats import U8
+from models.line_packing import U8
 
 INF, NINF, NAN, SIGN = 0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000
 HARD = sorted(

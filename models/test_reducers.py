@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.formats import U8, Mode, Tie, codes_to_lines, lines_to_codes
+from models.line_packing import U8, Mode, Tie, codes_to_lines, lines_to_codes
 from models.reducers import (
     LowBitResult,
     count_planes,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.formats import Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import (
     Access,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.formats import F32, U8, Mode, Tie
 from models.fp32 import ordered_sum
+from models.line_packing import F32, U8, Mode, Tie
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.reducers import count_planes, reduce_binary, reduce_ternary

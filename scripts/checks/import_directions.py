@@ -92,7 +92,9 @@ def _imports(path: Path, modules: Collection[str], typing: bool) -> Iterator[tup
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            for alias in node.names:  # `from models import lines` means models.lines
+            for (
+                alias
+            ) in node.names:  # `from models import aggregated_line` means models.aggregated_line
                 inner = f"{node.module}.{alias.name}"
                 is_module = inner in modules or node.module in PROJECT
                 yield node.lineno, inner if is_module else node.module

@@ -7,7 +7,7 @@ import argparse
 import re
 import shlex
 
-from models.formats import Tie
+from models.line_packing import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
 from scripts.common.arguments import seconds, up_to

@@ -186,7 +186,7 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
 
 
 def test_import_directions(write: Write, tmp_path: Path) -> None:
-    write("cocotbext/cxl/a.py", "from models import formats\n")
+    write("cocotbext/cxl/a.py", "from models import line_packing\n")
     write("models/b.py", "import verif.env\nfrom cocotbext.cxl import a\n")
     write("verif/c.py", "from models import b\n")
     write("verif/test_c.py", "from scripts import simulate\n")

@@ -14,7 +14,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 from scripts.report.outcome import many
-from verif.coverage.bins import FUNCTIONAL, CoverModel
+from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 
 WAIVERS = ROOT / "verif" / "waivers.yaml"
 
@@ -100,7 +100,7 @@ def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
 
 def planned() -> CoverModel:
     """The cover points of the controller, nothing hit."""
-    from verif.coverage.functional_coverage import (
+    from verif.coverage.cover_points import (
         NfCoverage,  # brings the models in: only when needed
     )
 

@@ -13,7 +13,7 @@ from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord
 from scripts.report import code_coverage, functional
 from scripts.report.functional import Waiver
-from verif.coverage.bins import FUNCTIONAL, CoverModel
+from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 
 Make = Callable[..., RunRecord]
 REASON = "the port is tied off in this device"

@@ -18,7 +18,7 @@ from scripts.report.page import link
 from scripts.report.test_browser import Page
 from scripts.report.test_report import NASTY, RECORDS, RED
 from scripts.report.trend import HistoryPoint
-from verif.coverage.bins import FUNCTIONAL
+from verif.coverage.cover_model import FUNCTIONAL
 
 PHONE = 390
 ROWS = "[...document.querySelectorAll('#tests tbody tr')].filter(r => r.getClientRects().length)"

@@ -20,7 +20,7 @@ from cocotb.utils import get_sim_time
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from cocotbext.cxl.errors import CxlError
-from verif.coverage.bins import FUNCTIONAL
+from verif.coverage.cover_model import FUNCTIONAL
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv
 from verif.scoreboard.finding import CheckFailed

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import SELECTOR_BITS, RegionConfig, record_lines, state_lines
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from verif.host.c_interface import FIGURES_BYTES, Block, Figures
 
 Start = Callable[..., "subprocess.Popen[bytes]"]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.formats import LINE_BYTES, U8
+from models.line_packing import LINE_BYTES, U8
 
 
 class Kind(IntEnum):

@@ -23,14 +23,13 @@ from cocotbext.cxl.wire.control import InitParam, Llcrd, RetryFrame, encode_cont
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from neuron_fabric.data import read_json
 from scripts.build import bulk_build
 from scripts.build.build_cache import once
 from scripts.build.sources import collect
 from scripts.common.paths import SIM_BUILDS
-from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
-from verif.host.bulk_device import BulkFault
+from scripts.common.records import FILELIST, TOP, BuildSpec
 from verif.host.c_interface import OP, POISON, Block, CBlock, Figures, Kind
 from verif.host.generated_sources import PINS, words
 
@@ -393,19 +392,3 @@ def test_axi_rules(host: CHost, changes: tuple[dict[str, int]], text: str) -> No
     for _ in range(8):
         wire.clock()
     assert text in host.fault
-
-
-UNKNOWN = {
-    "control": (".irq,", ".irq (),", "an output that must be known is X"),
-    "payload": (".tx_flit, .tx_ready", ".tx_flit (), .tx_ready", "the device transfers an X"),
-}
-
-
-@pytest.mark.parametrize("sim", ["icarus"])
-@pytest.mark.parametrize(("old", "new", "text"), UNKNOWN.values(), ids=UNKNOWN.keys())
-def test_an_unknown_output_is_found(
-    tmp_path: Path, sim: str, old: str, new: str, text: str
-) -> None:
-    model = bulk_build.build(sim, edits=[Edit("hdl/nf_controller.sv", old, new)])
-    with pytest.raises(BulkFault, match=text):
-        model.open(tmp_path, 20, 1)

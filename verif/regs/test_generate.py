@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import Cause, CommitCode

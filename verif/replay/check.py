@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.bitsliced import vote_binary, vote_ternary
-from models.formats import (
+from models.fp32 import ordered_sum
+from models.line_packing import (
     LINE_BYTES,
     U8,
     Mode,
@@ -19,7 +20,6 @@ from models.formats import (
     lines_to_codes,
     unpack_binary,
 )
-from models.fp32 import ordered_sum
 from models.nf_regs import REG_MAP
 from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
 from models.regions import DeviceParams, RegionConfig, planes_kept

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from models.formats import Mode
+from models.line_packing import Mode
 from neuron_fabric.capture import Capture
 from verif.replay.routing import RoutePattern, layer_of
 

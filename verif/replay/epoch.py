@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.formats import LINE_BYTES, U8
+from models.line_packing import LINE_BYTES, U8
 from verif.replay.plan import Extent, Plan, RegionUse
 from verif.replay.source import LineSource
 from verif.replay.tensors import Lines

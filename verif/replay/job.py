@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from models.formats import Mode, lines_needed
+from models.line_packing import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.doubts import route_doubts

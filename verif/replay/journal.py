@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from models.formats import LINE_BYTES, U8
+from models.line_packing import LINE_BYTES, U8
 from neuron_fabric.data import DataError, as_object, parse_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import create, naming, write_all

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from models.formats import U8, Mode
+from models.line_packing import U8, Mode
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import LineError

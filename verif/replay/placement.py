@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.formats import LINE_BYTES, Mode, Tie
+from models.line_packing import LINE_BYTES, Mode, Tie
 from models.regions import (
     LINE_ADDRESS_BITS,
     SELECTOR_BITS,

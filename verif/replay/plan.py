@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
 
-from models.formats import Mode, Tie, elements_per_line, lines_needed
+from models.line_packing import Mode, Tie, elements_per_line, lines_needed
 from models.regions import MAX_WORKERS, DeviceParams, RegionConfig, planes_kept
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError

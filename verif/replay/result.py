@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFileWriter, dtype_name
 from neuron_fabric.errors import CaptureError

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from models.formats import Mode
+from models.line_packing import Mode
 from neuron_fabric.capture import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 

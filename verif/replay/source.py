@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from models.formats import F32, U8, Mode, elements_per_line
+from models.line_packing import F32, U8, Mode, elements_per_line
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.errors import CaptureError

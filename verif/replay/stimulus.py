@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cocotbext.cxl.wire.lines import ADDR_BITS
-from models.formats import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import CaptureError

@@ -7,7 +7,7 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from verif.host.c_interface import MEMORY_LATENCY
 from verif.replay.job import Replay, StepPlan
 from verif.replay.plan import ROUTE_ORDER

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.formats import (
+from models.line_packing import (
     F32,
     LINE_BYTES,
     U8,

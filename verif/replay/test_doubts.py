@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.formats import Mode
+from models.line_packing import Mode
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
 from verif.replay.doubts import route_doubts
 from verif.replay.routing import assign_routes, parse_routes

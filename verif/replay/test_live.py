@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from models.formats import Mode
+from models.line_packing import Mode
 from neuron_fabric.capture import TensorSpec
 from scripts.cli.replay import Simulators
 from scripts.common import process

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.formats import F32, Mode, Tie, lines_needed
+from models.line_packing import F32, Mode, Tie, lines_needed
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, check_commit, planes_kept, state_lines
 from neuron_fabric.capture import Capture, CaptureError, TensorSpec

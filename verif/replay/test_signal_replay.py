@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.formats import Mode, Tie
+from models.line_packing import Mode, Tie
 from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.errors import CaptureError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.formats import Mode, Tie
+from models.line_packing import Mode, Tie
 from verif.conftest import expected_outputs, pack_workers
 from verif.replay.tensors import (
     outputs_from_lines,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from models.regions import PLANE_SELECTOR, RegionConfig
 from verif.host.c_interface import Kind, operations
 from verif.replay.epoch import EpochLines

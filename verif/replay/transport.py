@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.formats import U8
+from models.line_packing import U8
 from verif.replay.check import Mismatch, Reduce, reduced
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.job import Replay

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig, record_lines, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.quiescence import Quiescence

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from models.device import DeviceModel
 from models.device_state import COUNTERS
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.scoreboard.linearize import ZERO, Bucket, Failure, Linearizer, OverBudget, Reached, State
 from verif.scoreboard.operations import Op

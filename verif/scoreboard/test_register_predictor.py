@@ -7,7 +7,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor

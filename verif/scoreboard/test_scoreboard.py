@@ -21,7 +21,7 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
 )
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.scoreboard.scoreboard import Scoreboard

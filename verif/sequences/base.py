@@ -18,7 +18,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
     S2MMessage,
 )
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import CommitCode, RegionConfig
 from verif.env.region_layout import RegionLayout
 from verif.sequences.line_data import line_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, record_lines
 from verif.sequences.base import NfSequence
 

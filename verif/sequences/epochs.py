@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import cocotb
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.sequences.base import NfSequence
 

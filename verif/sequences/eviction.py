@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import ONES, ZEROS, random_line

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import struct
 
-from models.formats import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES, Mode
 
 ZEROS = bytes(LINE_BYTES)
 ONES = b"\xff" * LINE_BYTES

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig, planes_kept, record_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line

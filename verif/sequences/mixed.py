@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import Access, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line

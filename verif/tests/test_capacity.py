@@ -10,7 +10,7 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.messages import S2MNDR, DevLoad
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig, Profile

@@ -13,7 +13,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from cocotbext.cxl.config import CxlConfig
-from models.formats import Mode
+from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence

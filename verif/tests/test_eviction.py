@@ -7,7 +7,7 @@ from typing import Any
 
 import cocotb
 
-from models.formats import Mode
+from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.eviction import EvictionSequence
 

@@ -9,7 +9,7 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.wire.messages import M2SRwD
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence

@@ -9,7 +9,7 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.wire.crc import seal
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SRwD
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence

@@ -14,7 +14,7 @@ import cocotb
 from pyuvm import uvm_factory
 
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.env.config import EnvConfig, Parts
 from verif.mem.responder import MemResponder

@@ -11,7 +11,7 @@ from typing import Any
 
 import cocotb
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence

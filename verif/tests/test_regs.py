@@ -17,7 +17,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig

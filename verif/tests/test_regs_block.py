@@ -11,7 +11,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, with_timeout
 
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from models.register_map import Access, byte_mask

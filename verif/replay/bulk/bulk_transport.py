@@ -14,8 +14,8 @@ import numpy as np
 
 from cocotbext.cxl.wire.messages import DevLoad
 from neuron_fabric.output import write_text
-from verif.coverage.bins import FUNCTIONAL
-from verif.coverage.functional_coverage import NfCoverage
+from verif.coverage.cover_model import FUNCTIONAL
+from verif.coverage.cover_points import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.epoch_block import EpochBlock

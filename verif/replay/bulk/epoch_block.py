@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops

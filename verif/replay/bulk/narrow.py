@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.formats import LINE_BYTES, U8, Tie
+from models.line_packing import LINE_BYTES, U8, Tie
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from cocotbext.cxl.wire.messages import M2SRwD
-from models.formats import Tie
+from models.line_packing import Tie
 from neuron_fabric.capture import write_capture
 from neuron_fabric.progress_bar import clock
 from verif.conftest import BulkModel, gradients, nf_replay
-from verif.coverage.bins import FUNCTIONAL
-from verif.coverage.functional_coverage import NfCoverage
+from verif.coverage.cover_model import FUNCTIONAL
+from verif.coverage.cover_points import NfCoverage
 from verif.host.c_interface import MEMORY_LATENCY
 from verif.replay.progress import Progress
 from verif.replay.stimulus import Commit, Read, Stimulus, Write

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.formats import U8, Mode, lines_to_codes
+from models.line_packing import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
 from scripts.build import registry
 from scripts.cli.replay import Simulators

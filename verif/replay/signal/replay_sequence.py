@@ -23,7 +23,7 @@ from cocotbext.cxl.wire.messages import (
     ReqOp,
     RwdOp,
 )
-from models.formats import LINE_BYTES
+from models.line_packing import LINE_BYTES
 from models.regions import CommitCode
 from verif.host.c_interface import Kind
 from verif.replay.check import COST, COUNTERS, counter_problems, region_problems

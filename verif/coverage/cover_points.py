@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, DevLoad, M2SRwD, ReqOp, RwdOp
-from models.formats import Mode
+from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import Cause, CommitCode, Kind, RegionConfig
 from models.register_map import Counts
 from verif.axi import Resp
-from verif.coverage.bins import CoverModel
+from verif.coverage.cover_model import CoverModel
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.operations import Op
 

@@ -8,7 +8,7 @@
 
 `default_nettype none
 
-module nf_apply
+module nf_line_rules
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(

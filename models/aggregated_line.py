@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from models import fp32
-from models.formats import LINE_BYTES, Mode, Tie
+from models.line_packing import LINE_BYTES, Mode, Tie
 from models.memory import ZERO_LINE, merge
 from models.reducers import LowBitResult, reduce_binary, reduce_ternary
 from models.regions import RegionConfig

@@ -7,10 +7,10 @@ import json
 
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.formats import Mode
+from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.coverage.bins import CoverModel
-from verif.coverage.functional_coverage import NfCoverage
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.cover_points import NfCoverage
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.scoreboard import Scoreboard
 

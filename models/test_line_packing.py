@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.formats import (
+from models.line_packing import (
     Mode,
     codes_to_lines,
     elements_per_line,
