@@ -195,7 +195,7 @@ module nf_engine
   assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED);
   assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
-  nf_line_rules #(.CNT_W(CNT_W)) u_apply (
+  nf_line_rules #(.CNT_W(CNT_W)) u_rules (
     .is_op       (is_op2),
     .is_stored   (is_stored2),
     .stored_err  (s2_q.stored_err),
