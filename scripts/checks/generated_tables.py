@@ -130,9 +130,10 @@ def _suites(root: Path, _: str) -> Rows:
 
 
 def _coverage(root: Path, _: str) -> Rows:
-    yield "point", "what a hole would leave untested", "bins"
+    yield "point", "what a hole would leave untested", "bins", "hits wanted", "test"
     for point in functional.planned().points.values():
-        yield point.name, point.reason, str(len(point.bins))
+        wanted = (str(len(point.bins)), str(point.at_least))
+        yield point.name, point.reason, *wanted, f"`{point.test}`"
 
 
 TABLES: dict[str, Callable[[Path, str], Rows]] = {

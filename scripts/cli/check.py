@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), discover()),
         "coverage waivers": _waivers,
+        "cover points name tests": _cover_points,
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
     steps = Steps("nf check")
@@ -89,3 +90,7 @@ def plan_problems() -> list[str]:
 
 def _waivers() -> list[str]:
     return functional.problems(functional.read_waivers(), functional.planned())
+
+
+def _cover_points() -> list[str]:
+    return functional.unknown_tests(functional.planned(), (test.id for test in discover()))

@@ -30,17 +30,26 @@ class Waiver:
 
 @dataclass(frozen=True)
 class Bin:
-    """A planned bin. `reason` is what it is there for; `waived` why it need not be hit, or None."""
+    """A planned bin. `reason` is what it is there for; `waived` why it need not be hit, or None.
+
+    `test` is meant to hit it, `at_least` so many times over the merged runs.
+    """
 
     point: str
     name: str
     reason: str
     hits: int
     waived: str | None = None
+    test: str = ""
+    at_least: int = 1
+
+    @property
+    def reached(self) -> bool:
+        return self.hits >= self.at_least
 
     @property
     def hole(self) -> bool:
-        return not self.hits and self.waived is None
+        return not self.reached and self.waived is None
 
 
 @dataclass(frozen=True)
@@ -62,17 +71,17 @@ class Functional:
 
     @property
     def waived(self) -> list[Bin]:
-        """Bins that were waived and that no test hit."""
-        return [b for b in self.bins if b.waived is not None and not b.hits]
+        """Bins that were waived and that the tests do not reach."""
+        return [b for b in self.bins if b.waived is not None and not b.reached]
 
     @property
     def waived_but_hit(self) -> list[Bin]:
-        """A waiver that is wrong: the bin can be hit."""
-        return [b for b in self.bins if b.waived is not None and b.hits]
+        """A waiver that is wrong: the bin is hit often enough."""
+        return [b for b in self.bins if b.waived is not None and b.reached]
 
     @property
     def share(self) -> float:
-        """Hit bins in percent of the wanted ones."""
+        """Bins hit often enough, in percent of the wanted ones."""
         wanted = self.wanted
         return 100 * (len(wanted) - len(self.holes)) / len(wanted) if wanted else 0.0
 
@@ -122,6 +131,16 @@ def problems(waivers: Iterable[Waiver], model: CoverModel) -> list[str]:
     return out
 
 
+def unknown_tests(model: CoverModel, tests: Iterable[str]) -> list[str]:
+    """Points whose test, which is meant to hit their bins, does not exist."""
+    known = set(tests)
+    return [
+        f"cover point {point.name}: there is no test {point.test!r}"
+        for point in model.points.values()
+        if point.test not in known
+    ]
+
+
 def merge(
     records: Iterable[RunRecord], model: CoverModel | None = None, waivers: Iterable[Waiver] = ()
 ) -> Functional | None:
@@ -139,7 +158,15 @@ def merge(
     return Functional(
         len(found),
         tuple(
-            Bin(point.name, name, point.reason, hits, reasons.get((point.name, name)))
+            Bin(
+                point.name,
+                name,
+                point.reason,
+                hits,
+                reasons.get((point.name, name)),
+                point.test,
+                point.at_least,
+            )
             for point in model.points.values()
             for name, hits in point.bins.items()
         ),
@@ -149,6 +176,11 @@ def merge(
             for name, hits in point.unexpected.items()
         ),
     )
+
+
+def _named(hole: Bin) -> str:
+    """A hole, with its hits where it has some."""
+    return f"{hole.name} ({hole.hits} of {hole.at_least})" if hole.hits else hole.name
 
 
 def lines(found: Functional | None) -> list[str]:
@@ -162,8 +194,9 @@ def lines(found: Functional | None) -> list[str]:
         f"{many(len(missing), 'hole')}{note}, over {many(found.runs, 'run')}"
     ]
     for point, bins in found.points().items():
-        names = ", ".join(b.name for b in bins if b.hole)
-        out += [f"  holes in {point} ({bins[0].reason}): {names}"] if names else []
+        names = ", ".join(_named(b) for b in bins if b.hole)
+        aim = f"; {bins[0].test}" if bins[0].test else ""
+        out += [f"  holes in {point} ({bins[0].reason}{aim}): {names}"] if names else []
     out += [f"  waived: {b.point} / {b.name} ({b.waived})" for b in found.waived]
     out += [
         f"  waived but hit {b.hits} times, drop the waiver: {b.point} / {b.name}"

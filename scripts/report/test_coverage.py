@@ -21,7 +21,7 @@ REASON = "the port is tied off in this device"
 
 def _model() -> CoverModel:
     model = CoverModel()
-    model.point("colour", "every colour was seen", ["red", "green", "blue"])
+    model.point("colour", "every colour was seen", ["red", "green", "blue"], test="test_x::paint")
     return model
 
 
@@ -40,7 +40,7 @@ def test_hits_of_all_runs_are_summed(record: Make) -> None:
     )
     assert functional.lines(found) == [
         "functional coverage: 2 of 3 bins (66.7 %), 1 hole, over 2 runs",
-        "  holes in colour (every colour was seen): blue",
+        "  holes in colour (every colour was seen; test_x::paint): blue",
     ]
 
 
@@ -56,6 +56,24 @@ def test_a_red_run_covers_nothing(record: Make) -> None:
     found = functional.merge([red, _run(record, red=1)], _model())
     assert found is not None
     assert [b.name for b in found.holes] == ["green", "blue"]
+
+
+def test_a_bin_below_its_floor_is_a_hole(record: Make) -> None:
+    model = CoverModel()
+    model.point("colour", "every shade", ["red", "blue"], test="test_x::paint", at_least=3)
+    waived = [Waiver("colour", "blue", REASON)]
+    found = functional.merge([_run(record, red=1, blue=2), _run(record, red=1)], model, waived)
+    assert found is not None
+    assert [b.name for b in found.holes] == ["red"]
+    assert found.waived_but_hit == []
+    assert "  holes in colour (every shade; test_x::paint): red (2 of 3)" in functional.lines(found)
+
+
+def test_the_test_of_a_point_must_exist() -> None:
+    assert functional.unknown_tests(_model(), ["test_x::paint"]) == []
+    assert functional.unknown_tests(_model(), ["test_x::point"]) == [
+        "cover point colour: there is no test 'test_x::paint'"
+    ]
 
 
 def test_a_waived_bin_is_no_hole_and_a_hit_one_is_reported(record: Make) -> None:
@@ -101,9 +119,9 @@ def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> Non
     found = report.write_all([hit], "x", tmp_path)
     (line,) = (one for one in report.coverage_lines(found) if "holes in memory (" in one)
     reason, _, names = line.partition("): ")
-    assert "what happens on the device-memory port" in reason
+    assert "what happens on the device-memory port; test_memory_faults::" in reason
     assert "write full" in names.split(", ")
-    assert "read" not in names.split(", ")
+    assert "read (2 of 10)" in names.split(", ")
 
 
 def _point(kind: str, line: int, count: int, where: str, lines: str, note: str = "") -> str:

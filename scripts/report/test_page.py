@@ -84,7 +84,7 @@ def test_content_in_a_browser(page: Path, chromium: Page) -> None:
     for words in (
         *("✗ failed", "12 passed", "2 failed", "1 of 15 runs did not finish"),
         *("mismatch", "crash", "signal 11", "nf run test_x::two --seed 7", "SLOTS=4"),
-        *("1 of 147 bins", "write full", "what happens on the device-memory port"),
+        *("0 of 147 bins", "write full", "what happens on the device-memory port"),
         *("0 of 3 lines", "hdl/a.sv", "1-3", "2 invocations of", "Slowest tests"),
         *("Measured figures", "42"),
         *("V1", "V2", "V3", "Revision", "verilator 5", "1, 2, 3"),

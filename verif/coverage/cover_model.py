@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage: points, bins and their reasons, in plain Python.
+"""Functional coverage: points, crosses, bins and their reasons, in plain Python.
 
 A bin is there for a reason, and the reason is part of it: a hole that nobody can explain is noise.
 What a run leaves are its hits alone, {point: {bin: hits}} without zeros; the points, with every
@@ -8,45 +8,138 @@ bin that there should be, are in the code. Merging is a sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Hits = dict[str, dict[str, int]]
 FUNCTIONAL = "functional"  # where the hits are among the metrics that a run leaves
+BETWEEN = " x "  # the axis values of a cross bin
+CHEAP = 10  # `at_least` of a bin that every run of its test hits: once would be luck
+
+
+def _no_action(text: str) -> None:
+    """Nobody asked to hear of illegal bins."""
 
 
 @dataclass(slots=True)
 class CoverPoint:
-    """A named set of bins; `reason` tells what a hole would leave untested."""
+    """A named set of bins; `reason` tells what a hole would leave untested.
+
+    `test` is the one that is meant to hit the bins, each `at_least` times in the merged nightly
+    suite. An `illegal` bin is none of the bins: a hit calls `on_illegal`, which fails the test.
+    """
 
     name: str
     reason: str
+    test: str = ""
+    at_least: int = 1
     bins: dict[str, int] = field(default_factory=dict)
+    illegal: frozenset[str] = frozenset()
     unexpected: dict[str, int] = field(default_factory=dict)
+    on_illegal: Callable[[str], None] = _no_action
 
     def hit(self, bin_name: str, times: int = 1) -> None:
         """Counts hits; a bin that nobody planned is kept apart, not lost."""
-        target = self.bins if bin_name in self.bins else self.unexpected
-        target[bin_name] = target.get(bin_name, 0) + times
+        bins = self.bins
+        if bin_name in bins:
+            bins[bin_name] += times
+            return
+        self.unexpected[bin_name] = self.unexpected.get(bin_name, 0) + times
+        if bin_name in self.illegal:
+            self.on_illegal(f"COVERAGE illegal bin of {self.name!r}: {bin_name} ({self.reason})")
 
     @property
     def holes(self) -> list[str]:
-        """Bins that were never hit."""
-        return [name for name, hits in self.bins.items() if not hits]
+        """Bins with fewer hits than wanted."""
+        return [name for name, hits in self.bins.items() if hits < self.at_least]
+
+
+@dataclass(slots=True)
+class CoverCross:
+    """Bins of a point by their axis values: `hit` with one value of each axis, in order.
+
+    A combination that is ignored counts nowhere; its reason is in the text of the point.
+    """
+
+    point: CoverPoint
+    axes: dict[str, tuple[str, ...]]
+    names: dict[tuple[str, ...], str]  # "" for an ignored one
+
+    def hit(self, *values: str) -> None:
+        """Counts one hit; a value that is on no axis is kept as an unplanned bin."""
+        name = self.names.get(values)
+        if name is None:
+            self.point.hit(BETWEEN.join(values))
+        elif name:
+            self.point.hit(name)
+
+    @property
+    def holes(self) -> list[str]:
+        """Bins with fewer hits than wanted."""
+        return self.point.holes
 
 
 class CoverModel:
-    """All points of a run."""
+    """All points of a run. `on_illegal` hears of each hit of an illegal bin, in one line."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_illegal: Callable[[str], None] = _no_action) -> None:
         self.points: dict[str, CoverPoint] = {}
+        self.on_illegal = on_illegal
 
-    def point(self, name: str, reason: str, bins: Iterable[str]) -> CoverPoint:
-        """Adds a point; ValueError if the name is taken."""
+    def _heard(self, text: str) -> None:
+        self.on_illegal(text)
+
+    def point(
+        self,
+        name: str,
+        reason: str,
+        bins: Iterable[str],
+        *,
+        test: str,
+        at_least: int = 1,
+        illegal: Iterable[str] = (),
+    ) -> CoverPoint:
+        """Adds a point; ValueError if the name is taken, or a bin is both wanted and illegal."""
         if name in self.points:
             raise ValueError(f"cover point {name} exists")
-        self.points[name] = CoverPoint(name, reason, dict.fromkeys(bins, 0))
+        planned, never = dict.fromkeys(bins, 0), frozenset(illegal)
+        if never & planned.keys():
+            raise ValueError(f"cover point {name}: both wanted and illegal: {never & {*planned}}")
+        self.points[name] = CoverPoint(
+            name, reason, test, at_least, planned, never, on_illegal=self._heard
+        )
         return self.points[name]
+
+    def cross(
+        self,
+        name: str,
+        reason: str,
+        axes: Mapping[str, Sequence[str]],
+        *,
+        test: str,
+        at_least: int = 1,
+        ignore: Callable[..., bool] | None = None,
+        illegal: Callable[..., bool] | None = None,
+    ) -> CoverCross:
+        """Adds a point with a bin for each combination of axis values.
+
+        `ignore` and `illegal` get one value of each axis, in order. ValueError as for `point`, and
+        if a value could be taken for two.
+        """
+        if any(BETWEEN in value for values in axes.values() for value in values):
+            raise ValueError(f"cover cross {name}: {BETWEEN!r} stands between values, not in one")
+        names: dict[tuple[str, ...], str] = {}
+        wanted: list[str] = []
+        never: list[str] = []
+        for values in itertools.product(*axes.values()):
+            bad = illegal is not None and illegal(*values)
+            skipped = not bad and ignore is not None and ignore(*values)
+            names[values] = "" if skipped else BETWEEN.join(values)
+            if not skipped:
+                (never if bad else wanted).append(names[values])
+        point = self.point(name, reason, wanted, test=test, at_least=at_least, illegal=never)
+        return CoverCross(point, {axis: tuple(values) for axis, values in axes.items()}, names)
 
     def hits(self) -> Hits:
         """What was hit, as plain data; `add` is the inverse."""
@@ -57,8 +150,12 @@ class CoverModel:
         return {name: bins for name, bins in found.items() if bins}
 
     def add(self, hits: Mapping[str, Mapping[str, int]]) -> None:
-        """Adds the hits of another run; a point that nobody planned is kept, without bins."""
+        """Adds the hits of another run; a point that nobody planned is kept, without bins.
+
+        An illegal bin of that run has failed it already: nobody hears of it again.
+        """
         for name, bins in hits.items():
             point = self.points.setdefault(name, CoverPoint(name, "not planned"))
             for bin_name, times in bins.items():
-                point.hit(bin_name, times)
+                target = point.bins if bin_name in point.bins else point.unexpected
+                target[bin_name] = target.get(bin_name, 0) + times

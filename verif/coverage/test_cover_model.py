@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.line_packing import Mode
@@ -17,7 +19,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 
 def _model() -> CoverModel:
     model = CoverModel()
-    model.point("p", "because", ["a", "b", "c"])
+    model.point("p", "because", ["a", "b", "c"], test="test_x::y")
     return model
 
 
@@ -34,6 +36,54 @@ def test_holes_and_merge() -> None:
     assert merged.points["p"].holes == ["c"]
     assert merged.points["p"].unexpected == {"unplanned": 2}
     assert merged.points["gone"].unexpected == {"x": 3}
+
+
+def test_a_bin_below_its_floor_is_a_hole() -> None:
+    point = CoverModel().point("p", "because", ["a", "b"], test="test_x::y", at_least=3)
+    point.hit("a", 3)
+    point.hit("b", 2)
+    assert point.holes == ["b"]
+
+
+def test_an_illegal_bin_is_told_at_once() -> None:
+    told: list[str] = []
+    model = CoverModel(told.append)
+    point = model.point("p", "because", ["a"], test="test_x::y", illegal=["x"])
+    point.hit("a")
+    assert told == []
+    point.hit("x")
+    assert told == ["COVERAGE illegal bin of 'p': x (because)"]
+    assert point.holes == []
+    model.add({"p": {"x": 1}})  # has failed its own run
+    assert (point.unexpected, len(told)) == ({"x": 2}, 1)
+    with pytest.raises(ValueError, match="both wanted and illegal"):
+        model.point("q", "because", ["a"], test="test_x::y", illegal=["a"])
+    with pytest.raises(ValueError, match="exists"):
+        model.point("p", "because", ["a"], test="test_x::y")
+
+
+def test_a_cross_has_a_bin_for_each_combination() -> None:
+    told: list[str] = []
+    model = CoverModel(told.append)
+    cross = model.cross(
+        "c",
+        "because; a dog has one place",
+        {"animal": ["cat", "dog"], "place": ["in", "out", "moon"]},
+        test="test_x::y",
+        ignore=lambda animal, place: animal == "dog" and place == "out",
+        illegal=lambda animal, place: place == "moon",
+    )
+    assert [*model.points["c"].bins] == ["cat x in", "cat x out", "dog x in"]
+    cross.hit("cat", "out")
+    cross.hit("dog", "out")
+    assert model.hits() == {"c": {"cat x out": 1}}
+    cross.hit("dog", "moon")
+    assert told == ["COVERAGE illegal bin of 'c': dog x moon (because; a dog has one place)"]
+    cross.hit("cow", "in")
+    assert model.hits()["c"] == {"cat x out": 1, "dog x moon": 1, "cow x in": 1}
+    assert cross.holes == ["cat x in", "dog x in"]
+    with pytest.raises(ValueError, match="stands between"):
+        model.cross("d", "because", {"a": ["1 x 2"]}, test="test_x::y")
 
 
 def test_samples_fall_into_planned_bins() -> None:
@@ -77,6 +127,6 @@ def test_samples_fall_into_planned_bins() -> None:
     assert scoreboard.errors == []
     for point in coverage.model.points.values():
         assert point.unexpected == {}, point.name
-    assert coverage.interrupt.holes == []
-    assert coverage.side_band.holes == []
-    assert "read UNMAPPED" in coverage.refusal.holes
+    assert [b for b, n in coverage.capacity.interrupt.bins.items() if not n] == []
+    assert [b for b, n in coverage.memory_port.side_band.bins.items() if not n] == []
+    assert "read UNMAPPED" in coverage.transaction.refusal.holes

@@ -71,6 +71,7 @@ class NfEnv(uvm_env):
         self.scoreboard.on_error = lambda _text: self.failed.set()
         self.predictor = parts.predictor(self.scoreboard, cfg.hw)
         self.coverage = NfCoverage()
+        self.coverage.model.on_illegal = self.scoreboard.error
         self.scoreboard.on_op = self.coverage.op
         self.scoreboard.on_commit = self.coverage.committed
         self.host = Host(model.line_key)

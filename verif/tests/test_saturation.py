@@ -24,7 +24,7 @@ class SaturationTest(NfBaseTest):
                 ).run()
                 await self.env.registers.read_status()
         if top < 64:
-            assert self.env.coverage.line_flags.bins["SATURATED"], "nothing saturated"
+            assert self.env.coverage.engine.line_flags.bins["SATURATED"], "nothing saturated"
 
 
 @cocotb.test()
