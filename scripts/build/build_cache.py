@@ -24,7 +24,7 @@ from scripts.common import claims
 from scripts.common import process
 from scripts.build import registry
 from scripts.common.errors import NfError
-from scripts.common.paths import BUILD, SIM_BUILDS, shown
+from scripts.common.paths import BUILD, SIM_BUILDS, VARIANTS, shown
 from scripts.common.records import BuildSpec
 from scripts.build.sources import Sources, collect, write_copy
 
@@ -55,9 +55,11 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
 
     def compile_design(target: Path) -> dict[str, str]:
         root = spec.root
-        if spec.edits:
+        if spec.edits or spec.variant:
             root = target / "src"
             write_copy(sources, root)
+        if spec.variant:
+            shutil.copytree(VARIANTS / spec.variant, root, dirs_exist_ok=True)
         job = simulator(target / "build.log", {})
         job.compile_design(spec, root, sources.files, target, make_jobs or os.cpu_count() or 1)
         return {"top": spec.top, "sim": spec.sim}

@@ -23,6 +23,9 @@ _QUIET = (
 _READ = ("slang", "--single-unit", "-DVERILATOR")
 
 
+_alive: list[Any] = []
+
+
 class Port(NamedTuple):
     """A port of the top; ``width`` in bits."""
 
@@ -40,19 +43,32 @@ def top_ports(
     """Ports of `top` in order, with the widths that they have under ``parameters``."""
     import pyslang
 
-    words = _words(top, parameters, list(map(str, files)), list(map(str, includes)))
-    driver = _driver([*_READ, *words])
-    if driver is None:
-        raise NfError(f"slang does not take the file list of {top}.")
-    if not (driver.processOptions() and driver.parseAllSources()):
-        raise BuildError(f"slang cannot read the sources of {top} (`nf lint` tells why).")
-    instances = driver.createCompilation().getRoot().topInstances
+    instances = elaborate(top, files, includes, parameters).getRoot().topInstances
     found = [i for i in instances if i.name == top]
     if not found:
         raise BuildError(f"no module {top} in the sources.")
     inward = pyslang.ast.ArgumentDirection.In
     ports = found[0].body.portList
     return [Port(p.name, p.direction == inward, p.type.bitWidth) for p in ports]
+
+
+def elaborate(
+    top: str,
+    files: Sequence[Path],
+    includes: Sequence[Path],
+    parameters: Sequence[tuple[str, int]] = (),
+) -> Any:
+    """The design as slang's compilation. NfError or BuildError when it cannot be read."""
+    words = _words(top, parameters, list(map(str, files)), list(map(str, includes)))
+    driver = _driver([*_READ, *words])
+    if driver is None:
+        raise NfError(f"slang does not take the file list of {top}.")
+    if not (driver.processOptions() and driver.parseAllSources()):
+        raise BuildError(f"slang cannot read the sources of {top} (`nf lint` tells why).")
+    compilation = driver.createCompilation()
+    compilation.getRoot()
+    _alive.append(driver)  # the compilation points into it
+    return compilation
 
 
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:

@@ -60,6 +60,7 @@ def collect(spec: BuildSpec) -> Sources:
         "opt": spec.opt,
         "order": names,
         "includes": files.includes,
+        **({"variant": spec.variant} if spec.variant else {}),
         "runner": _own_text(spec.sim),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())

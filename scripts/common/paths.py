@@ -18,6 +18,7 @@ try:
 except PlaceError as error:
     raise SystemExit(f"nf: {error}") from None
 SIM_BUILDS = BUILD / "sim"
+VARIANTS = BUILD / "variants"
 RUNS = BUILD / "runs"
 REPORT = BUILD / "report"
 HISTORY = BUILD / "history.sqlite"

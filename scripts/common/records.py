@@ -58,7 +58,8 @@ class BuildSpec:
     `sim` is a name of `scripts/build/registry.py`; `filelist` is read relative to `root`.
     `public` names internal variables ("module.variable") that a test looks at, for simulators that
     otherwise show the top-level ports only.
-    `edits` are applied to a copy: the tree is never touched.
+    `edits` are applied to a copy: the tree is never touched. `variant` names a folder below
+    `paths.VARIANTS`, by its content, whose files take the place of those of the design.
     """
 
     sim: str
@@ -68,6 +69,7 @@ class BuildSpec:
     parameters: tuple[tuple[str, int], ...] = ()
     defines: tuple[tuple[str, str], ...] = ()
     edits: tuple[Edit, ...] = ()
+    variant: str = ""
     public: tuple[str, ...] = ()
     waves: Waves | None = None
     coverage: bool = False

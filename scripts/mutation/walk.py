@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks the elaborated design (slang) and finds every place that has mutants.
+
+What decides at compile time cannot be switched at run time and is left out: parameters, types and
+widths, generate, bounds of loops, replication counts, functions that a constant calls. So are
+clocks, assertions, text that a macro makes, and `nf_wave_pkg`, which names codes in waves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyslang.ast as ast
+
+from scripts.build import slang
+from scripts.build.filelist import FileList
+from scripts.mutation import operators
+from scripts.mutation.mutant import Mutant, Part, numbered
+
+_NO_MODULE = "nf_wave_pkg"
+_NOT_STUCK = ("clk", "rst_n")
+_SELECTS = (ast.ElementSelectExpression, ast.RangeSelectExpression, ast.MemberAccessExpression)
+_CLOCKED = ast.ProceduralBlockKind.AlwaysFF
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the walk is: in which module, in a clocked process, in its reset branch."""
+
+    module: str
+    clocked: bool = False
+    reset: bool = False
+    assigned: frozenset[str] = frozenset()  # variables that the combinational block has set by now
+
+
+def find(root: Path, top: str, files: FileList) -> tuple[list[Mutant], dict[str, str]]:
+    """All mutants of the design below `root`, in order of file and place, with the sources by file
+    (one character a byte). BuildError when slang cannot read it."""
+    sources = {name: (root / name).read_bytes().decode("latin-1") for name in files.sources}
+    names = {str(root / name): name for name in files.sources}
+    paths, includes = [Path(name) for name in names], [root / name for name in files.includes]
+    compilation = slang.elaborate(top, paths, includes)
+    return numbered(_Walk(compilation, sources, names).all(), sources), sources
+
+
+class _Walk:
+    def __init__(self, compilation: Any, sources: dict[str, str], names: dict[str, str]) -> None:
+        self._compilation = compilation
+        self._manager = compilation.sourceManager
+        self._sources = sources
+        self._names = names
+        self._found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
+        self._at_compile_time: set[str] = set()
+
+    def all(self) -> list[Mutant]:
+        root = self._compilation.getRoot()
+        root.visit(self._constant_calls)
+        for package in self._compilation.getPackages():
+            if package.name not in (_NO_MODULE, "std"):
+                self._scope(package, Place(package.name))
+        for instance in root.topInstances:
+            self._instance(instance)
+        return list(self._found.values())
+
+    # ---- places and texts
+
+    def _span(self, node: Any) -> tuple[str, int, int] | None:
+        """File and bytes of a node; None for what a macro or another file has made."""
+        start, end = node.sourceRange.start, node.sourceRange.end
+        if self._manager.isMacroLoc(start) or self._manager.isMacroLoc(end):
+            return None
+        name = self._names.get(str(self._manager.getFullPath(start.buffer)))
+        return None if name is None else (name, start.offset, end.offset)
+
+    def _text(self, node: Any) -> str:
+        span = self._span(node)
+        return self._sources[span[0]][span[1] : span[2]] if span else ""
+
+    def _add(
+        self, place: Place, operator: str, changes: Iterable[tuple[Any, str]], statement: bool = False
+    ) -> None:
+        parts, file = [], ""
+        for node, new in changes:
+            span = self._span(node)
+            if span is None:
+                return
+            file, start, end = span
+            if "".join(self._sources[file][start:end].split()) == "".join(new.split()):
+                return
+            parts.append(Part(start, end, new, statement))
+        source, key = self._sources[file], (file, tuple(parts))
+        line = source.count("\n", 0, parts[0].start) + 1
+        last = source.count("\n", 0, parts[0].end) + 1
+        self._found.setdefault(
+            key, Mutant("", file, place.module, operator, line, last, tuple(parts))
+        )
+
+    # ---- modules
+
+    def _constant_calls(self, node: Any) -> None:
+        if isinstance(node, ast.ParameterSymbol) and node.initializer is not None:
+            node.initializer.visit(self._note_call)
+        if isinstance(node, ast.GenerateBlockSymbol) and node.conditionExpression is not None:
+            node.conditionExpression.visit(self._note_call)
+
+    def _note_call(self, node: Any) -> None:
+        if isinstance(node, ast.CallExpression) and not node.isSystemCall:
+            self._at_compile_time.add(node.subroutine.name)
+            node.subroutine.body.visit(self._note_call)
+
+    def _instance(self, instance: Any) -> None:
+        self._scope(instance.body, Place(instance.body.definition.name))
+
+    def _scope(self, scope: Any, place: Place) -> None:
+        for member in scope:
+            if isinstance(member, ast.ContinuousAssignSymbol):
+                self._assignment(member.assignment, place)
+            elif isinstance(member, ast.ProceduralBlockSymbol):
+                clocked = member.procedureKind == _CLOCKED
+                self._statement(member.body, replace(place, clocked=clocked))
+            elif isinstance(member, ast.NetSymbol) and member.initializer is not None:
+                self._expression(member.initializer, place)
+            elif isinstance(member, ast.SubroutineSymbol):
+                if member.name not in self._at_compile_time:
+                    self._statement(member.body, place)
+            elif isinstance(member, ast.GenerateBlockSymbol):
+                if not member.isUninstantiated:
+                    self._scope(member, place)
+            elif isinstance(member, ast.GenerateBlockArraySymbol):
+                for entry in member.entries:
+                    self._scope(entry, place)
+            elif isinstance(member, ast.InstanceSymbol):
+                self._connections(member, place)
+                self._instance(member)
+
+    def _connections(self, instance: Any, place: Place) -> None:
+        for connection in instance.portConnections:
+            port, expr = connection.port, connection.expression
+            if expr is None or port.direction != ast.ArgumentDirection.In:
+                continue
+            span = self._span(expr)
+            if span is None or self._sources[span[0]][span[1] - 1] == ".":  # `.clk`: nothing to put
+                continue
+            self._expression(expr, place)
+            if port.type.bitWidth == 1 and port.name not in _NOT_STUCK:
+                self._stuck(expr, place)
+
+    # ---- statements
+
+    def _statement(self, node: Any, place: Place) -> Place:
+        """Walk a statement; the place behind it."""
+        if isinstance(node, ast.TimedStatement):
+            return self._statement(node.stmt, place)
+        if isinstance(node, ast.BlockStatement):
+            return self._statement(node.body, place)
+        if isinstance(node, ast.StatementList):
+            for first, second in zip(node.list, [*node.list[1:], None], strict=True):
+                place = self._statement(first, place)
+                self._swapped(first, second, place)
+            return place
+        if isinstance(node, ast.ExpressionStatement):
+            return self._assign_statement(node, place)
+        if isinstance(node, ast.ConditionalStatement):
+            return self._if(node, place)
+        if isinstance(node, ast.CaseStatement):
+            return self._case(node, place)
+        if isinstance(node, ast.ForLoopStatement):
+            return self._statement(node.body, place)
+        if isinstance(node, ast.ReturnStatement) and node.expr is not None:
+            self._expression(node.expr, place)
+        return place
+
+    def _assign_statement(self, node: Any, place: Place) -> Place:
+        if not isinstance(node.expr, ast.AssignmentExpression):
+            return place
+        self._assignment(node.expr, place)
+        target = _target(node.expr.left)
+        if place.reset:
+            self._add(place, "reset", [(node, ";")], statement=True)
+        elif place.clocked or target in place.assigned:  # else it would be a latch
+            self._add(place, "assignment", [(node, ";")], statement=True)
+        return place if place.clocked else replace(place, assigned=place.assigned | {target})
+
+    def _swapped(self, first: Any, second: Any, place: Place) -> None:
+        """Two neighbouring assignments of a clocked process, each with the value of the other."""
+        pair = (first, second)
+        if not place.clocked or not all(isinstance(s, ast.ExpressionStatement) for s in pair):
+            return
+        if not all(isinstance(s.expr, ast.AssignmentExpression) for s in pair):
+            return
+        one, two = first.expr, second.expr
+        if one.left.type.isMatching(two.left.type):
+            new = [(one.right, f"({self._text(two.right)})"), (two.right, f"({self._text(one.right)})")]
+            if self._text(one.right) != self._text(two.right):
+                self._add(place, "assignment", new)
+
+    def _if(self, node: Any, place: Place) -> Place:
+        condition = node.conditions[0].expr
+        is_reset = place.clocked and self._text(condition) == "!rst_n"
+        if is_reset:
+            self._add(place, "reset", [(condition, "1'b0")])
+        else:
+            alone = place.clocked and node.ifFalse is None
+            self._condition(condition, place, "enable" if alone else "condition")
+            self._expression(condition, place)
+        after = self._statement(node.ifTrue, replace(place, reset=is_reset or place.reset))
+        if node.ifFalse is not None:
+            other = self._statement(node.ifFalse, place)
+            after = replace(after, assigned=after.assigned & other.assigned | place.assigned)
+        else:
+            after = place
+        return replace(after, reset=place.reset)
+
+    def _condition(self, condition: Any, place: Place, operator: str) -> None:
+        text = self._text(condition)
+        simple = _without_conversion(condition)
+        judged = isinstance(simple, ast.BinaryExpression) and simple.op in operators.JUDGED
+        negated = isinstance(simple, ast.UnaryExpression)
+        changes = ["1'b1", "1'b0"] if judged or negated else [f"!({text})", "1'b1", "1'b0"]
+        for new in changes:
+            self._add(place, operator, [(condition, new)])
+
+    def _case(self, node: Any, place: Place) -> Place:
+        self._expression(node.expr, place)
+        items = list(node.items)
+        for item in items:
+            self._statement(item.stmt, place)
+            self._add(place, "case", [(item.stmt, ";")], statement=True)
+        for one, two in zip(items, items[1:], strict=False):
+            swapped = [(one.stmt, self._text(two.stmt)), (two.stmt, self._text(one.stmt))]
+            if self._text(one.stmt) != self._text(two.stmt):
+                self._add(place, "case", swapped, statement=True)
+        if node.defaultCase is not None:
+            self._statement(node.defaultCase, place)
+        return place
+
+    # ---- expressions
+
+    def _assignment(self, node: Any, place: Place) -> None:
+        self._expression(node.right, place)
+        self._stuck(node.right, place)
+
+    def _stuck(self, node: Any, place: Place) -> None:
+        kind = node.type
+        value = _without_conversion(node)
+        is_literal = isinstance(value, ast.IntegerLiteral | ast.UnbasedUnsizedIntegerLiteral)
+        if not kind.isIntegral or kind.isEnum or is_literal:
+            return
+        for new in ("1'b0", "1'b1") if kind.bitWidth == 1 else ("'0",):
+            self._add(place, "stuck", [(node, new)])
+
+    def _expression(self, node: Any, place: Place) -> None:
+        """Mutants of an expression that is read, and of all its parts."""
+        if isinstance(node, ast.ConversionExpression):
+            self._expression(node.operand, place)
+            return
+        for operator, new in self._changes(node):
+            self._add(place, "reset" if place.reset else operator, [(node, new)])
+        for operand in _operands(node):
+            self._expression(operand, place)
+
+    def _changes(self, node: Any) -> Iterator[operators.Change]:
+        rules: dict[type, Callable[[], Iterable[operators.Change]]] = {
+            ast.BinaryExpression: lambda: operators.binary(node, self._text),
+            ast.UnaryExpression: lambda: operators.unary(node, self._text),
+            ast.ConditionalExpression: lambda: operators.conditional(node, self._text),
+            ast.ElementSelectExpression: lambda: operators.element(node, self._text),
+            ast.RangeSelectExpression: lambda: operators.slice_of(node, self._text),
+            ast.IntegerLiteral: lambda: operators.literal(node, self._text(node)),
+            ast.NamedValueExpression: lambda: operators.named(node, self._text(node)),
+            ast.UnbasedUnsizedIntegerLiteral: lambda: [
+                ("constant", "'0" if self._text(node) == "'1" else "'1")
+            ],
+        }
+        yield from rules.get(type(node), tuple)()
+
+
+def _operands(node: Any) -> Iterator[Any]:
+    """Parts of an expression that are evaluated at run time."""
+    if isinstance(node, ast.BinaryExpression):
+        yield from (node.left, node.right)
+    elif isinstance(node, ast.UnaryExpression):
+        yield node.operand
+    elif isinstance(node, ast.ConditionalExpression):
+        yield from (node.conditions[0].expr, node.left, node.right)
+    elif isinstance(node, ast.ConcatenationExpression):
+        yield from node.operands
+    elif isinstance(node, ast.ReplicationExpression):
+        yield node.concat
+    elif isinstance(node, _SELECTS):
+        yield from _indices(node)
+    elif isinstance(node, ast.CallExpression):
+        at_run_time = not node.isSystemCall or node.subroutineName in ("$countones", "$onehot0")
+        yield from node.arguments if at_run_time else ()
+
+
+def _indices(node: Any) -> Iterator[Any]:
+    """Indices of a select and of the selects that it is made on; what is selected from is a name,
+    and nothing else may stand in its place."""
+    while isinstance(node, _SELECTS):
+        if isinstance(node, ast.ElementSelectExpression) and node.selector.constant is None:
+            yield node.selector
+        elif isinstance(node, ast.RangeSelectExpression):
+            if node.selectionKind != ast.RangeSelectionKind.Simple:
+                yield node.left
+        node = node.value
+
+
+def _without_conversion(node: Any) -> Any:
+    while isinstance(node, ast.ConversionExpression) and node.isImplicit:
+        node = node.operand
+    return node
+
+
+def _target(node: Any) -> str:
+    """The variable that an assignment writes, or a part of it."""
+    while hasattr(node, "value") and not isinstance(node, ast.NamedValueExpression):
+        node = node.value
+    symbol = getattr(node, "symbol", None)
+    return symbol.name if symbol is not None else ""
