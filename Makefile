@@ -34,6 +34,7 @@ nightly: torch
 	@seed=$$(date +%Y%m%d); failed=0; \
 	$(NF) run --suite nightly || failed=1; \
 	$(NF) run --suite nightly-link --sim verilator || failed=1; \
+	$(NF) mutate || failed=1; \
 	$(NF) fuzz --seed $$seed || failed=1; \
 	$(NF) fuzz --interleave 100 --seed $$seed || failed=1; \
 	$(NF) fuzz --journals 500 --seed $$seed || failed=1; \

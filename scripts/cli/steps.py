@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -110,6 +111,13 @@ def run(name: str, words: Sequence[str], log: Path | None = None, show: Show = S
         log.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(log, "\n".join(lines) + "\n")
     return _score(name, code, lines, time.monotonic() - start)
+
+
+def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
+    """Run commands that need a core each, ``jobs`` at a time; each shows its output as it ends."""
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        work = [pool.submit(run, name, words, show=Show.AT_END) for name, words in todo.items()]
+        return [one.result() for one in work]
 
 
 def _execute(

@@ -8,40 +8,65 @@ import os
 import sys
 import time
 
+from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.regress import CAPTURE, short_replays
+from scripts.common.arguments import positive
 from scripts.common.errors import NfError
+from scripts.report.invocation import revision
 
 EXAMPLES = """examples:
   nf test                                    everything that CI runs
   nf test --only lint                        one stage of it
+  nf test --only mutate --seed 7             another sample of the mutants
 """
+MUTATE_S = 60
+"""Seconds in which mutants are started: a sample. `make nightly` runs all of them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", default=[], help="run only this stage")
     parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
+    parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--seed", type=positive, help="of the sample of mutants (drawn from the commit)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    jobs = str(os.cpu_count() or 1)
-    todo = {
-        "doctor": steps.nf("doctor"),
+    seed = args.seed or seed_of(revision())
+    jobs = str(args.jobs)
+    # A core each: they run side by side.
+    narrow = {
         "check": steps.nf("check"),
         "lint": steps.nf("lint"),
-        "pytest": [sys.executable, "-m", "pytest"],
         "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
-        "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
-        "mutate": steps.nf("mutate", "--jobs", jobs),
+        **dict(short_replays(CAPTURE, args.sim)),
     }
-    todo.update(short_replays(CAPTURE, args.sim))
-    wanted: list[str] = [
-        n for n in todo if not args.only or n in args.only or n.split()[0] in args.only
-    ]
+    # Every core there is: one after the other.
+    wide = {
+        "pytest": [sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"],
+        "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
+        "mutate": steps.nf(
+            *("mutate", "--seed", str(seed), "--within", str(MUTATE_S), "--jobs", jobs)
+        ),
+    }
+    names = ["doctor", *narrow, *wide]
+    wanted = {n for n in names if not args.only or n in args.only or n.split()[0] in args.only}
     if not wanted:
-        raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
-    show = {"doctor": steps.Show.IF_RED}
-    done = [steps.run(name, todo[name], show=show.get(name, steps.Show.NOW)) for name in wanted]
+        raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(names)}.")
+    done: list[steps.Step] = []
+    if "doctor" in wanted:
+        done.append(steps.run("doctor", steps.nf("doctor"), show=steps.Show.IF_RED))
+    done += steps.run_beside({n: words for n, words in narrow.items() if n in wanted}, args.jobs)
+    done += [steps.run(name, words) for name, words in wide.items() if name in wanted]
+    if "mutate" in wanted:
+        say(f"the sample of mutants again: nf test --only mutate --seed {seed}")
     return steps.close(done, time.monotonic() - start)
+
+
+def seed_of(commit: str) -> int:
+    """A seed of its own for each commit, the same one each time; 1 outside of git."""
+    return int(commit[:7] or "0", 16) or 1

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli import steps
 from scripts.cli.main import main
 from scripts.common import process
 from scripts.common.errors import NfError
@@ -116,11 +115,3 @@ def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:
     assert done.timed_out
     time.sleep(2.2)
     assert not marker.exists()
-
-
-def test_stage_score(capsys: pytest.CaptureFixture[str]) -> None:
-    good = steps.run("good", [sys.executable, "-c", "print('3 passed, 0 failed')"])
-    bad = steps.run("bad", [sys.executable, "-c", "raise SystemExit(3)"])
-    assert (good.passed, good.failed, bad.passed, bad.failed) == (3, 0, 0, 1)
-    assert steps.close([good, bad], 1.0) == 1
-    assert "3 passed, 1 failed" in capsys.readouterr().out

@@ -135,7 +135,9 @@ def later(press: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cleaning", "hand"), [("0", at_once), ("0.4", at_once), ("60", later)], ids=str
+    ("cleaning", "hand"),
+    [("0", at_once), ("0.4", at_once), ("60", later)],
+    ids=lambda one: getattr(one, "__name__", one),
 )
 def test_ctrl_c_however_often(
     tmp_path: Path,

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages of `nf test`: their score, side by side, and the sample of mutants in a given time."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from scripts.cli import mutate, steps
+from scripts.cli.main import main
+from scripts.cli.test import seed_of
+from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.conftest import RECORD
+from scripts.run import simulate
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_stage_score(capsys: pytest.CaptureFixture[str]) -> None:
+    good = steps.run("good", python("print('3 passed, 0 failed')"))
+    bad = steps.run("bad", python("raise SystemExit(3)"))
+    assert (good.passed, good.failed, bad.passed, bad.failed) == (3, 0, 0, 1)
+    assert steps.close([good, bad], 1.0) == 1
+    assert "3 passed, 1 failed" in capsys.readouterr().out
+
+
+def test_stages_side_by_side_keep_their_lines_together(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import time\nfor _ in range(3): print({!r}, flush=True); time.sleep(0.1)"
+    todo = {name: python(code.format(name)) for name in ("one", "two")}
+    done = steps.run_beside({**todo, "red": python("raise SystemExit(1)")}, 2)
+    assert [(step.name, step.returncode) for step in done] == [("one", 0), ("two", 0), ("red", 1)]
+    out = capsys.readouterr().out
+    assert "--- one\none\none\none\n" in out
+    assert "--- two\ntwo\ntwo\ntwo\n" in out
+
+
+def test_a_commit_has_one_seed() -> None:
+    assert seed_of("01209bbf4a5c, changed") == seed_of("01209bbf4a5c") == 0x01209BB
+    assert seed_of("000000000000") == seed_of("") == 1
+
+
+def mutate_within(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], **fields: object
+) -> tuple[int, list[str]]:
+    """Exit code of `nf mutate` where a run takes a second, and the mutants that it tried."""
+    tried: list[str] = []
+
+    def one(spec: RunSpec, _folder: object) -> RunRecord:
+        tried.append(spec.build_name)
+        return replace(RECORD, id=spec.id, **fields)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(simulate, "run", one)
+    monkeypatch.setattr(mutate, "time", SimpleNamespace(monotonic=lambda: float(len(tried))))
+    return main(["mutate", "--jobs", "1", *words]), tried
+
+
+def test_mutants_within_a_time_are_a_sample_by_seed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caught = {"passed": False, "kind": FailureKind.MISMATCH}
+    code, first = mutate_within(monkeypatch, ["--seed", "7", "--within", "4.5"], **caught)
+    assert (code, len(first)) == (0, 5)
+    assert "5 of 5 runs caught their mutant (" in capsys.readouterr().out
+    assert mutate_within(monkeypatch, ["--seed", "7", "--within", "1.5"], **caught)[1] == first[:2]
+    assert mutate_within(monkeypatch, ["--seed", "8", "--within", "4.5"], **caught)[1] != first
+
+
+def test_a_mutant_that_lives_in_a_sample_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mutate_within(monkeypatch, ["--seed", "7", "--within", "1.5"])[0] == 1
