@@ -33,7 +33,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "neuron_fabric": ("neuron_fabric",),
     "models": _MODELS,
     "verif": _VERIF,
-    **_rooms("verif", "parameters axi regs mem scoreboard coverage env sequences tests", *_MODELS),
+    **_rooms(
+        "verif",
+        "parameters axi regs mem scoreboard coverage env sequences scenario tests",
+        *_MODELS,
+    ),
     "scripts": _SCRIPTS,
     # Benchmarks drive verbs; `nf bench` loads them by name.
     **_rooms(

@@ -183,7 +183,7 @@ class RegisterPredictor:
                 "OPCODE": error.opcode,
                 "LDID": error.ldid,
             }
-            for error in scoreboard.model.refused or [first]
+            for error in (*scoreboard.model.refused, first)  # older than CLEAR_COUNTERS, perhaps
         ]
         if got not in seen:
             scoreboard.error(

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a scenario through the environment: a sequence that waits where the scenario says so.
+
+It also waits where the scoreboard could not judge: any scenario, also one that was cut down,
+may be played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.config import CxlConfig, ReadyPattern
+from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.regions import RegionConfig, state_lines
+from verif.env.config import EnvConfig
+from verif.mem.memory_config import Background, MemConfig
+from verif.scenario.scenario_data import Do, Link, Memory, Operation, Scenario
+from verif.sequences.base import NfSequence
+
+
+def configure(cfg: EnvConfig, scenario: Scenario) -> None:
+    """Sets up memory and link of a run as the scenario has them."""
+    apply_memory(cfg.mem, scenario.memory)
+    cfg.mem.background = Background(scenario.background)
+    cfg.shape_link = lambda link: apply_link(link, scenario.link)
+
+
+def apply_memory(target: MemConfig, memory: Memory) -> None:
+    """Changes the behaviour of the memory, also while it runs."""
+    target.latency = memory.latency
+    for name in ("aw_stall", "w_stall", "ar_stall", "b_stall", "r_stall", "reorder", "interleave"):
+        setattr(target, name, getattr(memory, name))
+
+
+def apply_link(target: CxlConfig, link: Link) -> None:
+    """Changes the host link partner, before it is built."""
+    pack = target.link.pack
+    pack.dense, pack.empty_weight = link.dense, link.empty_weight
+    target.idle_rate = link.idle_rate
+    target.ready = ReadyPattern(link.ready_rate, hold=link.ready_hold)
+    for name in (
+        *("grant_plain", "grant_data", "return_delay", "return_batch"),
+        *("ak_in_headers", "credits_in_headers", "idle_flit_rate"),
+    ):
+        setattr(target.link, name, getattr(link, name))
+
+
+class ScenarioSequence(NfSequence):
+    """`scenario`: what is played. `done`: operations that were begun."""
+
+    scenario: Scenario | None = None
+    done: int = 0
+
+    async def body(self) -> None:
+        assert self.scenario is not None
+        self.regions = self.scenario.regions
+        self.model = self.env.scoreboard.model
+        self.active: dict[int, RegionConfig] = {}
+        """Descriptors by region as the last commits wrote them, taken or not."""
+        self.moving: list[RegionConfig] = []
+        """Descriptors of commits under way that change a region."""
+        self.spoilt: tuple[int, ...] = ()
+        self.task: cocotb.task.Task[None] | None = None
+        for operation in self.scenario.operations:
+            self.done += 1
+            if operation.idle:
+                await self.quiet()
+            await self._play(operation)
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Waits until every request is answered and every register access done."""
+        await self._registers_done()
+        await self.drain()
+
+    async def _play(self, operation: Operation) -> None:
+        do = operation.do
+        if do in (Do.WRITE, Do.READ, Do.REQUEST):
+            await self._request(operation)
+        elif do is Do.COMMIT:
+            await self._commit(operation)
+        elif do is Do.SET:
+            await self._register(
+                operation, self.env.registers.write(operation.name, operation.value)
+            )
+        elif do is Do.GET:
+            await self._register(operation, self.env.registers.read(operation.name))
+        elif do is Do.CLEAR:
+            await self._clear(operation)
+        elif do is Do.WAIT:
+            await self.env.clocks(operation.value)
+        elif do is Do.MEMORY and operation.memory is not None:
+            apply_memory(self.env.cfg.mem, operation.memory)
+        elif do is Do.FAULTS:
+            await self._faults(operation)
+
+    # -- requests -----------------------------------------------------------------------------
+    async def _request(self, operation: Operation) -> None:
+        message = self.message(operation)
+        inert = self.env.host.line_key(message) is None
+        # Whether a refused access races with the commit of what it depends on cannot be told.
+        if inert or any(self._touches(message, config) for config in self.moving):
+            await self._registers_done()
+        if not inert or message.opcode != ReqOp.MEM_SPEC_RD:
+            await self.issue(message, operation.limit or None)
+
+    def message(self, operation: Operation) -> M2SMessage:
+        """The message of an access; a line that the region does not have is cut to its lines."""
+        addr = operation.addr
+        if operation.region >= 0:
+            config = self.regions[operation.region].config
+            addr = config.address(operation.selector, operation.line % config.lines)
+        if operation.do is not Do.WRITE:
+            return M2SReq(operation.opcode, 0, addr, ldid=operation.ldid)
+        full = operation.be < 0
+        return M2SRwD(
+            RwdOp.MEM_WR if full else RwdOp.MEM_WR_PTL,
+            0,
+            addr,
+            ldid=operation.ldid,
+            data=bytes.fromhex(operation.data),
+            be=BE_ALL if full else operation.be,
+            poison=operation.poison,
+        )
+
+    def _touches(self, message: M2SMessage, config: RegionConfig) -> bool:
+        line = message.addr >> 6
+        size = state_lines(config, self.cfg.hw.cnt_w)
+        return (
+            0 <= line - config.base_line < config.window_lines
+            or 0 <= line - config.state_line < size
+        )
+
+    # -- registers ----------------------------------------------------------------------------
+    async def _registers_done(self) -> None:
+        if self.task is not None:
+            await self.task
+            self.task = None
+            self.moving.clear()
+
+    async def _register(self, operation: Operation, access: Coroutine[Any, Any, Any]) -> None:
+        """Register accesses keep their order."""
+        await self._registers_done()
+        self.task = cocotb.start_soon(self._run(access))
+        if not operation.background:
+            await self._registers_done()
+
+    @staticmethod
+    async def _run(access: Coroutine[Any, Any, Any]) -> None:
+        await access
+
+    async def _commit(self, operation: Operation) -> None:
+        """Writes a descriptor and EPOCH. One that changes the region waits for silence: what races
+        with it could be of either shape."""
+        region = self.regions[operation.region]
+        old = self.active.get(region.number)
+        await self._registers_done()
+        if old == region.config:
+            await self.env.host.drain_if(lambda msg: self.env.host.line_key(msg) is None)
+        else:
+            await self.drain()
+            self.moving += [config for config in (old, region.config) if config is not None]
+        self.active[region.number] = region.config
+        access = self.env.registers.commit(region.number, region.config, operation.value)
+        await self._register(operation, access)
+
+    async def _clear(self, operation: Operation) -> None:
+        """CLEAR_COUNTERS under traffic is not exact: another one follows when all is quiet."""
+        await self.env.registers.write("CTRL.CLEAR_COUNTERS", 1)
+        if not operation.idle:
+            await self.quiet()
+            await self.env.registers.write("CTRL.CLEAR_COUNTERS", 1)
+
+    # -- errors of the memory -----------------------------------------------------------------
+    async def _faults(self, operation: Operation) -> None:
+        """The model is told of faults on host data; of records the memory port tells it."""
+        await self.quiet()
+        memory, model = self.env.cfg.mem, self.model
+        for name, lines in (("read", operation.read_errors), ("write", operation.write_errors)):
+            for target in (f"{name}_error_lines", f"{name}_errors"):
+                owner = memory if target.endswith("_lines") else model
+                getattr(owner, target).clear()
+                getattr(owner, target).update(lines)
+        store = self.env.mem.store
+        store.poisoned.difference_update(self.spoilt)
+        self.spoilt = operation.spoilt
+        for line in operation.spoilt:
+            store.poison(line)
+        for line in operation.poisoned:
+            store.poison(line)
+            self.env.scoreboard.quiescence.poison(line)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base test of every use of the scenario generator: draws (or reads) the scenario, keeps it beside
+the log, plays it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from neuron_fabric.data import DataError, read_text
+from verif.env.base_test import NfBaseTest
+from verif.env.config import EnvConfig
+from verif.scenario import weights
+from verif.scenario.generator import OPERATIONS, generate
+from verif.scenario.player import ScenarioSequence, configure
+from verif.scenario.scenario_data import Scenario, parse
+
+
+class ScenarioTest(NfBaseTest):
+    """`use`: weights of a directed use; NF_WEIGHTS wins over them. `operations`: at scale 1."""
+
+    use: ClassVar[weights.Overrides] = {}
+    operations: ClassVar[int] = OPERATIONS
+
+    def configure(self, cfg: EnvConfig) -> None:
+        given = os.environ.get("NF_SCENARIO")
+        if given:
+            self.drawn = read_scenario(given, cfg)
+            cfg.seed = self.drawn.seed
+        else:
+            table = weights.Weights(self.use, weights.from_environment())
+            self.drawn = generate(cfg.seed, cfg.hw, table, cfg.count(self.operations))
+        configure(cfg, self.drawn)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Leaves the scenario beside the run's log, before it can fail."""
+        metrics = os.environ.get("NF_METRICS")
+        if metrics:
+            file = Path(metrics).with_name(f"scenario-{type(self).__name__}.json")
+            file.write_text(self.drawn.text(), encoding="utf-8")
+
+    async def scenario(self) -> None:
+        regions, operations = len(self.drawn.regions), len(self.drawn.operations)
+        self.logger.info(
+            "scenario: seed %d, %d descriptors, %d operations",
+            *(self.drawn.seed, regions, operations),
+        )
+        self.figure("operations", operations)
+        await ScenarioSequence(self.env, scenario=self.drawn).run()
+
+
+def read_scenario(path: str, cfg: EnvConfig) -> Scenario:
+    """A scenario from a file; DataError when it is none, or one of another device."""
+    try:
+        found = parse(read_text(path))
+    except OSError as error:
+        raise DataError(f"NF_SCENARIO: {path}: {error.strerror}") from None
+    except DataError as error:
+        raise DataError(f"NF_SCENARIO: {path}: {error}") from None
+    if found.hardware != cfg.hw:
+        raise DataError(f"NF_SCENARIO: {path}: is for {found.hardware}, this build is {cfg.hw}")
+    return found
