@@ -66,13 +66,13 @@ class CoverCross:
     axes: dict[str, tuple[str, ...]]
     names: dict[tuple[str, ...], str]  # "" for an ignored one
 
-    def hit(self, *values: str) -> None:
-        """Counts one hit; a value that is on no axis is kept as an unplanned bin."""
+    def hit(self, *values: str, times: int = 1) -> None:
+        """Counts hits; a value that is on no axis is kept as an unplanned bin."""
         name = self.names.get(values)
         if name is None:
-            self.point.hit(BETWEEN.join(values))
+            self.point.hit(BETWEEN.join(values), times)
         elif name:
-            self.point.hit(name)
+            self.point.hit(name, times)
 
     @property
     def holes(self) -> list[str]:

@@ -7,42 +7,108 @@ monitors and the scoreboard say goes to those who want it.
 
 from __future__ import annotations
 
-from models.regions import RegionConfig
+from models.device import Snapshot
+from models.regions import Cause, Kind, RegionConfig
+from models.step_result import StepResult
 from verif.coverage.capacity_points import CapacityPoints
+from verif.coverage.count_points import CountPoints
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.engine_points import EnginePoints
 from verif.coverage.epoch_points import EpochPoints
+from verif.coverage.fp32_points import Fp32Points
 from verif.coverage.memory_port_points import MemoryPortPoints
+from verif.coverage.region_points import RegionPoints
 from verif.coverage.transaction_points import TransactionPoints
 from verif.mem.memory_config import MemBeat
+from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.operations import Op
+from verif.scoreboard.quiescence import Commit
+from verif.scoreboard.scoreboard import Scoreboard
 
 
 class NfCoverage:
-    """Sampling methods; the environment calls them."""
+    """Sampling methods. `watch` connects them to a scoreboard; the environment calls the others."""
 
     def __init__(self) -> None:
         model = self.model = CoverModel()
         self.transaction = TransactionPoints(model)
         self.engine = EnginePoints(model)
-        self.epoch = EpochPoints(model)
+        self.count = CountPoints(model)
+        self.fp32 = Fp32Points(model)
         self.memory_port = MemoryPortPoints(model)
+        self.epoch = EpochPoints(model)
+        self.region = RegionPoints(model)
         self.capacity = CapacityPoints(model)
+
+    def watch(self, scoreboard: Scoreboard) -> None:
+        """Samples what this scoreboard hears of, and tells it of illegal bins."""
+        self.scoreboard = scoreboard
+        self.device, self.memory = scoreboard.model, scoreboard.memory
+        self.model.on_illegal = scoreboard.error
+        scoreboard.on_op = self.op
+        scoreboard.on_commit = self.committed
+        scoreboard.quiescence.on_judged = self.judged
+
+    def finished(self) -> CoverModel:
+        """The model, with everything counted that was sampled."""
+        self.fp32.flush()
+        return self.model
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
         """An answered operation."""
         self.transaction.op(op, config)
+        if op.access.cause is Cause.UNMAPPED:
+            self.transaction.unmapped(op.msg.addr, self.scoreboard.configs)
+        self.region.op(op)
         self.capacity.op(op)
 
-    def committed(self, config: RegionConfig, code: int, busy: bool) -> None:
+    def judged(self, op: Op, before: Snapshot | None, expected: StepResult) -> None:
+        """An operation that raced with none, and the state before it."""
+        line = before.line if before is not None else None
+        access = op.access
+        if line is None or access.region is None:
+            return
+        config = self.device.config(access.region)
+        after = self.device.line_state(access.region, access.line)
+        if config is None or after is None:
+            return
+        complete = after.counted_complete and not line.counted_complete
+        done = complete and self.device.region_status(access.region).done
+        self.engine.judged(op, config, line)
+        self.epoch.judged(op, config, line)
+        self.region.judged(op, config, line, after, done)
+        if access.kind is Kind.RESULT and not config.mode.low_bit:
+            self.fp32.sum(after.data[worker] for worker in sorted(after.data))
+        elif access.kind is Kind.RESULT:
+            self.count.result(config, after.reduced(config, self.device.params.cnt_max))
+        elif access.kind is Kind.PLANE:
+            data = getattr(expected.response, "data", b"")
+            self.count.plane(config.mode, access.selector - 8, data)
+
+    def committed(self, region: int, commit: Commit, code: int, busy: bool) -> None:
         """A commit was decided."""
-        self.epoch.committed(config, code, busy)
+        self.epoch.committed(region, commit.config, commit.epoch, code, busy)
+        self.region.committed(region, code)
+        if code == 0:
+            self.engine.committed(region)
+            self.transaction.placed(self.scoreboard.configs, self.device.params)
 
-    def beat(self, beat: MemBeat, place: str) -> None:
-        """A beat on the device-memory port; `place`: as `MemoryPort.place` names it."""
-        self.memory_port.beat(beat, place)
+    def beat(self, beat: MemBeat) -> None:
+        """A beat on the device-memory port."""
+        record = self.memory.record(beat.line)
+        place = self.memory.place_of(beat, record)
+        config = None if record is None else self.scoreboard.configs[record.region]
+        self.memory_port.beat(beat, place, record, config.mode if config else None)
+        if record is None or record.beat:
+            return
+        self.region.record(record.region, place, beat.write)
+        if beat.write and beat.axi_id == EVICTION_ID:
+            self.engine.write_back(record.region, record.index)
 
-    def register(self, name: str, value: int) -> None:
-        """A register was read."""
-        self.engine.register(name, value)
-        self.capacity.register(name, value)
+    def register(self, name: str, value: int, write: bool = False) -> None:
+        """A register was read, or written."""
+        if write:
+            self.capacity.written(name, value)
+        else:
+            self.engine.register(name, value)
+            self.capacity.register(name, value)

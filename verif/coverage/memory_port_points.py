@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device-memory port: its beats, errors and poison, by who asked for them."""
+"""The device-memory port: its beats, waiting times, errors and poison, by who asked for them."""
 
 from __future__ import annotations
 
+from models.line_packing import Mode
 from verif.axi import Resp
 from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.value_classes import AGGREGATING, CLOCKS, LOW_BIT, clocks_class
 from verif.mem.memory_config import FULL_STROBE, MemBeat
+from verif.scoreboard.memory_port import Record
 
 ERRORS = (Resp.SLVERR.name, Resp.DECERR.name)
+KINDS = (*ERRORS, "poison")
 READ_PLACES = ("MEMORY", "IDENTITY", "FP32", "FP32 bookkeeping", "bookkeeping", "plane")
 WRITE_PLACES = ("MEMORY", "IDENTITY", "FP32", "FP32 partial", "eviction", "initialiser")
+BEATS = ("bookkeeping", *(f"plane {plane}" for plane in range(7)))
 
 
 class MemoryPortPoints:
@@ -34,18 +39,46 @@ class MemoryPortPoints:
         self.side_band = model.point(
             "memory side-band",
             "every error and poison of the memory met every path of the device to it",
-            [f"read {place} {kind}" for place in READ_PLACES for kind in (*ERRORS, "poison")]
+            [f"read {place} {kind}" for place in READ_PLACES for kind in KINDS]
             + [f"write {place} {kind}" for place in WRITE_PLACES for kind in ERRORS]
             + [f"write {place} poison" for place in ("MEMORY", "IDENTITY")],
             test="test_memory_faults::record_errors",
             at_least=CHEAP,
+            illegal=[f"write {place} poison" for place in WRITE_PLACES[2:]],
+        )
+        self.record = model.cross(
+            "record error",
+            "an error or poison in each beat of a record, while the others are good; FP32 records "
+            "are the bookkeeping alone",
+            {"mode": AGGREGATING, "beat": BEATS, "kind": KINDS},
+            test="test_memory_faults::record_errors",
+            ignore=lambda mode, beat, kind: mode not in LOW_BIT and beat != BEATS[0],
+        )
+        self.wait = model.cross(
+            "memory latency",
+            "how long each path has waited for memory",
+            {
+                "path": [f"read {p}" for p in READ_PLACES] + [f"write {p}" for p in WRITE_PLACES],
+                "clocks": CLOCKS,
+            },
+            test="test_mixed::mixed_regions",
+            at_least=CHEAP,
         )
 
-    def beat(self, beat: MemBeat, place: str) -> None:
-        """A beat on the device-memory port; `place`: as `MemoryPort.place` names it."""
+    def beat(self, beat: MemBeat, place: str, record: Record | None, mode: Mode | None) -> None:
+        """A beat on the device-memory port.
+
+        `place`: as `MemoryPort.place` names it; `record`: whose it is part of, in the `mode` of
+        its region.
+        """
+        path = f"{'write' if beat.write else 'read'} {place}"
+        if beat.answered:
+            self.wait.hit(path, clocks_class(beat.clocks))
         kind = Resp(beat.resp).name if beat.error else "poison" if beat.poison else ""
         if kind:
-            self.side_band.hit(f"{'write' if beat.write else 'read'} {place} {kind}")
+            self.side_band.hit(f"{path} {kind}")
+            if record is not None and mode is not None and not beat.write:
+                self.record.hit(mode.name, BEATS[record.beat], kind)
         if beat.error:
             self.memory.hit(f"{'write' if beat.write else 'read'} error")
         elif not beat.write:

@@ -71,9 +71,7 @@ class NfEnv(uvm_env):
         self.scoreboard.on_error = lambda _text: self.failed.set()
         self.predictor = parts.predictor(self.scoreboard, cfg.hw)
         self.coverage = NfCoverage()
-        self.coverage.model.on_illegal = self.scoreboard.error
-        self.scoreboard.on_op = self.coverage.op
-        self.scoreboard.on_commit = self.coverage.committed
+        self.coverage.watch(self.scoreboard)
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
@@ -99,14 +97,14 @@ class NfEnv(uvm_env):
         return MemoryLine(self.mem.store.background_line(line).to_bytes(64, "little"))
 
     def _beat(self, beat: MemBeat) -> None:
-        self.coverage.beat(beat, self.scoreboard.memory.place(beat))
+        self.coverage.beat(beat)
         self.scoreboard.memory_beat(beat)
 
     def _register(self, access: AxiLiteAccess) -> None:
         self.predictor.end(access)
         register = self.predictor.by_address.get(access.address & ~3)
-        if register is not None and not access.write:
-            self.coverage.register(register.name, access.data)
+        if register is not None:
+            self.coverage.register(register.name, access.data, access.write)
 
     async def clocks(self, count: int) -> None:
         """Waits for some clocks."""

@@ -113,9 +113,11 @@ class AxiRules:
         if not queue:
             self._error(cycle, f"write response for ID {axi_id} without a write")
             return
-        _, beats = queue.popleft()
+        burst, beats = queue.popleft()
+        clocks = cycle - burst.cycle
         for beat in beats:
-            self.beats.append(replace(beat, resp=resp, answered=beat is beats[-1]))
+            last = beat is beats[-1]
+            self.beats.append(replace(beat, resp=resp, answered=last, clocks=clocks))
 
     def ar(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
         """Read address; payload is (id, addr, len, size, burst)."""
@@ -138,7 +140,9 @@ class AxiRules:
         burst = queue[0]
         line = burst.line + burst.done
         burst.done += 1
-        self.beats.append(MemBeat(False, axi_id, line, data, 0, bool(poison & 1), resp))
+        clocks = cycle - burst.cycle
+        beat = MemBeat(False, axi_id, line, data, 0, bool(poison & 1), resp, True, clocks)
+        self.beats.append(beat)
         if bool(last) != (burst.done == burst.beats):
             self._error(cycle, f"RLAST={last} at beat {burst.done} of {burst.beats}")
         if burst.done >= burst.beats:

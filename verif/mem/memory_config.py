@@ -52,6 +52,7 @@ class MemBeat:
     """One data beat seen by the monitor: what the device wrote to, or read from, one line.
 
     `answered`: a response came with it: with every beat read, and the last one of a burst written.
+    `clocks`: from the request's address to the beat read, or to the response of the burst written.
     """
 
     write: bool
@@ -62,6 +63,7 @@ class MemBeat:
     poison: bool
     resp: int
     answered: bool = True
+    clocks: int = 0
 
     @property
     def error(self) -> bool:

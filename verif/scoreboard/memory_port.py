@@ -56,7 +56,7 @@ class MemoryPort:
     def beat(self, beat: MemBeat) -> bool:
         """A beat was seen; True if it was an event (an error, or poison)."""
         self.wrong = None
-        record = self._record(beat.line)
+        record = self.record(beat.line)
         if beat.write:
             if beat.poison and self.place(beat) not in ("MEMORY", "IDENTITY"):
                 self.wrong = f"poison written to line {beat.line:#x} of a state area"
@@ -91,7 +91,7 @@ class MemoryPort:
             for pending in self.quiescence.pending(region):
                 yield region, pending
 
-    def _record(self, line: int) -> Record | None:
+    def record(self, line: int) -> Record | None:
         """The record that a line of memory is part of."""
         for region, config in self._regions():
             offset = line - config.state_line
@@ -107,7 +107,10 @@ class MemoryPort:
 
     def place(self, beat: MemBeat) -> str:
         """What the device did at the line, as the coverage point "memory side-band" names it."""
-        record = self._record(beat.line)
+        return self.place_of(beat, self.record(beat.line))
+
+    def place_of(self, beat: MemBeat, record: Record | None) -> str:
+        """As `place`; `record` is what the line of the beat is part of."""
         if record is not None:
             if beat.write:
                 return "eviction" if beat.axi_id == EVICTION_ID else "initialiser"

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
-from models.device import DeviceModel
+from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
 from models.line_packing import Mode
 from models.regions import RegionConfig
+from models.step_result import StepResult
 from verif.scoreboard.linearize import ZERO, Bucket, Failure, Linearizer, OverBudget, Reached, State
 from verif.scoreboard.operations import Op
 
@@ -61,6 +62,8 @@ class Quiescence:
         self.budget = budget
         self.mismatch = mismatch
         self.committed = committed
+        self.on_judged: Callable[[Op, Snapshot | None, StepResult], None] | None = None
+        """Hears of each operation that raced with none: the state before it, what was expected."""
         self.judged = 0
         self.raced = 0
         self.unjudged = 0
@@ -163,6 +166,8 @@ class Quiescence:
         differences = expected.differences(op.response)
         if not differences:
             self.judged += 1
+            if self.on_judged is not None:
+                self.on_judged(op, before, expected)
             return
         if before is not None:
             model.restore(op.key, before)

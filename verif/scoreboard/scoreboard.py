@@ -48,7 +48,7 @@ class Scoreboard:
         self.errors: list[Finding] = []
         self.on_error: Callable[[str], None] | None = None
         self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
-        self.on_commit: Callable[[RegionConfig, int, bool], None] | None = None
+        self.on_commit: Callable[[int, Commit, int, bool], None] | None = None
         self.devload = DevLoadRule()
         self.quiescence = self.quiescence_type(model, budget, self._mismatch, self._committed)
         self.configs: list[RegionConfig | None] = [None] * regions
@@ -170,7 +170,7 @@ class Scoreboard:
             self.configs[region] = commit.config
             self.epochs[region] = commit.epoch
         if self.on_commit is not None:
-            self.on_commit(commit.config, code, self._commit_traffic.get(region, 0) > 0)
+            self.on_commit(region, commit, code, self._commit_traffic.get(region, 0) > 0)
 
     def clear_counters(self) -> None:
         """CTRL.CLEAR_COUNTERS was written; exact only while nothing is in flight."""

@@ -94,7 +94,7 @@ class BulkTransport(Transport):
 
     def finish(self) -> None:
         """See Transport; leaves the functional coverage."""
-        metrics = {FUNCTIONAL: self.coverage.model.hits()}
+        metrics = {FUNCTIONAL: self.coverage.finished().hits()}
         write_text(self.folder / METRICS_FILE, json.dumps(metrics, indent=1))
 
 
@@ -152,7 +152,7 @@ def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
         coverage.capacity.devload.hit(DevLoad(load).name, int(hits))
     for use in done.work.uses:
         mode = use.config.mode
-        coverage.committed(use.config, 0, busy=False)
+        coverage.epoch.committed(use.region, use.config, done.work.epoch, 0, busy=False)
         coverage.transaction.access.hit(f"write {mode.name}", use.lines * plan.workers)
         coverage.transaction.access.hit(f"read result {mode.name}", use.lines)
         for plane in range(plan.planes(mode)):
