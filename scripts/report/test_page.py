@@ -14,6 +14,7 @@ from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, RunRecord
 from scripts.conftest import RECORD
+from scripts.report import functional
 from scripts.report.page import link
 from scripts.report.test_browser import Page
 from scripts.report.test_report import NASTY, RECORDS, RED
@@ -23,6 +24,7 @@ from verif.coverage.cover_model import FUNCTIONAL
 PHONE = 390
 ROWS = "[...document.querySelectorAll('#tests tbody tr')].filter(r => r.getClientRects().length)"
 LONG = "test_" + "long" * 40
+BINS = sum(len(point.bins) for point in functional.planned().points.values())
 POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.0, {})
 
 
@@ -84,7 +86,7 @@ def test_content_in_a_browser(page: Path, chromium: Page) -> None:
     for words in (
         *("✗ failed", "12 passed", "2 failed", "1 of 15 runs did not finish"),
         *("mismatch", "crash", "signal 11", "nf run test_x::two --seed 7", "SLOTS=4"),
-        *("0 of 147 bins", "write full", "what happens on the device-memory port"),
+        *(f"0 of {BINS} bins", "write full", "what happens on the device-memory port"),
         *("0 of 3 lines", "hdl/a.sv", "1-3", "2 invocations of", "Slowest tests"),
         *("Measured figures", "42"),
         *("V1", "V2", "V3", "Revision", "verilator 5", "1, 2, 3"),

@@ -2,7 +2,7 @@
 """Aggregation: what an operation met on its line, in which mode, and where the state had been.
 
 Sampled from operations that raced with none: of a race nobody knows the order. What only the
-pipeline knows (hits, forwarding, queues) is sampled inside the design: `pipeline_points.py`.
+pipeline knows (hits, forwarding, queues) is sampled inside the design.
 """
 
 from __future__ import annotations
