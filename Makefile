@@ -9,7 +9,7 @@ NF := .venv/bin/nf
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
 	@echo "make test      every check of the project, as CI runs it"
-	@echo "make nightly   what is long: ten seeds, the link's faults, bad input, commands at once"
+	@echo "make nightly   what is long: ten seeds with coverage, all mutants, the link's faults, bad input"
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
 	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
 	@echo "make cluster   Dask into .venv too, for nf run --cluster and its tests"
@@ -29,16 +29,9 @@ test:
 regress: setup
 	@$(NF) regress
 
-# What is long; a seed a day. Each part runs, whatever came of those before it.
-nightly: torch
-	@seed=$$(date +%Y%m%d); failed=0; \
-	$(NF) run --suite nightly || failed=1; \
-	$(NF) run --suite nightly-link --sim verilator || failed=1; \
-	$(NF) mutate || failed=1; \
-	$(NF) fuzz --seed $$seed || failed=1; \
-	$(NF) fuzz --interleave 100 --seed $$seed || failed=1; \
-	$(NF) fuzz --journals 500 --seed $$seed || failed=1; \
-	exit $$failed
+nightly:
+	@scripts/setup.sh --torch --cluster
+	@$(NF) nightly
 
 doctor lint check: setup
 	@$(NF) $@

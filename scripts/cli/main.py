@@ -32,6 +32,7 @@ VERBS = {
     "mutate": "break the RTL on purpose and see each breakage caught",
     "fuzz": "bad input, faults and hostile use: generated cases, each of which must hold",
     "test": "every check: check, lint, pytest, smoke suite, mutants, a short replay",
+    "nightly": "what is too long for every change: ten seeds with coverage, all mutants, fuzz",
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
     "bench": "measure the runner against its goals",
     "clean": "remove old builds (or all that was generated)",

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.cli import mutate, steps
+from scripts.cli import mutate, nightly, steps
 from scripts.cli.main import main
 from scripts.cli.test import seed_of
 from scripts.common.records import FailureKind, RunRecord, RunSpec
@@ -72,3 +72,21 @@ def test_mutants_within_a_time_are_a_sample_by_seed(
 
 def test_a_mutant_that_lives_in_a_sample_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mutate_within(monkeypatch, ["--seed", "7", "--within", "1.5"])[0] == 1
+
+
+def test_every_part_of_the_night_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    todo = {"red": python("raise SystemExit(1)"), "fuzz x": python(""), "fuzz y": python("")}
+    monkeypatch.setattr(nightly, "parts", lambda *_: todo)
+    assert main(["nightly", "--seed", "3"]) == 1
+    assert "FAIL red" in (out := capsys.readouterr().out)
+    assert "===== 2 passed, 1 failed" in out
+    assert main(["nightly", "--only", "fuzz"]) == 0
+    assert main(["nightly", "--only", "nothing"]) == 2
+
+
+def test_the_night_draws_by_one_seed() -> None:
+    todo = nightly.parts("both", "2", "7")
+    assert {"pytest", "suite", "mutate", "fuzz"} <= todo.keys()
+    assert all("7" in words for name, words in todo.items() if name.startswith("fuzz"))

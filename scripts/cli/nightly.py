@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf nightly`: what takes too long for every change. `make nightly` is this."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from datetime import date
+
+from neuron_fabric.text import say
+from scripts.build import registry
+from scripts.cli import steps
+from scripts.common.arguments import positive
+from scripts.common.errors import NfError
+
+EXAMPLES = """examples:
+  nf nightly                                 all of it, with the date as the seed
+  nf nightly --only fuzz --seed 20261122     the parts that begin with a word, as on that day
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", default=[], help="run only this part")
+    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
+    parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+    parser.add_argument("--seed", type=positive, help="of all that is drawn (the date)")
+
+
+def run(args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    seed = str(args.seed or f"{date.today():%Y%m%d}")
+    todo = parts(args.sim, str(args.jobs), seed)
+    names = [n for n in todo if not args.only or n in args.only or n.split()[0] in args.only]
+    if not names:
+        raise NfError(f"no part {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
+    say(f"nf nightly: {len(names)} parts, seed {seed}", flush=True)
+    done = [steps.run(name, todo[name]) for name in names]  # each, whatever came of those before
+    return steps.close(done, time.monotonic() - start)
+
+
+def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
+    """Command of each part by name. What is drawn is drawn by ``seed``."""
+    at_once = ("--jobs", jobs)
+    return {
+        "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
+        "suite": steps.nf("run", "--suite", "nightly", "--sim", sim, "--cov", *at_once),
+        "suite link": steps.nf("run", "--suite", "nightly-link", "--sim", "verilator", *at_once),
+        "mutate": steps.nf("mutate", *at_once),
+        "fuzz": steps.nf("fuzz", "--seed", seed, *at_once),
+        "fuzz interleave": steps.nf("fuzz", "--interleave", "100", "--seed", seed),
+        "fuzz journals": steps.nf("fuzz", "--journals", "500", "--seed", seed),
+    }
