@@ -217,7 +217,9 @@ class AccessDraws:
         where = Operation(Do.REQUEST, addr=rng.choice(self.pool) << 6)
         if live is not None and rng.random() < 0.5:
             where = Operation(Do.REQUEST, region=live.index, line=rng.choice(live.lines))
-        self.out.append(replace(where, opcode=rng.choice(_ODD_OPCODES), ldid=rng.randrange(16), limit=1))
+        self.out.append(
+            replace(where, opcode=rng.choice(_ODD_OPCODES), ldid=rng.randrange(16), limit=1)
+        )
 
     def odd_address(self, live: LiveRegion | None) -> None:
         """An address beside a window or a state area, with one bit changed, or outside of all."""

@@ -14,10 +14,11 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.regions import RegionConfig, state_lines
+from models.line_packing import Mode
+from models.regions import CommitCode, RegionConfig, check_commit, state_lines
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background, MemConfig
-from verif.scenario.scenario_data import Do, Link, Memory, Operation, Scenario
+from verif.scenario.scenario_data import Do, Link, Memory, Operation, Region, Scenario
 from verif.sequences.base import NfSequence
 
 
@@ -163,9 +164,25 @@ class ScenarioSequence(NfSequence):
         else:
             await self.drain()
             self.moving += [config for config in (old, region.config) if config is not None]
+            self._heal(region)
         self.active[region.number] = region.config
         access = self.env.registers.commit(region.number, region.config, operation.value)
         await self._register(operation, access)
+
+    def _heal(self, region: Region) -> None:
+        """Lines that the medium has poisoned are sound where they become records: when a record is
+        fetched is micro-architecture, so the loss could race with requests."""
+        config, configs = region.config, self.env.scoreboard.configs
+        others = [c for number, c in enumerate(configs) if c and number != region.number]
+        if check_commit(self.cfg.hw, config, others) is not CommitCode.OK:
+            return
+        first = config.state_line
+        end = first + state_lines(config, self.cfg.hw.cnt_w)
+        if config.mode is Mode.FP32:
+            first += config.workers * config.lines
+        poisoned = self.env.mem.store.poisoned
+        if config.mode is not Mode.IDENTITY:
+            poisoned.difference_update([line for line in poisoned if first <= line < end])
 
     async def _clear(self, operation: Operation) -> None:
         """CLEAR_COUNTERS under traffic is not exact: another one follows when all is quiet."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from models.line_packing import Mode
 from models.parameters import DeviceParams
-from models.regions import planes_kept, record_lines
+from models.regions import planes_kept, record_lines, state_lines
 from verif.scenario.live_region import LiveRegion
 from verif.scenario.scenario_data import Do, Link, Memory, Operation
 from verif.scenario.weights import Weights
@@ -67,8 +67,14 @@ def draw_faults(
 ) -> Operation | None:
     """Lines of memory that fail from here on, and lines that the medium poisons now; None if the
     place that was drawn does not exist."""
+    cnt_w = hardware.cnt_w
     place, kind = weights.pick(rng, "fault_place"), weights.pick(rng, "fault_kind")
-    lines = list(pool) if place == "plain" else []
+    areas = [
+        range(one.config.state_line, one.config.state_line + state_lines(one.config, cnt_w))
+        for one in live
+    ]
+    lines = [line for line in pool if not any(line in area for area in areas)]
+    lines = lines if place == "plain" else []
     for one in live:
         config, used = one.config, one.lines[:16]
         if place == "IDENTITY" and config.mode is Mode.IDENTITY:
@@ -79,8 +85,8 @@ def draw_faults(
         elif place == "records" and config.mode is Mode.FP32:
             lines += [config.state_line + config.workers * config.lines + i for i in used]
         elif place == "records" and config.mode.low_bit:
-            size = record_lines(config.workers, hardware.cnt_w)
-            beats = 1 + planes_kept(config.workers, hardware.cnt_w)
+            size = record_lines(config.workers, cnt_w)
+            beats = 1 + planes_kept(config.workers, cnt_w)
             beat = rng.choice((0, rng.randrange(beats)))
             lines += [config.state_line + i * size + beat for i in used]
     rate = _SHARES[weights.pick(rng, "fault_rate")]
