@@ -124,6 +124,11 @@ class DeviceState:
             illegal_seen=state.illegal > 0,
         )
 
+    def flagged_lines(self, region: int) -> tuple[int, int]:
+        """Lines of ``region`` with a saturated counter, and with an illegal code, in this epoch."""
+        state = self._region(region)
+        return state.saturated, state.illegal
+
     def config(self, region: int) -> RegionConfig | None:
         """The active descriptor of ``region``, None when it was never committed."""
         return self._region(region).config

@@ -114,15 +114,11 @@ class NfBaseTest(uvm_test):
     async def finish(self) -> None:
         """Waits for the last answers and reads what the predictor compares."""
         await self.env.host.drain()
-        # One counter is read while the others settle: a run's cycles compare with older records.
-        settled = cocotb.start_soon(self.env.clocks(20))
-        await self.env.registers.read("MEM_POISON")
-        await settled
-        await self.env.registers.read_status()
-        await self.env.registers.read("IRQ_STATUS")
-        await self.env.registers.read_counters(but="MEM_POISON")
+        await self.env.clocks(20)
         while not self.env.mem.idle:
             await self.env.clocks(10)
+        await self.env.clocks(20)
+        await self.env.registers.read_all()
 
     async def _watchdog(self) -> None:
         """A request that has waited too long is an error, not a hang of the suite."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cocotb.triggers import Event, Timer
+from cocotb.utils import get_sim_time
 from pyuvm import uvm_analysis_export, uvm_env
 
 from cocotbext.cxl.bus import CxlMemBus
@@ -18,11 +19,18 @@ from verif.axi import AXI4, bind_port
 from verif.coverage.cover_points import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
 from verif.env.host_facade import Host, cxl_config
+from verif.env.irq_monitor import IrqMonitor
 from verif.env.region_layout import RegionLayout
 from verif.env.registers import Registers
 from verif.mem.memory_agent import MemAgent
 from verif.mem.memory_config import MemBeat
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
+from verif.scoreboard.link_state import LinkState
+
+
+def clock_now() -> int:
+    """The present clock."""
+    return round(get_sim_time("ns")) // CLOCK_NS
 
 
 class Sink(uvm_analysis_export):
@@ -67,9 +75,13 @@ class NfEnv(uvm_env):
         self.link.response_timeout = max(self.link.response_timeout, 3 * cfg.stuck_clocks)
         cfg.shape_link(self.link)
         model = parts.model(cfg.hw, self._background)
-        self.scoreboard = parts.scoreboard(model, cfg.hw.regions, cfg.order_budget)
+        self.scoreboard = parts.scoreboard(model, cfg.hw.regions, cfg.order_budget, clock_now)
+        self.scoreboard.memory_busy = lambda: not self.mem.idle
         self.scoreboard.on_error = lambda _text: self.failed.set()
-        self.predictor = parts.predictor(self.scoreboard, cfg.hw)
+        self.link_state = LinkState(clock_now, lambda: self.cxl.monitor.tracker.counters)
+        self.predictor = parts.predictor(self.scoreboard, cfg.hw, self.link_state)
+        self.irq = IrqMonitor("irq", self)
+        self.irq.dut, self.irq.predictor = self.dut, self.predictor
         self.coverage = NfCoverage()
         self.coverage.watch(self.scoreboard)
         self.host = Host(model.line_key)
@@ -79,6 +91,7 @@ class NfEnv(uvm_env):
         self.host.connect(self.cxl)
         self.cxl.request_port.connect(Sink("request_sink", self, self._request))
         self.cxl.response_port.connect(Sink("response_sink", self, self._response))
+        self.cxl.link_port.connect(Sink("link_sink", self, self.link_state.flit))
         self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
         self.axil.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
         self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))

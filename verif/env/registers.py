@@ -52,14 +52,14 @@ class Registers:
         await self.write(f"REGION[{region}].EPOCH", epoch)
         return CommitCode(await self.read(f"REGION[{region}].STATUS.CODE"))
 
-    async def read_counters(self, but: str = "") -> dict[str, int]:
-        """Reads every counter that the scoreboard compares, except `but`."""
-        return {name: await self.read(name) for name in COUNTERS if name != but}
+    async def read_counters(self) -> dict[str, int]:
+        """Reads every counter that the scoreboard compares."""
+        return {name: await self.read(name) for name in COUNTERS}
 
     async def read_status(self) -> None:
-        """Reads all status registers of all regions, for the predictor to compare."""
-        await self.read("DONE")
-        await self.read("ERR_INFO")
+        """Reads the status of the device and of the regions that were committed."""
+        for name in ("DONE", "ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG"):
+            await self.read(name)
         for region in range(self.predictor.regions):
             if (
                 self.predictor.scoreboard.configs[region] is not None
@@ -67,3 +67,8 @@ class Registers:
             ):
                 for leaf in ("STATUS", "COMPLETE_LINES", "EPOCH"):
                     await self.read(f"REGION[{region}].{leaf}")
+
+    async def read_all(self) -> None:
+        """Reads every register, for the predictor to compare."""
+        for name in self.predictor.by_name:
+            await self.read(name)

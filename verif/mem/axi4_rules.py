@@ -117,7 +117,7 @@ class AxiRules:
         clocks = cycle - burst.cycle
         for beat in beats:
             last = beat is beats[-1]
-            self.beats.append(replace(beat, resp=resp, answered=last, clocks=clocks))
+            self.beats.append(replace(beat, resp=resp, answered=last, clocks=clocks, last=last))
 
     def ar(self, cycle: int, valid: bool, ready: bool, payload: tuple[int, ...]) -> None:
         """Read address; payload is (id, addr, len, size, burst)."""
@@ -141,7 +141,18 @@ class AxiRules:
         line = burst.line + burst.done
         burst.done += 1
         clocks = cycle - burst.cycle
-        beat = MemBeat(False, axi_id, line, data, 0, bool(poison & 1), resp, True, clocks)
+        beat = MemBeat(
+            False,
+            axi_id,
+            line,
+            data,
+            0,
+            bool(poison & 1),
+            resp,
+            True,
+            clocks,
+            burst.done == burst.beats,
+        )
         self.beats.append(beat)
         if bool(last) != (burst.done == burst.beats):
             self._error(cycle, f"RLAST={last} at beat {burst.done} of {burst.beats}")

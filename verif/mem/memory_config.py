@@ -53,6 +53,7 @@ class MemBeat:
 
     `answered`: a response came with it: with every beat read, and the last one of a burst written.
     `clocks`: from the request's address to the beat read, or to the response of the burst written.
+    `last`: it ends its burst.
     """
 
     write: bool
@@ -64,6 +65,7 @@ class MemBeat:
     resp: int
     answered: bool = True
     clocks: int = 0
+    last: bool = True
 
     @property
     def error(self) -> bool:

@@ -70,7 +70,7 @@ class AxiLiteAccess:
     data: int = 0
     strobe: int = 0
     resp: Resp = Resp.OKAY
-    since: int = 0
+    since: Any = None
 
 
 class AxiLiteDriver(uvm_driver):

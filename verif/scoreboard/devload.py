@@ -1,35 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check of DevLoad in every response against its register thresholds (spec: controller §5).
 
-The bench cannot know the queue occupancy, but two rules are exact: with the three levels switched
-off the field is LIGHT, and a region in FALLBACK answers MODERATE or worse.
+The level follows the number of transactions that the device has admitted and not answered. From the
+pins it is known in a range: at least the one that is answered, at most what the host has seen
+outstanding since that request came. A region in FALLBACK answers MODERATE or worse.
 """
 
 from __future__ import annotations
 
+from collections import deque
+
 from cocotbext.cxl.wire.messages import DevLoad
+from models.nf_regs import REG_MAP
 from verif.scoreboard.operations import Op
 
-RESET_THRESHOLDS = (16, 48, 96)
+_REGISTER = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
+RESET_THRESHOLDS = (
+    _REGISTER.field("OPTIMAL").reset,
+    _REGISTER.field("MODERATE").reset,
+    _REGISTER.field("SEVERE").reset,
+)
+LEVELS = (DevLoad.OPTIMAL, DevLoad.MODERATE, DevLoad.SEVERE)
+
+
+def level(occupancy: int, thresholds: tuple[int, ...]) -> DevLoad:
+    """The level of an occupancy: the worst whose threshold is reached; 0 switches a level off."""
+    reached = [one for one, least in zip(LEVELS, thresholds, strict=True) if 0 < least <= occupancy]
+    return max(reached, default=DevLoad.LIGHT)
 
 
 class DevLoadRule:
-    """Follows DEVLOAD_THRESHOLD, CAP_* and FALLBACK as the register bus shows them."""
+    """Follows requests and responses, DEVLOAD_THRESHOLD, CAP_* and FALLBACK."""
 
     def __init__(self) -> None:
         self.thresholds = RESET_THRESHOLDS
-        self.levels_off_since: int | None = None
         self.may_fall_back: set[int] = set()
         self.fallback_since: dict[int, int] = {}
         self._cap_was_on = False
+        self._former: deque[tuple[int, tuple[int, ...]]] = deque()
+        """Thresholds that have been in force, each with the time of its end."""
+        self._outstanding = 0
+        self._peaks: deque[tuple[int, int]] = deque()
+        """Times and numbers outstanding, such that no later number is as great."""
 
-    def set_thresholds(self, now: int, optimal: int, moderate: int, severe: int) -> None:
-        """A write of DEVLOAD_THRESHOLD has completed at time `now`."""
-        self.thresholds = (optimal, moderate, severe)
-        if any(self.thresholds):
-            self.levels_off_since = None
-        elif self.levels_off_since is None:
-            self.levels_off_since = now
+    # -- events -------------------------------------------------------------------------------
+    def request(self, now: int) -> None:
+        """A request that is to be answered has come."""
+        self._outstanding += 1
+        while self._peaks and self._peaks[-1][1] <= self._outstanding:
+            self._peaks.pop()
+        self._peaks.append((now, self._outstanding))
+
+    def answered(self) -> None:
+        """A response has left."""
+        self._outstanding -= 1
+
+    def thresholds_begin(self, *thresholds: int) -> None:
+        """A write of DEVLOAD_THRESHOLD was accepted: from now on either may be in force."""
+        self._former.append((-1, self.thresholds))
+        self.thresholds = (thresholds[0], thresholds[1], thresholds[2])
+
+    def thresholds_end(self, now: int) -> None:
+        """It was answered: the former thresholds are in force no more."""
+        self._former = deque((now if end < 0 else end, old) for end, old in self._former)
+        while len(self._former) > 1 and self._outstanding == 0:
+            self._former.popleft()
 
     def set_capacity(self, window: int, threshold: int) -> None:
         """A write of CAP_WINDOW or CAP_THRESHOLD begins."""
@@ -49,27 +84,29 @@ class DevLoadRule:
             if bits >> region & 1:
                 del self.fallback_since[region]
 
+    # -- the check ----------------------------------------------------------------------------
     def check(self, op: Op, region: int | None, devload: int) -> str | None:
         """What is wrong with the DevLoad of the response to `op`, in the window of `region`."""
-        if region is not None and op.inert:
+        levels = self.levels(op)
+        allowed = set(levels)
+        since = None if region is None else self.fallback_since.get(region)
+        if since is not None and op.start > since and not op.inert:
             # Unsupported opcodes and invalidations inside a window: the text leaves it open.
-            known = region in self.fallback_since
-            return None if known or self._cap_was_on else self._levels(op, devload)
-        if region in self.fallback_since:
-            since = self.fallback_since[region]
-            if op.start > since and devload < DevLoad.MODERATE:
+            if devload < DevLoad.MODERATE:
                 return f"region {region} is in FALLBACK, DevLoad must be MODERATE or worse"
+            allowed = {max(one, DevLoad.MODERATE) for one in levels}
+        elif region is not None and (self._cap_was_on or since is not None):
+            allowed |= {max(one, DevLoad.MODERATE) for one in levels}
+        if devload in allowed:
             return None
-        if region is not None and self._cap_was_on:
-            off = self.levels_off_since is not None and op.start > self.levels_off_since
-            if off and devload == DevLoad.OPTIMAL:
-                return "the levels are off, DevLoad must be LIGHT (or MODERATE for a fallback)"
-            return None
-        return self._levels(op, devload)
+        names = " or ".join(one.name for one in sorted(allowed))
+        return f"DevLoad must be {names} by the occupancy and the thresholds {self.thresholds}"
 
-    def _levels(self, op: Op, devload: int) -> str | None:
-        if self.levels_off_since is None or op.start <= self.levels_off_since:
-            return None
-        if devload != DevLoad.LIGHT:
-            return "the levels are off and there is no FALLBACK here, DevLoad must be LIGHT"
-        return None
+    def levels(self, op: Op) -> set[DevLoad]:
+        """Levels that the occupancy may have had when `op` was answered."""
+        most = next((count for time, count in self._peaks if time >= op.start), 1)
+        sets = [self.thresholds, *(old for end, old in self._former if end < 0 or end >= op.start)]
+        edges = {1, most}
+        for thresholds in sets:
+            edges |= {edge for edge in thresholds if 1 <= edge <= most}
+        return {level(edge, thresholds) for thresholds in sets for edge in edges}

@@ -10,18 +10,25 @@ count them have to agree exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from models.device import DeviceModel
 from models.line_packing import Mode
-from models.regions import RegionConfig, record_lines, state_lines
+from models.regions import RegionConfig, planes_kept, record_lines, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
+from verif.scoreboard.initialiser import INIT_ID, Initialiser
 from verif.scoreboard.quiescence import Quiescence
+from verif.scoreboard.ranges import Recent
 
 COUNTED = ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON")
 EVICTION_ID = 0
-"""AXI ID of the writes that bring an evicted line back; the initialiser of records has its own."""
+"""AXI ID of the writes that bring an evicted line back, and of the reads that fetch a record."""
+OWNERS = {
+    True: ({"eviction"}, {"MEMORY", "IDENTITY"}, {"FP32", "FP32 partial"}, {"initialiser"}),
+    False: ({"bookkeeping", "plane", "FP32 bookkeeping"}, {"MEMORY", "IDENTITY"}, {"FP32"}, set()),
+}
+"""What the device does at lines, by direction (True: write) and AXI ID (hdl/README.md, Trust)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +39,48 @@ class Record:
     index: int
     beat: int
     low_bit: bool
+    planes: int
 
 
 class MemoryPort:
     """Feed it with `beat`. `configs` are the committed descriptors, kept by the scoreboard."""
 
     def __init__(
-        self, model: DeviceModel, quiescence: Quiescence, configs: list[RegionConfig | None]
+        self,
+        model: DeviceModel,
+        quiescence: Quiescence,
+        configs: list[RegionConfig | None],
+        clock: Callable[[], int],
     ) -> None:
         self.model = model
         self.quiescence = quiescence
         self.configs = configs
-        self.counts = dict.fromkeys(COUNTED, 0)
-        self.errors = 0
-        self.poisoned = 0
+        self.initialiser = Initialiser()
+        self.ports = {name: Recent(clock) for name in COUNTED}
+        self.evictions = Recent(clock)
+        self.fills = Recent(clock)
+        self.errors = Recent(clock)
+        self.poisoned = Recent(clock)
+        self.initialised = Recent(clock)
         self.wrong: str | None = None
-        """What the device did that it must not do, set by `beat`."""
+        """What the device did that it must not do, set by `beat`; `rule` names what forbids it."""
+        self.rule = ""
 
-    def clear(self) -> None:
-        """CTRL.CLEAR_COUNTERS."""
-        self.counts = dict.fromkeys(COUNTED, 0)
+    def _forbidden(self, rule: str, text: str) -> None:
+        self.rule, self.wrong = rule, text
 
     def beat(self, beat: MemBeat) -> bool:
         """A beat was seen; True if it was an event (an error, or poison)."""
         self.wrong = None
         record = self.record(beat.line)
+        self._owned(beat, record)
         if beat.write:
-            if beat.poison and self.place(beat) not in ("MEMORY", "IDENTITY"):
-                self.wrong = f"poison written to line {beat.line:#x} of a state area"
+            if beat.poison and self.place_of(beat, record) not in ("MEMORY", "IDENTITY"):
+                self._forbidden("poison", f"poison written to line {beat.line:#x} of a state area")
             if not beat.error:
                 return False
-            self.counts["MEM_WRITE_ERROR"] += beat.answered
-            self.errors += 1
+            self.ports["MEM_WRITE_ERROR"].add(beat.answered)
+            self.errors.add()
             if record is not None:
                 self.quiescence.distrust(record.region)
                 if beat.axi_id == EVICTION_ID and beat.answered:
@@ -71,12 +88,48 @@ class MemoryPort:
             return True
         if not (beat.error or beat.poison):
             return False
-        self.counts["MEM_READ_ERROR" if beat.error else "MEM_POISON"] += 1
-        self.errors += beat.error
-        self.poisoned += not beat.error
+        self.ports["MEM_READ_ERROR" if beat.error else "MEM_POISON"].add()
+        (self.errors if beat.error else self.poisoned).add()
         if record is not None and (record.beat == 0 or self._has_state(record)):
             self.quiescence.lose(record.region, record.index)
         return True
+
+    def _owned(self, beat: MemBeat, record: Record | None) -> None:
+        """The line is one that the user of the AXI ID has to do with, and the burst is whole."""
+        place = self.place_of(beat, record)
+        users = OWNERS[beat.write]
+        if beat.axi_id >= len(users) or place not in users[beat.axi_id]:
+            if self._settled():
+                way = "writes" if beat.write else "reads"
+                text = f"AXI ID {beat.axi_id} {way} line {beat.line:#x}, {place}"
+                self._forbidden("AXI ID", text)
+            return
+        if beat.write and beat.axi_id in (EVICTION_ID, INIT_ID) and beat.strobe != FULL_STROBE:
+            self._forbidden("WSTRB", f"a record is written with WSTRB {beat.strobe:#x}")
+        if record is None:
+            return
+        if beat.axi_id == INIT_ID and beat.write:
+            self._initialised(beat, record)
+        elif beat.axi_id == EVICTION_ID and beat.last:
+            (self.evictions if beat.write else self.fills).add()
+            if self._settled() and record.beat != record.planes:
+                moved = "written" if beat.write else "read"
+                text = f"a record of {record.planes} planes is {moved} up to plane {record.beat}"
+                self._forbidden("record length", text)
+
+    def _initialised(self, beat: MemBeat, record: Record) -> None:
+        """A write of the initialiser was answered."""
+        self.initialised.add()
+        committing = bool(self.quiescence.pending(record.region))
+        wrong = self.initialiser.write(record.region, record.index, committing)
+        if beat.data or record.beat:
+            wrong = f"the initialiser writes {beat.data:#x} to beat {record.beat} of a record"
+        if wrong is not None:
+            self._forbidden("initialiser", wrong)
+
+    def _settled(self) -> bool:
+        """No commit is under way: the descriptors are known."""
+        return not any(self.quiescence.pending(region) for region in range(len(self.configs)))
 
     def _has_state(self, record: Record) -> bool:
         """False: nothing of this epoch can be in the record, so its planes are nobody's state."""
@@ -89,20 +142,21 @@ class MemoryPort:
             if config is not None:
                 yield region, config
             for pending in self.quiescence.pending(region):
-                yield region, pending
+                yield region, pending.config
 
     def record(self, line: int) -> Record | None:
         """The record that a line of memory is part of."""
         for region, config in self._regions():
-            offset = line - config.state_line
+            offset, planes, cnt_w = line - config.state_line, 0, self.model.params.cnt_w
             if config.mode is Mode.FP32:
                 index, beat = offset - config.workers * config.lines, 0
             elif config.mode.low_bit:
-                index, beat = divmod(offset, record_lines(config.workers, self.model.params.cnt_w))
+                index, beat = divmod(offset, record_lines(config.workers, cnt_w))
+                planes = planes_kept(config.workers, cnt_w)
             else:
                 continue
             if 0 <= index < config.lines:
-                return Record(region, index, beat, config.mode.low_bit)
+                return Record(region, index, beat, config.mode.low_bit, planes)
         return None
 
     def place(self, beat: MemBeat) -> str:

@@ -8,7 +8,7 @@ overlap it are answered: each of them is wholly before or wholly after the commi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from models.device import DeviceModel, Snapshot
@@ -18,6 +18,7 @@ from models.regions import RegionConfig
 from models.step_result import StepResult
 from verif.scoreboard.linearize import ZERO, Bucket, Failure, Linearizer, OverBudget, Reached, State
 from verif.scoreboard.operations import Op
+from verif.scoreboard.potential import potential
 
 
 @dataclass(slots=True)
@@ -28,6 +29,17 @@ class PendingLine:
     region: int | None
     ops: list[Op] = field(default_factory=list)
     open: int = 0
+
+
+@dataclass(slots=True)
+class Doubt:
+    """Lines of a region that may count less, or more, than they do in the model.
+
+    Each for complete, saturated and illegal.
+    """
+
+    fewer: list[int] = field(default_factory=lambda: [0, 0, 0])
+    more: list[int] = field(default_factory=lambda: [0, 0, 0])
 
 
 @dataclass(slots=True)
@@ -46,6 +58,14 @@ class _Item:
     linearizer: Linearizer
     states: Reached
     lost: bool = False
+    moved: bool = False
+    """A commit has changed what the requests mean."""
+
+
+def _flags(state: State) -> tuple[bool, bool, bool]:
+    line = state.snap.line
+    assert line is not None
+    return line.counted_complete, line.saturated, line.illegal
 
 
 class Quiescence:
@@ -67,6 +87,8 @@ class Quiescence:
         self.judged = 0
         self.raced = 0
         self.unjudged = 0
+        self.on_doubt: Callable[[Op], None] = lambda _op: None
+        """Called with a request of which nobody knows how it was decoded."""
         self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.unknown: set[Hashable] = set()
@@ -121,9 +143,21 @@ class Quiescence:
         self._resolve(region)
 
     # -- results ------------------------------------------------------------------------------
-    def _lose(self, key: Hashable, count: int) -> None:
+    def _lose(self, key: Hashable, ops: Sequence[Op]) -> None:
         self.unknown.add(key)
-        self.unjudged += count
+        for op in ops:
+            self._unjudged(op)
+
+    def _unjudged(self, op: Op) -> None:
+        """Gives up on a request; whatever it may have counted is left open."""
+        self.unjudged += 1
+        for name, most in potential(op, self.mode_of(op)).items():
+            self.above[name] += most
+
+    def mode_of(self, op: Op) -> Mode | None:
+        """Mode of the region of a request, as far as it is known."""
+        config = None if op.access.region is None else self.model.config(op.access.region)
+        return config.mode if config else None
 
     def _close(self, line: PendingLine) -> None:
         """The line is quiet and no commit is pending."""
@@ -131,7 +165,7 @@ class Quiescence:
         del self._lines[key]
         states = self._alternatives.pop(key, None)
         if key in self.unknown:
-            self.unjudged += len(ops)
+            self._lose(key, ops)
             return
         may_lose = line.region in self.untrusted and not ops[0].inert
         if states is None and len(ops) == 1 and not may_lose:
@@ -150,7 +184,7 @@ class Quiescence:
             result = linearizer.run(start, full, full)
         except OverBudget:
             model.restore(key, before)
-            self._lose(key, count)
+            self._lose(key, linearizer.ops)
             return
         if full not in result:
             assert linearizer.failure is not None
@@ -185,15 +219,6 @@ class Quiescence:
             # The counters stand as after the first one, whichever of them turns out to be true.
             tally = first.snap.tally
             self._alternatives[key] = [State(replace(s.snap, tally=tally)) for s in states]
-
-    def clear_counters(self) -> None:
-        """CTRL.CLEAR_COUNTERS: exact only while nothing is in flight."""
-        self.model.clear_counters()
-        for name in COUNTERS:
-            self.below[name] = self.above[name] = 0
-        for states in self._alternatives.values():
-            for state in states:
-                state.snap = replace(state.snap, tally={})
 
     def lose(self, region: int, line: int) -> None:
         """A state fetch of this line met an error: empty and poisoned for the epoch."""
@@ -235,9 +260,29 @@ class Quiescence:
         """
         self.untrusted[region] = True
 
-    def pending(self, region: int) -> list[RegionConfig]:
-        """Descriptors whose commit is not settled."""
-        return [commit.config for commit in self._commits.get(region, ())]
+    def pending(self, region: int) -> list[Commit]:
+        """Commits that are not settled."""
+        return self._commits.get(region, [])
+
+    def ops(self, region: int | None = None) -> Iterator[Op]:
+        """Requests that are not judged yet: those of a region, or all."""
+        for line in self._lines.values():
+            if region is None or line.region == region:
+                yield from line.ops
+
+    def doubt(self, region: int) -> Doubt:
+        """Lines of a region of which more than one state is possible, or nothing is known."""
+        out = Doubt()
+        for key, states in self._alternatives.items():
+            if isinstance(key, tuple) and key[0] == region:
+                flags = [_flags(state) for state in states]
+                for index, first in enumerate(flags[0]):
+                    out.fewer[index] += first - min(one[index] for one in flags)
+                    out.more[index] += max(one[index] for one in flags) - first
+        for key in self.unknown:
+            if isinstance(key, tuple) and key[0] == region:
+                out.more = [count + 1 for count in out.more]
+        return out
 
     # -- commits ------------------------------------------------------------------------------
     def _resolve(self, region: int) -> None:
@@ -308,7 +353,7 @@ class Quiescence:
             return
         key, model = item.line.key, self.model
         if any(model.line_key(op.msg) != key for op in item.line.ops):
-            item.lost = True
+            item.lost = item.moved = True
             return
         if commit.config.mode is Mode.IDENTITY:
             return
@@ -320,7 +365,9 @@ class Quiescence:
 
     def _finish(self, item: _Item) -> None:
         if item.lost:
-            self._lose(item.line.key, len(item.line.ops))
+            self._lose(item.line.key, item.line.ops)
+            for op in item.line.ops if item.moved else ():
+                self.on_doubt(op)
         else:
             self._linearize(item.linearizer, item.states)
 
@@ -339,6 +386,7 @@ class Quiescence:
 
     def _inert(self, op: Op, may_change: bool = False) -> None:
         if self.model.decode(op.msg, op.misframed).kind is not op.access.kind or may_change:
-            self.unjudged += 1
+            self._unjudged(op)
+            self.on_doubt(op)
             return
         self._single(op)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction of register reads from the register bus: shadow descriptors, commits, status.
 
-Only transfers seen on the pins come in here. A read that returns while nothing is in flight is
-compared with the model at once; one that races with traffic is only remembered.
+Only transfers seen on the pins come in here. Every register has a rule (`register_rules`), by which
+every read is compared: with one value while nothing is in flight, else with what the race allows.
 """
 
 from __future__ import annotations
@@ -13,25 +13,51 @@ from models.regions import RegionConfig
 from models.register_map import Counts, Field, Register, byte_mask
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.interrupts import Interrupts
+from verif.scoreboard.link_state import LinkState
+from verif.scoreboard.ranges import Cleared, Span
+from verif.scoreboard.register_rules import Rules
 from verif.scoreboard.scoreboard import Scoreboard
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS)
 """The event counters of the scoreboard, which stand still while nothing is in flight."""
-IRQ_CHECKED = ("MEM_ERROR", "POISON")
 
 
 class RegisterPredictor:
-    """Follows the writes and judges the reads."""
+    """Follows the writes and judges the reads. Without a `link` its registers are not known."""
 
-    def __init__(self, scoreboard: Scoreboard, params: DeviceParams) -> None:
+    def __init__(
+        self, scoreboard: Scoreboard, params: DeviceParams, link: LinkState | None = None
+    ) -> None:
         self.scoreboard = scoreboard
         self.regions = params.regions
+        self.link = link
         self.by_name: dict[str, Register] = REG_MAP.expand(params)
         self.by_address = {register.address: register for register in self.by_name.values()}
         self.values = {name: register.reset for name, register in self.by_name.items()}
+        self.before: dict[str, int] = {}
+        """Registers with a write under way: what they held before."""
         self.counters: dict[str, tuple[int, int]] = {}
         self.reads = 0
-        self._irq_base: dict[str, int | None] = dict.fromkeys(IRQ_CHECKED, 0)
+        self.interrupts = Interrupts(
+            self.by_name["IRQ_STATUS"],
+            self.by_name["IRQ_ENABLE"],
+            {
+                "DONE": scoreboard.status.times_done,
+                "FALLBACK": self._fallbacks,
+                "ACCESS_ERROR": lambda: self._sum("REFUSED", "UNMAPPED", "UNSUPPORTED"),
+                "LINK_ERROR": lambda: link.errors() if link else Span(0, 1 << 32),
+                "MEM_ERROR": scoreboard.memory.errors.span,
+                "POISON": self._poison,
+            },
+        )
+        self.link_counters = {
+            name: Cleared(lambda name=name: link.span(name))  # type: ignore[misc]
+            for name in REG_MAP.counters(Counts.LINK, Counts.RETRY)
+            if link is not None
+        }
+        self.fallback = [self._fallback(region) for region in range(params.regions)]
+        self.rules = Rules(self)
 
     def find(self, name: str) -> tuple[Register, Field | None]:
         """The register of "IRQ_STATUS" or "REGION[2].STATUS", and a field that may follow after a
@@ -44,7 +70,8 @@ class RegisterPredictor:
             raise KeyError(f"{name} is no register or field")
         return self.by_name[leaf], self.by_name[leaf].field(field)
 
-    def _field(self, name: str, field: str = "VALUE") -> int:
+    def field(self, name: str, field: str = "VALUE") -> int:
+        """A field as it was last written."""
         return self.by_name[name].field(field).extract(self.values[name])
 
     def config(self, region: int) -> RegionConfig:
@@ -54,141 +81,124 @@ class RegisterPredictor:
         return RegionConfig.from_registers(leaves)
 
     @staticmethod
-    def _region_of(name: str) -> int:
+    def region_of(name: str) -> int:
+        """Number of the region of a register."""
         return int(name[name.index("[") + 1 : name.index("]")])
+
+    # -- sources of interrupts ----------------------------------------------------------------
+    def _sum(self, *names: str) -> Span:
+        spans = [self.scoreboard.events(name) for name in names]
+        return Span(sum(span.low for span in spans), sum(span.high for span in spans))
+
+    def _poison(self) -> Span:
+        low, high = self.scoreboard.memory.poisoned.span()[:2]
+        more = self._sum("POISON_RECEIVED")
+        return Span(low + more.low, high + more.high)
+
+    def _fallbacks(self) -> Span:
+        return self.scoreboard.capacity.all_times(self.busy_regions())
+
+    def _fallback(self, region: int) -> Cleared:
+        capacity = self.scoreboard.capacity
+        return Cleared(lambda: capacity.times(region, self.busy_regions()))
+
+    def _fallen(self, ones: int) -> list[Cleared]:
+        return [one for region, one in enumerate(self.fallback) if ones >> region & 1]
+
+    def busy_regions(self) -> set[int]:
+        """Regions with requests that are not judged yet."""
+        ops = self.scoreboard.quiescence.ops()
+        return {op.access.region for op in ops if op.access.region is not None}
 
     # -- accesses, as the monitor of the register bus publishes them --------------------------
     def begin(self, access: AxiLiteAccess) -> None:
         """The device has accepted an access; the effect of a write may come from now on."""
-        access.since = self.scoreboard.now
         register = self.by_address.get(access.address & ~3)
-        if not access.write or register is None:
+        if register is None:
             return
-        name, lanes = register.name, byte_mask(access.strobe)
-        if name.endswith(".EPOCH"):
-            region = self._region_of(name)
-            epoch = self.scoreboard.epochs.get(region, 0) & ~lanes | access.data & lanes
-            self.scoreboard.commit_begin(region, self.config(region), epoch)
-        elif name == "FALLBACK":
-            self.scoreboard.devload.clear_fallback(access.data & lanes)
+        if access.write:
+            self._write_begins(register, access.data, byte_mask(access.strobe))
+        else:
+            access.since = self.rules.begin(register.name)
 
     def end(self, access: AxiLiteAccess) -> None:
         """The device has answered an access; one that is refused changes and tells nothing."""
         register = self.by_address.get(access.address & ~3)
-        if access.resp is not Resp.OKAY or register is None:
+        if register is None:
+            if access.resp is not Resp.SLVERR or (not access.write and access.data):
+                self.scoreboard.error(
+                    f"REGISTER address {access.address:#x} is none, answered {access.resp.name}",
+                    "REGISTER: answer of an address that is no register",
+                )
             return
-        if access.write:
+        if access.resp is not Resp.OKAY:
+            self.scoreboard.error(
+                f"REGISTER {register.name} answered {access.resp.name}",
+                "REGISTER: answer of a register",
+            )
+        elif access.write:
             self._written(register, access.data, byte_mask(access.strobe))
         else:
-            self._read(register, access.data, access.since)
+            self.reads += 1
+            self.rules.end(register, access.data, access.since)
+
+    def _write_begins(self, register: Register, data: int, lanes: int) -> None:
+        """A write was accepted."""
+        name, scoreboard = register.name, self.scoreboard
+        old, ones = self.values[name], data & lanes
+        self.before[name] = old
+        self.values[name] = register.stored(old, data, lanes)
+        if name.endswith(".EPOCH") and lanes:
+            region = self.region_of(name)
+            epoch = scoreboard.epochs.get(region, 0) & ~lanes | ones
+            scoreboard.commit_begin(region, self.config(region), epoch)
+        elif name == "FALLBACK":
+            scoreboard.devload.clear_fallback(ones)
+            for flag in self._fallen(ones):
+                flag.clear_begin()
+        elif name == "IRQ_STATUS":
+            self.interrupts.clear_begin(ones)
+        elif name == "IRQ_ENABLE":
+            self.interrupts.enable_begin(data, lanes)
+        elif name == "CTRL" and register.field("CLEAR_COUNTERS").extract(ones):
+            scoreboard.clear_counters_begin()
+            for counter in self.link_counters.values():
+                counter.clear_begin()
+        elif name == "ERR_INFO" and register.field("VALID").extract(ones):
+            scoreboard.capture.arm_begin(scoreboard.now)
+        elif name == "DEVLOAD_THRESHOLD":
+            levels = [self.field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
+            scoreboard.devload.thresholds_begin(*levels)
+        elif name.startswith("CAP_"):
+            limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
+            scoreboard.devload.set_capacity(*limits)
+            scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
 
     def _written(self, register: Register, data: int, lanes: int) -> None:
         """The effect of a write is complete."""
         name, scoreboard = register.name, self.scoreboard
-        self.values[name] = register.stored(self.values[name], data, lanes)
-        data &= lanes
-        if name.endswith(".EPOCH"):
-            scoreboard.commit_end(self._region_of(name))
-        elif name == "CTRL":
-            if register.field("CLEAR_COUNTERS").extract(data):
-                scoreboard.clear_counters()
-        elif name == "ERR_INFO" and register.field("VALID").extract(data):
-            scoreboard.model.rearm_error()
-        if name == "IRQ_STATUS":
-            self._irq_cleared(register, data)
-        if name == "DEVLOAD_THRESHOLD":
-            levels = [self._field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
-            scoreboard.devload.set_thresholds(scoreboard.now, *levels)
-        elif name.startswith("CAP_"):
-            scoreboard.devload.set_capacity(self._field("CAP_WINDOW"), self._field("CAP_THRESHOLD"))
-
-    def _read(self, register: Register, data: int, since: int) -> None:
-        """A read has returned `data`; it began when the scoreboard's clock stood at `since`."""
-        self.reads += 1
-        name, scoreboard = register.name, self.scoreboard
-        quiet = scoreboard.waiting == 0 and scoreboard.now == since
-        if name == "FALLBACK":
-            scoreboard.devload.saw_fallback(scoreboard.now, data, self.regions)
-        if not quiet:
-            return
-        if name in COUNTERS:
-            self.counters[name] = (scoreboard.now, data)
-            scoreboard.compare_counters({name: data})
-        elif name == "DONE":
-            for region in range(self.regions):
-                scoreboard.compare_region(region, {"done": data >> region & 1})
-        elif name.startswith("REGION["):
-            self._read_region(register, data)
-        elif name == "ERR_INFO":
-            self._read_error(register, data)
-        elif name == "IRQ_STATUS" and not scoreboard.quiescence.unjudged:
-            self._read_irq(register, data)
-
-    # -- interrupts ---------------------------------------------------------------------------
-    def _irq_events(self, source: str) -> tuple[int, int]:
-        """Least and most events of a source of the interrupt since the start."""
-        memory = self.scoreboard.memory
-        if source == "MEM_ERROR":
-            return memory.errors, memory.errors
-        low, high = self.scoreboard.poison_received()
-        return memory.poisoned + low, memory.poisoned + high
-
-    def _irq_cleared(self, register: Register, ones: int) -> None:
-        """Bits were cleared; what is in flight may set them again before or after."""
-        for source in IRQ_CHECKED:
-            if register.field(source).extract(ones):
-                low, high = self._irq_events(source)
-                known = low == high and self.scoreboard.waiting == 0
-                self._irq_base[source] = high if known else None
-
-    def _read_irq(self, register: Register, data: int) -> None:
-        """A sticky bit must be set exactly if there was an event since it was cleared."""
-        for source, base in self._irq_base.items():
-            got = register.field(source).extract(data)
-            low, high = self._irq_events(source)
-            if base is not None and not (low > base) <= got <= (high > base):
-                self.scoreboard.error(
-                    f"IRQ_STATUS.{source} is {got} after {high - base} such events"
-                )
-
-    def _read_region(self, register: Register, data: int) -> None:
-        region = self._region_of(register.name)
-        leaf = register.name.rpartition(".")[2]
-        scoreboard = self.scoreboard
-        if leaf == "STATUS":
-            value = register.unpack(data)
-            names = ("committed", "code", "done", "saturated", "illegal_seen")
-            scoreboard.compare_region(region, {name: value[name.upper()] for name in names})
-        elif leaf in ("COMPLETE_LINES", "EPOCH"):
-            scoreboard.compare_region(region, {leaf.lower(): data})
-
-    def _read_error(self, register: Register, data: int) -> None:
-        """ERR_INFO must show the first refused access; which one that was is known if it is one."""
-        scoreboard = self.scoreboard
-        valid = register.field("VALID").extract(data)
-        first = scoreboard.model.first_error
-        if scoreboard.quiescence.unjudged:
-            return
-        if bool(valid) != (first is not None):
-            scoreboard.error(
-                f"ERR_INFO.VALID is {valid}, the model has {first}", "register ERR_INFO.VALID"
-            )
-        if first is None or not valid:
-            return
-        got = {name: value for name, value in register.unpack(data).items() if name != "VALID"}
-        seen = [
-            {
-                "CAUSE": int(error.cause),
-                "WRITE": int(error.write),
-                "OPCODE": error.opcode,
-                "LDID": error.ldid,
-            }
-            for error in (*scoreboard.model.refused, first)  # older than CLEAR_COUNTERS, perhaps
-        ]
-        if got not in seen:
-            scoreboard.error(
-                f"ERR_INFO shows {got}, expected one of {seen[:4]}", "register ERR_INFO"
-            )
+        self.before.pop(name, None)
+        ones = data & lanes
+        if name.endswith(".EPOCH") and lanes:
+            scoreboard.commit_end(self.region_of(name))
+            self.rules.committed()
+        elif name == "FALLBACK":
+            for flag in self._fallen(ones):
+                flag.clear_end()
+        elif name == "IRQ_STATUS":
+            self.interrupts.clear_end(ones)
+        elif name == "IRQ_ENABLE":
+            self.interrupts.enable_end()
+        elif name == "CTRL" and register.field("CLEAR_COUNTERS").extract(ones):
+            scoreboard.clear_counters_end()
+            for counter in self.link_counters.values():
+                counter.clear_end()
+        elif name == "ERR_INFO" and register.field("VALID").extract(ones):
+            scoreboard.capture.arm_end()
+        elif name == "LINK_ERR_INFO":
+            self.rules.link_armed(ones)
+        elif name == "DEVLOAD_THRESHOLD":
+            scoreboard.devload.thresholds_end(scoreboard.now)
 
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:

@@ -15,6 +15,7 @@ from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.memory_port import EVICTION_ID
+from verif.scoreboard.ranges import SETTLE_CLOCKS
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
@@ -25,8 +26,8 @@ RECORD = 4
 
 def beat(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
     """A beat read at a line of a state area."""
-    line = config.state_line + offset
-    return dataclasses.replace(MemBeat(False, 0, line, 0, FULL_STROBE, False, 0), **fields)
+    one = MemBeat(False, 0, config.state_line + offset, 0, FULL_STROBE, False, 0, last=False)
+    return dataclasses.replace(one, **fields)
 
 
 def eviction(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
@@ -153,7 +154,9 @@ def test_a_refusal_is_forgotten_with_the_round() -> None:
 def test_the_device_must_not_poison_its_own_state() -> None:
     for config, offset in ((BINARY, RECORD), (BINARY, RECORD + 1), (FP32, 5), (FP32, 13)):
         bench = Bench(BINARY, FP32)
-        written = beat(config, offset, write=True)
+        written = beat(
+            config, offset, write=True, axi_id=2 if offset == 5 and config is FP32 else 0
+        )
         bench.scoreboard.memory_beat(written)
         assert bench.scoreboard.errors == []
         bench.scoreboard.memory_beat(dataclasses.replace(written, poison=True))
@@ -171,6 +174,7 @@ def test_counters_and_interrupts_follow_the_port() -> None:
         predictor.end(one)
 
     def irq(value: int) -> bool:
+        scoreboard.now += SETTLE_CLOCKS
         before = len(scoreboard.errors)
         access(AxiLiteAccess(False, status.address, value))
         return len(scoreboard.errors) == before
@@ -205,6 +209,7 @@ def test_counters_and_interrupts_follow_the_port() -> None:
     clear(poison)
     scoreboard.clear_counters()
     assert irq(0)
+    scoreboard.now += SETTLE_CLOCKS
     scoreboard.errors.clear()
     scoreboard.compare_counters({"MEM_READ_ERROR": 0, "MEM_POISON": 0, "POISON_RECEIVED": 0})
     assert scoreboard.errors == []

@@ -327,7 +327,8 @@ def test_devload_rules() -> None:
         bench = Bench(BINARY, FP32)
         rule = bench.scoreboard.devload
         if levels_off:
-            rule.set_thresholds(bench.scoreboard.now, 0, 0, 0)
+            rule.thresholds_begin(0, 0, 0)
+            rule.thresholds_end(bench.scoreboard.now)
         if fallback:
             rule.set_capacity(16, 2)
             rule.saw_fallback(bench.scoreboard.now, 1, 8)
@@ -338,11 +339,46 @@ def test_devload_rules() -> None:
     light, optimal, moderate = DevLoad.LIGHT, DevLoad.OPTIMAL, DevLoad.MODERATE
     assert check(light, False, True, True)
     assert not check(moderate, False, True, True)
-    assert check(moderate, False, False, True), "with the levels on, any load may be reported"
+    assert not check(optimal, False, False, True), "one transaction is below each threshold"
     assert check(moderate, True, True, True)
-    assert check(DevLoad.SEVERE, True, True, True)
+    assert not check(DevLoad.SEVERE, True, True, True)
     assert not check(light, True, True, True)
     assert not check(optimal, True, True, True)
     assert not check(light, True, False, True)
     assert check(light, True, True, False)
     assert not check(optimal, True, True, False), "OPTIMAL cannot come from a fallback"
+
+
+def test_devload_follows_what_is_outstanding() -> None:
+    def check(thresholds: tuple[int, int, int], devload: DevLoad, more: int) -> bool:
+        bench = Bench()
+        rule = bench.scoreboard.devload
+        rule.thresholds_begin(*thresholds)
+        rule.thresholds_end(bench.scoreboard.now)
+        others = [bench.begin(write(64 * (2 + k))) for k in range(more)]
+        msg = bench.begin(write(64))
+        for other in others:  # they may have been admitted beside it
+            bench.answer(other)
+        bench.answer(msg, wrong(devload=devload))
+        return not any(f"DEVLOAD {int(devload)}" in one for one in bench.scoreboard.errors[-1:])
+
+    assert check((3, 0, 0), DevLoad.OPTIMAL, 2)
+    assert not check((3, 0, 0), DevLoad.OPTIMAL, 1)
+    assert check((3, 0, 0), DevLoad.LIGHT, 2), "it may have been answered last"
+    assert not check((1, 0, 0), DevLoad.LIGHT, 2), "one is always outstanding: its own"
+    assert not check((1, 0, 9), DevLoad.MODERATE, 5)
+    assert not check((1, 2, 9), DevLoad.SEVERE, 5)
+    assert check((1, 2, 6), DevLoad.SEVERE, 5)
+
+
+def test_new_thresholds_and_old_ones() -> None:
+    bench = Bench()
+    rule = bench.scoreboard.devload
+    first, second = (bench.begin(write(64 * k)) for k in (1, 2))
+    rule.thresholds_begin(1, 0, 0)
+    bench.answer(first, wrong(devload=DevLoad.LIGHT))
+    rule.thresholds_end(bench.scoreboard.now)
+    bench.answer(second, wrong(devload=DevLoad.LIGHT))
+    assert bench.scoreboard.errors == []
+    bench.do(write(64))
+    assert "DevLoad must be OPTIMAL" in bench.scoreboard.errors[0]

@@ -174,4 +174,4 @@ class UncountingScoreboard(Scoreboard):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.memory.counts["MEM_POISON"] = -1
+        self.memory.ports["MEM_POISON"].add(-1)

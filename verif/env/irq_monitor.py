@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interrupt pin against IRQ_STATUS and IRQ_ENABLE, in every clock.
+
+The pin is looked at when it changes, and now and then in between: what it must be changes with
+events on other ports only, so nothing happens to it that this does not see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cocotb.triggers import ClockCycles, First, ValueChange
+from pyuvm import uvm_component
+
+from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
+from verif.scoreboard.register_predictor import RegisterPredictor
+
+PERIOD = 200
+"""Clocks between two looks at a pin that does not change."""
+
+
+class IrqMonitor(uvm_component):
+    """Set `dut` and `predictor` before the run phase; findings go to the scoreboard."""
+
+    dut: Any
+    predictor: RegisterPredictor
+
+    async def run_phase(self) -> None:
+        pin, clock = self.dut.irq, self.dut.clk
+        change = ValueChange(pin)
+        before: Span | None = None
+        while True:
+            moved = await First(change, ClockCycles(clock, PERIOD)) is change
+            if self.dut.rst_n.value != 1:
+                before = None
+                continue
+            want = self.predictor.interrupts.pin()
+            if moved or before is None:
+                await ClockCycles(clock, SETTLE_CLOCKS)  # its cause may be seen a little later
+                before, want = want, self.predictor.interrupts.pin()
+            self.judge(str(pin.value), before, want)
+            before = want
+
+    def judge(self, value: str, before: Span, after: Span) -> None:
+        """Compares the pin with what it must have been between two moments."""
+        if value not in "01":
+            self.predictor.scoreboard.error(f"IRQ pin is {value}")
+        elif int(value) not in Span(min(before.low, after.low), max(before.high, after.high)):
+            self.predictor.scoreboard.error(f"IRQ pin is {value}, expected {after}")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Link counters, LINK_STATE and LINK_ERR_INFO against the flits on the pins (spec: link spec §9).
+
+The link tracker of the monitor counts what the device's registers should count. What depends on
+when the device notices a loss (a retrain catches flits on their way, a time-out ends a wait) has a
+range; without losses and retrains every figure is exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
+from cocotbext.cxl.wire.control import RetryAck, RetryReq
+from cocotbext.cxl.wire.flits import Direction
+from models.nf_regs import REG_MAP
+from models.register_map import Counts
+from verif.scoreboard.ranges import Recent, Span
+
+LINK_COUNTERS = REG_MAP.counters(Counts.LINK)
+RETRY_COUNTERS = REG_MAP.counters(Counts.RETRY)
+CAUGHT_BY_RETRAIN = 4
+"""Flits that a falling phy_up may catch between the pins and the device's checks."""
+_ERRORS = ("CRC_ERROR", "PID_UNCORRECTABLE", "PROTOCOL_ERROR")
+_LOST = (FlitKind.BAD_ID, FlitKind.BAD_CRC)
+UNBOUNDED = 1 << 32
+
+
+class LinkState:
+    """Feed it with the flits; `tracked`: the counters of the link tracker, which judges them."""
+
+    def __init__(self, clock: Callable[[], int], tracked: Callable[[], Counter[str]]) -> None:
+        self.tracked = tracked
+        self.events = {name: Recent(clock) for name in (*LINK_COUNTERS, "RETRY_REMOTE")}
+        self.lost = Recent(clock)
+        self.requests = Recent(clock)
+        self.retrains = Recent(clock)
+        self.up = False
+        """The device has answered, or granted credits: its link has initialised."""
+        self._seen: Counter[str] = Counter()
+
+    def flit(self, event: FlitEvent) -> None:
+        """A flit was transferred."""
+        received = event.direction is Direction.M2S
+        self.events["RX_FLIT" if received else "TX_FLIT"].add()
+        if received and event.kind in _LOST:
+            self.lost.add()
+        if not received and event.kind in (FlitKind.PROTOCOL, FlitKind.DATA):
+            self.up = True
+        if not received and isinstance(event.control, RetryAck):
+            self.events["RETRY_REMOTE"].add()
+        if not received and isinstance(event.control, RetryReq):
+            self.requests.add()
+        now = self.tracked()
+        for name in LINK_COUNTERS:
+            if name not in ("RX_FLIT", "TX_FLIT") and now[name] != self._seen[name]:
+                self.events[name].add(max(0, now[name] - self._seen[name]))
+                self._seen[name] = now[name]
+
+    def retrain(self) -> None:
+        """phy_up has fallen."""
+        self.retrains.add()
+
+    @property
+    def faulty(self) -> bool:
+        """A flit was lost, or the physical layer: from then on some figures are ranges."""
+        return bool(self.lost.total or self.requests.total or self.retrains.total)
+
+    def span(self, name: str) -> Span:
+        """Least and most that a counter may have counted since the start."""
+        if name == "RETRY_LOCAL":
+            # A flit lost while a retry is under way begins no other; a gap in the sequence may.
+            return Span(0, max(self.lost.total, self.requests.total) + self.retrains.total)
+        if name == "RETRY_TIMEOUT":
+            return Span(0, self.requests.total)
+        if name == "PHY_REINIT":
+            return Span(self.retrains.span().low, UNBOUNDED if self.faulty else 0)
+        span = self.events[name].span()
+        if name == "TX_FLIT":  # counted when it is handed to the pins, and they may be held
+            return Span(span.low, span.high + 2)
+        if not self.faulty:
+            return span
+        if name == "RETRY_REMOTE":
+            return Span(span.low, span.high + 1)
+        slack = CAUGHT_BY_RETRAIN * self.retrains.total
+        return Span(max(0, span.low - slack), span.high + slack)
+
+    def errors(self) -> Span:
+        """Events that raise IRQ_STATUS.LINK_ERROR."""
+        spans = [self.span(name) for name in _ERRORS]
+        # A link that fails in the end has lost something, or was retrained.
+        failed = int(bool(self.retrains.total))
+        return Span(sum(s.low for s in spans), sum(s.high for s in spans) + failed)

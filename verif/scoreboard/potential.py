@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request that is not judged yet may have done to the counters of the device."""
+
+from __future__ import annotations
+
+from cocotbext.cxl.wire.messages import Completion, M2SRwD, completion_of
+from models.aggregated_line import illegal_codes
+from models.line_packing import Mode
+from models.regions import Cause, Kind
+from verif.scoreboard.operations import Op
+
+_REFUSALS = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
+
+_RESULTS = (Kind.RESULT, Kind.PLANE, Kind.RAW)
+
+
+def potential(op: Op, mode: Mode | None) -> dict[str, int]:
+    """The most that `op` may add to each counter; `mode`: that of its region, as far as known.
+
+    A request that races with a commit of its region may decode otherwise than when it came.
+    """
+    kind = op.access.kind
+    write = isinstance(op.msg, M2SRwD)
+    out: dict[str, int] = {}
+    if op.misframed or kind in (Kind.DROPPED, Kind.NO_EFFECT):
+        return {"UNSUPPORTED": 1} if op.misframed else out
+    if kind is Kind.REFUSED:
+        out[_REFUSALS.get(op.access.cause, "REFUSED")] = 1
+        if not op.commit_raced:
+            return out
+    if op.commit_raced:
+        out |= {"REFUSED": 1, "UNMAPPED": 1}
+    if write:
+        assert isinstance(op.msg, M2SRwD)
+        if op.msg.poison:
+            out["POISON_RECEIVED"] = 1
+        if kind is Kind.CONTRIBUTION or op.commit_raced:
+            out |= {"DUPLICATE": 1, "CONTRIBUTION": 1}
+            if mode is Mode.G_TERNARY or op.commit_raced:
+                out["ILLEGAL_CODE"] = illegal_codes(op.msg.data)
+    elif completion_of(op.msg) is Completion.DRS and (kind in _RESULTS or op.commit_raced):
+        out["EARLY_READ"] = 1
+    return out

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of what a register may show while things are in flight, and clears by software.
+
+What the pins tell of an event is the clock in which it must be over, or the clock before which it
+cannot have happened; between the two a register may show either. Nothing is skipped: while nothing
+is in flight every range is one value.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+SETTLE_CLOCKS = 6
+"""Clocks from an event on a port of the device until its registers must show it."""
+
+
+class Span(NamedTuple):
+    """Values `low`..`high`, and those of `also`."""
+
+    low: int
+    high: int
+    also: frozenset[int] = frozenset()
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int) and (self.low <= value <= self.high or value in self.also)
+
+    def __str__(self) -> str:
+        span = str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+        others = sorted(value for value in self.also if not self.low <= value <= self.high)
+        return " or ".join([span, *map(str, others)])
+
+
+def exactly(value: int) -> Span:
+    """One value."""
+    return Span(value, value)
+
+
+def either(*values: int) -> Span:
+    """Any of some values."""
+    return Span(values[0], values[0], frozenset(values))
+
+
+class Recent:
+    """A number of events on a port, and what it was SETTLE_CLOCKS ago."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.clock = clock
+        self.total = 0
+        self._old = 0
+        self._new: deque[tuple[int, int]] = deque()
+
+    def add(self, count: int = 1) -> None:
+        """Some events, now."""
+        self.total += count
+        self._new.append((self.clock(), count))
+        if len(self._new) > 4 * SETTLE_CLOCKS:
+            self._settle()
+
+    def _settle(self) -> None:
+        before = self.clock() - SETTLE_CLOCKS
+        while self._new and self._new[0][0] <= before:
+            self._old += self._new.popleft()[1]
+
+    def span(self) -> Span:
+        """Events that the registers must show, and those that they may."""
+        self._settle()
+        return Span(self._old, self.total)
+
+
+@dataclass(slots=True)
+class Before:
+    """What was known when a read began."""
+
+    low: int
+    base: int
+    clears: int
+
+
+class Cleared:
+    """What software sees of a source of events that it may clear.
+
+    Call `clear_begin` when the device has accepted the write that clears, `clear_end` when it has
+    answered. What happens in between may be cleared or not.
+    """
+
+    def __init__(self, source: Callable[[], Span]) -> None:
+        self.source = source
+        self._base = exactly(0)
+        self._clears = 0
+        self._from: int | None = None
+
+    def clear_begin(self) -> None:
+        """The write was accepted."""
+        if self._from is None:
+            self._from = self.source().low
+        self._clears += 1
+
+    def clear_end(self) -> None:
+        """The write was answered."""
+        start = self.source().low if self._from is None else self._from
+        self._base = Span(start, self.source().high)
+        self._from = None
+        self._clears += 1
+
+    def span(self) -> Span:
+        """Least and most events since the last clear."""
+        now = self.source()
+        if self._from is not None:
+            return Span(0, now.high - self._base.low)
+        return Span(max(0, now.low - self._base.high), max(0, now.high - self._base.low))
+
+    def begin(self) -> Before:
+        """A read begins."""
+        return Before(self.span().low, self._base.low, self._clears)
+
+    def end(self, before: Before) -> Span:
+        """What the read that began with `before`, and ends now, may return."""
+        now = self.span()
+        if before.clears != self._clears or self._from is not None:
+            return Span(0, max(now.high, self.source().high - before.base))
+        return Span(before.low, now.high)

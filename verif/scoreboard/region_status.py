@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the status registers of a region may show, and how often a region was done.
+
+The model's status holds for the requests that are judged. Those in flight, a commit under way,
+lines of which more than one state is possible and lines that nobody could judge widen it, each in
+its own region alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.device import DeviceModel
+from models.line_packing import Mode
+from models.regions import Kind, RegionConfig, check_commit
+from verif.scoreboard.quiescence import Quiescence
+from verif.scoreboard.ranges import Span, either, exactly
+
+LEVELS = ("done", "complete_lines", "saturated", "illegal_seen")
+"""Figures that only grow within an epoch."""
+
+
+@dataclass(slots=True)
+class Glimpse:
+    """What a region's registers could show when a read began."""
+
+    values: dict[str, Span]
+    commits: int
+    busy: bool
+
+
+class RegionStatusRanges:
+    """`configs`: the committed descriptors; `epochs`: the last accepted value of each EPOCH."""
+
+    def __init__(
+        self, model: DeviceModel, quiescence: Quiescence, configs: Sequence[RegionConfig | None]
+    ) -> None:
+        self.model = model
+        self.quiescence = quiescence
+        self.configs = configs
+        self._commits = [0] * len(configs)
+        self._counted = [False] * len(configs)
+        self._might = [False] * len(configs)
+        self._done = 0
+        self._perhaps = 0
+
+    # -- events -------------------------------------------------------------------------------
+    def commit_begin(self, region: int) -> None:
+        """A write of EPOCH was accepted."""
+        self._commits[region] += 1
+        self.request(region)
+
+    def request(self, region: int) -> None:
+        """A request for a region with a commit under way: it may still end the old round."""
+        if self.quiescence.pending(region) and self._now(region)["done"].high:
+            self._might[region] = True
+
+    def committed(self, region: int, accepted: bool) -> None:
+        """A commit is settled."""
+        self._commits[region] += 1
+        if accepted:
+            self._perhaps += self._might[region] and not self._counted[region]
+            self._counted[region] = False
+        self._might[region] = bool(self.quiescence.pending(region))
+
+    def judged(self, region: int) -> None:
+        """Requests of a region were judged."""
+        if self._counted[region] or not self.model.region_status(region).done:
+            return
+        if self._now(region)["done"].low:
+            self._counted[region] = True
+            self._done += 1
+
+    def times_done(self) -> Span:
+        """How often a region has completed all its lines."""
+        more = self._perhaps
+        for region, counted in enumerate(self._counted):
+            if not counted and self.configs[region] is not None:
+                more += self._now(region)["done"].high
+            if self.quiescence.pending(region):
+                more += 1
+        return Span(self._done, self._done + more)
+
+    # -- reads --------------------------------------------------------------------------------
+    def begin(self, region: int) -> Glimpse:
+        """A read begins."""
+        busy = bool(self.quiescence.pending(region))
+        return Glimpse(self._now(region), self._commits[region], busy)
+
+    def end(self, region: int, before: Glimpse) -> dict[str, Span]:
+        """What a read that began with `before` may return."""
+        now = self._now(region)
+        raced = before.busy or before.commits != self._commits[region]
+        pending = self.quiescence.pending(region)
+        if not raced and not pending:
+            return {
+                name: Span(min(before.values[name].low, span.low), span.high, span.also)
+                if name in LEVELS
+                else span
+                for name, span in now.items()
+            }
+        others = [one for number, one in enumerate(self.configs) if one and number != region]
+        codes = [int(check_commit(self.model.params, one.config, others)) for one in pending]
+        lines = max([one.config.lines for one in pending], default=0)
+        most = max(lines, now["complete_lines"].high, before.values["complete_lines"].high)
+        return {
+            "committed": Span(before.values["committed"].low, 1),
+            "code": either(*self._values("code", before, now), *codes),
+            "epoch": either(*self._values("epoch", before, now), *(one.epoch for one in pending)),
+            "done": Span(0, 1),
+            "complete_lines": Span(0, most),
+            "saturated": Span(0, 1),
+            "illegal_seen": Span(0, 1),
+        }
+
+    @staticmethod
+    def _values(name: str, before: Glimpse, now: dict[str, Span]) -> tuple[int, int]:
+        return before.values[name].low, now[name].low
+
+    def _now(self, region: int) -> dict[str, Span]:
+        status = self.model.region_status(region)
+        config = self.configs[region]
+        quiescence = self.quiescence
+        doubt = quiescence.doubt(region)
+        fewer, more = list(doubt.fewer), list(doubt.more)
+        adding = set()
+        for op in quiescence.ops(region):
+            if op.access.kind is Kind.CONTRIBUTION:
+                adding.add(op.key)
+                more[1] += 1
+                more[2] += config is not None and config.mode is Mode.G_TERNARY
+        more[0] += len(adding)
+        lines = config.lines if config is not None else 0
+        complete = Span(
+            status.complete_lines - fewer[0], min(lines, status.complete_lines + more[0])
+        )
+        counts = config is not None and config.mode is not Mode.IDENTITY
+        saturated, illegal = self.model.flagged_lines(region)
+        return {
+            "committed": exactly(int(status.committed)),
+            "code": exactly(status.code),
+            "epoch": exactly(status.epoch),
+            "complete_lines": complete,
+            "done": Span(
+                int(counts and complete.low == lines), int(counts and complete.high == lines)
+            ),
+            "saturated": Span(int(saturated > fewer[1]), int(saturated + more[1] > 0)),
+            "illegal_seen": Span(int(illegal > fewer[2]), int(illegal + more[2] > 0)),
+        }

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The capacity model against a count by hand, for drawn windows, thresholds and outcomes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from verif.scoreboard.capacity import CapacityCheck
+from verif.scoreboard.ranges import Span
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_stream_is_exact(seed: int) -> None:
+    rng = random.Random(seed)
+    window, threshold = rng.randint(1, 12), rng.randint(0, 12)
+    check = CapacityCheck(2, window, threshold)
+    made: list[bool] = []
+    misses = times = 0
+    for _ in range(300):
+        missed = rng.random() < rng.choice((0.1, 0.5, 0.9))
+        check.operation()
+        check.contribution(0)
+        made.append(missed)
+        times += sum(made[-window:]) > threshold
+        misses += missed
+        check.saw_misses(misses)
+        assert check.times(0, ()) == Span(times, times)
+        assert check.times(1, ()) == Span(0, 0)
+
+
+def test_unknown_outcomes_leave_a_range() -> None:
+    check = CapacityCheck(1, 4, 1)
+    for _ in range(3):
+        check.operation()
+        check.contribution(0)
+    assert check.times(0, ()) == Span(0, 2)
+    check.saw_misses(1)  # one of three missed: nobody knows which
+    assert check.times(0, ()) == Span(0, 2)
+    check.operation()
+    check.contribution(0)
+    check.saw_misses(2)
+    assert check.times(0, ()).low == 0
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_all_or_none_are_known(missed: bool) -> None:
+    check = CapacityCheck(1, 4, 1)
+    for _ in range(5):
+        check.operation()
+        check.contribution(0)
+    check.saw_misses(5 * missed)
+    assert check.times(0, ()) == Span(4 * missed, 4 * missed)
+
+
+def one(check: CapacityCheck, misses: int) -> None:
+    check.operation()
+    check.contribution(0)
+    check.saw_misses(misses)
+
+
+def test_a_restart_forgets_the_history() -> None:
+    check = CapacityCheck(1, 4, 1)
+    one(check, 1)
+    check.regions[0].restart(True)
+    one(check, 2)
+    assert check.times(0, ()) == Span(0, 0)
+    one(check, 3)
+    assert check.times(0, ()) == Span(1, 1)
+    check.change(5, 1, True)
+    one(check, 4)
+    assert check.times(0, ()) == Span(1, 1)
+
+
+def test_a_restart_under_traffic_is_open() -> None:
+    check = CapacityCheck(1, 4, 1)
+    one(check, 1)
+    check.regions[0].restart(False)
+    one(check, 2)
+    assert check.times(0, ()) == Span(0, 1)
+
+
+def test_requests_in_flight_may_exceed_the_threshold() -> None:
+    check = CapacityCheck(2, 4, 1)
+    assert check.times(0, {0}).high > 0
+    assert check.times(1, {0}) == Span(0, 0)
+    check.change(4, 4, True)
+    assert check.times(0, {0}) == Span(0, 0), "more than 4 of 4 cannot miss"

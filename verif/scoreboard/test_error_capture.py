@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Error capture: the first refused access, or one of those that raced for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from cocotbext.cxl.wire.messages import M2SMessage
+from models.parameters import DeviceParams
+from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.test_scoreboard import Bench, read, write
+
+FAR = 1 << 45
+
+
+class CaptureBench(Bench):
+    """A bench with a register bus."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predictor = RegisterPredictor(self.scoreboard, DeviceParams(mem_lines_log2=20))
+
+    def arm(self) -> None:
+        address = self.predictor.by_name["ERR_INFO"].address
+        access = AxiLiteAccess(True, address, 1, 1)
+        self.predictor.begin(access)
+        self.predictor.end(access)
+
+    def reads(self, name: str, value: int) -> bool:
+        """True if the predictor agrees with a read."""
+        before = len(self.scoreboard.errors)
+        access = AxiLiteAccess(False, self.predictor.by_name[name].address, value)
+        self.predictor.begin(access)
+        self.predictor.end(access)
+        return len(self.scoreboard.errors) == before
+
+    def info(self, msg: M2SMessage, valid: int = 1, **change: int) -> int:
+        fields: dict[str, Any] = {
+            "VALID": valid,
+            "CAUSE": 2,
+            "WRITE": hasattr(msg, "data"),
+            "OPCODE": int(msg.opcode),
+            "LDID": msg.ldid,
+            **change,
+        }
+        return self.predictor.by_name["ERR_INFO"].pack(**fields)
+
+
+@pytest.mark.parametrize("field", ["VALID", "CAUSE", "WRITE", "OPCODE", "LDID"])
+def test_each_field_is_compared(field: str) -> None:
+    bench = CaptureBench()
+    assert bench.reads("ERR_INFO", 0)
+    msg = bench.begin(dataclasses.replace(read(FAR | 64), ldid=5))
+    bench.answer(msg)
+    right = bench.info(msg)
+    assert bench.reads("ERR_INFO", right)
+    flip = 1 << bench.predictor.by_name["ERR_INFO"].field(field).lsb
+    assert not bench.reads("ERR_INFO", right ^ flip)
+
+
+def test_address_and_tag_belong_to_it() -> None:
+    bench = CaptureBench()
+    first = bench.begin(read(FAR | 64 | 1 << 51))
+    bench.answer(first)
+    bench.do(write(FAR | 128))
+    low, high = first.addr & 0xFFFF_FFFF, first.addr >> 32
+    assert bench.reads("ERR_ADDR_LO", low)
+    assert bench.reads("ERR_ADDR_HI", high)
+    assert bench.reads("ERR_TAG", first.tag)
+    assert not bench.reads("ERR_ADDR_LO", 128)
+    assert not bench.reads("ERR_ADDR_HI", high ^ 1 << 19)
+    assert not bench.reads("ERR_TAG", first.tag + 1)
+
+
+def test_of_two_that_race_either_but_not_a_mixture() -> None:
+    for chosen in (0, 1):
+        bench = CaptureBench()
+        both = [bench.begin(dataclasses.replace(read(FAR | 64 << k), ldid=k)) for k in (1, 2)]
+        late = None
+        for msg in both:
+            bench.answer(msg)
+        late = bench.begin(dataclasses.replace(read(FAR), ldid=3))
+        bench.answer(late)
+        assert not bench.reads("ERR_INFO", bench.info(late))
+        assert bench.reads("ERR_INFO", bench.info(both[chosen]))
+        assert bench.reads("ERR_TAG", both[chosen].tag)
+        assert not bench.reads("ERR_TAG", both[1 - chosen].tag)
+
+
+def test_arming_starts_again() -> None:
+    bench = CaptureBench()
+    first = bench.begin(read(FAR | 64))
+    bench.answer(first)
+    bench.arm()
+    assert not bench.reads("ERR_INFO", bench.info(first))
+    assert bench.reads("ERR_INFO", bench.info(first, valid=0)), "the other fields stay"
+    assert not bench.reads("ERR_INFO", 0)
+    bench.scoreboard.clear_counters()  # has nothing to do with it
+    second = bench.begin(write(FAR | 128))
+    bench.answer(second)
+    assert not bench.reads("ERR_INFO", bench.info(first, valid=0))
+    assert bench.reads("ERR_INFO", bench.info(second))
+
+
+def test_in_flight_it_may_be_captured_or_not() -> None:
+    bench = CaptureBench()
+    msg = bench.begin(read(FAR | 64))
+    assert bench.reads("ERR_INFO", 0)
+    assert bench.reads("ERR_INFO", bench.info(msg))
+    assert not bench.reads("ERR_INFO", bench.info(msg, LDID=9))
