@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,13 @@ PLAN = """
       small: {parameters: {SLOTS: 4}, reason: another set of parameters}
     suites:
       smoke: {tests: ["*"], stages: [V1], seeds: 2, group: true, reason: quick look at everything}
+      skips:
+        tests: ["*"]
+        seeds: 1
+        reason: leaves out some runs
+        skip:
+          - {build: small, sim: verilator, why: it compiles slowly}
+          - {test: "test_x::T*", why: it takes long}
     features:
       - name: modes
         spec: controller §3
@@ -129,6 +137,14 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         plan.suite("night")
     with pytest.raises(NfError, match="unknown build"):
         testplan.expand(plan, chosen, testplan.Options(("icarus",), (1,), builds=("big",)))
+    left = replace(options, seeds=(1,), skip=plan.suite("skips").skip)
+    assert sorted(
+        (s.tests, s.build.sim, s.build_name) for s in testplan.expand(plan, chosen, left)
+    ) == [
+        (("one",), "icarus", "default"),
+        (("one",), "icarus", "small"),
+        (("one",), "verilator", "default"),
+    ]
     many = testplan.Options(("icarus",), range(1, 10**9))  # a typing error; no list is made
     with pytest.raises(NfError, match="1,999,999,998 runs, more than 100,000"):
         testplan.expand(plan, chosen, many)
@@ -143,6 +159,7 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ("seeds: 2, ", "", "seeds"),
         ("builds:\n", "builds: [\n", "not YAML"),
         ("seeds: 2", "seeds: 1000000000", "suites/smoke/seeds"),
+        (", why: it takes long", "", "skips/skip"),
         ("seeds: 2", "seeds: .nan", "nan is no number"),
         ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),
         ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:5: key 'seeds' stands twice"),

@@ -55,7 +55,10 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         tests = testplan.of_suite(plan, suite, tests)
         number = suite.seeds
         options = replace(
-            options, group=options.group or suite.group, scale=options.scale or suite.scale
+            options,
+            group=options.group or suite.group,
+            scale=options.scale or suite.scale,
+            skip=suite.skip,
         )
     else:
         tests = select(tests, args.globs or ["*"])

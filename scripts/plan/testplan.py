@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from scripts.build import registry
@@ -42,6 +43,21 @@ class NamedBuild:
 
 
 @dataclass(frozen=True)
+class Skip:
+    """Runs that a suite leaves out, by patterns of their names."""
+
+    why: str
+    test: str = "*"
+    build: str = "*"
+    sim: str = "*"
+
+    def fits(self, test: str, build: str, sim: str) -> bool:
+        """Whether it leaves out that run."""
+        pairs = ((test, self.test), (build, self.build), (sim, self.sim))
+        return all(fnmatchcase(name, pattern) for name, pattern in pairs)
+
+
+@dataclass(frozen=True)
 class Suite:
     """A named list of tests; `seeds` runs of each, from seed 1 on."""
 
@@ -52,6 +68,7 @@ class Suite:
     group: bool
     reason: str
     scale: tuple[tuple[str, float], ...] = ()
+    skip: tuple[Skip, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                 tuple(
                     (registry.get(sim).name, float(x)) for sim, x in value.get("scale", {}).items()
                 ),
+                tuple(Skip(**one) for one in value.get("skip", ())),
             )
         for feature in content.get("features", ()):
             for value in feature["tests"]:
@@ -143,6 +161,13 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
     out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
     missing = [entry for entry in plan.entries if entry not in existing]
     out += [f"the testplan names {entry}, which no file defines" for entry in missing]
+    runs = [
+        (e.test, build, sim) for e in plan.entries.values() for build in e.builds for sim in e.sims
+    ]
+    for suite in plan.suites.values():
+        for skip in suite.skip:
+            if not any(skip.fits(*one) for one in runs):
+                out.append(f"suite {suite.name} leaves out what is not there: {skip.why}")
     return out
 
 
@@ -169,6 +194,7 @@ class Options:
     coverage: bool = False
     group: bool = False
     scale: tuple[tuple[str, float], ...] = ()  # traffic of the tests, by simulator; 1 else
+    skip: tuple[Skip, ...] = ()
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
@@ -186,6 +212,8 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
         timeout = options.timeout_s or planned
         for name in wanted_builds:
             for sim in (s for s in options.sims if s in allowed):
+                if any(skip.fits(test.id, name, sim) for skip in options.skip):
+                    continue
                 for seed in options.seeds:
                     build = build_spec(plan, name, sim, options.waves, options.coverage)
                     one = RunSpec(
