@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import tree
+from scripts.checks import audit, tree
 from scripts.common.errors import NfError
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
@@ -143,4 +143,5 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "modules": _modules,
     "suites": _suites,
     "coverage": _coverage,
+    "audit": lambda root, _: audit.rows(root),
 }

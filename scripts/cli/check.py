@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from scripts.checks import (
+    audit,
     doc_links,
     env_table,
     file_rules,
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         "environment variables are documented": partial(env_table.violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), discover()),
+        "all that the device shows is compared": _audit,
         "coverage waivers": _waivers,
         "cover points name tests": _cover_points,
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
@@ -86,6 +88,10 @@ def _pipeline() -> list[str]:
 def plan_problems() -> list[str]:
     """Tests without an entry in the testplan, entries without a test, and mistakes in its files."""
     return testplan.problems(testplan.read(), discover())
+
+
+def _audit() -> list[str]:
+    return audit.problems(ROOT, audit.read(ROOT), discover())
 
 
 def _waivers() -> list[str]:

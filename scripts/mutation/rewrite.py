@@ -16,7 +16,9 @@ from scripts.common.paths import VARIANTS
 from scripts.mutation.mutant import Mutant
 
 VARIABLE = "NF_MUTANT"
-CARRIER = "hdl/pkg/nf_pkg.sv"  # the first source of every file list: the number is declared before it
+CARRIER = (
+    "hdl/pkg/nf_pkg.sv"  # the first source of every file list: the number is declared before it
+)
 # $c is Verilator's; yosys reads the number as a macro, so that a proof sees one mutant alone.
 PACKAGE = f"""package nf_mutation_pkg;
 `ifdef SYNTHESIS
@@ -96,4 +98,3 @@ class _Writer:
             return f"begin {head}begin {old} end end"
         head = "".join(f"({_NUMBER} == {n}) ? ({new}) : " for n, new in choices)
         return f"({head}({old}))"
-

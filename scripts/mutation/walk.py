@@ -80,7 +80,11 @@ class _Walk:
         return self._sources[span[0]][span[1] : span[2]] if span else ""
 
     def _add(
-        self, place: Place, operator: str, changes: Iterable[tuple[Any, str]], statement: bool = False
+        self,
+        place: Place,
+        operator: str,
+        changes: Iterable[tuple[Any, str]],
+        statement: bool = False,
     ) -> None:
         parts, file = [], ""
         for node, new in changes:
@@ -193,7 +197,10 @@ class _Walk:
             return
         one, two = first.expr, second.expr
         if one.left.type.isMatching(two.left.type):
-            new = [(one.right, f"({self._text(two.right)})"), (two.right, f"({self._text(one.right)})")]
+            new = [
+                (one.right, f"({self._text(two.right)})"),
+                (two.right, f"({self._text(one.right)})"),
+            ]
             if self._text(one.right) != self._text(two.right):
                 self._add(place, "assignment", new)
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from cocotb.triggers import Event, Timer
+from cocotb.triggers import Event, FallingEdge, First, Timer
 from cocotb.utils import get_sim_time
 from pyuvm import uvm_analysis_export, uvm_env
 
@@ -95,6 +95,14 @@ class NfEnv(uvm_env):
         self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
         self.axil.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
         self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))
+
+    async def run_phase(self) -> None:
+        reset, phy = FallingEdge(self.dut.rst_n), FallingEdge(self.dut.phy_up)
+        while True:
+            if await First(reset, phy) is reset:
+                self.predictor.reset()
+            else:
+                self.link_state.retrain()
 
     def _request(self, observed: ObservedRequest) -> None:
         if self.trace is not None:

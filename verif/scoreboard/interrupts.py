@@ -49,6 +49,12 @@ class Interrupts:
         if self._enabling is not None:
             self._enabled, self._enabling = self._enabling, None
 
+    def reset(self) -> None:
+        """The device was reset."""
+        self._enabled, self._enabling = self.enable.reset, None
+        for bit in self.bits.values():
+            bit.reset()
+
     # -- reads --------------------------------------------------------------------------------
     def begin(self) -> dict[str, Before]:
         """A read of IRQ_STATUS begins."""

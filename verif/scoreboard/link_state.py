@@ -55,8 +55,13 @@ class LinkState:
         now = self.tracked()
         for name in LINK_COUNTERS:
             if name not in ("RX_FLIT", "TX_FLIT") and now[name] != self._seen[name]:
-                self.events[name].add(max(0, now[name] - self._seen[name]))
+                self.events[name].add(now[name] - self._seen[name])
                 self._seen[name] = now[name]
+
+    def reset(self) -> None:
+        """The device was reset, and the tracker with it."""
+        self._seen.clear()
+        self.up = False
 
     def retrain(self) -> None:
         """phy_up has fallen."""

@@ -105,6 +105,11 @@ class Cleared:
         self._from = None
         self._clears += 1
 
+    def reset(self) -> None:
+        """The device was reset: what was is over."""
+        self._base, self._from = exactly(self.source().high), None
+        self._clears += 1
+
     def span(self) -> Span:
         """Least and most events since the last clear."""
         now = self.source()

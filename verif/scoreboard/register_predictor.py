@@ -13,11 +13,13 @@ from models.regions import RegionConfig
 from models.register_map import Counts, Field, Register, byte_mask
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.devload import DevLoadRule
+from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.link_state import LinkState
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.register_rules import Rules
-from verif.scoreboard.scoreboard import Scoreboard
+from verif.scoreboard.scoreboard import RESET_CAPACITY, Scoreboard
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS)
 """The event counters of the scoreboard, which stand still while nothing is in flight."""
@@ -109,6 +111,22 @@ class RegisterPredictor:
         """Regions with requests that are not judged yet."""
         ops = self.scoreboard.quiescence.ops()
         return {op.access.region for op in ops if op.access.region is not None}
+
+    def reset(self) -> None:
+        """The device was reset: its registers have their reset values."""
+        scoreboard = self.scoreboard
+        self.values = {name: register.reset for name, register in self.by_name.items()}
+        self.before.clear()
+        self.counters.clear()
+        self.interrupts.reset()
+        kept = (*scoreboard.counters.values(), *self.link_counters.values(), *self.fallback)
+        for counter in kept:
+            counter.reset()
+        scoreboard.capture = ErrorCapture()
+        scoreboard.devload = DevLoadRule()
+        scoreboard.capacity.change(*RESET_CAPACITY, quiet=False)
+        if self.link is not None:
+            self.link.reset()
 
     # -- accesses, as the monitor of the register bus publishes them --------------------------
     def begin(self, access: AxiLiteAccess) -> None:

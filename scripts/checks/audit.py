@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit: every register field, pin and response field has a checker that compares it.
+
+`verif/audit.yaml` says who compares what, when, and how exactly. The list of what there is comes
+from the register map, the ports of the top module and the messages of the link; an entry that is
+missing, that fits nothing, or that names a checker or a test that does not exist, is an error of
+`nf check`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
+from models.nf_regs import REG_MAP
+from scripts.common import data
+from scripts.plan.discover import TestCase
+
+_PORT = re.compile(r"^ *(?:input +wire|output) +logic(?: *\[.*?\])? +(\w+)", re.MULTILINE)
+_USES = re.compile(r"`(NF_\w+_PORTS)\b")
+_DEFINES = re.compile(r"^`define (NF_\w+_PORTS)\b.*?\n((?:.*\\\n)*.*)", re.MULTILINE)
+_NOT_COMPARED = frozenset({"clk", "rst_n"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one checker compares."""
+
+    of: tuple[str, ...]
+    checker: str
+    when: str
+    compared: str
+    tests: tuple[str, ...]
+
+    def covers(self, name: str) -> bool:
+        """True if a glob of the entry fits."""
+        return any(fnmatchcase(name, glob) for glob in self.of)
+
+
+def read(root: Path) -> list[Entry]:
+    """The entries of the audit, in the order of the file."""
+    content = data.load(root / "verif" / "audit.yaml", "audit")
+    return [
+        Entry(tuple(one["of"]), one["checker"], one["when"], one["compared"], tuple(one["tests"]))
+        for one in content["audit"]
+    ]
+
+
+def subjects(root: Path) -> list[str]:
+    """Everything that the device shows or takes: register fields, pins, fields of responses."""
+    out = [f"register:{reg.name}.{one.name}" for reg in REG_MAP.registers for one in reg.fields]
+    out += [
+        f"register:REGION.{reg.name}.{one.name}"
+        for reg in REG_MAP.region_registers
+        for one in reg.fields
+    ]
+    out += [f"pin:{port}" for port in ports(root) if port not in _NOT_COMPARED]
+    for kind in (S2MNDR, S2MDRS):
+        out += [f"response:{kind.NAME}.{field.name}" for field in dataclasses.fields(kind)]
+    return out
+
+
+def ports(root: Path) -> list[str]:
+    """Ports of the top module, those of its macros included."""
+    text = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
+    head = text[text.index("\nmodule nf_controller") :]
+    head = head[: head.index("\n);")]
+    macros = (root / "hdl" / "common" / "nf_axi_ports.svh").read_text(encoding="utf-8")
+    lists: Mapping[str, str] = dict(_DEFINES.findall(macros))
+    used = [lists.get(name, "") for name in _USES.findall(head)]
+    return [name for part in (head, *used) for name in _PORT.findall(part)]
+
+
+def problems(root: Path, entries: Sequence[Entry], tests: Sequence[TestCase]) -> list[str]:
+    """What is wrong with the audit, one line each."""
+    where, names, known = "verif/audit.yaml", subjects(root), {test.id for test in tests}
+    out = [
+        f"{where}: nobody compares {name}"
+        for name in names
+        if not any(entry.covers(name) for entry in entries)
+    ]
+    for entry in entries:
+        for glob in entry.of:
+            if not any(fnmatchcase(name, glob) for name in names):
+                out.append(f"{where}: {glob} fits no register field, pin or response field")
+        if not _exists(root, entry.checker):
+            out.append(f"{where}: checker {entry.checker} does not exist")
+        out += [f"{where}: test {test} does not exist" for test in entry.tests if test not in known]
+    return out
+
+
+def _exists(root: Path, checker: str) -> bool:
+    """True if a module of the tree defines the function, or the method of a class."""
+    module, _, name = checker.partition(":")
+    path = root / Path(*module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        return False
+    body: Sequence[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
+    for part in name.split("."):
+        found = next((node for node in _named(body) if node.name == part), None)
+        if found is None:
+            return False
+        body = found.body
+    return True
+
+
+def _named(
+    body: Sequence[ast.stmt],
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+
+
+def rows(root: Path) -> Iterator[tuple[str, ...]]:
+    """The table of the documentation."""
+    yield "what", "compared by", "when", "how", "test meant for it"
+    for entry in read(root):
+        yield (
+            ", ".join(f"`{glob}`" for glob in entry.of),
+            f"`{entry.checker}`",
+            entry.when,
+            entry.compared,
+            ", ".join(f"`{test}`" for test in entry.tests),
+        )

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The edges of the capacity window and of the DevLoad thresholds, drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
+from cocotbext.cxl.wire.messages import DevLoad
+from models.line_packing import Mode
+from models.nf_regs import REG_MAP
+from models.regions import RegionConfig
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.scoreboard.devload import level
+from verif.sequences.base import NfSequence
+
+IRQ = {f.name: f.mask for f in REG_MAP.expand()["IRQ_STATUS"].fields}
+THRESHOLDS = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
+HELD = 900
+"""Clocks for which the memory answers nothing, so that all requests are admitted meanwhile."""
+
+
+class SlidingWindowTest(NfBaseTest):
+    """One operation at a time, each followed by SLOT_MISS: the model knows every outcome.
+
+    FALLBACK and its interrupt are cleared whenever they are set, so that each contribution tells
+    anew whether the misses are above the threshold.
+    """
+
+    rounds = 4
+    steps = 50
+
+    async def scenario(self) -> None:
+        run, rng = NfSequence(self.env), self.env.rng
+        self.raised = 0
+        lines_log2 = (8 * self.cfg.hw.slots).bit_length()
+        modes = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)[: self.cfg.hw.regions]
+        configs = [run.layout.region(mode, lines_log2, 3) for mode in modes]
+        for region, config in enumerate(configs):
+            await run.commit(region, config)
+        for number in range(self.rounds):
+            window = rng.choice((1, 2, rng.randint(3, 9), rng.randint(3, 9), 256))
+            threshold = 0 if window == 256 else rng.randrange(window)
+            if number == self.rounds - 1:
+                window, threshold = rng.choice(((0, 0), (window, 256), (window, window)))
+            await self.env.registers.write("CAP_WINDOW", window)
+            await self.env.registers.write("CAP_THRESHOLD", threshold)
+            share = (threshold + 1) / (window + 1)
+            for _ in range(self.cfg.count(self.steps)):
+                await self.step(run, configs, share)
+                if rng.random() < 0.03:
+                    await run.commit(rng.randrange(len(configs)))
+                if rng.random() < 0.03:
+                    window = max(window, 1) + rng.choice((1, 2))
+                    await self.env.registers.write("CAP_WINDOW", window)
+        assert self.raised, "no FALLBACK: nothing was tested"
+
+    async def step(self, run: NfSequence, configs: list[RegionConfig], share: float) -> None:
+        """One operation that misses with probability `share`, and what it did."""
+        rng, registers = run.rng, self.env.registers
+        config = rng.choice(configs)
+        line = rng.randrange(2) if rng.random() > share else rng.randrange(config.lines)
+        if rng.random() < 0.8:
+            await run.contribute(config, rng.randrange(config.workers), line)
+        else:
+            await run.read_region(config, line)
+        await run.drain()
+        await registers.read("SLOT_MISS")
+        fallen = await registers.read("FALLBACK")
+        if fallen | await registers.read("IRQ_STATUS.FALLBACK"):
+            self.raised += 1
+            if rng.random() < 0.5:
+                region = rng.randrange(len(configs))
+                await registers.read(f"REGION[{region}].STATUS")
+                await registers.write("FALLBACK", 1 << region)
+                await registers.read("FALLBACK")
+            await registers.write("FALLBACK", fallen)
+            await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
+
+
+class DevLoadEdgesTest(NfBaseTest):
+    """The memory holds its answers: then the first answer finds a known number outstanding."""
+
+    cases = 8
+
+    async def scenario(self) -> None:
+        run, rng = NfSequence(self.env), self.env.rng
+        hw = self.cfg.hw
+        fast = self.cfg.mem.latency
+        for number in range(self.cases):
+            self.cfg.mem.latency = (HELD, HELD)
+            reads = rng.randint(1, min(40, hw.req_credits)) if number % 3 != 1 else 0
+            writes = rng.randint(1, min(24, hw.rwd_credits)) if number % 3 != 0 else 0
+            outstanding = reads + writes
+            edges = sorted(
+                rng.choice((0, outstanding, outstanding, outstanding + 1, max(1, outstanding - 1)))
+                for _ in range(3)
+            )
+            word = THRESHOLDS.pack(OPTIMAL=edges[0], MODERATE=edges[1], SEVERE=edges[2])
+            await self.env.registers.write("DEVLOAD_THRESHOLD", word)
+            trace = self.env.trace = []
+            for k in range(reads):
+                await run.read(k << 6)
+            for k in range(writes):
+                await run.write(0x8000 | k << 6, rng.randbytes(64))
+            await run.drain()
+            self.env.trace = None
+            requests = [one.cycle for one in trace if isinstance(one, ObservedRequest)]
+            answers = [one for one in trace if isinstance(one, ObservedResponse)]
+            assert answers[0].cycle > requests[-1] + 50, "the memory was not held long enough"
+            got = DevLoad(answers[0].message.devload)
+            want = level(outstanding, tuple(edges))
+            assert got == want, f"{outstanding} outstanding, thresholds {edges}: {got!r}"
+            self.cfg.mem.latency = fast
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def sliding_window(_dut: Any, profile: str) -> None:
+    """FALLBACK after each contribution, for drawn windows, thresholds and misses."""
+    await run_uvm(SlidingWindowTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def devload_edges(_dut: Any, profile: str) -> None:
+    """The occupancy that a threshold names has the level, one less has not."""
+    await run_uvm(DevLoadEdgesTest, profile)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Status bits that the other tests see at rest alone: busy while busy, flags of every region.
+
+The register predictor compares each read; these tests see to it that the bits change meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.line_packing import Mode
+from models.regions import RegionConfig
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.base import NfSequence
+
+LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
+SLOW = (500, 500)
+ILLEGAL = b"\x55" * 64
+ALL_PLUS = {Mode.G_BINARY: b"\x00" * 64, Mode.G_TERNARY: b"\xaa" * 64}
+
+
+class CommitBusyTest(NfBaseTest):
+    """A commit waits for a slow memory; COMMIT_BUSY is 1 as long as it waits."""
+
+    async def scenario(self) -> None:
+        run = NfSequence(self.env)
+        config = run.layout.region(Mode.G_BINARY, 1, 3)
+        for _ in range(2):
+            self.cfg.mem.latency = SLOW
+            for k in range(run.rng.randint(1, 8)):
+                await run.read(k << 6)
+            await self.env.clocks(60)  # they are on their way to memory
+            commit = cocotb.start_soon(run.commit(run.rng.randrange(2), config))
+            seen = set()
+            while not commit.done():
+                seen.add(await self.env.registers.read("STATUS.COMMIT_BUSY"))
+            commit.result()
+            assert 1 in seen, "COMMIT_BUSY was never seen"
+            self.cfg.mem.latency = (3, 3)
+            await run.drain()
+            assert not await self.env.registers.read("STATUS.COMMIT_BUSY")
+            config = run.layout.region(Mode.G_BINARY, 1, 3)
+
+
+class InitBusyTest(NfBaseTest):
+    """Areas are claimed one after the other; INIT_BUSY stays until the last line is written."""
+
+    async def scenario(self) -> None:
+        run = NfSequence(self.env)
+        for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
+            for region, mode in enumerate(modes[: self.cfg.hw.regions]):
+                lines_log2 = run.rng.randint(4, 7) if mode is not Mode.IDENTITY else 1
+                await run.commit(region, run.layout.region(mode, lines_log2, 3))
+            seen = 0
+            while await self.env.registers.read("STATUS.INIT_BUSY"):
+                seen += 1
+            assert seen, f"INIT_BUSY was never seen: {modes}"
+        await run.commit(0)  # the same area again: it is the region's own
+        await self.env.clocks(40)
+        assert not await self.env.registers.read("STATUS.INIT_BUSY")
+
+
+class FlagsTest(NfBaseTest):
+    """Done, illegal and saturated of some regions; the others must not show it."""
+
+    async def scenario(self) -> None:
+        run, rng, hw = NfSequence(self.env), self.env.rng, self.cfg.hw
+        most = min(64, 2 * hw.cnt_max + 2)
+        configs = []
+        for region in range(hw.regions):
+            workers = most if hw.cnt_max < 64 else rng.randint(1, 3)
+            configs.append(run.layout.region(rng.choice(LOW_BIT), rng.randrange(2), workers))
+            await run.commit(region, configs[-1])
+        for region in rng.sample(range(hw.regions), hw.regions):
+            kind = rng.choice(("illegal", "saturated", "done", "nothing"))
+            await self.raise_flag(run, configs[region], kind)
+            await run.drain()
+            await self.env.registers.read_status()
+        for region in rng.sample(range(hw.regions), (hw.regions + 1) // 2):
+            await run.commit(region)
+            await self.env.registers.read_status()
+
+    async def raise_flag(self, run: NfSequence, config: RegionConfig, kind: str) -> None:
+        """Contributions to a region that set one of its flags (a region that cannot: none)."""
+        if kind == "illegal":
+            await run.contribute(config, 0, 0, ILLEGAL)
+        elif kind != "nothing":
+            lines = config.lines if kind == "done" else 1
+            for worker in range(config.workers):
+                for line in range(lines):
+                    data = ALL_PLUS[config.mode] if kind == "saturated" else None
+                    await run.contribute(config, worker, line, data)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def commit_busy(_dut: Any, profile: str) -> None:
+    """STATUS.COMMIT_BUSY while a commit drains."""
+    await run_uvm(CommitBusyTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def init_busy(_dut: Any, profile: str) -> None:
+    """STATUS.INIT_BUSY while records are initialised."""
+    await run_uvm(InitBusyTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def flags_of_every_region(_dut: Any, profile: str) -> None:
+    """DONE, ILLEGAL_SEEN and SATURATED of each region alone."""
+    await run_uvm(FlagsTest, profile)
