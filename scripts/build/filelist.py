@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_text
@@ -19,6 +20,12 @@ class FileList:
     sources: tuple[str, ...]
     includes: tuple[str, ...]
     control: tuple[str, ...] = ()
+
+    def with_bound(self, bound: Mapping[str, str], root: Path) -> FileList:
+        """The same, with the files behind it that hold modules bound to those of its sources."""
+        beside = [bound[name] for name in self.sources if name in bound]
+        found = [name for name in beside if (root / name).is_file()]
+        return replace(self, sources=(*self.sources, *found))
 
     def headers(self, root: Path) -> list[str]:
         """Every header that an `include` could reach."""

@@ -44,7 +44,8 @@ class Sources:
 
 def collect(spec: BuildSpec) -> Sources:
     """Read all sources of a spec, apply its edits, and compute the key of the build."""
-    files = read_filelist(spec.root, spec.filelist)
+    bound = registry.get(spec.sim).bound
+    files = read_filelist(spec.root, spec.filelist).with_bound(bound, spec.root)
     names = [*files.sources, *files.headers(spec.root), *files.control]
     texts = {name: read_source(spec.root / name, name) for name in names}
     texts = apply_edits(texts, spec.edits)

@@ -12,8 +12,9 @@ import functools
 import importlib.util
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from cocotb_tools import runner
 
@@ -93,6 +94,11 @@ class Verilator(Simulator, runner.Verilator):
     compiles_slowly = True
     coverage_file = "coverage.dat"
     lint_title = "verilator -Wall"
+    bound: ClassVar[Mapping[str, str]] = {
+        "hdl/engine/nf_engine.sv": "verif/coverage/nf_engine_cover.sv",
+        "hdl/nf_core.sv": "verif/coverage/nf_core_cover.sv",
+        "hdl/regs/nf_regs.sv": "verif/coverage/nf_regs_cover.sv",
+    }
     message_start = r"%\w+:"
     severities = ("%Error", "%Fatal")
     harmless = ("Verilog $stop",)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the records say: terminal summary, JUnit XML, JSON, one offline HTML page.
+"""Writes what the records say: terminal summary, JUnit XML, JSON, one offline HTML page; and
+functional coverage as UCIS XML.
 
     found = report.write_all(records, "nf run: smoke", seconds=wall, expected=len(specs))
     say(*report.summary(records, wall, len(specs)).splitlines())
@@ -21,14 +22,14 @@ from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
 from scripts.plan import testplan
-from scripts.report import code_coverage, document, functional, junit, page, trend
+from scripts.report import code_coverage, document, functional, junit, page, trend, ucis
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
 from scripts.report.outcome import buckets, counts, ordered
 from scripts.report.testplan_progress import Progress, measure
 from scripts.report.trend import HistoryPoint
 
-JSON, JUNIT, PAGE = "results.json", "junit.xml", "index.html"
+JSON, JUNIT, PAGE, UCIS = "results.json", "junit.xml", "index.html", "ucis.xml"
 
 
 def gather(
@@ -55,7 +56,7 @@ def write_all(
     expected: int | None = None,
     history: Sequence[HistoryPoint] | None = None,
 ) -> Report:
-    """Write results.json, junit.xml and index.html into `folder`.
+    """Write results.json, junit.xml, index.html, and ucis.xml of functional coverage, to `folder`.
 
     `what` is the title of the command that ends now, after `seconds` of wall-clock time and of
     `expected` runs, or an Invocation that ended earlier. `history` are the invocations before it;
@@ -71,6 +72,10 @@ def write_all(
         output.write_text(folder / JSON, document.text(found))
         output.write_text(folder / JUNIT, junit.text(found))
         output.write_text(folder / PAGE, page.text(found, folder))
+        if found.functional is not None:
+            output.write_text(folder / UCIS, ucis.text(found.functional, found.invocation))
+        else:
+            (folder / UCIS).unlink(missing_ok=True)  # of a command before
     return found
 
 

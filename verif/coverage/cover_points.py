@@ -7,6 +7,8 @@ monitors and the scoreboard say goes to those who want it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from models.device import Snapshot
 from models.regions import Cause, Kind, RegionConfig
 from models.step_result import StepResult
@@ -17,6 +19,7 @@ from verif.coverage.engine_points import EnginePoints
 from verif.coverage.epoch_points import EpochPoints
 from verif.coverage.fp32_points import Fp32Points
 from verif.coverage.memory_port_points import MemoryPortPoints
+from verif.coverage.pipeline_points import PipelinePoints
 from verif.coverage.region_points import RegionPoints
 from verif.coverage.transaction_points import TransactionPoints
 from verif.mem.memory_config import MemBeat
@@ -39,6 +42,7 @@ class NfCoverage:
         self.epoch = EpochPoints(model)
         self.region = RegionPoints(model)
         self.capacity = CapacityPoints(model)
+        self.pipeline = PipelinePoints(model)
 
     def watch(self, scoreboard: Scoreboard) -> None:
         """Samples what this scoreboard hears of, and tells it of illegal bins."""
@@ -49,9 +53,11 @@ class NfCoverage:
         scoreboard.on_commit = self.committed
         scoreboard.quiescence.on_judged = self.judged
 
-    def finished(self) -> CoverModel:
-        """The model, with everything counted that was sampled."""
+    def finished(self, top: Any = None) -> CoverModel:
+        """The model, with everything counted that was sampled; `top`: the simulated design."""
         self.fp32.flush()
+        if top is not None:
+            self.pipeline.take(top)
         return self.model
 
     def op(self, op: Op, config: RegionConfig | None) -> None:

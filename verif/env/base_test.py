@@ -165,7 +165,7 @@ class NfBaseTest(uvm_test):
         label = f"{type(self).__name__}-{self.cfg.profile}"
         old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         if not self.expects_failure:  # a fault of the bench covers nothing of the design
-            model = self.env.coverage.finished()
+            model = self.env.coverage.finished(self.dut)
             model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
             old[FUNCTIONAL] = model.hits()
         scoreboard = self.env.scoreboard

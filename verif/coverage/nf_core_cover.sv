@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// White-box functional coverage of the core: what a commit meets, the record initialiser, and how
+// long each channel of the memory port is held.
+//
+// Bound into nf_core under Verilator; conventions as in nf_engine_cover.sv.
+
+`default_nettype none
+/* verilator coverage_off */
+/* verilator lint_off UNUSEDSIGNAL */
+
+`define NF_POINTS(NAME, WIDTH, COUNT) \
+  logic [31:0] NAME``_hits [1 << (WIDTH)] /* verilator public_flat_rd */; \
+  always_ff @(posedge clk) begin \
+    if (!rst_n) for (int i = 0; i < (1 << (WIDTH)); i++) NAME``_hits[i] <= 0; \
+    else \
+      for (int k = 0; k < (COUNT); k++) \
+        if (NAME``_on[k]) NAME``_hits[NAME``_at[k]] <= NAME``_hits[NAME``_at[k]] + 1; \
+  end
+
+module nf_core_cover
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS  = 8,
+  parameter int NUMBER_W = 32  // bits of a generation
+) (
+  input wire logic         clk,
+  input wire logic         rst_n,
+
+  // Commits
+  input wire logic         commit_begins,
+  input wire logic [3:0]   commit_region,
+  input wire region_desc_t commit_desc,
+  input wire logic         waiting,      // operations parked in the engine
+  input wire logic         filling,
+  input wire logic         evicting,
+  input wire logic         storing,
+  input wire logic         gathering,
+  input wire logic         plain,
+  input wire logic         unsent,       // answers that wait for the link
+  input wire logic         init_busy,
+  input wire logic         init_active,
+  input wire logic [3:0]   init_region,
+
+  // Record initialiser
+  input wire logic         init_start,
+  input wire logic         init_cancel,
+  input wire logic         init_restart,
+  input wire logic         init_hold,
+  input wire logic         init_several, // more than one region waits
+  input wire logic         fill_asks,
+  input wire logic         fill_fresh,
+  input wire logic         evict_asks,
+  input wire logic         evict_fresh,
+  input wire logic [REGIONS-1:0]                apply,
+  input wire logic [REGIONS-1:0][NUMBER_W-1:0] gen,
+
+  // Memory port: valid, ready and ID of AW, W, B, AR, R
+  input wire logic [4:0]      valid,
+  input wire logic [4:0]      ready,
+  input wire logic [4:0][1:0] id,
+  input wire logic            r_last
+);
+  // ---- what is under way when a commit begins -------------------------------------------------------
+  logic [9:0]      under_way;
+  logic [9:0]      meets_on;
+  logic [9:0][5:0] meets_at;
+  assign under_way = {init_active && init_region == commit_region, init_busy, unsent, plain,
+                      gathering, storing, evicting, filling, waiting, 1'b0};
+  for (genvar k = 0; k < 10; k++) begin : g_meets
+    assign meets_on[k] = commit_begins && (k == 0 ? under_way == '0 : under_way[k]);
+    assign meets_at[k] = {4'(k), commit_desc.mode};
+  end
+  `NF_POINTS(meets, 6, 10)
+
+  // ---- the record initialiser ------------------------------------------------------------------------
+  logic [7:0]      init_on;
+  logic [7:0][2:0] init_at;
+  logic            wraps, hold_q, several_q;
+  always_ff @(posedge clk) begin
+    hold_q    <= rst_n && init_hold && init_active;
+    several_q <= rst_n && init_several;
+  end
+  always_comb begin
+    wraps = 1'b0;
+    for (int r = 0; r < REGIONS; r++) wraps = wraps || (apply[r] && &gen[r]);
+  end
+  assign init_on = {wraps, init_active && init_hold && !hold_q,
+                    init_several && !several_q, init_restart && init_cancel, init_restart && init_start,
+                    evict_asks && evict_fresh, fill_asks && fill_fresh, init_start};
+  for (genvar k = 0; k < 8; k++) begin : g_init
+    assign init_at[k] = 3'(k);
+  end
+  `NF_POINTS(init, 3, 8)
+
+  // ---- how long a beat waits on each channel: 0, 1, 2..7, 8 clocks and more -----------------------------
+  logic [4:0][3:0] held_q;
+  logic [4:0]      held_on;
+  logic [4:0][6:0] held_at;
+  for (genvar c = 0; c < 5; c++) begin : g_held
+    logic [1:0] length;
+    always_ff @(posedge clk) begin
+      if (!rst_n || !valid[c] || ready[c]) held_q[c] <= '0;
+      else if (held_q[c] != 4'd15) held_q[c] <= held_q[c] + 4'd1;
+    end
+    assign length     = held_q[c] < 4'd2 ? 2'(held_q[c]) : held_q[c] < 4'd8 ? 2'd2 : 2'd3;
+    assign held_on[c] = valid[c] && ready[c];
+    assign held_at[c] = {3'(c), id[c], length};
+  end
+  `NF_POINTS(held, 7, 5)
+
+  // ---- read data of others between two beats of one record -------------------------------------------
+  logic            inside_q;
+  logic [0:0]      cut_on;
+  logic [0:0][1:0] cut_at;
+  always_ff @(posedge clk) begin
+    if (!rst_n) inside_q <= 1'b0;
+    else if (valid[4] && ready[4] && id[4] == 2'd0) inside_q <= !r_last;
+  end
+  assign cut_on[0] = inside_q && valid[4] && ready[4] && id[4] != 2'd0;
+  assign cut_at[0] = id[4];
+  `NF_POINTS(cut, 2, 1)
+endmodule
+
+bind nf_core nf_core_cover #(.REGIONS(REGIONS), .NUMBER_W($bits(gen) / REGIONS)) u_cover (
+  .clk, .rst_n,
+  .commit_begins (commit_valid && u_regions.state_q == COMMIT_IDLE),
+  .commit_region, .commit_desc,
+  .apply, .gen,
+  .waiting       (u_engine.u_lookup.wait_valid),
+  .filling       (u_engine.u_fill.head_valid || u_engine.u_fill.track_valid),
+  .evicting      (!evict_idle),
+  .storing       (store_valid || u_store.u_track.count_q != '0),
+  .gathering     (gather_valid || u_gather.t_valid),
+  .plain         (plain_valid || wr_valid[1] || rd_valid[1] || u_plain.rd_track_valid
+                  || u_plain.u_writes.count_q != '0),
+  .unsent        (ndr_valid || drs_valid),
+  .init_busy,
+  .init_active   (u_init.active_q),
+  .init_region   (u_init.region_q),
+  .init_start    (|init_start),
+  .init_cancel   (|init_cancel),
+  .init_restart  (u_init.restart),
+  .init_hold,
+  .init_several  (u_init.active_q && |u_init.pending_q),
+  .fill_asks     (u_engine.u_fill.head_take),
+  .fill_fresh,
+  .evict_asks    (u_engine.u_evict.unsent_q != '0),
+  .evict_fresh,
+  .valid         ({m_axi_rvalid, m_axi_arvalid, m_axi_bvalid, m_axi_wvalid, m_axi_awvalid}),
+  .ready         ({m_axi_rready, m_axi_arready, m_axi_bready, m_axi_wready, m_axi_awready}),
+  .id            ({m_axi_rid[1:0], m_axi_arid[1:0], m_axi_bid[1:0], 2'd0,
+                   m_axi_awid[1:0]}),  // W has none
+  .r_last        (m_axi_rlast)
+);
+
+`undef NF_POINTS
+/* verilator lint_on UNUSEDSIGNAL */
+/* verilator coverage_on */
+`default_nettype wire

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// White-box functional coverage of the registers: events and clears of the interrupt's sources.
+//
+// Bound into nf_regs under Verilator; conventions as in nf_engine_cover.sv.
+
+`default_nettype none
+/* verilator coverage_off */
+
+`define NF_POINTS(NAME, WIDTH, COUNT) \
+  logic [31:0] NAME``_hits [1 << (WIDTH)] /* verilator public_flat_rd */; \
+  always_ff @(posedge clk) begin \
+    if (!rst_n) for (int i = 0; i < (1 << (WIDTH)); i++) NAME``_hits[i] <= 0; \
+    else \
+      for (int k = 0; k < (COUNT); k++) \
+        if (NAME``_on[k]) NAME``_hits[NAME``_at[k]] <= NAME``_hits[NAME``_at[k]] + 1; \
+  end
+
+module nf_regs_cover (
+  input wire logic       clk,
+  input wire logic       rst_n,
+  input wire logic [5:0] pending,
+  input wire logic [5:0] enabled,
+  input wire logic [5:0] raised,
+  input wire logic [5:0] cleared
+);
+  logic [5:0]      irq_on;
+  logic [5:0][5:0] irq_at;
+  for (genvar s = 0; s < 6; s++) begin : g_source
+    logic [1:0] event_kind;
+    assign event_kind = raised[s] && cleared[s] ? 2'd3 : cleared[s] ? 2'd2 : {1'b0, pending[s]};
+    assign irq_on[s] = raised[s] || (cleared[s] && pending[s]);
+    assign irq_at[s] = {3'(s), enabled[s], event_kind};
+  end
+  `NF_POINTS(irq, 6, 6)
+endmodule
+
+bind nf_regs nf_regs_cover u_cover (
+  .clk, .rst_n,
+  .pending (irq_status_q[5:0]),
+  .enabled (irq_enable_q[5:0]),
+  .raised  (irq_set[5:0]),
+  .cleared (irq_clear[5:0])
+);
+
+`undef NF_POINTS
+/* verilator coverage_on */
+`default_nettype wire

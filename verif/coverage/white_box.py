@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the counters of cover modules that are bound into the design (Verilator builds alone).
+
+A `*_hits` array of such a module is a point: its index is the concatenation of the codes of the
+point's axes. They are read over the simulator's interface when a test ends; a file written in a
+`final` block would not do, because a run that was forked from a simulator ends before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from verif.coverage.cover_model import CoverCross
+
+NO_CODE = ""
+"""Stands for a code that has no name, in the list of an axis."""
+
+
+@dataclass(frozen=True)
+class WhiteBox:
+    """A cross whose hits the array `<array>_hits` of the cover module `module` counts.
+
+    `codes`: for each axis the name of every code, from 0 on; NO_CODE where there is none.
+    """
+
+    cross: CoverCross
+    module: str
+    array: str
+    codes: tuple[tuple[str, ...], ...]
+
+    def values(self, index: int) -> tuple[str, ...]:
+        """The axis values of an index of the array."""
+        out: list[str] = []
+        for names in reversed(self.codes):
+            width = (len(names) - 1).bit_length()
+            code = index & (1 << width) - 1
+            index >>= width
+            out.append(names[code] if code < len(names) else f"code {code}")
+        return tuple(reversed(out))
+
+    def take(self, top: Any) -> None:
+        """Adds what the module has counted since the last reset; nothing where it is not bound."""
+        module = top
+        for name in self.module.split("."):
+            module = getattr(module, name, None)
+            if module is None:
+                return
+        for index, hits in counts(getattr(module, f"{self.array}_hits")):
+            self.cross.hit(*self.values(index), times=hits)
+
+
+def counts(array: Any) -> Iterator[tuple[int, int]]:
+    """Index and value of each element of an array that is not 0."""
+    for index in range(len(array)):
+        value = int(array[index].value)
+        if value:
+            yield index, value
+
+
+def axes(named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The axes of a cross from the codes of each, without those that have no name."""
+    return {name: [code for code in codes if code] for name, codes in named.items()}
