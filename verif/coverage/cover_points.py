@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.device import Snapshot
+from models.aggregated_line import AggregatedLine
 from models.regions import Cause, Kind, RegionConfig
 from models.step_result import StepResult
 from verif.coverage.capacity_points import CapacityPoints
@@ -25,7 +25,6 @@ from verif.coverage.transaction_points import TransactionPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.operations import Op
-from verif.scoreboard.quiescence import Commit
 from verif.scoreboard.scoreboard import Scoreboard
 
 
@@ -68,15 +67,16 @@ class NfCoverage:
         self.region.op(op)
         self.capacity.op(op)
 
-    def judged(self, op: Op, before: Snapshot | None, expected: StepResult) -> None:
-        """An operation that raced with none, and the state before it."""
-        line = before.line if before is not None else None
+    def judged(
+        self, op: Op, line: AggregatedLine, after: AggregatedLine, expected: StepResult
+    ) -> None:
+        """An operation on a line of a region, and the line's state before and after it.
+
+        Of operations that raced: in the order, or one of those, that explains the answers.
+        """
         access = op.access
-        if line is None or access.region is None:
-            return
         config = self.device.config(access.region)
-        after = self.device.line_state(access.region, access.line)
-        if config is None or after is None:
+        if config is None:
             return
         complete = after.counted_complete and not line.counted_complete
         done = complete and self.device.region_status(access.region).done
@@ -91,9 +91,11 @@ class NfCoverage:
             data = getattr(expected.response, "data", b"")
             self.count.plane(config.mode, access.selector - 8, data)
 
-    def committed(self, region: int, commit: Commit, code: int, busy: bool) -> None:
+    def committed(
+        self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
+    ) -> None:
         """A commit was decided."""
-        self.epoch.committed(region, commit.config, commit.epoch, code, busy)
+        self.epoch.committed(region, config, epoch, code, busy)
         self.region.committed(region, code)
         if code == 0:
             self.engine.committed(region)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
 from models.regions import Kind
@@ -42,12 +43,25 @@ class State:
     """A state that the line can be in.
 
     The counters moved by `low`..`high` on the paths to it; `own` of that is in the snapshot.
+    `came` is the state before on one of these paths, the operation, and what it was to answer.
     """
 
     snap: Snapshot
     own: Counts = ZERO
     low: Counts = ZERO
     high: Counts = ZERO
+    came: tuple[State, Op, StepResult] | None = None
+
+    def steps(self) -> list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]]:
+        """The operations on a path to this state, each with the line before and after it."""
+        out: list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]] = []
+        state = self
+        while state.came is not None:
+            before, op, expected = state.came
+            if before.snap.line is not None and state.snap.line is not None:
+                out.append((op, before.snap.line, state.snap.line, expected))
+            state = before
+        return out[::-1]
 
 
 @dataclass(slots=True)
@@ -210,4 +224,5 @@ class Linearizer:
             tuple(map(int.__add__, state.own, delta)),
             tuple(map(int.__add__, state.low, delta)),
             tuple(map(int.__add__, state.high, delta)),
+            (state, op, expected),
         )

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from models.device import DeviceModel, Snapshot
+from models.aggregated_line import AggregatedLine
+from models.device import DeviceModel
 from models.device_state import COUNTERS
 from models.line_packing import Mode
 from models.regions import RegionConfig
@@ -82,8 +83,10 @@ class Quiescence:
         self.budget = budget
         self.mismatch = mismatch
         self.committed = committed
-        self.on_judged: Callable[[Op, Snapshot | None, StepResult], None] | None = None
-        """Hears of each operation that raced with none: the state before it, what was expected."""
+        self.on_judged: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None] | None = (
+            None
+        )
+        """Hears of each operation on a line: its state before and after, what was expected."""
         self.judged = 0
         self.raced = 0
         self.unjudged = 0
@@ -191,6 +194,9 @@ class Quiescence:
             self.mismatch(linearizer.failure)
             return
         self.judged += count
+        if self.on_judged is not None:
+            for step in result[full][0].steps():
+                self.on_judged(*step)
         self._settle(key, result[full])
 
     def _single(self, op: Op) -> None:
@@ -200,8 +206,9 @@ class Quiescence:
         differences = expected.differences(op.response)
         if not differences:
             self.judged += 1
-            if self.on_judged is not None:
-                self.on_judged(op, before, expected)
+            if self.on_judged is not None and before is not None and before.line is not None:
+                after = model.line_state(op.access.region, op.access.line)
+                self.on_judged(op, before.line, after or before.line, expected)
             return
         if before is not None:
             model.restore(op.key, before)

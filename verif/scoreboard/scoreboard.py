@@ -66,7 +66,8 @@ class Scoreboard:
         self.errors: list[Finding] = []
         self.on_error: Callable[[str], None] | None = None
         self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
-        self.on_commit: Callable[[int, Commit, int, bool], None] | None = None
+        self.on_commit: Callable[[int, RegionConfig, int, int, bool], None] | None = None
+        """Region, descriptor, epoch, code, and whether requests were in flight."""
         self.devload = DevLoadRule()
         self.quiescence = self.quiescence_type(model, budget, self._mismatch, self._committed)
         self.configs: list[RegionConfig | None] = [None] * regions
@@ -228,7 +229,7 @@ class Scoreboard:
         self.status.committed(region, code == 0)
         if self.on_commit is not None:
             traffic = self._commit_traffic.get(region, (0, 0))[0] > 0
-            self.on_commit(region, commit, code, traffic)
+            self.on_commit(region, commit.config, commit.epoch, code, traffic)
 
     def _commit_alone(self, region: int) -> bool:
         """Nothing was in flight when a region was committed."""
