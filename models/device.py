@@ -42,7 +42,8 @@ from models.step_result import AccessError, StepResult
 
 ONES_LINE = b"\xff" * LINE_BYTES
 
-_MEMORY_KEY = -1
+MEMORY_KEY = -1
+"""First part of the key of a line of ordinary memory, in the place of a region."""
 _ERROR_KEY = (-2, 0)
 
 
@@ -124,7 +125,7 @@ class DeviceModel(DeviceState):
     def _plain(self, msg: M2SMessage, access: Access) -> StepResult:
         where = access.memory_line
         assert where is not None
-        key = (_MEMORY_KEY, where)
+        key = (MEMORY_KEY, where)
         if isinstance(msg, M2SRwD):
             if msg.poison:
                 self._count("POISON_RECEIVED", key)
@@ -234,7 +235,7 @@ class DeviceModel(DeviceState):
         """
         access = self.decode(msg)
         if access.memory_line is not None:
-            return (_MEMORY_KEY, access.memory_line)
+            return (MEMORY_KEY, access.memory_line)
         if access.kind in (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW):
             return (access.region, access.line)
         return None
@@ -248,7 +249,7 @@ class DeviceModel(DeviceState):
                 key, self._commits, tally, refused=len(self.refused), first_error=self.first_error
             )
         region, line = _split(key)
-        if region == _MEMORY_KEY:
+        if region == MEMORY_KEY:
             return Snapshot(key, self._commits, tally, memory=self.memory.load(line))
         return Snapshot(key, self._commits, tally, line=self._line(region, line).copy())
 

@@ -51,6 +51,11 @@ def check() -> None:
             f"this nf belongs to {named(ROOT)}, and you mean {named(meant)}: "
             f"`make setup` there, then {named(meant) / '.venv/bin/nf'}."
         )
+    if os.environ.get("NF_CHECKERS_OFF"):
+        raise NfError(
+            "NF_CHECKERS_OFF switches checkers off, and green would say nothing: unset it. "
+            "`nf mutate --without` sets it for its own runs."
+        )
     problem = temporary_problem()
     if problem is not None:
         raise NfError(problem)

@@ -114,7 +114,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             test_dir=folder,
             results_xml=str(folder / _RESULTS),
             test_args=runner.run_arguments(spec, folder),
-            plusargs=[*spec.plusargs, *runner.wave_plusargs(spec, folder)],
+            plusargs=[*spec.plusargs, *_silent(spec), *runner.wave_plusargs(spec, folder)],
             waves=spec.build.waves is not None,
         )
     finished = runner.finished or Finished(1, False, 0.0)
@@ -135,6 +135,12 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
         return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
     return record
+
+
+def _silent(spec: RunSpec) -> list[str]:
+    """Switches the assertions of the RTL off in a run that is to show what they are worth."""
+    off = dict(spec.env).get("NF_CHECKERS_OFF", "").split(",")
+    return ["+verilator+noassert"] if "assertions" in off else []
 
 
 def _filter(spec: RunSpec) -> str:

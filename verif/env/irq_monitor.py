@@ -44,6 +44,6 @@ class IrqMonitor(uvm_component):
     def judge(self, value: str, before: Span, after: Span) -> None:
         """Compares the pin with what it must have been between two moments."""
         if value not in "01":
-            self.predictor.scoreboard.error(f"IRQ pin is {value}")
+            self.predictor.rules.report(f"IRQ pin is {value}")
         elif int(value) not in Span(min(before.low, after.low), max(before.high, after.high)):
-            self.predictor.scoreboard.error(f"IRQ pin is {value}, expected {after}")
+            self.predictor.rules.report(f"IRQ pin is {value}, expected {after}")

@@ -10,7 +10,8 @@ docs/references.md.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from models.aggregated_line import AggregatedLine
@@ -103,6 +104,20 @@ def commute(a: Op, b: Op) -> bool:
     return bool(a.access.selector != b.access.selector)
 
 
+@contextmanager
+def failing(model: DeviceModel, lines: set[int]) -> Iterator[None]:
+    """Reads and writes of some lines of memory meet an error."""
+    if not lines:
+        yield
+        return
+    kept = model.read_errors, model.write_errors
+    model.read_errors, model.write_errors = kept[0] | lines, kept[1] | lines
+    try:
+        yield
+    finally:
+        model.read_errors, model.write_errors = kept
+
+
 class Linearizer:
     """Explores one cluster of operations on the line `key`.
 
@@ -157,9 +172,10 @@ class Linearizer:
                 result[mask] = states
             for i in self._choices(mask, allowed, must, commit_follows):
                 for state in self._starts(states):
-                    moved = self._apply(state, i, mask)
-                    if moved is not None:
-                        layers.setdefault(mask | 1 << i, Bucket()).add(moved)
+                    for failed in self._failures(self.ops[i]):
+                        moved = self._apply(state, i, mask, failed)
+                        if moved is not None:
+                            layers.setdefault(mask | 1 << i, Bucket()).add(moved)
         return result
 
     def _rebased(self, states: Iterable[State]) -> Bucket:
@@ -198,18 +214,25 @@ class Linearizer:
             bucket.add(replace(state, snap=self.model.snapshot(self.key)))
         return list(bucket.states.values())
 
+    def _failures(self, op: Op) -> list[set[int]]:
+        """Errors of memory that an operation may have met: of those that race, one or the other."""
+        if not op.failed:
+            return [set()]
+        return [op.failed] if len(self.ops) == 1 else [set(), op.failed]
+
     def _counts(self) -> Counts:
         counters = self.model.counters
         return tuple(counters[name] for name in COUNTERS)
 
-    def _apply(self, state: State, index: int, mask: int) -> State | None:
+    def _apply(self, state: State, index: int, mask: int, failed: set[int]) -> State | None:
         self.steps += 1
         if self.steps > self.budget:
             raise OverBudget
         model, op = self.model, self.ops[index]
         model.restore(self.key, state.snap)
         base = self._counts()
-        expected = model.step_result(op.msg, op.misframed)
+        with failing(model, failed):
+            expected = model.step_result(op.msg, op.misframed)
         differences = expected.differences(op.response)
         if differences:
             depth = mask.bit_count()

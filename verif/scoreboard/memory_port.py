@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from models.device import DeviceModel
+from models.device import MEMORY_KEY, DeviceModel
 from models.line_packing import Mode
 from models.regions import RegionConfig, planes_kept, record_lines, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
@@ -81,10 +81,12 @@ class MemoryPort:
                 return False
             self.ports["MEM_WRITE_ERROR"].add(beat.answered)
             self.errors.add()
-            if record is not None:
-                self.quiescence.distrust(record.region)
-                if beat.axi_id == EVICTION_ID and beat.answered:
-                    self.quiescence.lose(record.region, record.index)
+            if record is None:
+                self._failed(beat.line)
+                return True
+            self.quiescence.distrust(record.region)
+            if beat.axi_id == EVICTION_ID and beat.answered:
+                self.quiescence.lose(record.region, record.index, written=True)
             return True
         if not (beat.error or beat.poison):
             return False
@@ -92,7 +94,18 @@ class MemoryPort:
         (self.errors if beat.error else self.poisoned).add()
         if record is not None and (record.beat == 0 or self._has_state(record)):
             self.quiescence.lose(record.region, record.index)
+        elif record is None and beat.error:
+            self._failed(beat.line)
         return True
+
+    def _failed(self, line: int) -> None:
+        """Data of a host could not be read or written: of ordinary memory, or an FP32 line."""
+        key: tuple[int, int] = (MEMORY_KEY, line)
+        for region, config in self._regions():
+            offset = line - config.state_line
+            if config.mode is Mode.FP32 and 0 <= offset < config.workers * config.lines:
+                key = (region, offset % config.lines)
+        self.quiescence.failed(key, line)
 
     def _owned(self, beat: MemBeat, record: Record | None) -> None:
         """The line is one that the user of the AXI ID has to do with, and the burst is whole."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, S2MMessage
@@ -17,7 +17,8 @@ class Op:
 
     Times are positions in the stream of monitor events; `end` is -1 while in flight. `window` is
     the region whose window holds the address, whatever the access may do there. `misframed`: the
-    flit's Sz / BE did not fit the opcode.
+    flit's Sz / BE did not fit the opcode. `failed`: lines of memory that answered with an error
+    while it was in flight.
     """
 
     msg: M2SMessage
@@ -31,6 +32,7 @@ class Op:
     overlapped: bool = False
     commit_raced: bool = False
     misframed: bool = False
+    failed: set[int] = field(default_factory=set)
 
     @property
     def inert(self) -> bool:

@@ -9,7 +9,7 @@ overlap it are answered: each of them is wholly before or wholly after the commi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel
@@ -17,56 +17,19 @@ from models.device_state import COUNTERS
 from models.line_packing import Mode
 from models.regions import RegionConfig
 from models.step_result import StepResult
-from verif.scoreboard.linearize import ZERO, Bucket, Failure, Linearizer, OverBudget, Reached, State
+from verif.scoreboard.linearize import (
+    ZERO,
+    Bucket,
+    Failure,
+    Linearizer,
+    OverBudget,
+    Reached,
+    State,
+    failing,
+)
 from verif.scoreboard.operations import Op
+from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, flags
 from verif.scoreboard.potential import potential
-
-
-@dataclass(slots=True)
-class PendingLine:
-    """One line with requests that are not judged yet."""
-
-    key: Hashable
-    region: int | None
-    ops: list[Op] = field(default_factory=list)
-    open: int = 0
-
-
-@dataclass(slots=True)
-class Doubt:
-    """Lines of a region that may count less, or more, than they do in the model.
-
-    Each for complete, saturated and illegal.
-    """
-
-    fewer: list[int] = field(default_factory=lambda: [0, 0, 0])
-    more: list[int] = field(default_factory=lambda: [0, 0, 0])
-
-
-@dataclass(slots=True)
-class Commit:
-    """A write of EPOCH: takes effect at once, somewhere between `start` and `end`."""
-
-    config: RegionConfig
-    epoch: int
-    start: int
-    end: int = -1
-
-
-@dataclass(slots=True)
-class _Item:
-    line: PendingLine
-    linearizer: Linearizer
-    states: Reached
-    lost: bool = False
-    moved: bool = False
-    """A commit has changed what the requests mean."""
-
-
-def _flags(state: State) -> tuple[bool, bool, bool]:
-    line = state.snap.line
-    assert line is not None
-    return line.counted_complete, line.saturated, line.illegal
 
 
 class Quiescence:
@@ -97,6 +60,8 @@ class Quiescence:
         self.unknown: set[Hashable] = set()
         self.untrusted: dict[int, bool] = {}
         """Regions with a refused write to a record; False once a commit has begun since."""
+        self._losing: set[Hashable] = set()
+        """Lines with requests in flight of which the record was lost, before or after any."""
         self._lines: dict[Hashable, PendingLine] = {}
         self._alternatives: dict[Hashable, list[State]] = {}
         self._commits: dict[int, list[Commit]] = {}
@@ -137,6 +102,10 @@ class Quiescence:
     def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> None:
         """EPOCH is being written."""
         self._commits.setdefault(region, []).append(Commit(config, epoch, now))
+        losing = {key for key in self._losing if isinstance(key, tuple) and key[0] == region}
+        if losing:
+            self._losing -= losing
+            self.distrust(region)
         if region in self.untrusted:
             self.untrusted[region] = False
 
@@ -170,12 +139,17 @@ class Quiescence:
         if key in self.unknown:
             self._lose(key, ops)
             return
-        may_lose = line.region in self.untrusted and not ops[0].inert
+        losing = key in self._losing
+        may_lose = losing or (line.region in self.untrusted and not ops[0].inert)
         if states is None and len(ops) == 1 and not may_lose:
             self._single(ops[0])
             return
         linearizer = Linearizer(self.model, key, ops, self.budget, may_lose)
         self._linearize(linearizer, {0: states or [State(self.model.snapshot(key))]})
+        if losing:  # if not before, then by now
+            self._losing.discard(key)
+            assert isinstance(key, tuple)
+            self._change(key, lambda: self.model.lose_line(*key))
 
     def _linearize(self, linearizer: Linearizer, start: Reached) -> None:
         """Looks for an order of all operations on a line, and settles on the states it leaves."""
@@ -202,7 +176,8 @@ class Quiescence:
     def _single(self, op: Op) -> None:
         model = self.model
         before = None if op.inert else model.snapshot(op.key)
-        expected = model.step_result(op.msg, op.misframed)
+        with failing(model, op.failed):
+            expected = model.step_result(op.msg, op.misframed)
         differences = expected.differences(op.response)
         if not differences:
             self.judged += 1
@@ -227,13 +202,27 @@ class Quiescence:
             tally = first.snap.tally
             self._alternatives[key] = [State(replace(s.snap, tally=tally)) for s in states]
 
-    def lose(self, region: int, line: int) -> None:
-        """A state fetch of this line met an error: empty and poisoned for the epoch."""
+    def lose(self, region: int, line: int, written: bool = False) -> None:
+        """The record of a line cannot be used: empty and poisoned for the epoch.
+
+        A read that fails is the fill of the request that waits for it. With several requests in
+        flight, or one and a refused write, the loss lies anywhere among them.
+        """
         key = (region, line)
         pending = self._lines.get(key)
-        if region in self._commits or (pending is not None and len(pending.ops) > 1):
-            self.unknown.add(key)
-        self._change(key, lambda: self.model.lose_line(region, line))
+        if region in self._commits:
+            self.distrust(region)
+        elif pending is not None and len(pending.ops) > (not written):
+            self._losing.add(key)
+        else:
+            self._change(key, lambda: self.model.lose_line(region, line))
+
+    def failed(self, key: Hashable, memory_line: int) -> None:
+        """Memory has answered with an error at a line that belongs to the data of `key`."""
+        pending = self._lines.get(key)
+        for op in pending.ops if pending is not None else ():
+            if op.end < 0:
+                op.failed.add(memory_line)
 
     def poison(self, memory_line: int) -> None:
         """The medium has poisoned a line; exact only while nothing on it is in flight."""
@@ -282,10 +271,10 @@ class Quiescence:
         out = Doubt()
         for key, states in self._alternatives.items():
             if isinstance(key, tuple) and key[0] == region:
-                flags = [_flags(state) for state in states]
-                for index, first in enumerate(flags[0]):
-                    out.fewer[index] += first - min(one[index] for one in flags)
-                    out.more[index] += max(one[index] for one in flags) - first
+                marks = [flags(state) for state in states]
+                for index, first in enumerate(marks[0]):
+                    out.fewer[index] += first - min(one[index] for one in marks)
+                    out.more[index] += max(one[index] for one in marks) - first
         for key in self.unknown:
             if isinstance(key, tuple) and key[0] == region:
                 out.more = [count + 1 for count in out.more]
@@ -299,7 +288,7 @@ class Quiescence:
             return
         del self._commits[region]
         lines = [line for line in self._lines.values() if line.region == region]
-        items: list[_Item] = []
+        items: list[Item] = []
         inert: list[Op] = []
         for line in lines:
             del self._lines[line.key]
@@ -310,7 +299,7 @@ class Quiescence:
             may_lose = region in self.untrusted
             linearizer = Linearizer(self.model, line.key, line.ops, self.budget, may_lose)
             start = {0: states or [State(self.model.snapshot(line.key))]}
-            items.append(_Item(line, linearizer, start, line.key in self.unknown))
+            items.append(Item(line, linearizer, start, line.key in self.unknown))
         for commit in commits:
             inert = self._inert_before(inert, commit)
             for item in items:
@@ -337,7 +326,7 @@ class Quiescence:
         for key in [k for k in self.unknown if isinstance(k, tuple) and k[0] == region]:
             self.unknown.discard(key)
 
-    def _before_commit(self, item: _Item, commit: Commit) -> None:
+    def _before_commit(self, item: Item, commit: Commit) -> None:
         if item.lost:
             return
         must = allowed = 0
@@ -355,7 +344,7 @@ class Quiescence:
         finally:
             model.restore(key, before)
 
-    def _after_commit(self, item: _Item, code: int, commit: Commit) -> None:
+    def _after_commit(self, item: Item, code: int, commit: Commit) -> None:
         if code or item.lost:
             return
         key, model = item.line.key, self.model
@@ -370,7 +359,7 @@ class Quiescence:
             high = tuple(map(max, zip(*(state.high for state in states), strict=True)))
             item.states[mask] = [State(fresh, ZERO, low, high)]
 
-    def _finish(self, item: _Item) -> None:
+    def _finish(self, item: Item) -> None:
         if item.lost:
             self._lose(item.line.key, item.line.ops)
             for op in item.line.ops if item.moved else ():

@@ -144,13 +144,13 @@ class RegisterPredictor:
         register = self.by_address.get(access.address & ~3)
         if register is None:
             if access.resp is not Resp.SLVERR or (not access.write and access.data):
-                self.scoreboard.error(
+                self.rules.report(
                     f"REGISTER address {access.address:#x} is none, answered {access.resp.name}",
                     "REGISTER: answer of an address that is no register",
                 )
             return
         if access.resp is not Resp.OKAY:
-            self.scoreboard.error(
+            self.rules.report(
                 f"REGISTER {register.name} answered {access.resp.name}",
                 "REGISTER: answer of a register",
             )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from models.nf_regs import REG_MAP
 from models.register_map import Access, Counts, Register
 from verif.scoreboard.ranges import Before, Span
+from verif.scoreboard.scoreboard import REGISTERS
 
 if TYPE_CHECKING:
     from verif.scoreboard.register_predictor import RegisterPredictor
@@ -73,6 +74,10 @@ class Rules:
             return self.device[name]
         return self.rules.get(name.rpartition(".")[2])
 
+    def report(self, text: str, key: str = "") -> None:
+        """Says what is wrong with a register."""
+        self.scoreboard.error(text, key, checker=REGISTERS)
+
     # -- reads --------------------------------------------------------------------------------
     def begin(self, name: str) -> Any:
         """A read begins."""
@@ -84,14 +89,14 @@ class Rules:
         rule, name = self._rule(register.name), register.name
         if rule is None:
             if name not in UNCOMPARED:
-                self.scoreboard.error(f"bench: no rule compares register {name}")
+                self.report(f"bench: no rule compares register {name}")
             return
         wrong = rule.end(register, data, before)
         if wrong is not None:
-            self.scoreboard.error(wrong, f"register {name.rpartition('.')[2]}")
+            self.report(wrong, f"register {name.rpartition('.')[2]}")
         if data & ~register.mask():
             text = f"REGISTER {name} reads {data:#x}, reserved bits are not 0"
-            self.scoreboard.error(text, "REGISTER: reserved bits")
+            self.report(text, "REGISTER: reserved bits")
 
     # -- written by software ------------------------------------------------------------------
     def _stored(self, register: Register, data: int, before: int) -> str | None:
@@ -173,7 +178,7 @@ class Rules:
             # The first clocks bring the write to the registers, the last ones its response back.
             inside = began > first + SETTLED and ended < self.scoreboard.clock() - SETTLED
             if inside and not busy:
-                self.scoreboard.error("register STATUS.COMMIT_BUSY is 0 during a commit")
+                self.report("register STATUS.COMMIT_BUSY is 0 during a commit")
 
     def _irq(self, _register: Register, data: int, before: Any) -> str | None:
         return self.predictor.interrupts.check(data, before)

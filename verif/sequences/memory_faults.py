@@ -220,3 +220,67 @@ class RefusedInitialisationSequence(RecordSequence):
         await self.each(config, lines, 0)
         await self.each(config, lines, None)
         await self.whole_epoch(config, lines)
+
+
+class RandomErrorSequence(RecordSequence):
+    """Errors by rate on all paths at once, among mixed traffic; then an epoch without.
+
+    The scoreboard learns of each error from the memory port. One request at a time is in flight on
+    a line, so that it is known which one met it.
+    """
+
+    rounds: int = 4
+    transactions: int = 150
+    rate: float = 0.04
+
+    async def body(self) -> None:
+        rng, mem = self.rng, self.env.cfg.mem
+        lines_log2 = (2 * self.cfg.hw.slots).bit_length()
+        modes = [Mode.G_BINARY, Mode.FP32, rng.choice((Mode.G_TERNARY, Mode.IDENTITY))]
+        configs = []
+        for mode in modes[: self.cfg.hw.regions]:
+            size = lines_log2 if mode is not Mode.IDENTITY else 0
+            configs.append(self.layout.region(mode, size, rng.choice((2, 3, 5, 7))))
+        for number in range(self.rounds):
+            for region, config in enumerate(configs):
+                await self.commit(region, config)
+            if rng.random() < 0.7:  # else the initialiser meets them, too
+                await self.initialised()
+            if number + 1 < self.rounds:
+                mem.read_error_rate = rng.choice((0.0, self.rate, self.rate))
+                mem.write_error_rate = rng.choice((0.0, 0.0, self.rate / 2))
+            for _ in range(self.cfg.count(self.transactions)):
+                await self.one(rng.choice(configs))
+            await self.drain()
+            mem.read_error_rate = mem.write_error_rate = 0.0
+            for _ in range(self.cfg.count(self.transactions) // 4):
+                await self.one(rng.choice(configs))
+            await self.drain()
+            while not self.env.mem.idle:
+                await self.env.clocks(10)
+
+    async def one(self, config: RegionConfig) -> None:
+        """A request to a region or to ordinary memory."""
+        rng = self.rng
+        if rng.random() < 0.25:
+            addr = rng.randrange(32) << 6
+            if rng.random() < 0.5:
+                be = byte_enables(rng) if rng.random() < 0.3 else None
+                await self.write(addr, random_line(rng), 1, be=be, poison=rng.random() < 0.1)
+            else:
+                await self.read(addr, 1)
+            return
+        line = rng.randrange(config.lines)
+        if config.mode is Mode.IDENTITY:
+            address = config.address(rng.randrange(8), line)
+            await (
+                self.write(address, random_line(rng), 1)
+                if rng.random() < 0.5
+                else self.read(address, 1)
+            )
+        elif rng.random() < 0.6:
+            partial = config.mode is Mode.FP32 and rng.random() < 0.2
+            be = byte_enables(rng) if partial else None
+            await self.contribute(config, rng.randrange(config.workers), line, limit=1, be=be)
+        else:
+            await self.read_region(config, line, limit=1)

@@ -11,6 +11,7 @@ from cocotbext.cxl.wire.messages import S2MNDR, M2SMessage, S2MMessage
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
+from verif.mem.memory_config import MemBeat
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 from verif.scoreboard.quiescence import Quiescence
@@ -149,7 +150,7 @@ class DeafToLoss(Scoreboard):
     """Is not told that state records were lost."""
 
     class quiescence_type(Quiescence):
-        def lose(self, region: int, line: int) -> None:
+        def lose(self, region: int, line: int, written: bool = False) -> None:
             pass
 
 
@@ -170,8 +171,10 @@ class DeafToPoison(Scoreboard):
 
 
 class UncountingScoreboard(Scoreboard):
-    """Starts one poisoned line of the memory too low."""
+    """Does not count the first poisoned line of the memory."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.memory.ports["MEM_POISON"].add(-1)
+    def memory_beat(self, beat: MemBeat) -> None:
+        super().memory_beat(beat)
+        poisoned = self.memory.ports["MEM_POISON"]
+        if poisoned.total == 1:
+            poisoned.add(-1)

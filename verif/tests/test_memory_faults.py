@@ -14,6 +14,7 @@ from verif.mem.memory_config import Background
 from verif.sequences.eviction import GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
+    RandomErrorSequence,
     RecordErrorSequence,
     RefusedInitialisationSequence,
     RefusedWriteBackSequence,
@@ -50,6 +51,13 @@ class RefusedInitialisationTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await RefusedInitialisationSequence(self.env).run()
+
+
+class RandomErrorTest(NfBaseTest):
+    """Errors at random moments on every path."""
+
+    async def scenario(self) -> None:
+        await RandomErrorSequence(self.env).run()
 
 
 class GarbageTest(NfBaseTest):
@@ -89,6 +97,13 @@ async def refused_write_backs(_dut: Any, profile: str) -> None:
 async def refused_initialisation(_dut: Any, profile: str) -> None:
     """A record that could not be initialised is not taken for state."""
     await run_uvm(RefusedInitialisationTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def errors_at_random(_dut: Any, profile: str) -> None:
+    """SLVERR and DECERR by rate, reads and writes, on all paths among mixed traffic."""
+    await run_uvm(RandomErrorTest, profile)
 
 
 @cocotb.test()

@@ -57,6 +57,9 @@ class InitBusyTest(NfBaseTest):
             while await self.env.registers.read("STATUS.INIT_BUSY"):
                 seen += 1
             assert seen, f"INIT_BUSY was never seen: {modes}"
+        await run.write(0, bytes(64))
+        await run.read(0)
+        await run.drain()
         await run.commit(0)  # the same area again: it is the region's own
         await self.env.clocks(40)
         assert not await self.env.registers.read("STATUS.INIT_BUSY")

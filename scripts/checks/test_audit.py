@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit finds what nobody compares, and entries that lead nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from scripts.checks import audit
+from scripts.common.paths import ROOT
+from scripts.plan.discover import discover
+
+ENTRIES = audit.read(ROOT)
+TESTS = discover()
+
+
+def test_the_audit_is_whole() -> None:
+    assert audit.problems(ROOT, ENTRIES, TESTS) == []
+
+
+def test_what_there_is() -> None:
+    names = audit.subjects(ROOT)
+    for name in (
+        "register:IRQ_STATUS.MEM_ERROR",
+        "register:REGION.STATUS.ILLEGAL_SEEN",
+        "pin:irq",
+        "pin:retrain_request",
+        "pin:m_axi_wuser",
+        "pin:s_axil_bresp",
+        "response:DRS.poison",
+        "response:NDR.devload",
+    ):
+        assert name in names
+    assert len(names) == len(set(names))
+
+
+def test_each_entry_is_needed() -> None:
+    """Without an entry something is compared by nobody."""
+    for entry in ENTRIES:
+        rest = [one for one in ENTRIES if one is not entry]
+        found = audit.problems(ROOT, rest, TESTS)
+        assert any("nobody compares" in line for line in found), entry
+
+
+def test_entries_that_lead_nowhere() -> None:
+    first, *rest = ENTRIES
+    for change, text in (
+        ({"of": (*first.of, "register:NO_SUCH.*")}, "NO_SUCH.* fits no register field"),
+        ({"checker": "verif.scoreboard.scoreboard:Scoreboard.gone"}, "Scoreboard.gone does not"),
+        ({"checker": "verif.no_module:f"}, "verif.no_module:f does not exist"),
+        ({"tests": ("test_regs::gone",)}, "test test_regs::gone does not exist"),
+    ):
+        changed = dataclasses.replace(first, **change)  # type: ignore[arg-type]
+        (line,) = audit.problems(ROOT, [changed, *rest], TESTS)
+        assert text in line

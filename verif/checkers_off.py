@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkers that are switched off on purpose, to measure what each of them is worth.
+
+NF_CHECKERS_OFF names them, separated by commas. Only a mutation run may set it: `nf` itself refuses
+to start with it in its environment.
+"""
+
+from __future__ import annotations
+
+import os
+
+CHECKERS = {
+    "scoreboard": "responses against the device model, DevLoad, requests without an answer",
+    "registers": "reads of registers, counters, the interrupt pin",
+    "link": "rules of the CXL.mem link at the pins",
+    "memory": "AXI4 rules, and what the device does at which line of memory",
+    "assertions": "assertions in the RTL (Verilator)",
+}
+
+
+def switched_off() -> frozenset[str]:
+    """Names in NF_CHECKERS_OFF; ValueError for one that is no checker."""
+    names = frozenset(filter(None, os.environ.get("NF_CHECKERS_OFF", "").split(",")))
+    unknown = sorted(names - CHECKERS.keys())
+    if unknown:
+        known = ", ".join(CHECKERS)
+        raise ValueError(f"NF_CHECKERS_OFF: {unknown[0]!r} is no checker; there are {known}")
+    return names

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What quiescence keeps of a line, of a commit under way, and of what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from models.regions import RegionConfig
+from verif.scoreboard.linearize import Linearizer, Reached, State
+from verif.scoreboard.operations import Op
+
+
+@dataclass(slots=True)
+class PendingLine:
+    """One line with requests that are not judged yet."""
+
+    key: Hashable
+    region: int | None
+    ops: list[Op] = field(default_factory=list)
+    open: int = 0
+
+
+@dataclass(slots=True)
+class Doubt:
+    """Lines of a region that may count less, or more, than they do in the model.
+
+    Each for complete, saturated and illegal.
+    """
+
+    fewer: list[int] = field(default_factory=lambda: [0, 0, 0])
+    more: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+
+@dataclass(slots=True)
+class Commit:
+    """A write of EPOCH: takes effect at once, somewhere between `start` and `end`."""
+
+    config: RegionConfig
+    epoch: int
+    start: int
+    end: int = -1
+
+
+@dataclass(slots=True)
+class Item:
+    """A line whose requests race with a commit."""
+
+    line: PendingLine
+    linearizer: Linearizer
+    states: Reached
+    lost: bool = False
+    moved: bool = False
+    """A commit has changed what the requests mean."""
+
+
+def flags(state: State) -> tuple[bool, bool, bool]:
+    """Complete, saturated and illegal in a state of a line."""
+    line = state.snap.line
+    assert line is not None
+    return line.counted_complete, line.saturated, line.illegal
