@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that need a simulator which is not installed here are skipped, by name."""
+"""Tests that need a simulator which is not installed here are skipped, by name; a test that is left
+to the night says why."""
 
 from __future__ import annotations
 
@@ -9,9 +10,13 @@ from scripts.build import registry
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip each test that has a missing simulator among its parameters."""
+    """Skip each test that has a missing simulator among its parameters; refuse a `nightly` mark
+    without a reason."""
     missing = [sim for sim in registry.names() if not registry.get(sim).available()]
     for item in items:
+        night = item.get_closest_marker("nightly")
+        if night and not night.args:
+            raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.nightly gives no reason")
         spec = getattr(item, "callspec", None)
         for sim in missing:
             if spec is not None and sim in spec.params.values():

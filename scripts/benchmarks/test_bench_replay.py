@@ -25,6 +25,9 @@ def test_the_memory_latency_that_is_printed_is_the_one_that_is_driven() -> None:
     assert MemConfig().latency == (MEMORY_LATENCY,) * 2, "signal level"
 
 
+@pytest.mark.nightly(
+    "compiles a bare harness of its own for half a minute; its parts are tested by themselves"
+)
 def test_one_small_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

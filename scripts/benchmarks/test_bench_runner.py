@@ -30,6 +30,7 @@ def test_missed_goal_is_an_error(monkeypatch: pytest.MonkeyPatch, value: float, 
     assert bench_runner.run(argparse.Namespace(sim=str(QUICK))) == code
 
 
+@pytest.mark.nightly("600 simulations; the goals and their table are tested without")
 def test_empty_tests_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bench_runner, "FOLDER", tmp_path)
     monkeypatch.setattr(bench_runner, "EMPTY", 4)

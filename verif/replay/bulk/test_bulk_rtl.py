@@ -131,6 +131,7 @@ def is_minus(line: U8) -> bool:
     return int(lines_to_codes(line.reshape(1, -1))[LANE // 2]) == 3
 
 
+@pytest.mark.nightly("replays a whole step; the lost carry is found in a few lines")
 def test_one_line_in_a_hundred_thousand_is_dropped(
     broken: Simulators, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +172,7 @@ def test_an_assertion_is_named(
     assert "nf_fp32_gather.sv" in error
 
 
+@pytest.mark.nightly("three replays of 174,776 lines; test_bulk_replay resumes small ones")
 def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """SIGKILL in the middle; --resume ends with the tensors of an uninterrupted run."""
     words = ["--synthetic", "resnet18", "--route", "*=G_BINARY", *BULK, "--out"]
@@ -193,6 +195,7 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.nightly("more than a million contributions")
 def test_memory_does_not_grow_with_the_lines() -> None:
     """A sixth and the whole of 1,048,656 contributions of 8 workers, a process each."""
     peaks = []
