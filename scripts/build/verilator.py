@@ -23,7 +23,7 @@ from scripts.build.slang import top_ports
 from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, VARIANTS
 from scripts.common.plain_names import plain
 from scripts.common.records import BuildSpec, RunSpec, Waves
 from scripts.common.toolchain import Finding
@@ -157,6 +157,8 @@ class Verilator(Simulator, runner.Verilator):
     def _build_arguments(self, spec: BuildSpec) -> list[str]:
         arguments = ["-Wno-fatal", "--assert", "--x-initial", "unique"]
         arguments += _COVERAGE if spec.coverage else ()
+        if spec.variant:
+            arguments += map(str, sorted((VARIANTS / spec.variant).glob("*.cpp")))
         return [*arguments, "--trace-fst"] if spec.waves is Waves.FST else arguments
 
     def _control_files(

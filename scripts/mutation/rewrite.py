@@ -2,8 +2,9 @@
 """Puts many mutants into one source; a global number, read once at time 0, chooses one of them.
 
 An expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7) new else old`.
-Number 0 is the design as it was. The number comes from the plusarg `+nf_mutant=N`, or, as a fork of
-a waiting simulator shares its command line, from the environment variable NF_MUTANT.
+Number 0 is the design as it was; -1 is the same, and notes which mutants would have made a
+difference where they stand (`probe.cpp`). The number comes from the plusarg `+nf_mutant=N`, or, as a
+fork of a waiting simulator shares its command line, from the environment variable NF_MUTANT.
 """
 
 from __future__ import annotations
@@ -11,30 +12,31 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 
 from scripts.common.paths import VARIANTS
 from scripts.mutation.mutant import Mutant
 
-VARIABLE = "NF_MUTANT"
-CARRIER = (
-    "hdl/pkg/nf_pkg.sv"  # the first source of every file list: the number is declared before it
-)
-# $c is Verilator's; yosys reads the number as a macro, so that a proof sees one mutant alone.
-PACKAGE = f"""package nf_mutation_pkg;
-`ifdef SYNTHESIS
-  localparam int nf_mutant = `{VARIABLE};
-`else
-  function automatic int chosen();
+VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
+PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
+CARRIER = "hdl/pkg/nf_pkg.sv"  # the first source of every file list: the number is declared before it
+PACKAGE = """package nf_mutation_pkg;
+  import "DPI-C" function int nf_mutation_number();
+  import "DPI-C" function bit nf_mutation_note(input int number, input bit differs);
+  function automatic int nf_chosen();
     int number;
-    if ($value$plusargs("nf_mutant=%d", number) == 0)
-      number = $c32("(std::getenv(\\"{VARIABLE}\\") ? std::atoi(std::getenv(\\"{VARIABLE}\\")) : 0)");
+    if ($value$plusargs("nf_mutant=%d", number) == 0) number = nf_mutation_number();
     return number;
   endfunction
-  int nf_mutant = chosen();
-`endif
+  int nf_mutant = nf_chosen();
+  function automatic logic nf_note(input int number, input logic differs);
+    return nf_mutation_note(number, differs);
+  endfunction
 endpackage
 """
-_NUMBER = "nf_mutation_pkg::nf_mutant"
+_NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
+
+_PROBE_CPP = Path(__file__).with_name("probe.cpp")
 
 Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
 
@@ -62,11 +64,11 @@ def write(mutants: Mapping[int, Mutant], sources: Mapping[str, str]) -> str:
         if file in by_file or file == CARRIER
     }
     texts[CARRIER] = PACKAGE + texts[CARRIER]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_PROBE_CPP.read_bytes())
     for file, text in sorted(texts.items()):
         digest.update(f"\0{file}\0{text}".encode("latin-1"))
     name = digest.hexdigest()[:16]
-    for file, text in texts.items():
+    for file, text in {**texts, _PROBE_CPP.name: _PROBE_CPP.read_text("latin-1")}.items():
         path = VARIANTS / name / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode("latin-1"))
@@ -94,7 +96,14 @@ class _Writer:
     def _site(self, site: tuple[int, int, bool], old: str) -> str:
         choices = self._sites[site]
         if site[2]:
-            head = "".join(f"if ({_NUMBER} == {n}) begin {new} end else " for n, new in choices)
-            return f"begin {head}begin {old} end end"
-        head = "".join(f"({_NUMBER} == {n}) ? ({new}) : " for n, new in choices)
-        return f"({head}({old}))"
+            chosen = (f"if ({_chosen(n, '1')}) begin {new} end else " for n, new in choices)
+            return f"begin {''.join(chosen)}begin {old} end end"
+        plain = self._source[site[0] : site[1]]
+        chosen = (f"{_chosen(n, f'({new}) != ({plain})')} ? ({new}) : " for n, new in choices)
+        return f"({''.join(chosen)}({old}))"
+
+
+def _chosen(number: int, differs: str) -> str:
+    """Whether a mutant takes its place; the second half notes, and never is true."""
+    noted = f"({_NUMBER} < 0 && {_NOTE}({number}, {differs}))"
+    return f"({_NUMBER} == {number} || {noted})"

@@ -44,6 +44,10 @@ class Dependencies:
         told = repr((bench, self._sources(spec.build)[0], spec.plusargs, spec.env))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
+    def bench(self, spec: RunSpec) -> str:
+        """Hash over the Python side alone: the module of the tests with all that it imports."""
+        return self._bench(spec.build.root, spec.module)
+
     def _bench(self, root: Path, module: str) -> str:
         digest = hashlib.sha256()
         for path in sorted(self._module(root, module)):

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs mutants against tests: each against those that see it, most kills a second first, until one
+is red.
+
+One build of each parameter set holds all mutants of the command. First every test runs once with no
+mutant chosen (`rewrite.PROBE`) and notes which mutants would have made a difference where they stand
+in the design: a test that notes nothing cannot kill. This tells more than the lines that a test
+covers, and costs no build with coverage. It also shows that mutant 0 leaves all tests green.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from neuron_fabric.text import say
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.farm.schedule import Runner, run_all
+from scripts.mutation import rewrite
+from scripts.mutation.mutant import Mutant
+from scripts.mutation.outcome import Outcome, State, Store
+from scripts.plan.depends import Dependencies
+
+KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
+# A run that takes this many times what it took without a mutant hangs; the rest is for a busy machine.
+_SLOWER, _MORE_S = 8.0, 30.0
+_PROOF_AFTER = 4  # runs that a mutant outlives before its proof is tried: most are dead by then
+OPT = "-O1"  # compiling all mutants harder would take longer than it saves
+_UNKNOWN_S = 2.0
+
+Prove = Callable[[Mutant], str]
+
+
+@dataclass
+class Candidate:
+    """A test on a build; what the probe saw of it. `name` is `test build`."""
+
+    spec: RunSpec
+    seconds: float = _UNKNOWN_S
+    seen: frozenset[int] | None = None  # numbers of the mutants; None: not probed
+
+    @property
+    def name(self) -> str:
+        return f"{self.spec.name} {self.spec.build_name}"
+
+
+@dataclass
+class Campaign:
+    """Mutants by number, and the tests that shall kill them. `prove` says how a mutant was proved
+    equivalent, "" when it was not; `without` names what was taken away on purpose."""
+
+    mutants: Mapping[int, Mutant]
+    sources: Mapping[str, str]
+    candidates: Sequence[Candidate]
+    runner: Runner
+    store: Store
+    runs: Path
+    prove: Prove = lambda mutant: ""
+    waived: Mapping[str, str] = field(default_factory=dict)
+    without: str = ""
+
+    def __post_init__(self) -> None:
+        variant = rewrite.write(self.mutants, self.sources)
+        for candidate in self.candidates:
+            build = replace(candidate.spec.build, variant=variant, opt=OPT)
+            candidate.spec = replace(candidate.spec, build=build)
+        self._depends = Dependencies()
+        self._benches = {c.name: self._depends.bench(c.spec) for c in self.candidates}
+        self._lock = threading.Lock()
+        self.broken: list[str] = []  # runs that say nothing about a mutant
+
+    # ---- what is known already
+
+    def key(self, mutant: Mutant, test: str = "") -> str:
+        """What an outcome hangs on; `test` is the one that killed, "" stands for all."""
+        digest = hashlib.sha256(f"{mutant.id}\0{self.without}".encode())
+        for file in sorted({mutant.file, *(f for f in self.sources if f.endswith("_pkg.sv"))}):
+            digest.update(self.sources[file].encode("latin-1"))
+        benches = [self._benches.get(test, "")] if test else sorted(set(self._benches.values()))
+        digest.update("\0".join(benches).encode())
+        return digest.hexdigest()[:16]
+
+    def known(self, mutant: Mutant) -> Outcome | None:
+        """The outcome of an earlier command, where it still holds."""
+        old = self.store.get(mutant.id)
+        if old is None or old.state is State.WAIVED:
+            return None
+        test = f"{old.test} {old.build}" if old.state is State.KILLED else ""
+        holds = self.key(mutant, test) == old.key
+        return replace(old, line=mutant.line) if holds else None
+
+    # ---- running
+
+    def probe(self, jobs: int, end: Callable[[], None]) -> None:
+        """Run every test without a mutant, once; NfError when one is red."""
+        by_id = {}
+        specs = []
+        for candidate in self.candidates:
+            spec = self._spec(candidate, rewrite.PROBE)
+            by_id[spec.id] = candidate
+            specs.append(spec)
+
+        def came(record: RunRecord) -> None:
+            candidate = by_id[record.id]
+            path = self.runs / record.id / "seen"
+            noted = path.read_bytes() if path.is_file() else b""
+            candidate.seen = frozenset(n for n in self.mutants if noted[n : n + 1] == b"\1")
+            candidate.seconds = max(record.sim_seconds, 0.05)
+            shutil.rmtree(self.runs / record.id, ignore_errors=True)
+            if not record.passed:
+                self.broken.append(f"{candidate.name} without a mutant: {record.kind} {record.cause}")
+
+        run_all(specs, jobs, came, self.runner, end=end)
+        if self.broken:
+            raise NfError(f"the tests must be green without a mutant: {'; '.join(self.broken[:3])}.")
+
+    def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
+        """All mutants that are not known; `came` gets each outcome. False when it was interrupted."""
+        todo: dict[str, int] = {}
+        specs = []
+        for number, mutant in self.mutants.items():
+            old = self.known(mutant)
+            if old is not None:
+                came(self._judged(old))
+                continue
+            spec = replace(self._spec(self.candidates[0], number), build_name=f"m{number}")
+            todo[spec.id] = number
+            specs.append(spec)
+        outcomes: dict[str, Outcome] = {}
+
+        def chase(spec: RunSpec) -> RunRecord:
+            outcome, record = self._chase(todo[spec.id])
+            outcomes[spec.id] = outcome
+            return replace(record, id=spec.id)
+
+        def done(record: RunRecord) -> None:
+            outcome = outcomes.get(record.id)
+            if outcome is None:  # a fault of the runner: said, never a kill
+                self.broken.append(f"{record.name}: {record.cause}")
+                return
+            self.store.add(outcome)
+            came(self._judged(outcome))
+
+        records = run_all(specs, jobs, done, chase, end=end)
+        return len(records) == len(specs)
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        text = self.waived.get(outcome.id)
+        alive = outcome.state in (State.SURVIVED, State.UNSEEN)
+        return replace(outcome, state=State.WAIVED, note=text) if alive and text else outcome
+
+    def _chase(self, number: int) -> tuple[Outcome, RunRecord]:
+        """Run tests over a mutant until one is red, or a proof ends it, or none is left."""
+        mutant = self.mutants[number]
+        ran: list[str] = []
+        seconds, proof, tried = 0.0, "", False
+        record = _nothing(self._spec(self.candidates[0], number))
+        for candidate in self._ranked(number):
+            if len(ran) == _PROOF_AFTER:
+                proof, tried = self.prove(mutant), True
+                if proof:
+                    break
+            record = self.runner(self._spec(candidate, number))
+            shutil.rmtree(self.runs / record.id, ignore_errors=True)
+            if record.kind is not None and record.kind not in KILLS:
+                raise NfError(f"{mutant.id}: {candidate.name}: {record.kind} {record.cause}")
+            ran.append(candidate.name)
+            seconds += record.sim_seconds
+            if not record.passed:
+                return self._outcome(mutant, State.KILLED, ran, seconds, record, candidate), record
+        if not tried:
+            proof = self.prove(mutant)
+        state = State.EQUIVALENT if proof else State.SURVIVED if ran else State.UNSEEN
+        return self._outcome(mutant, state, ran, seconds, note=proof), record
+
+    def _ranked(self, number: int) -> list[Candidate]:
+        """Tests that see the mutant, those first that are likely to kill a second."""
+        mutant = self.mutants[number]
+        seeing = [c for c in self.candidates if c.seen is None or number in c.seen]
+        with self._lock:
+            return sorted(
+                seeing, key=lambda c: -self.store.chance(mutant.module, c.name) / c.seconds
+            )
+
+    def _spec(self, candidate: Candidate, number: int) -> RunSpec:
+        """The run of a test with a mutant; `number` 0 or PROBE for none."""
+        spec = candidate.spec
+        environment = [*spec.env, (rewrite.VARIABLE, str(number))]
+        if number == rewrite.PROBE:
+            environment.append((rewrite.SEEN, "seen"))  # in the folder of the run
+        limit = spec.timeout_s
+        if candidate.seen is not None:
+            limit = min(limit, candidate.seconds * _SLOWER + _MORE_S)
+        return replace(
+            spec,
+            env=tuple(environment),
+            timeout_s=limit,
+            build_name=f"{spec.build_name}-m{number}",
+        )
+
+    def _outcome(
+        self,
+        mutant: Mutant,
+        state: State,
+        ran: Sequence[str],
+        seconds: float,
+        record: RunRecord | None = None,
+        killer: Candidate | None = None,
+        note: str = "",
+    ) -> Outcome:
+        kill = record is not None and killer is not None
+        return Outcome(
+            id=mutant.id,
+            file=mutant.file,
+            module=mutant.module,
+            operator=mutant.operator,
+            line=mutant.line,
+            diff=mutant.diff(self.sources[mutant.file]),
+            state=state,
+            key=self.key(mutant, killer.name if killer else ""),
+            test=killer.spec.name if killer else "",
+            build=killer.spec.build_name if killer else "",
+            kind=str(record.kind) if kill and record else "",
+            cause=record.cause if kill and record else "",
+            tests=tuple(ran),
+            seconds=round(seconds, 2),
+            note=note,
+        )
+
+
+def _nothing(spec: RunSpec) -> RunRecord:
+    """The record of a mutant that no test sees."""
+    return RunRecord(
+        *(spec.id, spec.name, spec.build.sim, spec.seed, spec.build_name, ()),
+        *(True, None, "", 0.0, 0.0, 0.0, (), "", None, None, ""),
+    )

