@@ -46,7 +46,8 @@ class ObservedResponse:
 
 class CxlMemMonitor(PinUser):
     """Hooks: every callable in ``on_request`` gets each ObservedRequest, in ``on_response`` each
-    ObservedResponse, in ``on_flit`` a FlitEvent for every flit.
+    ObservedResponse, in ``on_flit`` a FlitEvent for every flit, in ``on_phy`` each new level of
+    phy_up, before the link rules hear of it.
 
     ``errors`` holds every broken rule; each is logged when it is found. With the ``error_log`` of a
     host, the first one is raised in the calls that wait there. ``records``: it writes the link
@@ -72,6 +73,7 @@ class CxlMemMonitor(PinUser):
         self.on_request: list[Callable[[ObservedRequest], None]] = []
         self.on_response: list[Callable[[ObservedResponse], None]] = []
         self.on_flit: list[Callable[[FlitEvent], None]] = []
+        self.on_phy: list[Callable[[bool], None]] = []
         self.requests = self.responses = 0
         link, waive = self.cfg.link, self.cfg.waive
         self.tracker = LinkTracker(link.retry, waive, self.cfg.device_wrap, self.error_log.report)
@@ -106,6 +108,9 @@ class CxlMemMonitor(PinUser):
             if self._in_reset:
                 continue
             before, phy = phy, phy_up()
+            if before != phy:
+                for take_phy in self.on_phy:
+                    take_phy(phy == "1")
             if before == "1" and phy == "0":
                 tracker.phy_down()
                 if self.trace is not None:

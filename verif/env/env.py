@@ -72,6 +72,7 @@ class NfEnv(uvm_env):
         self.cxl.bus = CxlMemBus.from_entity(self.dut)
         self.cxl.clock, self.cxl.reset = self.dut.clk, self.dut.rst_n
         self.cxl.cfg = self.link = cxl_config(cfg)
+        self.cxl.judged = False  # errors() asks it: its check phase would hide the other checkers
         # The watchdog of the test is the checker of what the device does not answer in time.
         self.link.response_timeout = max(self.link.response_timeout, 3 * cfg.stuck_clocks)
         cfg.shape_link(self.link)
@@ -95,6 +96,8 @@ class NfEnv(uvm_env):
         self.cxl.request_port.connect(Sink("request_sink", self, self._request))
         self.cxl.response_port.connect(Sink("response_sink", self, self._response))
         self.cxl.link_port.connect(Sink("link_sink", self, self.link_state.flit))
+        self.cxl.link_port.connect(Sink("flit_sink", self, self.coverage.link.flit))
+        self.cxl.phy_port.connect(Sink("phy_sink", self, self.coverage.link.phy))
         self.mem.monitor.ap.connect(Sink("mem_sink", self, self._beat))
         self.axil.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
         self.axil.monitor.ap.connect(Sink("axil_sink", self, self._register))
@@ -106,6 +109,18 @@ class NfEnv(uvm_env):
                 self.predictor.reset()
             else:
                 self.link_state.retrain()
+
+    def start_of_simulation_phase(self) -> None:
+        hw, grants = self.cfg.hw, self.link.link
+        self.coverage.link.bind(
+            self.cxl.monitor.tracker,
+            {
+                "Req": hw.req_credits,
+                "RwD": hw.rwd_credits,
+                "NDR": grants.grant_plain,
+                "DRS": grants.grant_data,
+            },
+        )
 
     def _request(self, observed: ObservedRequest) -> None:
         if self.trace is not None:

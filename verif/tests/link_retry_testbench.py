@@ -33,10 +33,12 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
+from verif.tests.link_coverage import LinkObserver
 from verif.tests.link_testbench import (
     EVENTS,
     PARAMETERS,
     PID,
+    STATUS,
     random_drs,
     random_ndr,
     random_req,
@@ -44,11 +46,10 @@ from verif.tests.link_testbench import (
     req_word,
     rwd_word,
 )
-from verif.tests.packed_structs import layout, unpack
+from verif.tests.packed_structs import unpack
 
 RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
 RETRY_DEPTH, RWD_CREDITS = PARAMETERS["RETRY_DEPTH"], PARAMETERS["RWD_CREDITS"]
-STATUS = layout("link_status_t")
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
 
 Damage = Callable[[WireFlit], WireFlit]
@@ -91,14 +92,17 @@ class RetryTestbench:
         self.phy = True
 
     # ---- reset
-    async def start(self, first: bool = True) -> None:
-        """Reset the device and the host; ``first`` also starts the clock."""
+    async def start(self, first: bool = True, training: int = 0) -> None:
+        """Reset the device and the host; ``first`` also starts the clock.
+
+        ``training``: clocks until phy_up rises.
+        """
         dut = self.dut
         for name in ("rx_valid", "tx_ready", "req_ready", "rwd_ready", "ndr_valid", "drs_valid"):
             getattr(dut, name).value = 0
         for name in ("rx_protocol_id", "rx_flit", "ndr", "drs", "multi_header"):
             getattr(dut, name).value = 0
-        dut.phy_up.value = 1
+        dut.phy_up.value = not training
         dut.rst_n.value = 0
         if first:
             await Timer(1, unit="ns")
@@ -109,6 +113,8 @@ class RetryTestbench:
         self.host.reset()
         if self.tracker:
             self.tracker.reset()
+        config = self.host.config
+        self.observer = LinkObserver(config.grant_plain, config.grant_data)
         self.down: deque[WireFlit | None] = deque([None] * self.delay)
         self.upward: deque[WireFlit | None] = deque([None] * self.delay)
         self.ndr: S2MNDR | None = None
@@ -117,6 +123,10 @@ class RetryTestbench:
         self.phy = True
         self.stalled: int | None = None
         self.driven: WireFlit | None = None
+        self.driven_flits, self._arriving = 0, False
+        for _ in range(training):
+            await RisingEdge(dut.clk)
+        dut.phy_up.value = 1
 
     async def up(self, limit: int = 600) -> None:
         await self.start()
@@ -157,6 +167,8 @@ class RetryTestbench:
         assert self.got_drs == self.sent_drs
         assert not self.host.issues, self.host.issues[:3]
         assert not self.events["protocol_error"], self.errors
+        assert self.events["tx_flit"] == len(self.tx_log), "TX_FLIT is not what left"
+        assert self.events["rx_flit"] == self.driven_flits, "RX_FLIT is not what came"
         if self.tracker:
             # The host's all-data flits may look like RETRY flits while the device discards them.
             errors = [e for e in self.tracker.errors if " M2S " not in e and "response:" not in e]
@@ -247,9 +259,13 @@ class RetryTestbench:
         if events:
             for name, value in unpack(EVENTS, events).items():
                 self.events[name] += value
-        kind = self.status()["error_kind"]
-        if kind:
-            self.errors.append(kind)
+        status = self.status()
+        if status["error_kind"]:
+            self.errors.append(status["error_kind"])
+        self.observer.clock(self.now, status, self.phy, self.driven)
+        # The strobes of a flit come a clock later than the flit.
+        self.driven_flits += self._arriving
+        self._arriving = self.driven is not None and self.phy
         if tracker and self.driven is not None and self.phy:
             tracker.observe(flits.Direction.M2S, *self.driven, self.now)
         arriving: WireFlit | None = None
@@ -260,6 +276,8 @@ class RetryTestbench:
             if self.ready:
                 arriving = int(dut.tx_protocol_id.value), flit
                 self.tx_log.append((self.now, flit))
+                if self.phy:
+                    self.observer.sent(self.now, arriving)
                 if tracker and self.phy:
                     tracker.observe(flits.Direction.S2M, *arriving, self.now)
         else:

@@ -38,10 +38,11 @@ from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
 from cocotbext.cxl.wire.unpack import S2MUnpacker
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
+from verif.tests.link_coverage import LinkObserver
 from verif.tests.packed_structs import layout, unpack
 
 PID = flits.ProtocolCode.CACHEMEM.word
-EVENTS = layout("link_events_t")
+EVENTS, STATUS = layout("link_events_t"), layout("link_status_t")
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
 REQ_CREDITS, RWD_CREDITS = PARAMETERS["REQ_CREDITS"], PARAMETERS["RWD_CREDITS"]
 
@@ -89,6 +90,7 @@ class LinkTestbench:
         self.pick_tx = self.pick_req = self.pick_rwd = False
         self.stalled: int | None = None
         self.s2m_credits = 64
+        self.driven: tuple[int, int] | None = None
 
     async def start(self) -> None:
         dut = self.dut
@@ -103,9 +105,9 @@ class LinkTestbench:
         await Timer(7, unit="ns")
         await RisingEdge(dut.clk)
         dut.rst_n.value = 1
-        self._drv: dict[str, int] = {}
         self._ndr: S2MNDR | None = None
         self._drs: S2MDRS | None = None
+        self.observer = LinkObserver(self.s2m_credits, self.s2m_credits)
 
     # ---- one clock
     async def clock(self) -> None:
@@ -115,12 +117,11 @@ class LinkTestbench:
         self._sample()
         # drive
         if self.to_send:
-            pid, flit = self.to_send.popleft()
-            self._put(1, pid, flit)
+            self._put(1, *self.to_send.popleft())
         elif chance() < knobs.rx:
             self._send_something()
         else:
-            dut.rx_valid.value = 0
+            self._put(0)
         self.pick_tx = chance() < knobs.tx_ready
         self.pick_req = chance() < knobs.req_ready
         self.pick_rwd = chance() < knobs.rwd_ready
@@ -148,7 +149,8 @@ class LinkTestbench:
         for _ in range(count):
             await self.clock()
 
-    def _put(self, valid: int, pid: int, flit: int) -> None:
+    def _put(self, valid: int, pid: int = 0, flit: int = 0) -> None:
+        self.driven = (pid, flit) if valid else None
         self.dut.rx_valid.value = valid
         self.dut.rx_protocol_id.value = pid
         self.dut.rx_flit.value = flit
@@ -182,7 +184,7 @@ class LinkTestbench:
             self.unacked += 1
             self._put(1, PID, seal(encode_control(llcrd)))
         else:
-            self.dut.rx_valid.value = 0
+            self._put(0)
 
     def _grant(self) -> tuple[int, int]:
         plain, data = flits.largest_credit(self.held_plain), flits.largest_credit(self.held_data)
@@ -207,12 +209,14 @@ class LinkTestbench:
         if events:
             for name, value in unpack(EVENTS, events).items():
                 self.events[name] += value
+        self.observer.clock(self.now, unpack(STATUS, int(dut.status.value)), True, self.driven)
         if int(dut.tx_valid.value):
             flit = int(dut.tx_flit.value)
             assert self.stalled in (None, flit), "tx_flit moved under back-pressure"
             self.stalled = None if self.pick_tx else flit
             if self.pick_tx:
                 assert int(dut.tx_protocol_id.value) == PID
+                self.observer.sent(self.now, (PID, flit))
                 self._receive(flit)
         else:
             assert self.stalled is None, "tx_valid fell under back-pressure"
@@ -379,7 +383,7 @@ def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
     formats, bodies = [], []
     for slot in range(4):
         odd = rng.random() < 0.3
-        code = rng.choice((0, 0, 0, 4, 4, 5, 5, 1, 3, 6, 7) if odd else (0, 4, 5))
+        code = rng.choice((0, 0, 0, 4, 4, 5, 5, 1, 2, 3, 6, 7) if odd else (0, 4, 5))
         body = 0
         if slot and code == 0:
             body = rng.getrandbits(128)

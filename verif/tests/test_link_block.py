@@ -17,6 +17,7 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
 from cocotbext.cxl.wire.unpack import M2SUnpacker
+from verif.tests.link_coverage import covered
 from verif.tests.link_testbench import (
     PID,
     REQ_CREDITS,
@@ -37,6 +38,7 @@ from verif.tests.link_testbench import (
 
 @cocotb.test
 @cocotb.parametrize(dense=[True, False], rate=[1.0, 0.5], stall=[False, True])
+@covered
 async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> None:
     """Random messages both ways at once: all arrive unchanged and in order of their channel."""
     rng = random.Random(cocotb.RANDOM_SEED + dense * 4 + stall * 2)
@@ -71,6 +73,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
 
 
 @cocotb.test
+@covered
 async def initialisation(dut: Any) -> None:
     """Only RETRY.Idle until a clean flit, one INIT.Param, RETRY.Idle until the peer's."""
     bench = LinkTestbench(dut)
@@ -110,6 +113,7 @@ async def initialisation(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def write_rate(dut: Any) -> None:
     """Writes: 4 lines per 5 flits, no stall, one flit a clock; completions go back at that rate."""
     bench = await LinkTestbench(dut).up()
@@ -134,6 +138,7 @@ async def write_rate(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def read_rate(dut: Any) -> None:
     """DRS: 4 lines per 5 flits, one flit a clock, with an NDR per DRS travelling along."""
     bench = await LinkTestbench(dut).up()
@@ -153,6 +158,7 @@ async def read_rate(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def request_rate(dut: Any) -> None:
     """Two requests in one flit leave the queue in two clocks, 2 clocks after the flit."""
     bench = await LinkTestbench(dut).up()
@@ -166,6 +172,7 @@ async def request_rate(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def latencies(dut: Any) -> None:
     """Clocks from the edge that samples an input to the edge that sees the output, link idle."""
     bench = await LinkTestbench(dut).up()
@@ -191,6 +198,7 @@ async def latencies(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def channels_are_independent(dut: Any) -> None:
     """NDRs flow without DRS credits and the other way round."""
     bench = LinkTestbench(dut)
@@ -222,6 +230,7 @@ async def channels_are_independent(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def protocol_ids(dut: Any) -> None:
     """Every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
     bench = await LinkTestbench(dut).up()
@@ -255,6 +264,7 @@ async def protocol_ids(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def crc_errors(dut: Any) -> None:
     """A flit with 1 to 3 flipped bits is counted and dropped."""
     bench = await LinkTestbench(dut).up()
@@ -274,6 +284,7 @@ async def crc_errors(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def broken_flits(dut: Any) -> None:
     """What breaks a rule is counted once a flit, and the rest of the flit is still used."""
     bench = await LinkTestbench(dut).up()
@@ -342,6 +353,7 @@ async def broken_flits(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def random_slots(dut: Any) -> None:
     """Flits of random slots, legal or not, decode as the model decodes them."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -379,22 +391,3 @@ async def random_slots(dut: Any) -> None:
     for name, number in expect.items():
         assert bench.events[name] == number, name
     dut._log.info("%d Req, %d RwD, issues %s", len(reqs), len(rwds), expect)
-
-
-@cocotb.test
-async def credit_overflow(dut: Any) -> None:
-    """A request without a credit is counted and dropped; the ones before it are not hurt."""
-    bench = await LinkTestbench(dut).up()
-    bench.knobs.req_ready = 0.0
-    count = REQ_CREDITS + 1
-    bench.unacked += count
-    bench.credits.plain = 0
-    for tag in range(count):
-        raw = M2SReq(ReqOp.MEM_RD, tag, tag << 6).pack()
-        bench.to_send.append((PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0))))
-    await bench.clocks(count + 10)
-    assert bench.events["protocol_error"] == 1
-    bench.knobs.req_ready = 1.0
-    await bench.clocks(count + 300)  # several LLCRD, each of a power of two
-    assert [word >> 50 & 0xFFFF for word in bench.got_req] == list(range(REQ_CREDITS))
-    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)

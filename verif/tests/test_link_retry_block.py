@@ -26,6 +26,7 @@ from cocotbext.cxl.wire.control import (
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
+from verif.tests.link_coverage import covered
 from verif.tests.link_retry_testbench import (
     ABORT,
     LOCAL_IDLE,
@@ -52,6 +53,7 @@ _ERR_CRC, _ERR_ABORT = 1, 11
 
 @cocotb.test
 @cocotb.parametrize(rate=[0.01, 0.05], stall=[False, True], multi=[False, True])
+@covered
 async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None:
     """Flits are damaged both ways: every message arrives once, in order, unchanged."""
     rng = random.Random(cocotb.RANDOM_SEED + int(rate * 1000) + 2 * stall + multi)
@@ -79,6 +81,7 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
 
 
 @cocotb.test
+@covered
 async def damaged_from_the_start(dut: Any) -> None:
     """Also before the first clean flit and during INIT nothing that was lost stays lost."""
     for seed in range(6 * count_scale()):
@@ -96,6 +99,7 @@ async def damaged_from_the_start(dut: Any) -> None:
 
 @cocotb.test
 @cocotb.parametrize(multi=[False, True])
+@covered
 async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
     """The physical layer goes down every few clocks, in every state of the retry."""
     rng = random.Random(cocotb.RANDOM_SEED + multi)
@@ -132,6 +136,7 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
 
 
 @cocotb.test
+@covered
 async def exhaustion_and_reset(dut: Any) -> None:
     """10 retries, a retrain, ten times over: ABORT, quiet; reset brings everything back."""
     bench = RetryTestbench(dut, 5)
@@ -190,6 +195,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def replay_begins_with_adf(dut: Any) -> None:
     """A lost all-data flit, also while the device wants a retry of its own, either way round."""
     hits: Counter[str] = Counter()
@@ -249,6 +255,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
 
 @cocotb.test
 @cocotb.parametrize(multi=[False, True])
+@covered
 async def rates(dut: Any, multi: bool) -> None:
     """Without faults: 4 lines per 5 flits both ways, 8 per 9 for reads with multi-headers."""
     bench = RetryTestbench(dut, 2)
@@ -290,6 +297,7 @@ async def rates(dut: Any, multi: bool) -> None:
 
 
 @cocotb.test
+@covered
 async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
     """The last flit of a burst is hit: the error alone starts the retry, nothing else follows."""
     bench = RetryTestbench(dut, 8)

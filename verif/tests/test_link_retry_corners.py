@@ -22,6 +22,7 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from verif.tests.link_coverage import covered
 from verif.tests.link_retry_testbench import (
     LOCAL_IDLE,
     NORMAL,
@@ -37,6 +38,7 @@ _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
 
 
 @cocotb.test
+@covered
 async def num_free_buf(dut: Any) -> None:
     """NumFreeBuf 2: only a flit that acknowledges; 1: none; no all-data run is cut short."""
     left: set[int] = set()
@@ -78,6 +80,7 @@ async def num_free_buf(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def sequences(dut: Any) -> None:
     """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
     bench = RetryTestbench(dut, 3)
@@ -147,6 +150,7 @@ async def sequences(dut: Any) -> None:
 
 
 @cocotb.test
+@covered
 async def wrap_values(dut: Any) -> None:
     """ESeq wraps at 9 until INIT.Param has come, then where the peer says."""
     bench = RetryTestbench(dut, 4, retry_depth=22)

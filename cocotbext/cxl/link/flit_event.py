@@ -29,7 +29,11 @@ class FlitKind(Enum):
 
 @dataclass(slots=True)
 class FlitEvent:
-    """One flit on the pins; ``report`` for protocol and all-data flits, ``control`` for others."""
+    """One flit on the pins; ``report`` for protocol and all-data flits, ``control`` for others.
+
+    ``number``: which retryable flit of its direction it is, from 0; -1 if none was accepted. One
+    that is replayed has the number that it had at first.
+    """
 
     direction: Direction
     cycle: int
@@ -39,6 +43,7 @@ class FlitEvent:
     owed_before: int = 0
     control: ControlFlit | None = None
     report: FlitReport[Any] | None = None
+    number: int = -1
 
     @property
     def messages(self) -> list[Any]:

@@ -101,6 +101,7 @@ class LinkTracker:
             way.frozen = way.uncertain = True
             way.frames = way.since_loss = 0
             way.requests.clear()  # the device asks again before it takes anything
+            self.s2m.frames = 0  # a sequence does not go on behind a retrain
 
     # -------------------------------------------------------------------------- flits
 
@@ -137,6 +138,7 @@ class LinkTracker:
         payload = flit & PAYLOAD_MASK
         if not way.frozen and way.cursor < way.accepted and way.log.get(way.cursor) == flit:
             # Before anything else: a replayed all-data flit may look like a control flit.
+            event.number = way.cursor
             way.cursor += 1
             way.frames = 0
             event.kind = FlitKind.REPLAYED
@@ -148,6 +150,7 @@ class LinkTracker:
             event.kind = FlitKind.DISCARDED
             return event
         if self._accept(way, other, flit, None):
+            event.number = way.accepted - 1
             self._protocol(way, other, payload, event)
         return event
 
@@ -282,6 +285,7 @@ class LinkTracker:
         else:
             self._end_of_frames(way)
             if self._accept(way, other, event.flit, control):
+                event.number = way.accepted - 1
                 self._retryable(way, other, control, payload)
         return event
 

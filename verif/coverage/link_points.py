@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link at flit level, sampled from its pins: packing, credits, acknowledgements, retry.
+
+A tracker of cocotbext.cxl decodes the pins and keeps what both ends have said; each of its events
+is one sample. What needs the state of the retry inside the device is in `link_state_points`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind, Way
+from cocotbext.cxl.link.retry import FRAMES
+from cocotbext.cxl.link.tracker import LinkTracker
+from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryReq
+from cocotbext.cxl.wire.flits import CREDIT_SIZES, Direction
+from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
+from verif.coverage.cover_model import CHEAP, CoverModel
+
+M2S, S2M = Direction.M2S, Direction.S2M
+PACKINGS = "test_link_random::packings"
+RETRIES = "test_link_random::retries"
+CHANNELS = {M2S: ("Req", "RwD"), S2M: ("NDR", "DRS")}
+LENGTHS = {0: "0", 1: "1", 2: "2..7", 8: "8..31", 32: "32..63", 64: "64.."}
+ACKS = {0: "0", 1: "1..7", 8: "8..15", 16: "16..31", 32: "32..127", 128: "128.."}
+FREE = {1: "1", 2: "2", 3: "3", 4: "4..5", 6: "6.."}
+LOSSES = {FlitKind.BAD_CRC: "CRC", FlitKind.BAD_ID: "Protocol ID"}
+_KEPT = 512  # as many as the tracker remembers
+_MULTI = {(0, 5): "H5", (1, 6): "G6", (2, 6): "G6", (3, 6): "G6"}
+_PHY = (
+    "nothing owed",
+    "data owed to the device",
+    "data owed to the host",
+    "all-data run to the device",
+    "all-data run to the host",
+    "sequence to the device",
+    "sequence to the host",
+    "replay to the device",
+    "replay to the host",
+    "device discards",
+)
+
+
+def class_of(classes: dict[int, str], value: int) -> str:
+    """The class with the largest lower bound that is not above the value."""
+    return classes[max(low for low in classes if low <= value)]
+
+
+def _slot_bins() -> list[str]:
+    """Every code that a host may be seen to send; of the device the forms that it chooses."""
+    bins = []
+    for slot in range(4):
+        for layout in LAYOUTS[M2S][1 if slot else 0]:
+            bins.append(f"M2S {slot} {layout.name}")
+            if layout.use is SlotUse.MEM:
+                bins.append(f"M2S {slot} {layout.name}, empty")
+    bins += [f"S2M 0 {form}" for form in ("H3 DRS", "H3 DRS + NDR", "H4 2 NDR, empty")]
+    bins += [f"S2M 0 {form}" for form in ("H4 1 NDR", "H4 2 NDR", "H5 2 DRS")]
+    for slot in range(1, 4):
+        bins += [f"S2M {slot} {form}" for form in ("G0 data", "G5 2 NDR, empty", "G6 3 DRS")]
+    return bins
+
+
+@lru_cache(maxsize=1 << 14)
+def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
+    """Bins of the slots of a flit. ``valid``: slots that hold a header; bit 4: an NDR in H3, or a
+    second one in H4."""
+    out = []
+    for slot in range(4):
+        code = formats >> 3 * slot & 7
+        layout = LAYOUTS[direction][1 if slot else 0][code]
+        name = layout.name
+        if layout.use is SlotUse.MEM and not valid >> slot & 1:
+            name += ", empty"
+        elif direction is S2M and not slot and code in (3, 4) and not valid & 16:
+            name = "H3 DRS" if code == 3 else "H4 1 NDR"
+        out.append(f"{direction.value} {slot} {name}")
+    return tuple(out)
+
+
+class LinkPoints:
+    """Sampling: `bind` a tracker, then `flit` for each of its events and `phy` for each level."""
+
+    def __init__(self, model: CoverModel) -> None:
+        point, cross = model.point, model.cross
+        ways = (M2S.value, S2M.value)
+        self.slot = point(
+            "link slot",
+            "every slot format in every slot, with a header and without; of the host also the "
+            "codes that a memory device must only tell; the device sends no G4 and no NDR in G5",
+            _slot_bins(),
+            test=PACKINGS,
+        )
+        self.rollover = cross(
+            "link rollover",
+            "data slots owed before a flit of the host x the slot of its data header x its byte "
+            "enables; a header cannot stand in an owed slot, nor in an all-data flit",
+            {
+                "owed": tuple("012345"),
+                "header": ("none", "slot 0", "slot 1", "slot 2", "slot 3"),
+                "enables": ("no BE", "BE"),
+            },
+            test=PACKINGS,
+            ignore=lambda owed, header, enables: (
+                (header == "none" and enables == "BE")
+                or (header != "none" and (int(owed) > 3 or 1 <= int(header[-1]) <= int(owed)))
+            ),
+        )
+        self.enables = cross(
+            "link byte enables",
+            "where byte enables travel x the data header in the same flit; they come last, so an "
+            "all-data flit has them in its last slot and no header",
+            {
+                "place": ("slot 1", "slot 2", "slot 3", "all-data flit"),
+                "header": ("none", "before", "behind"),
+            },
+            test=PACKINGS,
+            ignore=lambda place, header: (
+                (place == "all-data flit" and header != "none")
+                or (place == "slot 3" and header == "behind")
+            ),
+        )
+        self.fill = cross(
+            "link multi header fill",
+            "the data slots that the device owes x the data headers that it sends then; behind "
+            "three owed slots there is no place for G6",
+            {"header": ("H3", "H5", "G6"), "owed": tuple("0123")},
+            test=RETRIES,
+            ignore=lambda header, owed: header == "G6" and owed == "3",
+        )
+        self.run = point(
+            "link all-data run",
+            "runs of all-data flits by length; 5 data slots at most are owed to the device, 12 to "
+            "the host",
+            ["M2S 1", "S2M 1", "S2M 2", "S2M 3"],
+            test=PACKINGS,
+            at_least=CHEAP,
+            illegal=["S2M 4"],
+        )
+        self.credit = cross(
+            "link credits",
+            "the last credit of a channel is spent, one is left, and all of them are back",
+            {"channel": ("Req", "RwD", "NDR", "DRS"), "left": ("0", "1", "full")},
+            test=PACKINGS,
+        )
+        self.grant = cross(
+            "link credit code",
+            "every number of credits that a nibble can grant, in both carriers",
+            {
+                "channel": ("Req", "RwD", "NDR", "DRS"),
+                "credits": tuple(str(size) for size in CREDIT_SIZES if size),
+                "carrier": ("header", "LLCRD"),
+            },
+            test=PACKINGS,
+        )
+        self.acks = cross(
+            "link acknowledged",
+            "Full_Ack of an LLCRD by size: each of its bits, and more than one byte lane of it",
+            {"way": ways, "flits": tuple(ACKS.values())},
+            test=RETRIES,
+        )
+        self.free = cross(
+            "link NumFreeBuf",
+            "places that a new retryable flit leaves in the retry buffer of its sender",
+            {"way": ways, "free": tuple(FREE.values())},
+            test=RETRIES,
+        )
+        self.phase = cross(
+            "link retry phase",
+            "what travels as new, in the shadow of an error, and in a replay; what the host "
+            "discards is not seen at the pins, nor what an all-data flit is in a shadow",
+            {
+                "way": ways,
+                "phase": ("new", "discarded", "replayed"),
+                "kind": ("protocol", "all-data", "LLCRD"),
+            },
+            test=RETRIES,
+            at_least=CHEAP,
+            ignore=lambda way, phase, kind: (
+                phase == "discarded" and (way == "S2M" or kind == "all-data")
+            ),
+        )
+        self.multi = cross(
+            "link multi header",
+            "H5 and G6 are also replayed",
+            {"format": ("H5", "G6"), "phase": ("new", "replayed")},
+            test=RETRIES,
+            at_least=CHEAP,
+        )
+        self.loss = cross(
+            "link loss",
+            "a flit to the device is lost, also behind a lost one and in a replay",
+            {"loss": tuple(LOSSES.values()), "phase": ("new", "discarded", "replayed")},
+            test=RETRIES,
+        )
+        self.eseq = cross(
+            "link retry from",
+            "ESeq of RETRY.Req: at both ends of its range and between",
+            {"way": ways, "eseq": ("0", "between", "wrap value")},
+            test=RETRIES,
+        )
+        self.wraps = point(
+            "link ESeq wrap", "the sequence number wraps", ways, test=RETRIES, at_least=CHEAP
+        )
+        self.replay = cross(
+            "link replay length",
+            "flits of a replay; 0 is Empty",
+            {"way": ways, "flits": tuple(LENGTHS.values())},
+            test=RETRIES,
+        )
+        self.phy_down = point(
+            "link phy down",
+            "phy_up falls at every moment of a transfer",
+            _PHY,
+            test=RETRIES,
+        )
+        self.tracker: LinkTracker | None = None
+
+    def bind(self, tracker: LinkTracker, full: dict[str, int]) -> None:
+        """What decodes the pins; ``full``: credits that each channel has when all are granted."""
+        self.tracker, self._full = tracker, full
+        self.reset()
+
+    def reset(self) -> None:
+        """A reset of the link."""
+        self._kinds: dict[Direction, dict[int, str]] = {M2S: {}, S2M: {}}
+        self._multi: dict[int, str] = {}
+        self._frames, self._runs = {M2S: 0, S2M: 0}, {M2S: 0, S2M: 0}
+        self._be_owed = False  # byte enables of the message that is under way
+        self._phase = "new"
+
+    # -------------------------------------------------------------------------- samples
+
+    def phy(self, up: bool) -> None:
+        """A new level of phy_up, before the tracker hears of it."""
+        if up or self.tracker is None or not self.tracker.m2s.clean_seen:
+            return
+        m2s, s2m = self.tracker.m2s, self.tracker.s2m
+        owed = m2s.unpacker.owed, s2m.unpacker.owed
+        found = (
+            not any(owed),
+            owed[0] > 0,
+            owed[1] > 0,
+            owed[0] > 3,
+            owed[1] > 3,
+            m2s.frames > 0,
+            s2m.frames > 0,
+            m2s.cursor < m2s.accepted,
+            s2m.cursor < s2m.accepted,
+            m2s.frozen,
+        )
+        for name, here in zip(_PHY, found, strict=True):
+            if here:
+                self.phy_down.hit(name)
+        self._runs[M2S] = self._runs[S2M] = 0
+        self._phase = "discarded"
+
+    def flit(self, event: FlitEvent) -> None:
+        """A flit, after the tracker has taken it."""
+        tracker = self.tracker
+        if tracker is None:
+            return
+        way, other = tracker.m2s, tracker.s2m
+        if event.direction is S2M:
+            way, other = other, way
+        kind = event.kind
+        if kind is FlitKind.CONTROL:
+            self._control(way, other, event)
+        else:
+            self._frames[event.direction] = 0
+        if event.number >= 0:
+            self._retryable(way, event)
+        if event.report is not None:
+            self._protocol(way, other, event)
+        elif kind is FlitKind.DISCARDED:
+            name = "LLCRD" if isinstance(event.control, Llcrd) else "protocol"
+            self.phase.hit(event.direction.value, "discarded", name)
+        if event.direction is M2S:
+            if kind in LOSSES:
+                self.loss.hit(LOSSES[kind], self._phase)
+            self._phase = (
+                "discarded" if way.frozen else "replayed" if way.cursor < way.accepted else "new"
+            )
+
+    def _retryable(self, way: Way, event: FlitEvent) -> None:
+        name, kinds = event.direction.value, self._kinds[event.direction]
+        if event.kind is FlitKind.REPLAYED:
+            kind = kinds.get(event.number, "")
+            self.phase.hit(name, "replayed", kind)
+            if way.direction is S2M and event.number in self._multi:
+                self.multi.hit(self._multi[event.number], "replayed")
+            return
+        data = event.kind is FlitKind.DATA
+        control = isinstance(event.control, Llcrd)
+        kind = "LLCRD" if control else "all-data" if data else "protocol"
+        kinds[event.number] = kind
+        kinds.pop(event.number - _KEPT, None)
+        if event.direction is S2M:
+            self._multi.pop(event.number - _KEPT, None)
+        if event.control is None or control:
+            self.phase.hit(name, "new", kind)
+        wrap = way.wrap
+        free = wrap + 1 - (way.accepted - way.acked)
+        if free > 0:
+            self.free.hit(name, class_of(FREE, free))
+        if event.number % (wrap + 1) == wrap:
+            self.wraps.hit(name)
+        if data:
+            self._runs[event.direction] += 1
+        elif self._runs[event.direction]:
+            length, self._runs[event.direction] = self._runs[event.direction], 0
+            if way.direction is S2M or length == 1:  # else the host has broken the rules
+                self.run.hit(f"{name} {length}")
+
+    def _control(self, way: Way, other: Way, event: FlitEvent) -> None:
+        control, direction = event.control, event.direction
+        frames, self._frames[direction] = self._frames[direction], 0
+        if isinstance(control, RetryFrame):
+            self._frames[direction] = frames + 1
+        elif isinstance(control, RetryReq) and frames >= FRAMES:
+            last = other.wrap
+            place = "0" if not control.eseq else "wrap value" if control.eseq == last else "between"
+            self.eseq.hit(direction.value, place)
+        elif isinstance(control, RetryAck) and frames >= FRAMES:
+            length = way.accepted - way.cursor
+            self.replay.hit(direction.value, class_of(LENGTHS, length))
+        elif isinstance(control, Llcrd) and event.number >= 0:
+            self.acks.hit(direction.value, class_of(ACKS, control.ack))
+            self._granted(other, direction, event.flit, "LLCRD")
+
+    def _protocol(self, way: Way, other: Way, event: FlitEvent) -> None:
+        report = event.report
+        assert report is not None
+        direction, owed = event.direction, event.owed_before
+        header = -1  # slot of the data header
+        if not report.adf:
+            valid = 0
+            for slot, code in report.placements:
+                valid |= 1 << slot
+                if direction is S2M or code == (5 if slot else 4):
+                    header = slot if report.data else -1
+                if direction is S2M and (slot, code) in _MULTI and report.data > 1:
+                    self._multi[event.number] = _MULTI[slot, code]
+                    self.multi.hit(_MULTI[slot, code], "new")
+            if direction is S2M and report.header >> 5 & 7 in (3, 4):
+                second = 72 if report.header >> 5 & 7 == 3 else 60
+                valid |= (event.flit >> second & 1) << 4
+            for name in _slots(direction, report.header >> 5 & 0xFFF, valid):
+                self.slot.hit(name)
+            self._granted(other, direction, event.flit, "header")
+            if direction is S2M and report.data and owed < 4:
+                form = self._multi.get(event.number, "H3")
+                self.fill.hit(form, str(owed))
+        if direction is M2S:
+            self._data_to_device(report.header if header >= 0 else 0, header, owed)
+        self._spent(way, report.plain, report.data)
+
+    def _data_to_device(self, flags: int, header: int, owed: int) -> None:
+        """The place of a data header and of byte enables, where the host keeps to the rules."""
+        if owed <= 5 and not (0 < header <= owed or (header >= 0 and owed > 3)):
+            name = "none" if header < 0 else f"slot {header}"
+            self.rollover.hit(str(owed), name, "BE" if flags & 8 else "no BE")
+        if self._be_owed and 0 < owed < 5:
+            place = f"slot {owed}" if owed < 4 else "all-data flit"
+            where = "none" if header < 0 else "behind" if header > owed else "before"
+            self.enables.hit(place, where)
+            self._be_owed = False
+        if header >= 0:
+            self._be_owed = bool(flags & 8)
+
+    def _spent(self, way: Way, plain: int, data: int) -> None:
+        names = CHANNELS[way.direction]
+        for name, spent, left in ((names[0], plain, way.plain), (names[1], data, way.data)):
+            if spent and left < 2:
+                self.credit.hit(name, str(left))
+
+    def _granted(self, other: Way, direction: Direction, flit: int, carrier: str) -> None:
+        if not flit & 0xFFF0_0000:
+            return
+        shifts = (20, 28) if direction is M2S else (24, 28)
+        left = other.plain, other.data
+        for name, shift, now in zip(CHANNELS[other.direction], shifts, left, strict=True):
+            nibble = flit >> shift & 15
+            if nibble > 8:
+                self.grant.hit(name, str(CREDIT_SIZES[nibble & 7]), carrier)
+                if now == self._full.get(name):
+                    self.credit.hit(name, "full")

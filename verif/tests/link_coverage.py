@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage of the benches of ``nf_link``: what is seen at its pins, and the state that it tells."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from cocotbext.cxl.link.flit_event import FlitEvent
+from cocotbext.cxl.link.tracker import LinkTracker
+from cocotbext.cxl.wire.flits import Direction
+from models.parameters import DeviceParams
+from verif.coverage.cover_model import FUNCTIONAL, CoverModel
+from verif.coverage.link_points import LinkPoints
+from verif.coverage.link_state_points import LinkStatePoints
+from verif.parameters import build_parameters
+
+_PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
+
+_P = ParamSpec("_P")
+_Test = Callable[_P, Coroutine[Any, Any, None]]
+
+
+def _never(text: str) -> None:
+    raise AssertionError(text)
+
+
+class _Points:
+    def __init__(self) -> None:
+        self.model = CoverModel(_never)
+        self.link = LinkPoints(self.model)
+        self.state = LinkStatePoints(self.model)
+
+
+_points = _Points()
+
+
+class LinkObserver:
+    """Samples one bench: `clock` once a clock, `sent` for a flit of the device behind it.
+
+    It has a tracker of its own, which judges nothing: a bench may break the rules.
+    """
+
+    def __init__(self, grant_plain: int, grant_data: int) -> None:
+        self.tracker = LinkTracker(True, lambda _rule, _way: True)
+        self.points = _points
+        self._full = {
+            "Req": _PARAMETERS["REQ_CREDITS"],
+            "RwD": _PARAMETERS["RWD_CREDITS"],
+            "NDR": grant_plain,
+            "DRS": grant_data,
+        }
+        self.reset()
+
+    def reset(self) -> None:
+        """A reset of the link."""
+        self.tracker.reset()
+        self.points.link.bind(self.tracker, self._full)
+        self.points.state.reset()
+        self._phy = True
+
+    def clock(
+        self, now: int, status: dict[str, int], phy: bool, driven: tuple[int, int] | None
+    ) -> None:
+        """The state, phy_up, and the flit at the pins of the receiver."""
+        if phy != self._phy:
+            self._phy = phy
+            self.points.link.phy(phy)
+            if not phy:
+                self.tracker.phy_down()
+        event = self._observe(Direction.M2S, driven, now) if driven is not None and phy else None
+        self.points.state.clock(status, phy, event)
+
+    def sent(self, now: int, flit: tuple[int, int]) -> None:
+        """A flit of the device that was transferred."""
+        self._observe(Direction.S2M, flit, now)
+
+    def _observe(self, way: Direction, wire: tuple[int, int], now: int) -> FlitEvent:
+        event = self.tracker.observe(way, *wire, now)
+        self.points.link.flit(event)
+        return event
+
+
+def covered(
+    test: Callable[_P, Coroutine[Any, Any, None]],
+) -> Callable[_P, Coroutine[Any, Any, None]]:
+    """A test of a bench leaves its hits for the runner when it has passed."""
+
+    @functools.wraps(test)
+    async def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        global _points
+        _points = _Points()
+        await test(*args, **kwargs)
+        target = os.environ.get("NF_METRICS")
+        if target:
+            path = Path(target)
+            old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            _points.model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
+            old[FUNCTIONAL] = _points.model.hits()
+            path.write_text(json.dumps(old, indent=1), encoding="utf-8")
+
+    return run

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Link stimulus by constraints: settings of the host, and episodes that disturb a bench."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
+from cocotbext.cxl.wire.packer import PackOptions
+from verif.tests.link_retry_testbench import RetryTestbench, random_damage, tricky_data
+from verif.tests.link_testbench import random_drs, random_ndr, random_req, random_rwd
+
+GRANTS = (1, 2, 3, 8, 40, 64, 130, 256)
+
+
+def pack_options(rng: random.Random) -> PackOptions:
+    """Dense one time in three, else every slot by drawn weights."""
+    weights = (0.2, 1.0, 5.0)
+    return PackOptions(
+        dense=rng.random() < 0.33,
+        rng=random.Random(rng.getrandbits(32)),
+        header_weight=rng.choice(weights),
+        data_weight=rng.choice(weights),
+        empty_weight=rng.choice((0.1, 0.5, 2.0)),
+    )
+
+
+def host_settings(rng: random.Random) -> dict[str, Any]:
+    """Members of LinkConfig: every legal way of a host to grant, acknowledge and pack."""
+    return {
+        "pack": pack_options(rng),
+        "grant_plain": rng.choice(GRANTS),
+        "grant_data": rng.choice(GRANTS),
+        "return_delay": (0, rng.choice((0, 0, 5, 80))),
+        "return_batch": rng.choice((1, 1, 4, 16, 32, 64)),
+        "ak_in_headers": rng.random() < 0.6,
+        "credits_in_headers": rng.random() < 0.7,
+        "ack_force_threshold": rng.choice((1, 16, 16, 60, 200)),
+        "flush_retimer": rng.choice((4, 32, 32, 200)),
+        "idle_flit_rate": rng.choice((0.0, 0.0, 0.2)),
+        "eds_rate": rng.choice((0.0, 0.1)),
+        "retry_depth": rng.choice((22, 23, 64, 254, 255)),
+    }
+
+
+def rates(bench: RetryTestbench) -> None:
+    """New rates of both sides of the link and of the core."""
+    rng = bench.rng
+    bench.ready_rate = rng.choice((1.0, 1.0, 0.9, 0.5))
+    bench.core_rate = rng.choice((1.0, 1.0, 0.7, 0.3))
+    bench.rx_rate = rng.choice((1.0, 1.0, 0.8, 0.4))
+
+
+def messages(bench: RetryTestbench, count: int, tricky: float = 0.2) -> None:
+    """``count`` messages, their channels by drawn weights; some data looks like a control flit."""
+    rng = bench.rng
+    weights = [rng.choice((0.0, 1.0, 1.0, 4.0)) for _ in range(4)]
+    if not any(weights):
+        weights = [1.0] * 4
+    partial = rng.choice((0.0, 0.3, 1.0))
+    for kind in rng.choices(range(4), weights, k=count):
+        if kind == 0:
+            bench.send(random_req(rng))
+        elif kind == 1:
+            rwd = random_rwd(rng, partial)
+            if rng.random() < tricky:
+                rwd = M2SRwD(RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=tricky_data(rng))
+            bench.send(rwd)
+        elif kind == 2:
+            bench.answer(random_ndr(rng))
+        else:
+            drs = random_drs(rng)
+            bench.answer(drs)
+
+
+class Episodes:
+    """Disturbs a bench that has work, one episode after the other; `calm` ends them all."""
+
+    PLAIN = ("rates", "device held", "core held", "acks held", "credits held", "both", "header")
+
+    def __init__(self, bench: RetryTestbench, kinds: Sequence[str] = PLAIN) -> None:
+        self.bench, self.kinds = bench, kinds
+
+    async def one(self) -> None:
+        """One episode of a drawn length."""
+        bench, rng = self.bench, self.bench.rng
+        kind = rng.choice(self.kinds)
+        clocks = rng.choice((3, 20, 60, 150, 320))
+        held = bench.ready_rate, bench.core_rate
+        if kind == "rates":
+            rates(bench)
+        elif kind == "header":
+            bench.dut.multi_header.value = rng.getrandbits(1)
+        elif kind in ("device held", "both"):
+            bench.ready_rate = 0.0
+        elif kind == "core held":
+            bench.core_rate = 0.0
+        elif kind == "damage":
+            bench.to_device = random_damage(rng, rng.choice((0.01, 0.05, 0.3)))
+            bench.to_host = random_damage(rng, rng.choice((0.01, 0.05, 0.3)))
+            clocks = min(clocks, 60)
+        elif kind == "retrain":
+            await self._retrain(clocks)
+        bench.host.hold_acks(kind == "acks held")
+        bench.host.hold_credits(kind in ("credits held", "both"))
+        await bench.clocks(clocks)
+        if kind in ("device held", "core held", "both"):
+            bench.ready_rate, bench.core_rate = held
+        bench.to_device = bench.to_host = None
+        bench.host.hold_acks(False)
+        bench.host.hold_credits(False)
+
+    async def _retrain(self, clocks: int) -> None:
+        """phy_up falls within some clocks, if it can before the link asks for it itself."""
+        bench = self.bench
+        await bench.clocks(bench.rng.randrange(1, 1 + min(clocks, 40)))
+        if bench.phy and not bench._phy_back:
+            bench.set_phy(False)
+            bench.tracker = None
+            await bench.clocks(bench.rng.randrange(1, 8))
+            bench.set_phy(True)
+
+    def calm(self) -> None:
+        """All rates 1, nothing held, nothing damaged."""
+        bench = self.bench
+        bench.ready_rate = bench.core_rate = bench.rx_rate = 1.0
+        bench.to_device = bench.to_host = None
+        bench.host.config.idle_flit_rate = 0.0

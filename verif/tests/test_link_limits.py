@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of ``nf_link`` alone: every bit of the CRC, more credits than fit, forced LLCRD.
+
+spec: link spec §2, §3, §7, §9.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    decode_control,
+    encode_control,
+)
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import chunks_of_line
+from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
+from cocotbext.cxl.wire.packer import Credits
+from verif.tests.link_coverage import covered
+from verif.tests.link_testbench import (
+    PID,
+    REQ_CREDITS,
+    RWD_CREDITS,
+    LinkTestbench,
+    random_drs,
+    random_ndr,
+    random_rwd,
+    rwd_word,
+    slots_flit,
+)
+
+_FORCE, _FLUSH = 16, 32  # acknowledgements and clocks that force an LLCRD
+
+
+@cocotb.test
+@covered
+async def single_bit_errors(dut: Any) -> None:
+    """Each of the 528 bits alone makes a flit bad."""
+    bench = await LinkTestbench(dut).up()
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for bit in rng.sample(range(528), 528):
+        bench.to_send.append((PID, seal(rng.getrandbits(511) << 1) ^ 1 << bit))
+    await bench.clocks(560)
+    assert bench.events["crc_error"] == 528
+
+
+@cocotb.test
+@covered
+async def static_bits(dut: Any) -> None:
+    """A bit that must be 0 in a control flit makes it an error, in whatever slot it stands."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up()
+    kinds: tuple[ControlFlit, ...] = (
+        RetryIdle(), RetryFrame(), RetryReq(1), RetryAck(), Llcrd(0), InitParam(63),
+    )  # fmt: skip
+    bench.unacked = 1 << 30
+    for kind in kinds:
+        good = encode_control(kind)
+        for slot in (0, 1, 1, 2, 3) * 6:
+            bit = rng.randrange(max(40, 128 * slot), 128 * slot + 128)
+            payload = good ^ 1 << bit
+            wrong = [text for text in decode_control(payload)[1] if "static" in text]
+            before = bench.events["protocol_error"]
+            if not wrong:
+                continue  # a field of the flit
+            bench.to_send.append((PID, seal(payload)))
+            await bench.clocks(6)
+            assert bench.events["protocol_error"] == before + 1, f"bit {bit} of {kind}"
+
+
+@cocotb.test
+@covered
+async def request_without_credit(dut: Any) -> None:
+    """A request without a credit is counted and dropped; the ones before it are not hurt."""
+    bench = await LinkTestbench(dut).up()
+    bench.knobs.req_ready = 0.0
+    count = REQ_CREDITS + 1
+    bench.unacked += count
+    bench.credits.plain = 0
+    for tag in range(count):
+        raw = M2SReq(ReqOp.MEM_RD, tag, tag << 6).pack()
+        bench.to_send.append((PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0))))
+    await bench.clocks(count + 10)
+    assert bench.events["protocol_error"] == 1
+    bench.knobs.req_ready = 1.0
+    await bench.clocks(count + 300)  # several LLCRD, each of a power of two
+    assert [word >> 50 & 0xFFFF for word in bench.got_req] == list(range(REQ_CREDITS))
+    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+
+
+@cocotb.test
+@covered
+async def write_without_credit(dut: Any) -> None:
+    """Writes beyond the credits are counted and dropped whole; those before them are not hurt."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up()
+    bench.knobs.rwd_ready = 0.0
+    extra = rng.randrange(1, 4)
+    writes = [random_rwd(rng, 0.0) for _ in range(RWD_CREDITS + extra)]
+    bench.unacked += 2 * len(writes)
+    bench.credits.data = 0
+    for write in writes:
+        d = chunks_of_line(write.data)
+        bench.to_send.append((PID, slots_flit((4, 0, 0, 0), (write.pack(), *d[:3]), True)))
+        bench.to_send.append((PID, slots_flit((5, 0, 4, 4), (0, d[3], 0, 0))))
+    await bench.clocks(2 * len(writes) + 10)
+    assert bench.events["protocol_error"] == extra
+    bench.knobs.rwd_ready = 1.0
+    await bench.clocks(2 * len(writes) + 300)
+    assert bench.got_rwd == [rwd_word(write) for write in writes[:RWD_CREDITS]]
+    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+    after: M2SRwD = random_rwd(rng)
+    bench.packer.push(after)
+    await bench.clocks(60)
+    assert bench.got_rwd[-1] == rwd_word(after), "the link goes on"
+
+
+@cocotb.test
+@covered
+async def more_credits_than_fit(dut: Any) -> None:
+    """The host grants more than 1023 credits: the device keeps 1023 of them."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up(s2m_credits=64 * rng.randrange(16, 24))
+    await bench.clocks(120)
+    bench.knobs.credits = 0.0  # none of them is granted again
+    count = 600
+    drss, ndrs = [random_drs(rng) for _ in range(count)], [random_ndr(rng) for _ in range(count)]
+    bench.out_drs.extend(drss)
+    bench.out_ndr.extend(ndrs)
+
+    async def acknowledge() -> None:
+        acks, bench.acks_owed = bench.acks_owed, 0
+        bench.inject(Llcrd(acks))
+
+    for _ in range(2 * count):
+        await bench.clock()
+        if bench.acks_owed > 16:
+            await acknowledge()
+        if len(bench.got_drs) == len(bench.got_ndr) == count:
+            break
+    assert bench.got_drs == drss
+    assert bench.got_ndr == ndrs
+
+
+@cocotb.test
+@covered
+async def forced_llcrd(dut: Any) -> None:
+    """An LLCRD leaves with the 16th acknowledgement, or when something has waited 32 clocks; a
+    header that takes nothing along starts the time anew."""
+    bench = await LinkTestbench(dut).up()
+    await bench.clocks(120)
+    bench.knobs.rx = 0.0
+    await bench.clocks(80)
+
+    def llcrds(since: int) -> list[tuple[int, Llcrd]]:
+        log = [(clock, decode_control(p)[0]) for clock, p in bench.tx_log[since:] if p & 1]
+        return [(clock, kind) for clock, kind in log if isinstance(kind, Llcrd)]
+
+    async def send(count: int) -> None:
+        for _ in range(count):
+            bench.inject(Llcrd(0))
+        await bench.clocks(count + 1)
+
+    owed = bench.unacked  # 0 or 1: not worth an LLCRD
+    assert owed <= 1
+    sent = len(bench.tx_log)
+    await send(2 * _FORCE)
+    await bench.clocks(8)
+    assert llcrds(sent)[0][1].ack == _FORCE, "forced by the number of acknowledgements"
+    await bench.clocks(120)
+    # Two acknowledgements wait; nothing else leaves.
+    waits = []
+    for header_after in (None, 10, 25):
+        await send(2)
+        start, sent = bench.now, len(bench.tx_log)
+        if header_after is not None:
+            await bench.clocks(header_after)
+            bench.out_ndr.append(random_ndr(bench.rng))
+        await bench.clocks(120)
+        waits.append(llcrds(sent)[0][0] - start - (header_after or 0))
+        assert (bench.tx_log[sent][1] & PAYLOAD_MASK) & 1 == (header_after is None)
+    dut._log.info("clocks until the flush: %s", waits)
+    assert _FLUSH - 4 <= waits[0] <= _FLUSH + 8
+    # From the header on: it takes 3 clocks more to the pins than the device needs to see the flits.
+    assert all(_FLUSH - 4 <= wait <= _FLUSH + 8 for wait in waits[1:]), waits

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nf_link`` alone under drawn settings, traffic and disturbances (top ``nf_link``; link spec).
+
+Builds: the defaults, and both ends of RETRY_DEPTH, REQ_CREDITS, RWD_CREDITS. The free places of the
+retry buffer (nf_link_retry_buffer.free_q) are public.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.link.retry import Lrsm
+from verif.env.config import scale
+from verif.tests.link_coverage import covered
+from verif.tests.link_draws import Episodes, host_settings, messages, rates
+from verif.tests.link_retry_testbench import (
+    NORMAL,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RetryTestbench,
+)
+
+
+async def _settle(bench: RetryTestbench, clocks: int) -> None:
+    """Everything arrives, and both ends end as they began."""
+    await bench.until(lambda: bench.complete, clocks)
+    await bench.clocks(3 * RETRY_TIMEOUT if bench.events["retry_local"] else 100)
+    bench.check()
+    assert bench.lrsm == NORMAL
+    assert bench.host.retry.lrsm is Lrsm.NORMAL
+    free = bench.dut.u_retry_buffer.free_q
+    for _ in range(1000):  # a flush timer of the host, and flits that are on their way
+        if bench.host.unacknowledged <= 1 and int(free.value) >= RETRY_DEPTH - 1:
+            break
+        await bench.clock()
+    else:
+        owed = bench.host.unacknowledged, RETRY_DEPTH - int(free.value)
+        raise AssertionError(f"{owed} acknowledgements of device and host are missing")
+
+
+def _rounds() -> int:
+    """Settings that a run draws; NF_SCALE multiplies them."""
+    return max(2, round(4 * scale()))
+
+
+async def _drawn(dut: Any, kinds: tuple[str, ...], rounds: int) -> None:
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for number in range(rounds):
+        settings = host_settings(rng)
+        bench = RetryTestbench(dut, rng.getrandbits(32), rng.randrange(1, 8), **settings)
+        await bench.start(first=not number, training=rng.choice((0, 0, 7)))
+        dut.multi_header.value = rng.getrandbits(1)
+        rates(bench)
+        episodes = Episodes(bench, kinds)
+        for _ in range(rng.randrange(3, 9)):
+            messages(bench, rng.choice((4, 30, 120, 330)))
+            await episodes.one()
+        episodes.calm()
+        left = len(bench.sent_req) + len(bench.sent_rwd)
+        left += len(bench.sent_ndr) + len(bench.sent_drs)
+        await _settle(bench, 40 * left + 60 * RETRY_TIMEOUT)
+        if "damage" not in kinds:
+            told = {k: v for k, v in bench.events.items() if v and k not in ("rx_flit", "tx_flit")}
+            assert not told, f"nothing was wrong, and {told} was counted"
+        dut._log.info("round %d: %d messages, %d clocks", number, left, bench.now)
+
+
+@cocotb.test
+@covered
+async def packings(dut: Any) -> None:
+    """Packing, grants, acknowledgements, back-pressure, H5 and G6 by drawn settings."""
+    await _drawn(dut, Episodes.PLAIN, _rounds())
+
+
+@cocotb.test
+@covered
+async def retries(dut: Any) -> None:
+    """The same with damaged flits and retrains at drawn moments."""
+    await _drawn(dut, (*Episodes.PLAIN, "damage", "damage", "retrain", "retrain"), _rounds())

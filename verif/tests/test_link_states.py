@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each state of the local retry against everything that can come in (top ``nf_link``).
+
+What must follow is the table of the link spec §9. Build with a short RETRY_TIMEOUT; ESeq and the
+write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.control import (
+    ControlFlit,
+    InitParam,
+    Llcrd,
+    RetryAck,
+    RetryFrame,
+    RetryIdle,
+    RetryReq,
+    encode_control,
+)
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import decode_protocol_id
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from verif.coverage.link_state_points import ERRORS
+from verif.tests.link_coverage import covered
+from verif.tests.link_retry_testbench import (
+    ABORT,
+    LLRREQ,
+    LOCAL_IDLE,
+    NORMAL,
+    PHY_REINIT,
+    RETRY_TIMEOUT,
+    RetryTestbench,
+    fill,
+)
+from verif.tests.link_testbench import PID, random_ndr, slots_flit
+
+_FRAMES = [RetryFrame()] * 5
+_GOOD = ("data or header", "LLCRD", "INIT.Param")
+_SILENT = ("RETRY.Idle", "RETRY.Frame", "RETRY.Req alone", "RETRY.Ack alone")
+_BAD = {"bad CRC": "CRC", "bad Protocol ID": "PROTOCOL_ID"}
+
+
+class StateBench(RetryTestbench):
+    """A bench whose host is silent: what comes in is put on the wire by hand."""
+
+    async def bring_up(self, first: bool) -> None:
+        """Up, quiet and muted."""
+        self.tracker, self.auto_phy = None, False
+        await self.start(first=first)
+        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, 600)
+        await self.clocks(80)
+        self.muted = True
+        await self.clocks(10)
+
+    def bad(self) -> WireFlit:
+        """A flit with one to three wrong bits."""
+        flit = seal(self.rng.getrandbits(512))
+        for bit in self.rng.sample(range(528), self.rng.randrange(1, 4)):
+            flit ^= 1 << bit
+        return PID, flit
+
+    def bad_id(self) -> WireFlit:
+        """A good flit with a Protocol ID that is none."""
+        while True:
+            word = self.rng.getrandbits(16)
+            if decode_protocol_id(word).code is None:
+                return word, 0
+
+    async def cycle_phy(self) -> None:
+        """phy_up falls and comes back."""
+        self.set_phy(False)
+        await self.clocks(self.rng.randrange(2, 6))
+        self.set_phy(True)
+
+    async def lose(self) -> RetryReq:
+        """A flit is lost; waits for the RETRY.Req and returns it."""
+        sent = len(self.tx_log)
+        self.raw.append(self.bad())
+        await self.until(lambda: self.lrsm == LOCAL_IDLE, 60)
+        await self.clocks(4)
+        return self.requests(sent)[-1]
+
+    def requests(self, since: int = 0) -> list[RetryReq]:
+        """Every RETRY.Req among the flits from the ``since``-th on."""
+        return [c for c in self.controls(since) if isinstance(c, RetryReq)]
+
+    def answers(self, since: int = 0) -> list[RetryAck]:
+        """Every RETRY.Ack among the flits from the ``since``-th on."""
+        return [c for c in self.controls(since) if isinstance(c, RetryAck)]
+
+    async def reach(self, state: int) -> None:
+        """Brings the device from NORMAL into a state, in which it stays for a while."""
+        if state == NORMAL:
+            return
+        if state == LLRREQ:
+            self.ready_rate = 0.0  # the sequence cannot leave
+        self.raw.append(self.bad())
+        await self.clocks(8)
+        if state == ABORT:
+            for _ in range(11):
+                await self.until(lambda: self.lrsm in (PHY_REINIT, ABORT), 12 * RETRY_TIMEOUT + 900)
+                if self.lrsm == ABORT:
+                    break
+                await self.cycle_phy()
+                await self.clocks(4)
+        await self.until(lambda: self.lrsm == state, 12 * RETRY_TIMEOUT + 900)
+
+    def flits_of(self, event: str, echo: int, pointer: int) -> list[WireFlit]:
+        """The flits that make an event."""
+        rng = self.rng
+        request = RetryReq(pointer, rng.randrange(32), rng.randrange(11))
+        answer = RetryAck(True, num_retry=echo, eseq=rng.getrandbits(8))
+        if event == "bad CRC":
+            return [self.bad()]
+        if event == "bad Protocol ID":
+            return [self.bad_id()]
+        if event == "data or header":
+            raw = M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6).pack()
+            return [(PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0)))]
+        table: dict[str, list[ControlFlit]] = {
+            "LLCRD": [Llcrd(0, 9, 0, 9)],
+            "INIT.Param": [InitParam(rng.randrange(21, 255))],
+            "RETRY.Idle": [RetryIdle()],
+            "RETRY.Frame": [RetryFrame()],
+            "RETRY.Req alone": [*_FRAMES[: rng.randrange(5)], request],
+            "RETRY.Ack alone": [*_FRAMES[: rng.randrange(5)], answer],
+            "RETRY.Req": [*[RetryFrame()] * rng.randrange(5, 9), request],
+            "RETRY.Ack": [*[RetryFrame()] * rng.randrange(5, 9), answer],
+        }
+        return [(PID, seal(encode_control(kind))) for kind in table[event]]
+
+
+async def _event(bench: StateBench, state: int, event: str, echo: int, fits: bool) -> None:
+    """Lets the event happen in the state that was reached, and checks what follows."""
+    dut = bench.dut
+    eseq, taken = int(dut.u_lrsm.eseq_q.value), len(bench.got_req)
+    pointer, wrap = int(dut.u_retry_buffer.wr_q.value), int(dut.u_lrsm.wrap_q.value)
+    bench.errors.clear()
+    sent = len(bench.tx_log)
+    where = f"{event} in state {state}"
+    if event == "phy down":
+        await bench.cycle_phy()
+    else:
+        bench.raw.extend(bench.flits_of(event, echo, pointer))
+    await bench.clocks(24)
+    errors = [ERRORS[kind - 1] for kind in bench.errors]
+    good = int(dut.u_lrsm.eseq_q.value) != eseq
+    assert good == (state == NORMAL and event in _GOOD), f"{where}: ESeq moved: {good}"
+    assert (len(bench.got_req) > taken) == (state == NORMAL and event == "data or header"), where
+    if good:
+        assert int(dut.u_lrsm.eseq_q.value) == (eseq + 1 if eseq < wrap else 0), where
+    answers = bench.answers(sent)
+    assert len(answers) == (event == "RETRY.Req" and state in (NORMAL, LOCAL_IDLE)), where
+    if answers:
+        assert answers[0].empty
+        assert answers[0].eseq == answers[0].wr_ptr == pointer, where
+    owed = bench.status()["rrsm"] == 1
+    assert owed == (event == "RETRY.Req" and state == LLRREQ), f"{where}: RETRY.Ack owed: {owed}"
+    if state in (PHY_REINIT, ABORT):
+        assert bench.lrsm == (LOCAL_IDLE if event == "phy down" and state == PHY_REINIT else state)
+        assert len(bench.tx_log) == sent or event == "phy down", f"{where}: it is not quiet"
+        return
+    told = {
+        "INIT.Param": ["SECOND_INIT"] * (state == NORMAL),
+        "RETRY.Ack": ["RETRY_ACK"] * (state == NORMAL),
+    }.get(event, [_BAD[event]] if event in _BAD else [])
+    if not (event == "RETRY.Ack" and state == LLRREQ):  # the link spec is silent
+        assert errors == told, f"{where}: {errors}"
+    if state == LLRREQ:
+        # After a retrain the sequence waits at the pins again.
+        follows = (LLRREQ,)
+    elif event == "RETRY.Ack" and fits:
+        follows = (NORMAL,)
+    elif event in _BAD or event == "phy down" or state == LOCAL_IDLE:
+        follows = (LOCAL_IDLE,)
+    else:
+        follows = (NORMAL,)
+    assert bench.lrsm in follows, f"{where}: it is in {bench.lrsm}"
+
+
+@cocotb.test
+@covered
+async def states(dut: Any) -> None:
+    """What each state makes of each flit, and of a fall of phy_up."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, "phy down"]
+    first = True
+    for state in (NORMAL, LLRREQ, LOCAL_IDLE):
+        for event in rng.sample(events, len(events)):
+            # NUM_RETRY is 1 then: an echo that fits, and one that differs in one bit.
+            for echo in {1, 1 ^ 1 << rng.randrange(5)} if event == "RETRY.Ack" else {1}:
+                bench = StateBench(dut, rng.getrandbits(32))
+                await bench.bring_up(first)
+                first = False
+                await bench.reach(state)
+                await _event(bench, state, event, echo, echo == 1 and state == LOCAL_IDLE)
+    for state in (PHY_REINIT, ABORT):
+        bench = StateBench(dut, rng.getrandbits(32))
+        await bench.bring_up(False)
+        await bench.reach(state)
+        asked = state == PHY_REINIT
+        assert int(dut.retrain_request.value) == asked
+        for event in [*rng.sample(events[:-1], len(events) - 1), "phy down"]:
+            await _event(bench, state, event, 10, False)
+
+
+@cocotb.test
+@covered
+async def frames_in_a_row(dut: Any) -> None:
+    """Whatever stands between RETRY.Frame flits ends their run, also what is discarded."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for number in range(6):
+        bench = StateBench(dut, rng.getrandbits(32))
+        await bench.bring_up(not number)
+        asked = await bench.lose()
+        before = rng.randrange(1, 5)
+        answer = RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq)
+        bench.put(*_FRAMES[:before])
+        bench.raw.append(rng.choice([bench.bad(), (PID, 0), (PID, seal(1 << 40))]))
+        bench.put(*_FRAMES[before:], answer)
+        await bench.clocks(30)
+        assert bench.lrsm == LOCAL_IDLE, f"{before} frames, a discarded flit, {5 - before} frames"
+        # Nor do frames count together with those behind a retrain.
+        wr = int(dut.u_retry_buffer.wr_q.value)
+        bench.put(*_FRAMES[:before])
+        await bench.clocks(before + 3)
+        await bench.cycle_phy()
+        sent = len(bench.tx_log)
+        bench.put(*_FRAMES[before:], RetryReq(wr, 1))
+        await bench.clocks(40)
+        assert not bench.answers(sent), f"{before} frames, a retrain, {5 - before} frames"
+
+
+@cocotb.test
+@covered
+async def answers_and_requests(dut: Any) -> None:
+    """RETRY.Ack goes before RETRY.Req, and each RETRY.Req that comes gets its answer."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for number in range(4):
+        bench = StateBench(dut, rng.getrandbits(32), grant_plain=8, grant_data=8)
+        await bench.bring_up(not number)
+        bench.ready_rate = 0.0
+        for _ in range(3):  # both stages in front of the pins are full
+            bench.answer(random_ndr(rng))
+        await bench.clocks(8)
+        wr = int(dut.u_retry_buffer.wr_q.value)
+        kinds: list[ControlFlit] = [*_FRAMES, RetryReq(wr, 7)]
+        sequence = [(PID, seal(encode_control(kind))) for kind in kinds]
+        bench.raw.extend([*sequence, bench.bad()] if number % 2 else [bench.bad(), *sequence])
+        await bench.clocks(20)
+        assert bench.status()["rrsm"] == 1, "a RETRY.Ack is owed"
+        assert bench.lrsm == LLRREQ
+        sent = len(bench.tx_log)
+        bench.ready_rate = 1.0
+        await bench.clocks(40)
+        order = [type(c) for c in bench.controls(sent) if isinstance(c, RetryReq | RetryAck)]
+        assert order == [RetryAck, RetryReq], "the answer goes first"
+        # The peer asks again while its answer is on its way.
+        sent = len(bench.tx_log)
+        bench.put(*_FRAMES, RetryReq(wr, 3))
+        await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
+        await bench.clocks(rng.randrange(2, 6))
+        bench.ready_rate = 0.0
+        bench.put(*_FRAMES, RetryReq(wr, 4))
+        await bench.clocks(20)
+        bench.ready_rate = 1.0
+        await bench.clocks(40)
+        assert [a.num_retry for a in bench.answers(sent)] == [3, 4], "one answer for each"
+        assert bench.status()["rrsm"] == 0
+        # What was asked for before a retrain is asked for again behind it.
+        bench.ready_rate = 0.0
+        for _ in range(3):
+            bench.answer(random_ndr(rng))
+        await bench.clocks(8)
+        bench.put(*_FRAMES, RetryReq(wr, 5))
+        await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
+        await bench.cycle_phy()
+        sent = len(bench.tx_log)
+        bench.ready_rate = 1.0
+        await bench.clocks(40)
+        assert not bench.answers(sent), "an answer that a retrain has overtaken"
+
+
+@cocotb.test
+@covered
+async def counts_are_cleared(dut: Any) -> None:
+    """NUM_RETRY by an answer with Empty; both counts by a good flit; TIMEOUT counts flits alone."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = StateBench(dut, rng.getrandbits(32))
+    await bench.bring_up(True)
+    first = await bench.lose()
+    assert (first.num_retry, first.num_phy_reinit) == (1, 0)
+    # Back-pressure: nothing leaves, so that no time passes for TIMEOUT.
+    bench.ready_rate = 0.0
+    await bench.clocks(3 * RETRY_TIMEOUT)
+    assert bench.events["retry_timeout"] == 0, "TIMEOUT runs while nothing leaves"
+    assert bench.lrsm == LOCAL_IDLE
+    bench.ready_rate = 1.0
+    sent = len(bench.tx_log)
+    await bench.until(lambda: len(bench.requests(sent)) == 1, 2 * RETRY_TIMEOUT + 40)
+    assert bench.requests(sent)[0].num_retry == 2
+    bench.put(*_FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
+    await bench.until(lambda: bench.lrsm == NORMAL, 40)
+    again = await bench.lose()
+    assert again.num_retry == 3, "an answer without Empty leaves NUM_RETRY"
+    bench.put(*_FRAMES, RetryAck(True, num_retry=3, eseq=first.eseq))
+    await bench.until(lambda: bench.lrsm == NORMAL, 40)
+    again = await bench.lose()
+    assert again.num_retry == 1, "an answer with Empty clears NUM_RETRY"
+    # Exhausted once; then good flits come.
+    await bench.until(lambda: bench.lrsm == PHY_REINIT, 12 * RETRY_TIMEOUT + 900)
+    sent = len(bench.tx_log)
+    await bench.cycle_phy()
+    await bench.until(lambda: bool(bench.requests(sent)), 60)
+    assert (bench.requests(sent)[0].num_retry, bench.requests(sent)[0].num_phy_reinit) == (1, 1)
+    bench.put(*_FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq), Llcrd(0))
+    await bench.until(lambda: bench.lrsm == NORMAL, 40)
+    await bench.clocks(10)
+    again = await bench.lose()
+    assert (again.num_retry, again.num_phy_reinit) == (1, 0), "a good flit clears both counts"
+
+
+@cocotb.test
+@covered
+async def retrain_at_a_sequence(dut: Any) -> None:
+    """A retrain that cuts a sequence off: behind it the sequence begins anew, with five frames."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for number in range(12):
+        bench = StateBench(dut, rng.getrandbits(32))
+        await bench.bring_up(not number)
+        bench.raw.append(bench.bad())
+        await bench.until(lambda b=bench: b.lrsm == LLRREQ, 20)  # type: ignore[misc]
+        await bench.clocks(number % 6)
+        # What comes while the physical layer is down is no flit.
+        bench.set_phy(False)
+        crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got_req)
+        raw = M2SReq(ReqOp.MEM_RD, 1, 64).pack()
+        bench.raw.extend([bench.bad(), (PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0)))])
+        await bench.clocks(rng.randrange(6, 9))
+        assert bench.events["crc_error"] == crc, "a flit was taken while phy_up was low"
+        assert bench.events["rx_flit"] == seen, "RX_FLIT counts while phy_up is low"
+        bench.set_phy(True)
+        sent = len(bench.tx_log)
+        await bench.clocks(30)
+        log = bench.controls(sent)
+        # The first flits may be what had left the sender before.
+        place = max(i for i, c in enumerate(log) if isinstance(c, RetryReq))
+        frames = 0
+        while frames < place and log[place - 1 - frames] == RetryFrame():
+            frames += 1
+        assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req behind a retrain"
+        assert len(bench.got_req) == taken
+    fresh = RetryTestbench(dut, rng.getrandbits(32))
+    await fresh.start(first=False)
+    fill(fresh, 20)
+    await fresh.until(lambda: fresh.complete, 2000)
+    fresh.check()
