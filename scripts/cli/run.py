@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
@@ -11,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
+from neuron_fabric.data import DataError, read_text
 from neuron_fabric.text import say
 from scripts import report
 from scripts.build import registry
@@ -30,12 +33,15 @@ from scripts.report import figures, recorded
 from scripts.report.invocation import revision
 from scripts.run import simulate
 from scripts.run.triage import Triage
+from verif.scenario import weights as knobs
+from verif.scenario.scenario_data import parse as parse_scenario
 
 UNTIL_FAIL = 100
 EXAMPLES = """examples:
   nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
   nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
   nf run test_modes::fp32 --seed 7 --waves   one test, one seed, with waves
+  nf run test_scenario::mixed --weights '{"mode": {"FP32": 9}}'   other weights of its choices
   nf run --failed                            what was red in its last run, same seeds
   nf run --changed                           what changed since it was green
   nf run --changed main                      what differs from the branch main
@@ -53,6 +59,26 @@ def seed(text: str) -> int | str:
         return text if text == selection.REPEAT else positive(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}, nor 'repeat'") from error
+
+
+def weights(text: str) -> str:
+    """argparse type: weights of scenarios as JSON text, or a file of it; gives compact JSON."""
+    try:
+        found = knobs.parse(text if text.lstrip().startswith("{") else read_text(text))
+    except (OSError, DataError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise argparse.ArgumentTypeError(f"{text[:60]}: {why}") from error
+    return json.dumps(found, separators=(",", ":"))
+
+
+def scenario(text: str) -> str:
+    """argparse type: a file that holds a scenario; gives its absolute path."""
+    try:
+        parse_scenario(read_text(text))
+    except (OSError, DataError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise argparse.ArgumentTypeError(f"{text}: {why}") from error
+    return str(Path(text).resolve())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +118,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--watch", action="store_true", help="then rerun what a saved file affects")
     how.add_argument("--timeout", type=seconds, metavar="S", help="wall-clock limit of one run")
     how.add_argument("--scale", type=seconds, help="multiply the traffic of every test")
+    how.add_argument(
+        "--weights", type=weights, metavar="W", help="weights of scenario tests: JSON, or a file"
+    )
+    how.add_argument(
+        "--scenario", type=scenario, metavar="FILE", help="scenario tests play this scenario"
+    )
     how.add_argument("--group", action="store_true", help="one process for a module's tests")
     how.add_argument(
         "--no-rerun", action="store_true", help="do not run a failure again to get its waves"

@@ -156,6 +156,7 @@ class RunRecord:
     A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
     and cause are those of the failure. `note` says what the second run added, in one line.
     `cause_key` is the same for all runs that one fault turns red (see `cause_key.key_of`).
+    `stimulus` shows a reduced scenario: what came of it, an operation a line, a line to paste.
     """
 
     id: str
@@ -182,6 +183,7 @@ class RunRecord:
     note: str = ""
     rerun_log: str | None = None  # log of the automatic rerun with waves
     cause_key: str = ""
+    stimulus: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:

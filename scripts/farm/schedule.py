@@ -102,6 +102,9 @@ def details(record: RunRecord) -> list[str]:
         lines.append(f"  waves: {record.waves}")
     if record.note:
         lines.append(f"  note:  {record.note}")
+    if record.stimulus:
+        head, *steps = record.stimulus
+        lines += [f"  reduced: {head}", *(f"    {step}" for step in steps)]
     failed = [case.name for case in record.cases if case.status == "failed"]
     if failed and len(record.cases) > 1:
         lines.insert(0, f"  in {', '.join(failed)}")

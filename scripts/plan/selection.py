@@ -18,6 +18,7 @@ from scripts.plan.testplan import Options, Plan
 from scripts.record.database import History, keys_of
 
 REPEAT = "repeat"  # --seed repeat
+STIMULUS = ("NF_WEIGHTS", "NF_SCENARIO")  # of scenario tests
 GREEN = ""  # --changed without a revision: since each test was green
 
 
@@ -78,6 +79,9 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         specs = _with_last_seeds(specs)
     if args.changed is not None:
         specs = _changed(specs, args.changed)
+    for name, value in zip(STIMULUS, (args.weights, args.scenario), strict=True):
+        if value:
+            specs = [replace(spec, env=(*spec.env, (name, value))) for spec in specs]
     if args.link_trace:  # link.trace beside the run's log
         specs = [replace(spec, env=(*spec.env, ("NF_LINK_TRACE", "1"))) for spec in specs]
     return specs
@@ -104,7 +108,9 @@ def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[Run
             group=False,
             scale=options.scale or (((sim, float(factor)),) if factor else ()),
         )
-        specs.update((spec.id, spec) for spec in testplan.expand(plan, [test], same))
+        stimulus = tuple(one for one in run.spec.env if one[0] in STIMULUS)
+        for spec in testplan.expand(plan, [test], same):
+            specs[spec.id] = replace(spec, env=(*spec.env, *stimulus))
     if not specs:
         raise NothingToDo("none of these tests was red in its last run.")
     return list(specs.values())

@@ -250,6 +250,10 @@ def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
     scale = dict(spec.env).get("NF_SCALE")
     if scale:
         parts += ["--scale", scale]
+    for option, variable in (("--weights", "NF_WEIGHTS"), ("--scenario", "NF_SCENARIO")):
+        value = dict(spec.env).get(variable)
+        if value:
+            parts += [option, value]
     return " ".join(shlex.quote(part) for part in parts)
 
 

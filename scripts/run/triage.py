@@ -22,7 +22,7 @@ from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Waves
 from scripts.record.cause_key import key_of
-from scripts.run import simulate, vcd
+from scripts.run import reduction, simulate, vcd
 from scripts.run.verdict import worth_a_rerun
 
 LIMIT = 3  # reruns for one cause
@@ -72,13 +72,17 @@ class Triage:
             return replace(
                 record, note=f"not run again: {self._limit} runs of this cause were already"
             )
-        return simulate.save(triage(record, spec, self._runs), self._runs / spec.id)
+        folder = self._runs / spec.id
+        record = triage(record, spec, self._runs)
+        if self._seen[key] == 1 and not record.flaky:  # one reduced stimulus a cause
+            record = reduction.reduced(record, spec, _first_failed(record), folder)
+        return simulate.save(record, folder)
 
 
 def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
     """Run a failed spec once more with waves; the record says what came of it."""
     folder = runs / spec.id / "rerun"
-    case = next((case for case in record.cases if case.status == "failed"), None)
+    case = _first_failed(record)
     try:
         again = simulate.run(_with_waves(spec, record, case), folder)
     except (Interrupted, NfError, OSError) as error:
@@ -93,6 +97,10 @@ def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
     if key_of(again) != key_of(record):
         return replace(out, note=f"failed differently when run again: {again.kind}: {again.cause}")
     return replace(out, note="failed the same way when it was run again")
+
+
+def _first_failed(record: RunRecord) -> CaseResult | None:
+    return next((case for case in record.cases if case.status == "failed"), None)
 
 
 def _with_waves(spec: RunSpec, record: RunRecord, case: CaseResult | None) -> RunSpec:

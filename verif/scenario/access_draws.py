@@ -22,7 +22,7 @@ from models.regions import (
     state_lines,
 )
 from verif.scenario.line_values import with_illegal_codes
-from verif.scenario.live_region import LiveRegion
+from verif.scenario.live_region import HUGE, LiveRegion
 from verif.scenario.scenario_data import Do, Operation
 from verif.scenario.weights import Weights
 from verif.sequences.line_data import line_for, random_line
@@ -99,7 +99,7 @@ class AccessDraws:
                 live.work.insert(rng.randint(0, len(live.work)), (good.selector, line))
 
     def _partial(self, operation: Operation) -> Operation:
-        limit = PARTIAL_LIMIT if not 0 < operation.limit <= PARTIAL_LIMIT else operation.limit
+        limit = min(operation.limit or PARTIAL_LIMIT, PARTIAL_LIMIT)
         return replace(operation, be=self.byte_enables(), limit=limit)
 
     def byte_enables(self) -> int:
@@ -119,6 +119,8 @@ class AccessDraws:
         rng, config = self.rng, live.config
         if line is None:
             line = rng.choice(live.lines)
+            if config.lines > HUGE and rng.random() < 0.5:
+                line = rng.randrange(config.lines)
         choice = self.weights.pick(rng, "read")
         ldid = self.wrong_ldid(live) if choice == "wrong LD-ID" else self.ldid(live)
         selector = 0
@@ -201,14 +203,16 @@ class AccessDraws:
     def plain(self, write: bool) -> None:
         """An access to ordinary memory, or to what was ordinary memory once."""
         rng = self.rng
-        addr, ldid = rng.choice(self.pool) << 6, rng.randrange(16)
+        line, ldid = rng.choice(self.pool), rng.randrange(16)
+        # What races on a line that a region may claim, and leave again, cannot be judged later.
+        limit = 1 if line in self.pool[:3] else PARTIAL_LIMIT
         if write:
             data = random_line(rng).hex()
             self._memory_write(
-                Operation(Do.WRITE, addr=addr, ldid=ldid, data=data, limit=PARTIAL_LIMIT)
+                Operation(Do.WRITE, addr=line << 6, ldid=ldid, data=data, limit=limit)
             )
         else:
-            self.out.append(Operation(Do.READ, addr=addr, ldid=ldid, limit=PARTIAL_LIMIT))
+            self.out.append(Operation(Do.READ, addr=line << 6, ldid=ldid, limit=limit))
 
     # -- what must be refused -----------------------------------------------------------------
     def odd_opcode(self, live: LiveRegion | None) -> None:

@@ -10,7 +10,7 @@ from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.scenario.access_draws import AccessDraws
-from verif.scenario.live_region import LIMITS, LiveRegion
+from verif.scenario.live_region import HUGE, LiveRegion
 from verif.scenario.region_draws import RegionDraws
 from verif.scenario.register_draws import register_operations
 from verif.scenario.scenario_data import Do, Operation, Region, Scenario
@@ -19,8 +19,6 @@ from verif.scenario.weights import Weights
 
 OPERATIONS = 220
 """Operations of a scenario at scale 1."""
-HUGE = 1 << 14
-"""Lines from which a region's area is not initialised to its end: that would take too long."""
 
 
 def generate(
@@ -111,7 +109,7 @@ class _Generator:
                 index = self.add(live.number, bad)
                 self._write_commit(index, "idle")
             return
-        if what != "same":
+        if what == "options" or (what != "same" and live.may_move):
             new = self.draws.changed(live.config, what, others) or live.config
         if new != live.config:
             live.config = new
@@ -207,12 +205,9 @@ class _Generator:
                 for line in live.lines[:8]:
                     self.access.closing_read(live, line)
         for live in self.live:
-            if live.config.lines >= HUGE and live.config.mode is not Mode.IDENTITY:
+            if live.config.lines > HUGE and live.config.mode is not Mode.IDENTITY:
                 small = replace(live.config, mode=Mode.G_BINARY, lines_log2=0, workers=1)
                 index = self.add(live.number, small)
                 self.out.append(
                     Operation(Do.COMMIT, region=index, value=self.next_epoch(), idle=True)
                 )
-
-
-__all__ = ["LIMITS", "OPERATIONS", "generate"]

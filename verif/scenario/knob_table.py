@@ -68,9 +68,9 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
         "how many of the workers contribute: complete lines, early reads",
     ),
     "overlap": (
-        {"after": 3, "racing": 3, "loaded": 2},
+        {"after": 3, "racing": 3, "loaded": 3, "single": 1},
         "requests in flight on a line: any number with reads afterwards; five that race with "
-        "reads; two, and commits under that load",
+        "reads; two, and commits under that load; one",
     ),
     "burst": (
         {"1": 3, "2..4": 3, "5..16": 2},

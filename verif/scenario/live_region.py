@@ -14,7 +14,9 @@ from models.regions import RegionConfig
 from verif.scenario.line_values import lines_of
 from verif.scenario.weights import Weights
 
-LIMITS = {"after": 0, "racing": 5, "loaded": 2}
+HUGE = 1 << 12
+"""Lines of a region beyond which nothing is contributed: to initialise more takes too long."""
+LIMITS = {"after": 0, "racing": 5, "loaded": 2, "single": 1}
 """Requests in flight on a line, by the choice of the knob "overlap"; 0: any number. The scoreboard
 tries all orders of racing requests, so few of them may race with reads or with a commit."""
 
@@ -33,6 +35,8 @@ class LiveRegion:
     kinds: str = ""
     closing: deque[int] = field(default_factory=deque)
     """Lines to read when the work is done."""
+    raced: bool = False
+    """Stores of one line may have raced: which of them came last is not known."""
     read: set[int] = field(default_factory=set)
     """Lines that were read in this epoch."""
 
@@ -41,6 +45,11 @@ class LiveRegion:
         """Requests in flight on a line."""
         limit = LIMITS[self.overlap]
         return limit if self.config.mode.low_bit else min(limit, LIMITS["loaded"] + 1)
+
+    @property
+    def may_move(self) -> bool:
+        """False where the data that the region leaves in memory may be one of several."""
+        return self.config.mode.low_bit or not self.raced
 
     def write_limit(self, line: int) -> int:
         """The same for a contribution: nothing may pile up behind a read."""
@@ -54,6 +63,7 @@ class LiveRegion:
     def begin(self, weights: Weights, rng: random.Random, slots: int) -> None:
         """Draws the work of a new epoch."""
         config = self.config
+        self.raced = not config.mode.low_bit and (self.raced or self.overlap != "single")
         self.lines = _lines(config.lines, weights, rng, slots)
         self.data.clear()
         self.read.clear()
@@ -81,7 +91,9 @@ class LiveRegion:
 
 
 def _lines(lines: int, weights: Weights, rng: random.Random, slots: int) -> list[int]:
-    """The lines of a region that an epoch uses: how many, and where."""
+    """The lines of a region that an epoch uses: how many, and where. In a huge region they are low:
+    what has to leave its slot waits until the initialiser has come to it."""
+    lines = min(lines, HUGE)
     count = {
         "1": 1,
         "2..4": rng.randint(2, 4),

@@ -16,13 +16,17 @@ from verif.scenario import weights
 from verif.scenario.generator import OPERATIONS, generate
 from verif.scenario.player import ScenarioSequence, configure
 from verif.scenario.scenario_data import Scenario, parse
+from verif.scenario.uses import USES
+
+SEED_MASK = (1 << 64) - 1
+STUCK_CLOCKS = 40_000
+"""A line of a large region may wait until the initialiser of records has come to it."""
 
 
 class ScenarioTest(NfBaseTest):
-    """`use`: weights of a directed use; NF_WEIGHTS wins over them. `operations`: at scale 1."""
+    """`use`: a directed use (`uses.USES`), or "mixed"; NF_WEIGHTS wins over its weights."""
 
-    use: ClassVar[weights.Overrides] = {}
-    operations: ClassVar[int] = OPERATIONS
+    use: ClassVar[str] = "mixed"
 
     def configure(self, cfg: EnvConfig) -> None:
         given = os.environ.get("NF_SCENARIO")
@@ -30,16 +34,18 @@ class ScenarioTest(NfBaseTest):
             self.drawn = read_scenario(given, cfg)
             cfg.seed = self.drawn.seed
         else:
-            table = weights.Weights(self.use, weights.from_environment())
-            self.drawn = generate(cfg.seed, cfg.hw, table, cfg.count(self.operations))
+            cfg.seed &= SEED_MASK  # cocotb's have 160 bits
+            table = weights.Weights(USES.get(self.use, {}), weights.from_environment())
+            self.drawn = generate(cfg.seed, cfg.hw, table, cfg.count(OPERATIONS))
         configure(cfg, self.drawn)
+        cfg.stuck_clocks = STUCK_CLOCKS
         self._keep()
 
     def _keep(self) -> None:
         """Leaves the scenario beside the run's log, before it can fail."""
         metrics = os.environ.get("NF_METRICS")
         if metrics:
-            file = Path(metrics).with_name(f"scenario-{type(self).__name__}.json")
+            file = Path(metrics).with_name(f"scenario-{self.use}.json")
             file.write_text(self.drawn.text(), encoding="utf-8")
 
     async def scenario(self) -> None:
@@ -48,7 +54,6 @@ class ScenarioTest(NfBaseTest):
             "scenario: seed %d, %d descriptors, %d operations",
             *(self.drawn.seed, regions, operations),
         )
-        self.figure("operations", operations)
         await ScenarioSequence(self.env, scenario=self.drawn).run()
 
 

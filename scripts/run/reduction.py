@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reduces the stimulus of a red scenario run: the test is run again with smaller scenarios, as long
+as they fail for the same cause and time is left (verif/scenario/reductions.py).
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from neuron_fabric import output
+from neuron_fabric.data import DataError, read_text
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+from scripts.common.process import Interrupted
+from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
+from scripts.record.cause_key import key_of
+from scripts.run import simulate
+from verif.scenario.listing import listing
+from verif.scenario.reductions import OutOfTime, reduce
+from verif.scenario.scenario_data import Scenario, parse
+
+LIMIT_S = 60.0
+VARIABLE = "NF_SCENARIO"
+_PREFIX = "scenario-"
+
+
+def reduced(
+    record: RunRecord,
+    spec: RunSpec,
+    case: CaseResult | None,
+    folder: Path,
+    limit_s: float = LIMIT_S,
+) -> RunRecord:
+    """The record with the reduced stimulus; as it is, when the run has left no scenario.
+
+    `folder` is that of the run, with the scenario of each of its tests.
+    """
+    drawn = _scenario(case, folder)
+    if case is None or drawn is None or record.kind is FailureKind.INFRASTRUCTURE:
+        return record
+    file = folder / f"reduced-{case.name}.json"
+    search = _Search(record, spec, case, folder / "reduce", time.monotonic() + limit_s)
+    try:
+        found = reduce(drawn, search.fails, lambda best: output.write_text(file, best.text()))
+    except (Interrupted, NfError, OSError) as error:
+        return replace(record, note=f"{record.note}; not reduced: {error or 'interrupted'}")
+    finally:
+        shutil.rmtree(folder / "reduce", ignore_errors=True)
+    before, after = len(drawn.operations), len(found.operations)
+    command = f"{simulate.rerun_command(_plain(spec, case))} --scenario {shlex.quote(shown(file))}"
+    head = f"{after} of {before} operations fail the same way ({search.tried} runs)"
+    return replace(record, stimulus=(head, *listing(found), command))
+
+
+def _scenario(case: CaseResult | None, folder: Path) -> Scenario | None:
+    if case is None:
+        return None
+    try:
+        return parse(read_text(folder / f"{_PREFIX}{case.name}.json"))
+    except (OSError, DataError):
+        return None
+
+
+def _plain(spec: RunSpec, case: CaseResult) -> RunSpec:
+    """The failed test alone, without what has drawn its stimulus."""
+    env = tuple(one for one in spec.env if one[0] not in (VARIABLE, "NF_WEIGHTS"))
+    return replace(spec, tests=(case.name,), env=env, rerun="")
+
+
+class _Search:
+    """Runs candidates one after the other, each in the same folder."""
+
+    def __init__(
+        self, record: RunRecord, spec: RunSpec, case: CaseResult, folder: Path, end: float
+    ) -> None:
+        self.key = key_of(record)
+        self.folder = folder
+        self.end = end
+        self.tried = 0
+        self.file = folder / "candidate.json"
+        alone = _plain(spec, case)
+        self.spec = replace(alone, env=(*alone.env, (VARIABLE, str(self.file))))
+        self.slowest = max(10.0, 3 * record.seconds)
+
+    def fails(self, candidate: Scenario) -> bool:
+        """True if it fails for the same cause as the run did."""
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        self.folder.mkdir(parents=True, exist_ok=True)
+        output.write_text(self.file, candidate.text())
+        self.tried += 1
+        # A candidate that hangs in another way must not use up the time of all others.
+        spec = replace(self.spec, timeout_s=min(self.slowest, left + 10.0))
+        return key_of(simulate.run(spec, self.folder)) == self.key

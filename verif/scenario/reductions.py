@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a failing scenario smaller while it still fails: delta debugging (Zeller and Hildebrandt:
+docs/references.md) over operations, after the cuts that remove most at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from models.line_packing import LINE_BYTES
+from verif.scenario.scenario_data import Do, Link, Memory, Operation, Region, Scenario
+
+Fails = Callable[[Scenario], bool]
+"""True if the scenario fails for the same cause; raises `OutOfTime` when no more may be tried."""
+_ZEROS = "00" * LINE_BYTES
+
+
+class OutOfTime(Exception):
+    """The time limit of a reduction has come."""
+
+
+def reduce(scenario: Scenario, fails: Fails, keep: Callable[[Scenario], None]) -> Scenario:
+    """The smallest scenario found that still fails; `keep` is told each one on the way."""
+    best = scenario
+
+    def smaller(candidate: Scenario) -> bool:
+        nonlocal best
+        if candidate == best or not fails(candidate):
+            return False
+        best = candidate
+        keep(best)
+        return True
+
+    try:
+        _prefix(best, smaller)
+        while True:
+            before = best
+            for candidates in (_without_regions, _simpler_surroundings):
+                for change in candidates(best):
+                    smaller(change(best))
+            _delta_debug(lambda: best, smaller)
+            for change in _simpler(best):
+                smaller(change(best))
+            if best == before:
+                break
+    except OutOfTime:
+        pass
+    used = _only_used_regions(best)
+    keep(used)
+    return used
+
+
+Change = Callable[[Scenario], Scenario]
+Smaller = Callable[[Scenario], bool]
+
+
+def _prefix(scenario: Scenario, smaller: Smaller) -> None:
+    """Cuts what comes after the failure, by bisection."""
+    low, high = 0, len(scenario.operations)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if smaller(replace(scenario, operations=scenario.operations[:middle])):
+            high = middle
+        else:
+            low = middle
+
+
+def _without_regions(scenario: Scenario) -> Iterator[Change]:
+    """One region of the device out, with everything that is done to it."""
+
+    def without(number: int) -> Change:
+        def change(old: Scenario) -> Scenario:
+            left = [
+                one
+                for one in old.operations
+                if one.region < 0 or old.regions[one.region].number != number
+            ]
+            return replace(old, operations=tuple(left))
+
+        return change
+
+    for number in sorted({region.number for region in scenario.regions}):
+        yield without(number)
+
+
+def _simpler_surroundings(scenario: Scenario) -> Iterator[Change]:
+    yield lambda old: replace(old, link=Link(), memory=Memory())
+    yield lambda old: replace(old, link=Link())
+    yield lambda old: replace(old, memory=Memory())
+    yield lambda old: _without_kinds(old, {Do.WAIT, Do.GET, Do.MEMORY})
+
+
+def _without_kinds(scenario: Scenario, kinds: set[Do]) -> Scenario:
+    left = tuple(one for one in scenario.operations if one.do not in kinds)
+    return replace(scenario, operations=left)
+
+
+def _delta_debug(current: Callable[[], Scenario], smaller: Smaller) -> None:
+    """Removes blocks of operations, of halves first and of one at last."""
+    size = max(1, len(current().operations) // 2)
+    while True:
+        start = 0
+        while start < len(current().operations):
+            steps = current().operations
+            left = steps[:start] + steps[start + size :]
+            if not smaller(replace(current(), operations=left)):
+                start += size
+        if size == 1:
+            return
+        size //= 2
+
+
+def _simpler(scenario: Scenario) -> Iterator[Change]:
+    """Smaller regions, then simpler operations, one at a time."""
+    used = {one.region for one in scenario.operations}
+    for index, region in enumerate(scenario.regions):
+        if index in used:
+            for simple in _smaller_regions(region, scenario, index):
+                yield _with_region(index, simple)
+    for index, operation in enumerate(scenario.operations):
+        for changed in _simpler_operation(operation):
+            yield _with_operation(index, changed)
+
+
+def _smaller_regions(region: Region, scenario: Scenario, index: int) -> Iterator[Region]:
+    config = region.config
+    steps = [one for one in scenario.operations if one.region == index]
+    workers = 1 + max((one.selector for one in steps if one.do is Do.WRITE), default=0)
+    lines = max((one.line for one in steps), default=0).bit_length()
+    if workers < config.workers:
+        yield replace(region, config=replace(config, workers=workers))
+    if lines < config.lines_log2:
+        yield replace(region, config=replace(config, lines_log2=lines))
+    plain = replace(config, tie_minus=False, strict=False, bind=False, ld_mask=0xFFFF)
+    yield replace(region, config=plain)
+
+
+def _simpler_operation(operation: Operation) -> Iterator[Operation]:
+    if operation.do is Do.WRITE and operation.data != _ZEROS:
+        yield replace(operation, data=_ZEROS)
+    if operation.background or operation.limit:
+        yield replace(operation, background=False, limit=0)
+    if operation.line:
+        yield replace(operation, line=0)
+    for name in ("read_errors", "write_errors", "poisoned", "spoilt"):
+        lines = getattr(operation, name)
+        if len(lines) > 1:
+            yield replace(operation, **{name: lines[: len(lines) // 2]})
+            yield replace(operation, **{name: lines[len(lines) // 2 :]})
+
+
+def _with_region(index: int, region: Region) -> Change:
+    def change(old: Scenario) -> Scenario:
+        return replace(old, regions=(*old.regions[:index], region, *old.regions[index + 1 :]))
+
+    return change
+
+
+def _with_operation(index: int, operation: Operation) -> Change:
+    def change(old: Scenario) -> Scenario:
+        steps = old.operations
+        return replace(old, operations=(*steps[:index], operation, *steps[index + 1 :]))
+
+    return change
+
+
+def _only_used_regions(scenario: Scenario) -> Scenario:
+    """Descriptors that no operation names are dropped, the others numbered again."""
+    used = sorted({one.region for one in scenario.operations if one.region >= 0})
+    place = {old: new for new, old in enumerate(used)} | {-1: -1}
+    return replace(
+        scenario,
+        regions=tuple(scenario.regions[index] for index in used),
+        operations=tuple(replace(one, region=place[one.region]) for one in scenario.operations),
+    )
