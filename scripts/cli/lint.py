@@ -51,5 +51,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:
     waivers = [shown(path) for path in sorted(WAIVERS.glob("*.vlt"))]
+    files = files.with_bound(simulator.bound, ROOT)
     words, env = simulator.lint_command(build.top, build.parameters, files, waivers)
     return [line for line in command(words, env=env) if not simulator.says_nothing(line)]
