@@ -315,7 +315,7 @@ class PipelinePoints:
                 "enable": ("masked", "enabled"),
                 "event": ("raised", "raised again", "cleared", "raised and cleared"),
             },
-            test="test_interrupts::interrupts",
+            test="test_irq_race::irq_event_in_clock_of_clear",
             module=REGS,
         )
 
@@ -351,7 +351,8 @@ def _never_near(earlier: str, later: str, clocks: str) -> bool:
         return True
     if later == STORED:  # it goes first, and memory must have answered
         return clocks == "0" or earlier in ("sum", "raw", FILLED)
-    return False
+    # A store waits until what is summed has been read.
+    return later == "store" and earlier in ("sum", "raw") and clocks in ("1", "2", "3", "4")
 
 
 def _never_held(channel: str, client: str, clocks: str) -> bool:

@@ -7,10 +7,8 @@ status), the list of errors that is asserted, the stop at the first mismatch, th
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import cocotb
@@ -20,7 +18,7 @@ from cocotb.utils import get_sim_time
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from cocotbext.cxl.errors import CxlError
-from verif.coverage.cover_model import FUNCTIONAL
+from verif.env import run_metrics
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv
 from verif.scoreboard.finding import CheckFailed
@@ -158,26 +156,17 @@ class NfBaseTest(uvm_test):
         self._note(name, value)
 
     def _export(self) -> None:
-        target = os.environ.get("NF_METRICS")
-        if not target:
+        if not run_metrics.wanted():
             return
-        path = Path(target)
         label = f"{type(self).__name__}-{self.cfg.profile}"
-        old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if not self.expects_failure:  # a fault of the bench covers nothing of the design
-            model = self.env.coverage.finished(self.dut)
-            model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
-            old[FUNCTIONAL] = model.hits()
+        # A fault of the bench covers nothing of the design.
+        model = None if self.expects_failure else self.env.coverage.finished(self.dut)
         scoreboard = self.env.scoreboard
-        old.update(
-            {f"{label}.{name}": value for name, value in self.metrics.items()}
-            | {
-                f"{label}.requests": scoreboard.requests,
-                f"{label}.judged": scoreboard.quiescence.judged,
-                f"{label}.cycles": round((get_sim_time("ns") - self.began_ns) / CLOCK_NS),
-            }
-        )
-        path.write_text(json.dumps(old, indent=1), encoding="utf-8")
+        figures = {f"{label}.{name}": value for name, value in self.metrics.items()}
+        figures[f"{label}.requests"] = scoreboard.requests
+        figures[f"{label}.judged"] = scoreboard.quiescence.judged
+        figures[f"{label}.cycles"] = round((get_sim_time("ns") - self.began_ns) / CLOCK_NS)
+        run_metrics.leave(model, figures)
 
 
 async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of the interrupt's sources around the clock in which they are cleared (top `nf_regs`).
+
+spec: controller §7 (W1C: an event in the clock of the clear wins).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import cocotb
+from cocotb.triggers import FallingEdge, RisingEdge
+
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.pipeline_points import PipelinePoints
+from verif.env.run_metrics import leave
+from verif.tests.packed_structs import layout, pack
+from verif.tests.regs_testbench import Bench
+
+_CORE, _LINK = layout("core_events_t"), layout("link_events_t")
+EVENTS: dict[str, tuple[str, int]] = {
+    "DONE": ("region_done_set", 1),
+    "FALLBACK": ("fallback_set", 1),
+    "ACCESS_ERROR": ("access_error", pack(layout("access_error_t"), valid=1, cause=3)),
+    "LINK_ERROR": ("link_events", pack(_LINK, protocol_error=1)),
+    "MEM_ERROR": ("core_events", pack(_CORE, mem_write_error=1)),
+    "POISON": ("core_events", pack(_CORE, mem_poison=1)),
+}
+"""What raises each source: the port and the value that it takes for a clock."""
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def irq_event_in_clock_of_clear(dut: Any) -> None:
+    """Of every source, masked and enabled: an event before a clear is cleared, one in the same
+    clock or later is kept, and the pin follows."""
+    bench = await Bench(dut).start()
+    status = bench.regs["IRQ_STATUS"]
+    for source, (port, event) in EVENTS.items():
+        mask = status.field(source).mask
+        for enable in (status.mask() & ~mask, mask):
+            await bench.write("IRQ_ENABLE", enable)
+            moments: set[int] = set()
+            for delay in range(8):
+                moments.add(await _clear_beside(bench, port, event, mask, enable, delay))
+            assert {-1, 0, 1} <= moments, f"{source}: the clear was not hit: {moments}"
+            await bench.write("IRQ_STATUS", mask)
+    points = PipelinePoints(CoverModel())
+    points.take(SimpleNamespace(u_regs=dut))
+    leave(points.model, {})
+
+
+async def _clear_beside(
+    bench: Bench, port: str, event: int, mask: int, enable: int, delay: int
+) -> int:
+    """Clears a pending source, with a new event after `delay` clocks; returns how many clocks after
+    the clear the event came."""
+    dut = bench.dut
+    await bench.pulse(port, event)
+    await bench.pulse(port, event)  # again while pending
+    assert await bench.read("IRQ_STATUS") == mask
+    write = cocotb.start_soon(bench.write("IRQ_STATUS", mask))
+    effect = moment = -1
+    for edge in range(14):
+        await FallingEdge(dut.clk)
+        getattr(dut, port).value = event if edge == delay else 0
+        await RisingEdge(dut.clk)
+        if edge == delay:
+            moment = edge
+        if effect < 0 and int(dut.s_axil_bvalid.value):
+            effect = edge - 1  # BVALID is seen one clock after the write took effect
+    await write
+    assert effect >= 0, "no write response"
+    kept = moment >= effect
+    assert await bench.read("IRQ_STATUS") == (mask if kept else 0), (
+        f"event {moment - effect} clocks after the clear"
+    )
+    assert int(dut.irq.value) == (kept and bool(enable & mask))
+    if kept:
+        await bench.write("IRQ_STATUS", mask)
+    return moment - effect
