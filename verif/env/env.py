@@ -16,7 +16,6 @@ from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.uvm_agent import CxlMemAgent
 from models.memory import MemoryLine
 from verif.axi import AXI4, bind_port
-from verif.checkers_off import switched_off
 from verif.coverage.cover_points import NfCoverage
 from verif.env.config import CLOCK_NS, EnvConfig
 from verif.env.host_facade import Host, cxl_config
@@ -26,6 +25,7 @@ from verif.env.registers import Registers
 from verif.mem.memory_agent import MemAgent
 from verif.mem.memory_config import MemBeat
 from verif.regs.axil_agent import AxiLiteAccess, AxiLiteAgent
+from verif.scoreboard.checkers_off import switched_off
 from verif.scoreboard.link_state import LinkState
 
 

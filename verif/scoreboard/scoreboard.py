@@ -25,9 +25,9 @@ from models.device import DeviceModel
 from models.device_state import COUNTERS
 from models.nf_regs import REG_MAP
 from models.regions import Access, Kind, RegionConfig
-from verif.checkers_off import switched_off
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.capacity import CapacityCheck
+from verif.scoreboard.checkers_off import switched_off
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import Finding
