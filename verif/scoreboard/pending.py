@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from models.regions import RegionConfig
@@ -59,3 +59,8 @@ def flags(state: State) -> tuple[bool, bool, bool]:
     line = state.snap.line
     assert line is not None
     return line.counted_complete, line.saturated, line.illegal
+
+
+def of_region(keys: Iterable[Hashable], region: int) -> list[tuple[int, int]]:
+    """The keys (region, line) of a region."""
+    return [key for key in keys if isinstance(key, tuple) and key[0] == region]

@@ -17,6 +17,7 @@ from models.device_state import COUNTERS
 from models.line_packing import Mode
 from models.regions import RegionConfig
 from models.step_result import StepResult
+from verif.scoreboard import areas
 from verif.scoreboard.linearize import (
     ZERO,
     Bucket,
@@ -28,7 +29,7 @@ from verif.scoreboard.linearize import (
     failing,
 )
 from verif.scoreboard.operations import Op
-from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, flags
+from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, flags, of_region
 from verif.scoreboard.potential import potential
 
 
@@ -102,9 +103,9 @@ class Quiescence:
     def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> None:
         """EPOCH is being written."""
         self._commits.setdefault(region, []).append(Commit(config, epoch, now))
-        losing = {key for key in self._losing if isinstance(key, tuple) and key[0] == region}
+        losing = of_region(self._losing, region)
         if losing:
-            self._losing -= losing
+            self._losing.difference_update(losing)
             self.distrust(region)
         if region in self.untrusted:
             self.untrusted[region] = False
@@ -269,15 +270,13 @@ class Quiescence:
     def doubt(self, region: int) -> Doubt:
         """Lines of a region of which more than one state is possible, or nothing is known."""
         out = Doubt()
-        for key, states in self._alternatives.items():
-            if isinstance(key, tuple) and key[0] == region:
-                marks = [flags(state) for state in states]
-                for index, first in enumerate(marks[0]):
-                    out.fewer[index] += first - min(one[index] for one in marks)
-                    out.more[index] += max(one[index] for one in marks) - first
-        for key in self.unknown:
-            if isinstance(key, tuple) and key[0] == region:
-                out.more = [count + 1 for count in out.more]
+        for key in of_region(self._alternatives, region):
+            marks = [flags(state) for state in self._alternatives[key]]
+            for index, first in enumerate(marks[0]):
+                out.fewer[index] += first - min(one[index] for one in marks)
+                out.more[index] += max(one[index] for one in marks) - first
+        unknown = len(of_region(self.unknown, region))
+        out.more = [count + unknown for count in out.more]
         return out
 
     # -- commits ------------------------------------------------------------------------------
@@ -304,8 +303,13 @@ class Quiescence:
             inert = self._inert_before(inert, commit)
             for item in items:
                 self._before_commit(item, commit)
+            before, ambiguous = self.model.config(region), self._ambiguous(region, items)
             code = int(self.model.commit(region, commit.config, commit.epoch))
             if code == 0:
+                kept = (*self._alternatives, *self.unknown)
+                for key in areas.settle(self.model, before, commit.config, ambiguous, kept):
+                    self._alternatives.pop(key, None)
+                    self.unknown.discard(key)
                 self._forget(region, commit)
             for item in items:
                 self._after_commit(item, code, commit)
@@ -315,16 +319,24 @@ class Quiescence:
         for item in items:
             self._finish(item)
 
+    def _ambiguous(self, region: int, items: Sequence[Item]) -> dict[int, list[State]]:
+        """Lines of a region that may be in one of several states at a commit."""
+        out = {key[1]: self._alternatives[key] for key in of_region(self._alternatives, region)}
+        for item in items:
+            for _, line in of_region([item.line.key], region):
+                reached = [state for states in item.states.values() for state in states]
+                out[line] = [] if item.lost else reached
+        return out | {line: [] for _, line in of_region(self.unknown, region)}
+
     def _forget(self, region: int, commit: Commit) -> None:
         """Old ambiguity ends with the old round."""
         if self.untrusted.get(region) is False:  # no refusal since the commit began
             del self.untrusted[region]
         if commit.config.mode is Mode.IDENTITY:
             return
-        for key in [k for k in self._alternatives if isinstance(k, tuple) and k[0] == region]:
+        for key in of_region(self._alternatives, region):
             del self._alternatives[key]
-        for key in [k for k in self.unknown if isinstance(k, tuple) and k[0] == region]:
-            self.unknown.discard(key)
+        self.unknown.difference_update(of_region(self.unknown, region))
 
     def _before_commit(self, item: Item, commit: Commit) -> None:
         if item.lost:
