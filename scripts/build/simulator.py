@@ -56,6 +56,8 @@ class Simulator(runner.Runner):
     """Whether `--sim both` fails without it; else it is left out, with `missing`."""
     compiles_slowly: ClassVar[bool] = False
     """Its builds are started first, and its runs last of those whose duration is unknown."""
+    links_c: ClassVar[bool] = False
+    """Whether a build takes C++ files beside the design, as one with many mutants needs."""
     forks: ClassVar[bool] = True
     """Whether a run may be a fork of a simulator that is up (`scripts/run/forkserver.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}

@@ -19,8 +19,8 @@ from typing import ClassVar
 from cocotb_tools import runner
 
 from scripts.build.filelist import FileList
-from scripts.build.slang import top_ports
 from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
+from scripts.build.slang import top_ports
 from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, VARIANTS
@@ -92,6 +92,7 @@ class Verilator(Simulator, runner.Verilator):
     missing = "Verilator or g++ is missing: run `make setup`, then `nf doctor`."
     required = True
     compiles_slowly = True
+    links_c = True
     coverage_file = "coverage.dat"
     lint_title = "verilator -Wall"
     bound: ClassVar[Mapping[str, str]] = {

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+from scripts.build.filelist import read_filelist
 from scripts.checks import (
     audit,
     doc_links,
@@ -24,6 +25,8 @@ from scripts.checks import (
 from scripts.cli.steps import Steps, command
 from scripts.common import toolchain
 from scripts.common.paths import ROOT
+from scripts.common.records import FILELIST, TOP
+from scripts.mutation import waivers, walk
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
 from scripts.report import functional
@@ -69,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), discover()),
         "all that the device shows is compared": _audit,
         "coverage waivers": _waivers,
+        "mutation waivers": _mutation_waivers,
         "cover points name tests": _cover_points,
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
@@ -92,6 +96,14 @@ def plan_problems() -> list[str]:
 
 def _audit() -> list[str]:
     return audit.problems(ROOT, audit.read(ROOT), discover())
+
+
+def _mutation_waivers() -> list[str]:
+    """Waivers of mutants that do not exist; the mutants are made only where there is a waiver."""
+    waived = waivers.read()
+    if not waived:
+        return []
+    return waivers.unmatched(waived, walk.find(ROOT, TOP, read_filelist(ROOT, FILELIST))[0])
 
 
 def _waivers() -> list[str]:

@@ -13,6 +13,7 @@ from random import Random
 
 from neuron_fabric.text import say
 from scripts.build import registry
+from scripts.cli import mutate_source
 from scripts.cli.completion import with_completer
 from scripts.common import claims, paths
 from scripts.common.arguments import positive, seconds
@@ -30,7 +31,7 @@ EXAMPLES = """examples:
   nf mutate --list                           the breakages and why each matters
   nf mutate 'link*' --jobs 2                 some of them
   nf mutate --seed 7 --within 60             as many as a minute holds, in an order drawn by a seed
-"""
+""" + mutate_source.EXAMPLES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--within", type=seconds, metavar="S", help="start no mutant after so many seconds"
     )
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
+    mutate_source.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if mutate_source.wanted(args):
+        return mutate_source.run(args)
     chosen = [m for m in mutants.read() if any(fnmatch.fnmatch(m.id, g) for g in args.globs)]
     if not chosen:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")

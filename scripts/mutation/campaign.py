@@ -2,10 +2,10 @@
 """Runs mutants against tests: each against those that see it, most kills a second first, until one
 is red.
 
-One build of each parameter set holds all mutants of the command. First every test runs once with no
-mutant chosen (`rewrite.PROBE`) and notes which mutants would have made a difference where they stand
-in the design: a test that notes nothing cannot kill. This tells more than the lines that a test
-covers, and costs no build with coverage. It also shows that mutant 0 leaves all tests green.
+One build of each parameter set holds all mutants of the command. First every test runs once with
+no mutant chosen (`rewrite.PROBE`) and notes which mutants would have made a difference where they
+stand in the design: a test that notes nothing cannot kill. This tells more than the lines that a
+test covers, and costs no build with coverage. It also shows that the tests are green on the build.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from neuron_fabric.text import say
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm.schedule import Runner, run_all
 from scripts.mutation import rewrite
@@ -28,10 +26,10 @@ from scripts.mutation.outcome import Outcome, State, Store
 from scripts.plan.depends import Dependencies
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
-# A run that takes this many times what it took without a mutant hangs; the rest is for a busy machine.
+# A run that takes so many times what it took without a mutant hangs; seconds for a busy machine.
 _SLOWER, _MORE_S = 8.0, 30.0
 _PROOF_AFTER = 4  # runs that a mutant outlives before its proof is tried: most are dead by then
-OPT = "-O1"  # compiling all mutants harder would take longer than it saves
+_FEW = 200  # mutants for which compiling with optimisation takes longer than it saves
 _UNKNOWN_S = 2.0
 
 Prove = Callable[[Mutant], str]
@@ -66,9 +64,10 @@ class Campaign:
     without: str = ""
 
     def __post_init__(self) -> None:
+        opt = "-O0" if len(self.mutants) < _FEW else "-O1"
         variant = rewrite.write(self.mutants, self.sources)
         for candidate in self.candidates:
-            build = replace(candidate.spec.build, variant=variant, opt=OPT)
+            build = replace(candidate.spec.build, variant=variant, opt=opt)
             candidate.spec = replace(candidate.spec, build=build)
         self._depends = Dependencies()
         self._benches = {c.name: self._depends.bench(c.spec) for c in self.candidates}
@@ -114,14 +113,18 @@ class Campaign:
             candidate.seconds = max(record.sim_seconds, 0.05)
             shutil.rmtree(self.runs / record.id, ignore_errors=True)
             if not record.passed:
-                self.broken.append(f"{candidate.name} without a mutant: {record.kind} {record.cause}")
+                self.broken.append(
+                    f"{candidate.name} without a mutant: {record.kind} {record.cause}"
+                )
 
         run_all(specs, jobs, came, self.runner, end=end)
         if self.broken:
-            raise NfError(f"the tests must be green without a mutant: {'; '.join(self.broken[:3])}.")
+            raise NfError(
+                f"the tests must be green without a mutant: {'; '.join(self.broken[:3])}."
+            )
 
     def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
-        """All mutants that are not known; `came` gets each outcome. False when it was interrupted."""
+        """All mutants that are not known; `came` gets each outcome. False when interrupted."""
         todo: dict[str, int] = {}
         specs = []
         for number, mutant in self.mutants.items():

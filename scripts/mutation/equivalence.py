@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves mutants equivalent with yosys: the module as it is and with the mutant, side by side.
 
-Registers of the two are paired by name. `equiv_simple` and `equiv_induct` (SAT) show for any input and
-any state in which the pairs agree that outputs and next states agree: the modules cannot be told
-apart from outside. The proof knows nothing of the inputs that the rest of the design can give, so
-what it does not prove may still be equivalent.
+Registers of the two are paired by name. Equal logic is merged; SAT (`equiv_simple`) shows of the
+rest, for any input and any state in which the pairs agree, that outputs and next states agree: the
+modules cannot be told apart from outside. The proof knows nothing of the inputs that the rest of
+the design can give, so what it does not prove may still be equivalent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scripts.mutation.outcome import FOLDER
 
 PROOFS = FOLDER / "proofs"
 LIMIT_S = 120.0
-PROVED = "proved by yosys: outputs and next states agree (equiv_induct)"
+PROVED = "proved by yosys: outputs and next states agree (SAT)"
 _SCRIPT = """
 read_slang {options} {gold}
 {prepare}
@@ -36,16 +36,27 @@ design -copy-from gate -as gate gate
 equiv_make gold gate equiv
 hierarchy -top equiv
 opt_clean
-equiv_struct
+opt_merge -share_all
+opt_merge -share_all
+opt_clean
 equiv_simple -short
 equiv_status -assert
 """
 # Only registers and ports keep their names: an inner wire may differ and not matter.
-_HIDE = (
-    "select -set state t:$*ff* %x:+[Q] w:* %i; select -set inner w:* @state %d; rename -hide @inner; "
-    "select -clear"
-)
-_PREPARE = "hierarchy -top {top}; proc; flatten; chformal -remove; delete t:$check t:$print; memory_map; opt_expr; opt_clean; dffunmap; opt_clean; {hide}"
+_PREPARE = """hierarchy -top {top}
+proc
+flatten
+chformal -remove
+delete t:$check t:$print
+memory_map
+opt_expr
+opt_clean
+dffunmap
+opt_clean
+select -set state t:$*ff* %x:+[Q] w:* %i
+select -set inner w:* @state %d
+rename -hide @inner
+select -clear"""
 
 
 def prover(
@@ -62,7 +73,11 @@ def prover(
         folder = PROOFS / mutant.id
         texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
         gold, gate = (
-            [_write(folder / side / name, text) for name, text in of.items() if name in files.sources]
+            [
+                _write(folder / side / name, text)
+                for name, text in of.items()
+                if name in files.sources
+            ]
             for side, of in (("gold", sources), ("gate", texts))
         )
         includes = " ".join(f"-I {path}" for path in files.includes)
@@ -72,7 +87,7 @@ def prover(
                 options=f"-j 1 --single-unit -DSYNTHESIS --top {mutant.module} {includes}",
                 gold=" ".join(gold),
                 gate=" ".join(gate),
-                prepare=_PREPARE.format(top=mutant.module, hide=_HIDE),
+                prepare=_PREPARE.format(top=mutant.module),
                 top=mutant.module,
             ),
             encoding="utf-8",

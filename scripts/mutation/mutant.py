@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mutant of the RTL: one small change of the source text, with an id that outlives other edits."""
+"""A mutant of the RTL: a small change of the source text, with an id that outlives other edits."""
 
 from __future__ import annotations
 

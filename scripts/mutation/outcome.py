@@ -39,8 +39,8 @@ ALIVE = (State.SURVIVED, State.UNSEEN)
 
 @dataclass(frozen=True)
 class Outcome:
-    """`test` and `build` are those of the kill; `tests` those that ran over the mutant (`test build`
-    each), `seconds` what they took together. `kind` and `cause` are those of the red run."""
+    """`test` and `build` are those of the kill; `tests` those that ran over the mutant (`test
+    build` each), `seconds` what they took together. `kind` and `cause` are those of the red run."""
 
     id: str
     file: str

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts many mutants into one source; a global number, read once at time 0, chooses one of them.
 
-An expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7) new else old`.
-Number 0 is the design as it was; -1 is the same, and notes which mutants would have made a
-difference where they stand (`probe.cpp`). The number comes from the plusarg `+nf_mutant=N`, or, as a
-fork of a waiting simulator shares its command line, from the environment variable NF_MUTANT.
+An expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7) new else
+old`. Number 0 is the design as it was; -1 is the same, and notes which mutants would have made a
+difference where they stand (`probe.cpp`). The number comes from the plusarg `+nf_mutant=N`, or, as
+a fork of a waiting simulator shares its command line, from the environment variable NF_MUTANT.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from scripts.mutation.mutant import Mutant
 
 VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
 PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
-CARRIER = "hdl/pkg/nf_pkg.sv"  # the first source of every file list: the number is declared before it
 PACKAGE = """package nf_mutation_pkg;
   import "DPI-C" function int nf_mutation_number();
   import "DPI-C" function bit nf_mutation_note(input int number, input bit differs);
@@ -54,16 +53,18 @@ def rewritten(source: str, mutants: Mapping[int, Mutant]) -> str:
 
 def write(mutants: Mapping[int, Mutant], sources: Mapping[str, str]) -> str:
     """Write every source that changes below `paths.VARIANTS`; the name of the folder, made of its
-    content, for `BuildSpec.variant`."""
+    content, for `BuildSpec.variant`. The number is declared before the first of `sources`, which
+    every file list of the design must begin with."""
+    carrier = next(iter(sources))
     by_file: dict[str, dict[int, Mutant]] = defaultdict(dict)
     for number, mutant in mutants.items():
         by_file[mutant.file][number] = mutant
     texts = {
         file: rewritten(source, by_file[file])
         for file, source in sources.items()
-        if file in by_file or file == CARRIER
+        if file in by_file or file == carrier
     }
-    texts[CARRIER] = PACKAGE + texts[CARRIER]
+    texts[carrier] = PACKAGE + texts[carrier]
     digest = hashlib.sha256(_PROBE_CPP.read_bytes())
     for file, text in sorted(texts.items()):
         digest.update(f"\0{file}\0{text}".encode("latin-1"))

@@ -8,6 +8,7 @@ clocks, assertions, text that a macro makes, and `nf_wave_pkg`, which names code
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from scripts.mutation.mutant import Mutant, Part, numbered
 _NO_MODULE = "nf_wave_pkg"
 _NOT_STUCK = ("clk", "rst_n")
 _SELECTS = (ast.ElementSelectExpression, ast.RangeSelectExpression, ast.MemberAccessExpression)
+_SIMPLE = ast.RangeSelectionKind.Simple
 _CLOCKED = ast.ProceduralBlockKind.AlwaysFF
 
 
@@ -146,8 +148,8 @@ class _Walk:
             if expr is None or port.direction != ast.ArgumentDirection.In:
                 continue
             span = self._span(expr)
-            if span is None or self._sources[span[0]][span[1] - 1] == ".":  # `.clk`: nothing to put
-                continue
+            if span is None or "." in self._sources[span[0]][span[1] - 1 : span[1] + 1]:
+                continue  # `.clk` and `.*`: nothing can be put there
             self._expression(expr, place)
             if port.type.bitWidth == 1 and port.name not in _NOT_STUCK:
                 self._stuck(expr, place)
@@ -236,7 +238,7 @@ class _Walk:
         for item in items:
             self._statement(item.stmt, place)
             self._add(place, "case", [(item.stmt, ";")], statement=True)
-        for one, two in zip(items, items[1:], strict=False):
+        for one, two in itertools.pairwise(items):
             swapped = [(one.stmt, self._text(two.stmt)), (two.stmt, self._text(one.stmt))]
             if self._text(one.stmt) != self._text(two.stmt):
                 self._add(place, "case", swapped, statement=True)
@@ -310,9 +312,8 @@ def _indices(node: Any) -> Iterator[Any]:
     while isinstance(node, _SELECTS):
         if isinstance(node, ast.ElementSelectExpression) and node.selector.constant is None:
             yield node.selector
-        elif isinstance(node, ast.RangeSelectExpression):
-            if node.selectionKind != ast.RangeSelectionKind.Simple:
-                yield node.left
+        elif getattr(node, "selectionKind", _SIMPLE) != _SIMPLE:
+            yield node.left
         node = node.value
 
 

@@ -22,7 +22,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
 from scripts.plan import testplan
-from scripts.report import code_coverage, document, functional, junit, page, trend, ucis
+from scripts.report import code_coverage, document, functional, junit, mutation, page, trend, ucis
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
 from scripts.report.outcome import buckets, counts, ordered
@@ -44,6 +44,7 @@ def gather(
         code=code_coverage.merge(records),
         progress=_progress(records),
         history=tuple(history),
+        mutation=mutation.read(),
     )
 
 

@@ -16,6 +16,7 @@ from scripts.report import trend
 from scripts.report.code_coverage import CodeCoverage
 from scripts.report.functional import Functional
 from scripts.report.invocation import Invocation
+from scripts.report.mutation import Mutation
 from scripts.report.outcome import Counts
 from scripts.report.testplan_progress import Progress
 from scripts.report.trend import HistoryPoint
@@ -38,6 +39,7 @@ class Report:
     code: CodeCoverage | None
     progress: Progress | None
     history: tuple[HistoryPoint, ...]
+    mutation: Mutation | None = None  # the last that was measured
 
     @property
     def missing(self) -> int:
@@ -64,6 +66,7 @@ def text(report: Report) -> str:
             "invocation": asdict(report.invocation),
             "functional_coverage": asdict(report.functional) if report.functional else None,
             "code_coverage": asdict(report.code) if report.code else None,
+            "mutation": asdict(report.mutation) if report.mutation else None,
             "testplan": asdict(report.progress) if report.progress else None,
             "history": [asdict(one) for one in [*report.history, point][-trend.KEPT :]],
             "records": [record.to_json() for record in report.records],

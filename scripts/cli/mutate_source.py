@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf mutate --sample N`, `--all`: mutants made from the source, many in one build."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import resource
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+
+from neuron_fabric.progress_bar import ProgressBar
+from neuron_fabric.text import one_line, say
+from scripts.build import registry
+from scripts.build.filelist import FileList, read_filelist
+from scripts.common import claims, paths, process
+from scripts.common.arguments import positive, seconds
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, ROOT, RUNS, shown
+from scripts.common.records import FILELIST, TOP, RunSpec
+from scripts.farm import cluster
+from scripts.farm.schedule import Runner
+from scripts.mutation import equivalence, score, waivers, walk
+from scripts.mutation.campaign import Campaign, Candidate
+from scripts.mutation.mutant import OPERATORS, Mutant, sample
+from scripts.mutation.outcome import ALIVE, RESULTS, Outcome, Store
+from scripts.plan import testplan
+from scripts.plan.discover import discover, select
+from scripts.report import mutation
+from scripts.run import forkserver, simulate
+
+EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
+  nf mutate --all --module 'nf_link_*'       all those of some modules
+  nf mutate --list --all --operator reset    what there is
+  nf mutate --id nf_fill.logical.a3217b45    one again, with its diff
+  nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
+"""
+_RUNS = BUILD / "mutants"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of mutants that are made from the source."""
+    made = parser.add_argument_group("mutants made from the source")
+    made.add_argument("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
+    made.add_argument("--all", action="store_true", help="all of them")
+    made.add_argument("--id", action="append", default=[], metavar="GLOB", help="some by name")
+    made.add_argument("--module", metavar="GLOB", help="of these modules alone")
+    made.add_argument("--operator", choices=sorted(OPERATORS), help="of this operator alone")
+    made.add_argument("--tests", action="append", default=[], metavar="GLOB", help="these tests")
+    made.add_argument("--build", action="append", default=[], help="on these builds alone")
+    made.add_argument(
+        "--without",
+        metavar="WHAT",
+        help="sequence:GLOB leaves out tests, checker:NAME switches a checker off",
+    )
+    made.add_argument(
+        "--no-probe", action="store_true", help="do not ask first which tests see them"
+    )
+    made.add_argument("--prove", type=seconds, default=equivalence.LIMIT_S, metavar="S")
+    made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
+    made.add_argument("--again", action="store_true", help="forget what earlier commands found")
+    made.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
+
+
+def wanted(args: argparse.Namespace) -> bool:
+    """Whether the command line asks for mutants made from the source."""
+    return bool(args.sample or args.all or args.id or args.module or args.operator)
+
+
+def run(args: argparse.Namespace) -> int:
+    files = read_filelist(ROOT, FILELIST)
+    everything, sources = walk.find(ROOT, TOP, files)
+    chosen = _chosen(everything, args)
+    if args.list:
+        for mutant in chosen:
+            say(f"{mutant.id:40} {mutant.file}:{mutant.line}")
+            say(*(f"    {line}" for line in _changed(mutant.diff(sources[mutant.file]))))
+        say(f"{len(chosen)} mutants of {len(everything)}")
+        return 0
+    with ExitStack() as stack:
+        farm = None
+        if args.cluster is not None:
+            farm = stack.enter_context(cluster.connect(args.cluster, args.jobs))
+        return _run(chosen, sources, files, args, farm)
+
+
+def _changed(diff: str) -> list[str]:
+    return [line for line in diff.splitlines() if line[:1] in "+-"]
+
+
+def _chosen(everything: Sequence[Mutant], args: argparse.Namespace) -> list[Mutant]:
+    """The mutants that the options name, then a sample of these. NfError where there are none."""
+    found = [
+        m
+        for m in everything
+        if (not args.module or fnmatch.fnmatch(m.module, args.module))
+        and (not args.operator or m.operator == args.operator)
+        and (not args.id or any(fnmatch.fnmatch(m.id, glob) for glob in args.id))
+    ]
+    if not found:
+        raise NfError("no mutant fits (`nf mutate --list --all` shows all).")
+    return sample(found, args.sample, args.seed or 1) if args.sample else found
+
+
+def candidates(args: argparse.Namespace) -> list[Candidate]:
+    """Every planned test on every build of it, on the quick simulator, with seed 1."""
+    plan = testplan.read()
+    tests = select(discover(), args.tests or ["*"])
+    what, _, name = (args.without or "").partition(":")
+    if args.without and (what not in ("sequence", "checker") or not name):
+        raise NfError(f"--without {args.without!r}: write sequence:GLOB or checker:NAME.")
+    if what == "sequence":
+        gone = {test.id for test in select(tests, [name])}
+        tests = [test for test in tests if test.id not in gone]
+    fit = [one for one in registry.simulators() if one.links_c]
+    sim = next((one.name for one in fit if one.available()), "")
+    if not sim:
+        raise NfError(f"mutants in one build need {fit[0].name}, which is not installed.")
+    options = testplan.Options(sims=(sim,), seeds=[1], builds=tuple(args.build))
+    specs = testplan.expand(plan, tests, options)
+    if args.build:
+        planned = {t.id: plan.entries[t.id].builds for t in tests if t.id in plan.entries}
+        specs = [s for s in specs if s.build_name in planned.get(s.name, ("default",))]
+    if what == "checker":
+        specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
+    return [Candidate(spec) for spec in specs]
+
+
+def _run(
+    chosen: Sequence[Mutant],
+    sources: dict[str, str],
+    files: FileList,
+    args: argparse.Namespace,
+    farm: cluster.Farm | None,
+) -> int:
+    start = time.monotonic()
+    claims.tree()
+    paths.writable(_RUNS)
+    folder = claims.folder(RUNS if farm else _RUNS)
+
+    def here(spec: RunSpec) -> object:
+        return simulate.run(spec, folder)
+
+    runner: Runner = farm.run if farm else here  # type: ignore[assignment]
+    store = Store()
+    campaign = Campaign(
+        dict(enumerate(chosen, 1)),
+        sources,
+        candidates(args),
+        runner,
+        store,
+        folder,
+        waived=waivers.read(),
+        without=args.without or "",
+    )
+    if not args.no_prove:
+        campaign.prove = equivalence.prover(files, sources, args.prove)
+    jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
+    show = _Show(len(chosen), sources)
+    if not args.no_probe and any(campaign.known(m) is None for m in chosen):
+        say(f"nf mutate: {len(campaign.candidates)} tests without a mutant", flush=True)
+        campaign.probe(jobs, end)
+        say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
+    whole = campaign.run(jobs, show.came, end)
+    show.close()
+    forkserver.close_all()
+    return _report(show.outcomes, campaign, args, whole, time.monotonic() - start)
+
+
+class _Show:
+    """A line a mutant, and on a terminal a bar."""
+
+    def __init__(self, total: int, sources: dict[str, str]) -> None:
+        self.outcomes: list[Outcome] = []
+        self._total, self._sources = total, sources
+        self._bar = ProgressBar(sys.stdout)
+
+    def came(self, outcome: Outcome) -> None:
+        """Show the outcome of one mutant."""
+        self.outcomes.append(outcome)
+        self._bar.clear()
+        how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
+        how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
+        say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
+        done = len(self.outcomes)
+        if done < self._total:
+            alive = sum(one.state in ALIVE for one in self.outcomes)
+            self._bar.draw(f"{done}/{self._total} mutants, {alive} alive")
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._bar.clear()
+
+
+def _report(
+    outcomes: list[Outcome],
+    campaign: Campaign,
+    args: argparse.Namespace,
+    whole: bool,
+    took: float,
+) -> int:
+    for outcome in outcomes:
+        if outcome.state in ALIVE:
+            say(f"{outcome.state} {outcome.id} {outcome.file}:{outcome.line}")
+            say(*(f"  {line}" for line in outcome.diff.splitlines()))
+            names = ", ".join(outcome.tests) or "no test sees a difference there"
+            say(f"  ran over it: {one_line(names, 600)}")
+    command = shlex.join(["nf", *sys.argv[1:]])
+    when = datetime.now().astimezone().isoformat(timespec="seconds")
+    found = score.summary(outcomes, command, when, took)
+    mutation.write(found)
+    for title, rows in (("module", found.modules), ("operator", found.operators)):
+        say(f"by {title}:", *(f"  {one.name:24} {one}" for one in rows))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds)
+    worked, runs = score.cost(outcomes)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    say(f"kills by: {kinds or 'none'}")
+    say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")
+    say(*campaign.broken)
+    needless = waivers.needless(campaign.waived, outcomes)
+    say(*needless)
+    without = f" without {args.without}" if args.without else ""
+    say(f"nf mutate{without}: {found.overall} ({took:.0f} s; {shown(RESULTS)})")
+    if not whole:
+        return 130
+    bad = campaign.broken or needless or any(one.state in ALIVE for one in outcomes)
+    return 1 if bad else 0

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutants from the source: what is found, how it is written, that a campaign kills and spares."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scripts.build import registry, slang
+from scripts.build.filelist import FileList, read_filelist
+from scripts.common import process
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
+from scripts.mutation import equivalence, rewrite, score, waivers, walk
+from scripts.mutation.campaign import Campaign, Candidate
+from scripts.mutation.mutant import OPERATORS, Mutant, sample
+from scripts.mutation.outcome import Outcome, State, Store
+from scripts.run import simulate
+
+BUILDS_MUTANTS = [one.name for one in registry.simulators() if one.links_c]
+DESIGN = """
+    module tally #(parameter int TOP = 5) (
+      input wire logic clk, input wire logic rst_n,
+      input wire logic up, input wire logic clear, input wire logic quiet,
+      output logic [3:0] count, output logic full
+    );
+      logic [3:0] count_q;
+      always_ff @(posedge clk or negedge rst_n) begin
+        if (!rst_n) begin
+          count_q <= 4'd0;
+        end else begin
+          if (clear) count_q <= 4'd0;
+          else if (up && !full) count_q <= count_q + 4'd1;
+        end
+      end
+      assign full  = (count_q >= 4'(TOP));
+      assign count = (quiet && full && !full) ? 4'd0 : count_q;
+    endmodule
+"""
+BENCH = """
+    import cocotb
+    from cocotb.clock import Clock
+    from cocotb.triggers import RisingEdge, Timer
+
+    async def start(dut):
+        Clock(dut.clk, 10, "ns").start()
+        dut.up.value = dut.clear.value = dut.quiet.value = 0
+        dut.rst_n.value = 0
+        await RisingEdge(dut.clk)
+        await Timer(1, "ns")
+        dut.rst_n.value = 1
+
+    @cocotb.test()
+    async def counts(dut):
+        await start(dut)
+        dut.up.value = 1
+        for n in range(1, 9):
+            await RisingEdge(dut.clk)
+            await Timer(1, "ns")
+            assert int(dut.count.value) == min(n, 5), "the count is wrong"
+
+    @cocotb.test()
+    async def rests(dut):
+        await start(dut)
+        await RisingEdge(dut.clk)
+        assert int(dut.full.value) == 0, "full at once"
+"""
+
+
+@pytest.fixture(scope="module")
+def design() -> tuple[list[Mutant], dict[str, str]]:
+    """All mutants of the controller."""
+    return walk.find(ROOT, TOP, read_filelist(ROOT, FILELIST))
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> tuple[Path, list[Mutant], dict[str, str]]:
+    """A small design and its mutants."""
+    (tmp_path / "tally.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
+    (tmp_path / "tally.f").write_text("tally.sv\n", encoding="utf-8")
+    (tmp_path / "tally_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
+    return tmp_path, *walk.find(tmp_path, "tally", FileList(("tally.sv",), ()))
+
+
+def test_every_operator_and_every_module_has_mutants(
+    design: tuple[list[Mutant], dict[str, str]],
+) -> None:
+    found, sources = design
+    assert {mutant.operator for mutant in found} == set(OPERATORS)
+    files = {mutant.file for mutant in found}
+    without = {name.rpartition("/")[2] for name in sources if name not in files}
+    assert without <= {"nf_wave_pkg.sv", "nf_controller.sv"}
+    assert len({mutant.id for mutant in found}) == len(found)
+
+
+def test_ids_outlive_an_edit_elsewhere(tally: tuple[Path, list[Mutant], dict[str, str]]) -> None:
+    folder, before, _ = tally
+    path = folder / "tally.sv"
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("  logic [3:0] count_q;", "  // one more line\n  logic [3:0] count_q;")
+    path.write_text(text, encoding="utf-8")
+    after, _ = walk.find(folder, "tally", FileList(("tally.sv",), ()))
+    assert [m.id for m in after] == [m.id for m in before]
+    assert [m.line - 1 for m in after if m.line > 7] == [m.line for m in before if m.line > 6]
+
+
+def test_a_sample_hardly_changes_with_the_mutants(
+    design: tuple[list[Mutant], dict[str, str]],
+) -> None:
+    found, _ = design
+    drawn = {mutant.id for mutant in sample(found, 100, 7)}
+    assert len(drawn) == 100
+    assert drawn != {mutant.id for mutant in sample(found, 100, 8)}
+    fewer = {mutant.id for mutant in sample(found[:-100], 100, 7)}
+    assert len(drawn & fewer) >= 90
+
+
+def test_uniform_over_modules(design: tuple[list[Mutant], dict[str, str]]) -> None:
+    found, _ = design
+    share = Counter(mutant.module for mutant in found)
+    drawn = Counter(mutant.module for mutant in sample(found, 2000, 3))
+    for module, count in share.items():
+        expected = 2000 * count / len(found)
+        assert abs(drawn[module] - expected) < 6 * max(1.0, expected) ** 0.5, module
+
+
+def test_all_mutants_together_are_legal(design: tuple[list[Mutant], dict[str, str]]) -> None:
+    found, sources = design
+    name = rewrite.write(dict(enumerate(found, 1)), sources)
+    folder = rewrite.VARIANTS / name
+    files = [folder / n if (folder / n).is_file() else ROOT / n for n in sources]
+    assert slang.errors(TOP, files, [ROOT / "hdl/common"]) == []
+
+
+def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
+    files = read_filelist(ROOT, FILELIST)
+    found, sources = walk.find(ROOT, TOP, files)
+    for number, mutant in enumerate(sample(found, 12, 5)):
+        changed = tmp_path / str(number) / Path(mutant.file).name
+        changed.parent.mkdir()
+        changed.write_bytes(mutant.mutated(sources[mutant.file]).encode("latin-1"))
+        paths = [changed if name == mutant.file else ROOT / name for name in sources]
+        assert slang.errors(TOP, paths, [ROOT / "hdl/common"]) == [], mutant.diff(
+            sources[mutant.file]
+        )
+
+
+@pytest.mark.parametrize("sim", BUILDS_MUTANTS)
+def test_campaign(
+    sim: str, tally: tuple[Path, list[Mutant], dict[str, str]], tmp_path: Path
+) -> None:
+    """Mutant 0 is green, faults are killed, a mutant that makes no difference is told apart, and a
+    second campaign runs nothing again."""
+    folder, found, sources = tally
+    build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
+    specs = [RunSpec(build, "tally_bench", (t,), timeout_s=60.0) for t in ("counts", "rests")]
+    runs: list[str] = []
+
+    def runner(spec: RunSpec) -> RunRecord:
+        runs.append(spec.name)
+        return simulate.run(spec, folder / "runs", folder / "sim")
+
+    def campaign(prove: bool) -> list[Outcome]:
+        made = Campaign(
+            dict(enumerate(found, 1)),
+            sources,
+            [Candidate(spec) for spec in specs],
+            runner,
+            Store(tmp_path / "results.jsonl"),
+            folder / "runs",
+        )
+        if prove:
+            made.prove = equivalence.prover(FileList(("tally.sv",), ()), sources)
+        if any(made.known(m) is None for m in found):
+            made.probe(1, process.kill_all)
+        outcomes: list[Outcome] = []
+        assert made.run(1, outcomes.append, process.kill_all)
+        assert not made.broken
+        return outcomes
+
+    outcomes = campaign(prove=True)
+    by_place = {(o.operator, o.diff.splitlines()[-2].strip("+ ")): o for o in outcomes}
+    assert by_place["arithmetic", "else if (up && !full) count_q <= (count_q) - (4'd1);"].state is (
+        State.KILLED
+    )
+    assert score.total(outcomes).killed > len(outcomes) / 2
+    assert any(o.state in (State.UNSEEN, State.SURVIVED) for o in outcomes)  # nothing clears
+    assert len(runs) < 2 + 2 * len(found)  # the probe spares runs
+    done = len(runs)
+    again = campaign(prove=False)
+    assert len(runs) == done
+    assert {o.id: o.state for o in again} == {o.id: o.state for o in outcomes}
+
+
+@pytest.mark.parametrize("sim", BUILDS_MUTANTS)
+def test_tests_that_are_red_without_a_mutant_stop_the_campaign(
+    sim: str, tally: tuple[Path, list[Mutant], dict[str, str]], tmp_path: Path
+) -> None:
+    folder, found, sources = tally
+    bench = folder / "tally_bench.py"
+    bench.write_text(bench.read_text(encoding="utf-8").replace("min(n, 5)", "n"), encoding="utf-8")
+    build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
+    made = Campaign(
+        dict(enumerate(found, 1)),
+        sources,
+        [Candidate(RunSpec(build, "tally_bench", ("counts",), timeout_s=60.0))],
+        lambda spec: simulate.run(spec, folder / "runs", folder / "sim"),
+        Store(tmp_path / "results.jsonl"),
+        folder / "runs",
+    )
+    with pytest.raises(NfError, match="green without a mutant: tally_bench::counts"):
+        made.probe(1, process.kill_all)
+
+
+def _outcome(id: str, state: State) -> Outcome:
+    return Outcome(id, "a.sv", "a", "reset", 1, "", state, "")
+
+
+def test_waivers_that_are_not_needed(design: tuple[list[Mutant], dict[str, str]]) -> None:
+    found, _ = design
+    one, two = found[0].id, found[1].id
+    waived = dict.fromkeys((one, two, "gone.reset.00000000"), "a reason of twenty letters")
+    (unmatched,) = waivers.unmatched(waived, found)
+    assert "no mutant gone.reset.00000000" in unmatched
+    outcomes = [_outcome(one, State.KILLED), _outcome(two, State.SURVIVED)]
+    (needless,) = waivers.needless(waived, outcomes)
+    assert f"{one} needs no waiver" in needless
+
+
+def test_the_waivers_match_mutants(design: tuple[list[Mutant], dict[str, str]]) -> None:
+    assert waivers.unmatched(waivers.read(), design[0]) == []
+
+
+def test_score_leaves_out_what_is_proved_or_waived() -> None:
+    states = [State.KILLED] * 3 + [State.SURVIVED, State.EQUIVALENT, State.WAIVED]
+    found = score.total([_outcome(str(n), state) for n, state in enumerate(states)])
+    assert (found.killed, found.alive, found.percent) == (3, 1, 75.0)
