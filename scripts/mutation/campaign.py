@@ -96,8 +96,9 @@ class Campaign:
 
     # ---- running
 
-    def probe(self, jobs: int, end: Callable[[], None]) -> None:
-        """Run every test without a mutant, once; NfError when one is red."""
+    def probe(self, jobs: int, end: Callable[[], None]) -> bool:
+        """Run every test without a mutant, once; False when it was interrupted, NfError when one
+        is red."""
         by_id = {}
         specs = []
         for candidate in self.candidates:
@@ -117,11 +118,12 @@ class Campaign:
                     f"{candidate.name} without a mutant: {record.kind} {record.cause}"
                 )
 
-        run_all(specs, jobs, came, self.runner, end=end)
+        records = run_all(specs, jobs, came, self.runner, end=end)
         if self.broken:
             raise NfError(
                 f"the tests must be green without a mutant: {'; '.join(self.broken[:3])}."
             )
+        return len(records) == len(specs)
 
     def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
         """All mutants that are not known; `came` gets each outcome. False when interrupted."""
