@@ -157,6 +157,7 @@ def _run(
         folder,
         waived=waivers.read(),
         without=args.without or "",
+        again=args.again,
     )
     if not args.no_prove:
         campaign.prove = equivalence.prover(files, sources, args.prove)

@@ -62,6 +62,7 @@ class Campaign:
     prove: Prove = lambda mutant: ""
     waived: Mapping[str, str] = field(default_factory=dict)
     without: str = ""
+    again: bool = False  # whether outcomes of earlier commands are forgotten
 
     def __post_init__(self) -> None:
         opt = "-O0" if len(self.mutants) < _FEW else "-O1"
@@ -87,7 +88,7 @@ class Campaign:
 
     def known(self, mutant: Mutant) -> Outcome | None:
         """The outcome of an earlier command, where it still holds."""
-        old = self.store.get(mutant.id)
+        old = None if self.again else self.store.get(mutant.id)
         if old is None or old.state is State.WAIVED:
             return None
         test = f"{old.test} {old.build}" if old.state is State.KILLED else ""

@@ -134,8 +134,8 @@ def slice_of(expr: Any, text: Text) -> Iterator[Change]:
             ast.RangeSelectionKind.IndexedDown: "-:",
         }[expr.selectionKind]
         if left.constant is None:
-            for step in "+-":
-                yield "index", f"{value}[({text(left)}) {step} 1 {sign} {text(right)}]"
+            for way in "+-":
+                yield "index", f"{value}[({text(left)}) {way} 1 {sign} {text(right)}]"
         return
     if left.constant is None or right.constant is None:
         return
