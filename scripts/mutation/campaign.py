@@ -24,6 +24,7 @@ from scripts.mutation import rewrite
 from scripts.mutation.mutant import Mutant
 from scripts.mutation.outcome import Outcome, State, Store
 from scripts.plan.depends import Dependencies
+from scripts.run import simulate
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
 # A run that takes so many times what it took without a mutant hangs; seconds for a busy machine.
@@ -242,7 +243,4 @@ class Campaign:
 
 def _nothing(spec: RunSpec) -> RunRecord:
     """The record of a mutant that no test sees."""
-    return RunRecord(
-        *(spec.id, spec.name, spec.build.sim, spec.seed, spec.build_name, ()),
-        *(True, None, "", 0.0, 0.0, 0.0, (), "", None, None, ""),
-    )
+    return replace(simulate.infrastructure(spec, ""), passed=True, kind=None)

@@ -13,7 +13,7 @@ from scripts.build import registry, slang
 from scripts.build.filelist import FileList, read_filelist
 from scripts.common import process
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, VARIANTS
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
 from scripts.mutation import equivalence, rewrite, score, waivers, walk
 from scripts.mutation.campaign import Campaign, Candidate
@@ -131,7 +131,7 @@ def test_uniform_over_modules(design: tuple[list[Mutant], dict[str, str]]) -> No
 def test_all_mutants_together_are_legal(design: tuple[list[Mutant], dict[str, str]]) -> None:
     found, sources = design
     name = rewrite.write(dict(enumerate(found, 1)), sources)
-    folder = rewrite.VARIANTS / name
+    folder = VARIANTS / name
     files = [folder / n if (folder / n).is_file() else ROOT / n for n in sources]
     assert slang.errors(TOP, files, [ROOT / "hdl/common"]) == []
 

@@ -113,9 +113,10 @@ class _Walk:
             node.conditionExpression.visit(self._note_call)
 
     def _note_call(self, node: Any) -> None:
-        if isinstance(node, ast.CallExpression) and not node.isSystemCall:
-            self._at_compile_time.add(node.subroutine.name)
-            node.subroutine.body.visit(self._note_call)
+        called = getattr(node, "subroutine", None)
+        if isinstance(called, ast.SubroutineSymbol):
+            self._at_compile_time.add(called.name)
+            called.body.visit(self._note_call)
 
     def _instance(self, instance: Any) -> None:
         self._scope(instance.body, Place(instance.body.definition.name))
@@ -299,7 +300,7 @@ def _operands(node: Any) -> Iterator[Any]:
         yield from node.operands
     elif isinstance(node, ast.ReplicationExpression):
         yield node.concat
-    elif isinstance(node, _SELECTS):
+    elif _is_select(node):
         yield from _indices(node)
     elif isinstance(node, ast.CallExpression):
         at_run_time = not node.isSystemCall or node.subroutineName in ("$countones", "$onehot0")
@@ -309,12 +310,16 @@ def _operands(node: Any) -> Iterator[Any]:
 def _indices(node: Any) -> Iterator[Any]:
     """Indices of a select and of the selects that it is made on; what is selected from is a name,
     and nothing else may stand in its place."""
-    while isinstance(node, _SELECTS):
-        if isinstance(node, ast.ElementSelectExpression) and node.selector.constant is None:
+    while _is_select(node):
+        if getattr(node, "selector", None) is not None and node.selector.constant is None:
             yield node.selector
         elif getattr(node, "selectionKind", _SIMPLE) != _SIMPLE:
             yield node.left
         node = node.value
+
+
+def _is_select(node: Any) -> bool:
+    return isinstance(node, _SELECTS)
 
 
 def _without_conversion(node: Any) -> Any:
