@@ -26,11 +26,12 @@ from scripts.common.records import FILELIST, TOP, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, score, waivers, walk
-from scripts.mutation.campaign import Campaign, Candidate
+from scripts.mutation.campaign import UNKNOWN_S, Campaign, Candidate
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
 from scripts.mutation.outcome import ALIVE, RESULTS, Outcome, Store
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
+from scripts.plan.order import Memory
 from scripts.report import mutation
 from scripts.run import forkserver, simulate
 
@@ -128,7 +129,19 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
         specs = [s for s in specs if s.build_name in planned.get(s.name, ("default",))]
     if what == "checker":
         specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
-    return [Candidate(spec) for spec in specs]
+    inside = {
+        (spec.build.top, spec.build.filelist): walk.modules(
+            ROOT, spec.build.top, read_filelist(ROOT, spec.build.filelist)
+        )
+        for spec in {(s.build.top, s.build.filelist): s for s in specs}.values()
+    }
+    memory = Memory.read_if_any()
+    return [
+        Candidate(
+            spec, inside[spec.build.top, spec.build.filelist], memory.seconds(spec) or UNKNOWN_S
+        )
+        for spec in specs
+    ]
 
 
 def _run(

@@ -31,22 +31,30 @@ KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, Failure
 _SLOWER, _MORE_S = 8.0, 30.0
 _PROOF_AFTER = 4  # runs that a mutant outlives before its proof is tried: most are dead by then
 _FEW = 200  # mutants for which compiling with optimisation takes longer than it saves
-_UNKNOWN_S = 2.0
+UNKNOWN_S = 2.0
 
 Prove = Callable[[Mutant], str]
 
 
 @dataclass
 class Candidate:
-    """A test on a build; what the probe saw of it. `name` is `test build`."""
+    """A test on a build with these modules (none named: any); what the probe saw of it. `name` is
+    `test build`, `seconds` what a run takes."""
 
     spec: RunSpec
-    seconds: float = _UNKNOWN_S
+    modules: frozenset[str] = frozenset()
+    seconds: float = UNKNOWN_S
     seen: frozenset[int] | None = None  # numbers of the mutants; None: not probed
 
     @property
     def name(self) -> str:
         return f"{self.spec.name} {self.spec.build_name}"
+
+    def sees(self, number: int, module: str) -> bool:
+        """Whether a mutant may make a difference in this run."""
+        if self.modules and module not in self.modules:
+            return False
+        return self.seen is None or number in self.seen
 
 
 @dataclass
@@ -189,7 +197,7 @@ class Campaign:
     def _ranked(self, number: int) -> list[Candidate]:
         """Tests that see the mutant, those first that are likely to kill a second."""
         mutant = self.mutants[number]
-        seeing = [c for c in self.candidates if c.seen is None or number in c.seen]
+        seeing = [c for c in self.candidates if c.sees(number, mutant.module)]
         with self._lock:
             return sorted(
                 seeing, key=lambda c: -self.store.chance(mutant.module, c.name) / c.seconds

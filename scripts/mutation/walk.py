@@ -48,6 +48,20 @@ def find(root: Path, top: str, files: FileList) -> tuple[list[Mutant], dict[str,
     return numbered(_Walk(compilation, sources, names).all(), sources), sources
 
 
+def modules(root: Path, top: str, files: FileList) -> frozenset[str]:
+    """Names of all modules and packages of a design: a test on it can kill mutants of no other."""
+    paths, includes = ([root / name for name in names] for names in (files.sources, files.includes))
+    compilation = slang.elaborate(top, paths, includes)
+    found = {package.name for package in compilation.getPackages()}
+
+    def note(node: Any) -> None:
+        if isinstance(node, ast.InstanceSymbol):
+            found.add(node.body.definition.name)
+
+    compilation.getRoot().visit(note)
+    return frozenset(found)
+
+
 class _Walk:
     def __init__(self, compilation: Any, sources: dict[str, str], names: dict[str, str]) -> None:
         self._compilation = compilation

@@ -40,8 +40,10 @@ def test_page_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = report.gather([RECORD], describe("try", [RECORD], 1.0, 1))
     shown = page.text(found, tmp_path)
     assert "3 of 4 killed (75.0 %), 2 proved equivalent, 1 waived" in shown
-    assert "+a &lt;b&gt; c" in shown and "ran over it: t default" in shown
-    assert "it is read by nobody" in shown and "no test sees a difference there" in shown
+    assert "+a &lt;b&gt; c" in shown
+    assert "ran over it: t default" in shown
+    assert "it is read by nobody" in shown
+    assert "no test sees a difference there" in shown
     assert '"nf_fill.logical.0123abcd"' in document.text(found)
 
 
