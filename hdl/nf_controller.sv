@@ -23,7 +23,8 @@ module nf_controller
   parameter int RETRY_DEPTH    = 64,    // 22..255: flits of the retry buffer (wrap value + 1)
   parameter int RETRY_TIMEOUT  = 4096,  // 1..: sent flits until an unanswered RETRY.Req is repeated
   parameter int REQ_CREDITS    = 64,    // 2..256: receive queue of Req, granted as credits
-  parameter int RWD_CREDITS    = 32     // 2..256: receive queue of RwD, granted as credits
+  parameter int RWD_CREDITS    = 32,    // 2..256: receive queue of RwD, granted as credits
+  parameter int GEN_W          = 32     // 1..32: generations of a region are GEN_W bits
 ) (
   input  wire logic         clk,
   input  wire logic         rst_n,
@@ -97,7 +98,8 @@ module nf_controller
   );
 
   nf_core #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .GEN_W(GEN_W)
   ) u_core (
     .clk, .rst_n,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,

@@ -16,7 +16,8 @@ module nf_core
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
   parameter int CNT_W          = 8,
-  parameter int MEM_LINES_LOG2 = 20
+  parameter int MEM_LINES_LOG2 = 20,
+  parameter int GEN_W          = 32
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
@@ -69,12 +70,12 @@ module nf_core
   logic [REGIONS-1:0]         apply, init_start, init_cancel, untrusted_q;
   logic [DESCS_W-1:0]         desc;
   logic [REGIONS*MADDR_W-1:0] state_end;
-  logic [REGIONS*GEN_W-1:0]   gen;
+  logic [REGIONS*REC_GEN_W-1:0] gen;
   engine_events_t             engine_events;
   logic [3:0]                 event_region;
 
   nf_regions #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2), .GEN_W(GEN_W)
   ) u_regions (
     .clk, .rst_n,
     .commit_valid, .commit_region, .commit_desc, .commit_done, .commit_code,

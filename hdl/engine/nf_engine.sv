@@ -31,7 +31,7 @@ module nf_engine
   input  wire logic                     rst_n,
 
   input  wire logic [DESCS_W-1:0]       desc,
-  input  wire logic [REGIONS*GEN_W-1:0] gen,
+  input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
   input  wire logic [REGIONS-1:0]       apply,
   input  wire logic [REGIONS-1:0]       untrusted,
   output logic                          evict_idle,

@@ -20,7 +20,7 @@ module nf_evict
   input  wire logic                     clk,
   input  wire logic                     rst_n,
   input  wire logic [DESCS_W-1:0]       desc,
-  input  wire logic [REGIONS*GEN_W-1:0] gen,
+  input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
 
   input  wire logic                     push,
   input  wire line_id_t                 push_line,
@@ -76,7 +76,7 @@ module nf_evict
   assign head   = line_q[send_ptr_q];
   assign d      = desc_of(desc, head.region);
   assign planes = is_low_bit(d.mode) ? planes_of(d.workers, 4'(CNT_W)) : 4'd0;
-  assign record = make_record(gen[32'(head.region)*GEN_W +: GEN_W], book_q[send_ptr_q]);
+  assign record = make_record(gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book_q[send_ptr_q]);
 
   assign wr_valid = (unsent_q != '0) && !head_fresh;
   assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));

@@ -27,7 +27,7 @@ module nf_fill
   input  wire logic                     clk,
   input  wire logic                     rst_n,
   input  wire logic [DESCS_W-1:0]       desc,
-  input  wire logic [REGIONS*GEN_W-1:0] gen,
+  input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
   input  wire logic [REGIONS-1:0]       untrusted,
 
   input  wire logic                     req_valid,
@@ -116,7 +116,7 @@ module nf_fill
   assign last_beat = r_valid && r_ready && r_beat.last;
   assign unusable  = r_beat.err || r_beat.poison;
   assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable));
-  assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*GEN_W +: GEN_W])
+  assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*REC_GEN_W +: REC_GEN_W])
                                     : ours_q;
   assign track_pop = track_valid && (!full_q || out_ready)
                      && ((track_kind != FILL_FETCH) || last_beat);

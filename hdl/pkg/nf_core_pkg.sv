@@ -8,9 +8,9 @@
 package nf_core_pkg;
   import nf_pkg::*;
 
-  localparam int INDEX_W = 38;  // line index inside a region: 46 address bits less 8 selector bits
-  localparam int GEN_W   = 32;  // generation of a region: one more at every commit
-  localparam int MADDR_W = 48;  // line address arithmetic without overflow
+  localparam int INDEX_W   = 38;  // line index inside a region: 46 address bits less 8 of selector
+  localparam int REC_GEN_W = 32;  // room in a record for the generation: one more at every commit
+  localparam int MADDR_W   = 48;  // line address arithmetic without overflow
 
   // Who a response goes to, and the region it belongs to (for DevLoad).
   typedef struct packed {
@@ -265,12 +265,12 @@ package nf_core_pkg;
   // Bookkeeping as beat 0 of a record in the state area. GEN names the commit that wrote it: a
   // record of an older epoch, or an initialised one (0), never matches.
   typedef struct packed {
-    logic [LINE_W-GEN_W-$bits(book_t)-1:0] rsvd;
-    logic [GEN_W-1:0]                      gen;
-    book_t                                 book;
+    logic [LINE_W-REC_GEN_W-$bits(book_t)-1:0] rsvd;
+    logic [REC_GEN_W-1:0]                      gen;
+    book_t                                     book;
   } record_t;
 
-  function automatic record_t make_record(input logic [GEN_W-1:0] gen, input book_t book);
+  function automatic record_t make_record(input logic [REC_GEN_W-1:0] gen, input book_t book);
     record_t record;
     record.rsvd = '0;
     record.gen  = gen;

@@ -8,9 +8,10 @@
 // before or wholly after a commit, and the blocks may read `desc` without further care.
 //
 // Trust in device memory: `gen` counts the commits of a region and is written into every record, so
-// records of an older epoch never match. When a commit moves or reshapes the state area, or is the
-// first after reset, `init_start` asks for the area's bookkeeping lines to be overwritten first:
-// whatever memory held before can never be taken for state.
+// records of an older epoch never match. When a commit moves or reshapes the state area, is the
+// first after reset, or makes `gen` (GEN_W bits) begin again, `init_start` asks for the area's
+// bookkeeping lines to be overwritten first: whatever memory held before can never be taken for
+// state.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -22,7 +23,8 @@ module nf_regions
 #(
   parameter int REGIONS        = 8,
   parameter int CNT_W          = 8,
-  parameter int MEM_LINES_LOG2 = 20
+  parameter int MEM_LINES_LOG2 = 20,
+  parameter int GEN_W          = 32
 ) (
   input  wire logic                  clk,
   input  wire logic                  rst_n,
@@ -43,7 +45,7 @@ module nf_regions
   output logic [REGIONS-1:0]         committed,
   output logic [DESCS_W-1:0]         desc,
   output logic [REGIONS*MADDR_W-1:0] state_end,
-  output logic [REGIONS*GEN_W-1:0]   gen,
+  output logic [REGIONS*REC_GEN_W-1:0] gen,
 
   // What the engine reports.
   input  wire logic                  line_complete,
@@ -59,6 +61,9 @@ module nf_regions
 );
   if (REGIONS < 1 || REGIONS > MAX_REGIONS) begin : g_bad_regions
     initial $fatal(1, "nf_regions: REGIONS must be 1..16");
+  end
+  if (GEN_W < 1 || GEN_W > REC_GEN_W) begin : g_bad_gen
+    initial $fatal(1, "nf_regions: GEN_W must be 1..32");
   end
 
   commit_state_e      state_q;
@@ -149,7 +154,7 @@ module nf_regions
     assign desc[r*DESC_W +: DESC_W]        = desc_q;
     assign committed[r]                    = committed_q;
     assign state_end[r*MADDR_W +: MADDR_W] = state_end_q;
-    assign gen[r*GEN_W +: GEN_W]           = gen_q;
+    assign gen[r*REC_GEN_W +: REC_GEN_W] = REC_GEN_W'(gen_q);
     assign complete[r*32 +: 32]            = complete_q;
     assign done[r]                         = committed_q && (desc_q.mode != MODE_IDENTITY)
                                              && (complete_q == (32'd1 << desc_q.lines_log2));

@@ -68,9 +68,18 @@ Rows = Iterable[tuple[str, ...]]
 
 
 def _mutants(root: Path, _: str) -> Rows:
-    yield "mutant", "breakage", "caught by"
-    for mutant in mutants.read(root / "verif" / "mutants.yaml"):
-        yield f"`{mutant.id}`", mutant.why, ", ".join(f"`{test}`" for test in mutant.tests)
+    yield "file", "what it breaks", "mutants", "caught by nothing"
+    for path in sorted((root / "verif" / "mutants").glob("*.yaml")):
+        listed = mutants.read(path)
+        alive = ", ".join(f"`{mutant.id}`" for mutant in listed if mutant.survives)
+        yield f"`{path.name}`", _comment(path), str(len(listed)), alive
+
+
+def _comment(path: Path) -> str:
+    """First sentence of the comment under the licence line of a YAML file."""
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    words = [line.removeprefix("#").strip() for line in lines[:5] if line.startswith("#")]
+    return " ".join(words).partition(". ")[0].removesuffix(".")
 
 
 def _rtl(root: Path, _: str) -> Rows:

@@ -57,8 +57,12 @@ def run(args: argparse.Namespace) -> int:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")
     if args.list:
         for mutant in chosen:
-            say(f"{mutant.id:32} {mutant.edits[0].file:32} {mutant.why}")
+            note = f" (survives: {mutant.survives})" if mutant.survives else ""
+            say(f"{mutant.id:32} {mutant.edits[0].file:32} {mutant.why}{note}")
         return 0
+    chosen = [mutant for mutant in chosen if not mutant.survives]
+    if not chosen:
+        raise NfError("no test is meant to catch these mutants (`nf mutate --list` says why).")
     if args.seed is not None:
         Random(args.seed).shuffle(chosen)
     return _run(_available(chosen, args.sim), args.jobs, args.within)

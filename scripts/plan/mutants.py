@@ -17,13 +17,16 @@ from scripts.plan import testplan
 from scripts.plan.discover import TestCase
 from scripts.plan.testplan import Plan
 
-FILE = ROOT / "verif" / "mutants.yaml"
+FOLDER = ROOT / "verif" / "mutants"
 _KINDS = (FailureKind.MISMATCH, FailureKind.ASSERTION)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One breakage. `caught_by` are the failure kinds that count as a catch."""
+    """One breakage. `caught_by` are the failure kinds that count as a catch.
+
+    `survives`: why no test can catch it; then it has none, and is not run.
+    """
 
     id: str
     why: str
@@ -36,10 +39,13 @@ class Mutant:
     seed: int
     timeout_s: float
     scale: float = 1.0
+    survives: str = ""
 
 
-def read(path: Path = FILE) -> list[Mutant]:
-    """Read and check the list."""
+def read(path: Path = FOLDER) -> list[Mutant]:
+    """Read and check a list, or all lists of a folder in the order of their names."""
+    if path.is_dir():
+        return [mutant for file in sorted(path.glob("*.yaml")) for mutant in read(file)]
     out: list[Mutant] = []
     for value in data.load(path, "mutants")["mutants"]:
         edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
@@ -48,7 +54,7 @@ def read(path: Path = FILE) -> list[Mutant]:
                 id=value["id"],
                 why=value["why"],
                 edits=tuple(Edit(**edit) for edit in edits),
-                tests=tuple(value["tests"]),
+                tests=tuple(value.get("tests", ())),
                 caught_by=tuple(FailureKind(k) for k in value.get("caught_by", _KINDS)),
                 cause=value.get("cause", ""),
                 sim=value.get("sim", registry.quick().name),
@@ -56,6 +62,7 @@ def read(path: Path = FILE) -> list[Mutant]:
                 seed=value.get("seed", 1),
                 timeout_s=float(value.get("timeout", testplan.DEFAULT_TIMEOUT_S)),
                 scale=float(value.get("scale", 1)),
+                survives=value.get("survives", ""),
             )
         )
     return out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A suite over a design with one seeded bug: every report of the run shows it, and it alone.
 
-The bug is a mutant of `verif/mutants.yaml` (a tie goes to the other side). Six runs of three tests
+The bug is a mutant of `verif/mutants/` (a tie goes to the other side). Six runs of three tests
 see it, each with other data; two tests must stay green beside them.
 """
 

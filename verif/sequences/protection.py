@@ -17,12 +17,14 @@ class ProtectionSequence(NfSequence):
 
     async def body(self) -> None:
         rng = self.rng
-        modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY]
+        modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY, Mode.FP32]
         self.configs: list[RegionConfig] = []
-        for region in range(min(len(modes), self.cfg.hw.regions)):
-            mask = rng.choice((0x0001, 0x8000, 0x00FF, 0xA5A5))
-            options = {"ld_mask": mask} if region % 2 == 0 else {"bind": True}
-            config = self.layout.region(modes[region], rng.randrange(3), 5, **options)
+        count = min(len(modes), self.cfg.hw.regions)
+        for number, region in enumerate(rng.sample(range(self.cfg.hw.regions), count)):
+            mask = rng.getrandbits(16) | 1 << rng.randrange(16)
+            options = {"ld_mask": mask} if number % 2 == 0 else {"bind": True}
+            workers = rng.choice((1, 5, 16, 17, 63, 64, rng.randint(1, 64)))
+            config = self.layout.region(modes[number], rng.randrange(3), workers, **options)
             self.configs.append(config)
             await self.commit(region, config)
         for _ in range(self.cfg.count(self.transactions)):
@@ -36,18 +38,18 @@ class ProtectionSequence(NfSequence):
         config = rng.choice(self.configs)
         kind = rng.random()
         if kind < 0.55:
-            selector = rng.choice((0, 1, 4, 5, 7, 8, 15, 16, 63, 64, 66, 69, 128, 255))
-            addr = config.address(selector, rng.randrange(config.lines))
+            addr = config.address(self.selector(config), rng.randrange(config.lines))
         elif kind < 0.70:  # a state area as ordinary memory, its edges included
             size = state_lines(config, self.cfg.hw.cnt_w)
             offset = rng.choice((-1, 0, size - 1, size, rng.randrange(size)))
             addr = config.state_base + (offset << 6)
         elif kind < 0.80:  # beyond the memory
-            beyond = rng.choice((0, rng.getrandbits(30), rng.getrandbits(45)))
+            beyond = rng.choice((0, rng.getrandbits(30), rng.getrandbits(45), 1 << 45))
             addr = (self.layout.params.mem_lines + beyond << 6) % (1 << 52)
         else:
             addr = rng.randrange(8) << 6
-        ldid = rng.randrange(16)
+        # By the low bits of the selector, too: it may be bound to this LD-ID, or to its alias.
+        ldid = rng.choice((rng.randrange(16), addr >> 6 + config.lines_log2 & 15))
         if rng.random() < 0.5:
             opcode = rng.choice((ReqOp.MEM_RD,) * 6 + (ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15))
             return M2SReq(opcode, 0, addr, ldid=ldid)
@@ -60,6 +62,13 @@ class ProtectionSequence(NfSequence):
             be = byte_enables(rng)
             return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
         return M2SRwD(rng.choice((0, 3, 9, 15)), 0, addr, ldid=ldid, data=data)
+
+    def selector(self, config: RegionConfig) -> int:
+        """A selector: the edges of what each mode allows, their aliases 128 higher, or any."""
+        w = config.workers
+        edges = (0, 1, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 127, 255)
+        selector = self.rng.choice((*edges, self.rng.randrange(256)))
+        return selector ^ 128 if self.rng.random() < 0.1 else selector
 
     async def capture(self) -> None:
         """ERR_* hold the first refused access until re-armed."""

@@ -3,7 +3,7 @@
 
 The device is right in all of these. A fault in the bench makes the expectation, the memory or the
 view of the pins wrong, as a fault of the device would; a run that stays green here means that its
-checker sees nothing. Breakages of the RTL itself are in `verif/mutants.yaml`.
+checker sees nothing. Breakages of the RTL itself are in `verif/mutants/`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of all earlier epochs stay in memory, and none of them may ever be taken for state.
+
+The sequences need few slots: what they write is evicted within its own epoch.
+"""
+
+from __future__ import annotations
+
+from models.line_packing import Mode
+from models.regions import RegionConfig
+from verif.sequences.base import NfSequence
+
+
+class OldEpochSequence(NfSequence):
+    """Epoch after epoch leaves a record; each one reads lines that older ones have left.
+
+    `ages`: how many commits ago. A comparison of b bits takes a record of 2^b commits ago for its
+    own; a generation of b bits begins again after 2^b - 1.
+    """
+
+    mode: Mode = Mode.G_BINARY
+    commits: int = 40
+    ages: tuple[int, ...] = (1, 2, 3, 4, 7, 8, 15, 16, 31, 32)
+
+    async def body(self) -> None:
+        rng, slots = self.rng, self.cfg.hw.slots
+        spare = slots + 1
+        lines_log2 = min((self.commits + spare - 1).bit_length(), self.most_lines())
+        config = self.layout.region(self.mode, lines_log2, 3)
+        region = rng.randrange(self.cfg.hw.regions)
+        fillers = range(config.lines - spare, config.lines)
+        other = 8 if self.mode.low_bit else 64
+        own = config.lines - spare  # line k % own is written in epoch k alone
+        for number in range(self.commits):
+            await self.commit(region, config if number == 0 else None)
+            written = number % own
+            await self.contribute(config, rng.randrange(3), written)
+            for line in fillers:  # push it out of its slot, to memory
+                await self.contribute(config, rng.randrange(3), line)
+            await self.drain()
+            for age in self.ages:
+                if age < own and age <= number:
+                    await self.read_region(config, (number - age) % own, rng.choice((0, other)))
+            await self.read_region(config, written, rng.choice((0, other)))
+            if rng.random() < 0.5 or self.mode is Mode.FP32:
+                await self.drain()  # else the commit comes upon reads and evictions
+
+    def most_lines(self) -> int:
+        """log2 of the lines whose records fit into a quarter of the memory."""
+        return max(3, self.cfg.hw.mem_lines_log2 - 4)
+
+
+class CommitOverEvictionSequence(NfSequence):
+    """A commit while write-backs are on their way: they are of the epoch before."""
+
+    mode: Mode = Mode.G_BINARY
+    commits: int = 12
+
+    async def body(self) -> None:
+        rng = self.rng
+        config = self.layout.region(self.mode, 4, 3)
+        region = rng.randrange(self.cfg.hw.regions)
+        self.env.cfg.mem.latency = (40, 120)
+        for number in range(self.commits):
+            await self.commit(region, config if number == 0 else None)
+            lines = rng.sample(range(config.lines), min(config.lines, self.cfg.hw.slots + 4))
+            for line in lines:
+                await self.read_region(config, line, 0)
+            await self.drain()
+            for line in lines:
+                await self.contribute(config, rng.randrange(3), line)
+            await self.drain()
+
+
+class ManyRegionsSequence(NfSequence):
+    """Regions with unlike numbers of commits share the slots: each record keeps its own epoch."""
+
+    regions: int = 16
+    rounds: int = 3
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY]
+        count = min(hw.regions, self.regions)
+        configs: dict[int, RegionConfig] = {}
+        for region in range(count):
+            config = self.layout.region(rng.choice(modes), rng.randrange(2), rng.randint(1, 9))
+            configs[region] = config
+            await self.commit(region, config)
+        for _ in range(self.rounds):
+            for region in rng.sample(range(count), count // 2):
+                for _ in range(rng.randint(1, 3)):
+                    await self.commit(region)
+            work = [
+                (config, worker, line)
+                for config in configs.values()
+                for worker in range(config.workers)
+                for line in range(config.lines)
+            ]
+            rng.shuffle(work)
+            for config, worker, line in work[: self.cfg.count(len(work) * 3 // 4)]:
+                await self.contribute(config, worker, line, limit=4)
+            # Some regions complete, one lacks a single contribution.
+            for region in rng.sample(range(count), count // 4):
+                config = configs[region]
+                for worker in range(config.workers):
+                    for line in range(config.lines):
+                        await self.contribute(config, worker, line, limit=4)
+            await self.drain()
+            await self.env.registers.read_status()
+            await self.env.registers.read("IRQ_STATUS")
+            for config in configs.values():
+                for line in range(config.lines):
+                    await self.read_region(config, line, 0)
+            await self.drain()

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines whose record could not be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.line_packing import Mode
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.sequences.lost_lines import LostLineSequence
+
+
+class LostLineTest(NfBaseTest):
+    """A low-bit region, and one of FP32 data, whose index was drawn."""
+
+    async def scenario(self) -> None:
+        rng = self.env.rng
+        for mode in (rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32):
+            region = rng.randrange(self.cfg.hw.regions)
+            await LostLineSequence(self.env, mode=mode, region=region).run()
+
+
+@cocotb.test()
+async def lost_lines(_dut: Any) -> None:
+    """All workers of a lost line have come, and it is poisoned and not complete."""
+    await run_uvm(LostLineTest)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact forgeries of records, placed where a host can place them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.config import EnvConfig
+from verif.sequences.forged_records import (
+    InitialiserSequence,
+    RefusedTwiceSequence,
+    ReshapeSequence,
+)
+
+
+class ReshapeTest(NfBaseTest):
+    """A region changes its shape on an area that it has prepared as FP32 data."""
+
+    async def scenario(self) -> None:
+        for change in ("workers", "lines", "mode", "place"):
+            await ReshapeSequence(self.env, change=change).run()
+
+
+class RefusedTwiceTest(NfBaseTest):
+    """A refused initialisation, and a second commit."""
+
+    async def scenario(self) -> None:
+        await RefusedTwiceSequence(self.env).run()
+
+
+class InitialiserTest(NfBaseTest):
+    """Reads around the front of the initialiser."""
+
+    async def scenario(self) -> None:
+        await InitialiserSequence(self.env).run()
+
+
+class SlowInitialiserTest(NfBaseTest):
+    """The same while memory answers writes late and in another order."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.mem.latency = (2, 60)
+        cfg.mem.reorder = True
+
+    async def scenario(self) -> None:
+        await InitialiserSequence(self.env, lines_log2=9).run()
+
+
+@cocotb.test()
+async def reshape(_dut: Any) -> None:
+    """What an area held under another shape is never state."""
+    await run_uvm(ReshapeTest)
+
+
+@cocotb.test()
+async def refused_twice(_dut: Any) -> None:
+    """An area that could not be initialised is initialised by the next commit."""
+    await run_uvm(RefusedTwiceTest)
+
+
+@cocotb.test()
+async def initialiser(_dut: Any) -> None:
+    """A line is empty before, while and after its record is initialised."""
+    await run_uvm(InitialiserTest)
+
+
+@cocotb.test()
+async def slow_initialiser(_dut: Any) -> None:
+    """A record counts as initialised when memory has answered."""
+    await run_uvm(SlowInitialiserTest)
