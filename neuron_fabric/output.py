@@ -128,8 +128,13 @@ class NewFile:
 
 def write_text(path: Path, text: str) -> None:
     """A text file (UTF-8), whole or not at all. The old one stays when anything fails (OSError)."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """A file, whole or not at all. The old one stays when anything fails (OSError)."""
     with NewFile(path, path.with_name(f".{path.name}.{os.getpid()}")) as file:
-        file.put(text.encode("utf-8"))
+        file.put(data)
 
 
 def sync_folder(folder: Path) -> None:

@@ -26,6 +26,7 @@ from scripts.cli.steps import Steps, command
 from scripts.common import toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP
+from scripts.coverage import code_waivers
 from scripts.mutation import waivers, walk
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         "all that the device shows is compared": _audit,
         "coverage waivers": _waivers,
         "mutation waivers": _mutation_waivers,
+        "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
         "cover points name tests": _cover_points,
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }

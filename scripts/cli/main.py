@@ -22,6 +22,8 @@ VERBS = {
     "run": "run tests by name or suite",
     "rerun": "one recorded run again, exactly",
     "history": "what was run before: commands, runs, causes, durations",
+    "cov": "coverage of many runs: merge, holes, rank, html, diff",
+    "close": "choose tests, seeds and weights toward open bins, beside plain random seeds",
     "report": "write the report of a recorded command again",
     "replay": "drive a capture through the design and check every result",
     "capture": "run a training script with gradient capture on; check a capture",

@@ -33,6 +33,7 @@ from scripts.common import claims, process
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, SIM_BUILDS, shown
 from scripts.common.records import BuildSpec, RunRecord, RunSpec
+from scripts.coverage import run_counts
 from scripts.farm import bundle, remote
 from scripts.farm.bundle import Bundle
 from scripts.run import simulate
@@ -171,6 +172,7 @@ class Farm:
         folder = self.runs / spec.id
         simulate.clear(folder)
         bundle.unpack(files, folder)
+        run_counts.adopt(folder)
 
         def here(path: str | None) -> str | None:
             """A file of the run's folder, as it is called on this machine."""

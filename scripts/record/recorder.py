@@ -38,6 +38,11 @@ class Recorder:
             self._history = History()
             self._invocation = self._history.begin(title, len(self.specs), command, revision)
 
+    @property
+    def number(self) -> int:
+        """The number of the command in the history; 0 where that could not be written."""
+        return self._invocation if self._history is not None else 0
+
     def add(self, record: RunRecord) -> None:
         """Write a record that came."""
         spec = self.specs.get(record.id)

@@ -21,8 +21,10 @@ from neuron_fabric.text import one_line, say
 from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord
+from scripts.coverage import code_coverage, code_waivers
+from scripts.coverage.merged import merge
 from scripts.plan import testplan
-from scripts.report import code_coverage, document, functional, junit, mutation, page, trend, ucis
+from scripts.report import document, functional, junit, mutation, page, source_page, trend, ucis
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
 from scripts.report.outcome import buckets, counts, ordered
@@ -30,21 +32,26 @@ from scripts.report.testplan_progress import Progress, measure
 from scripts.report.trend import HistoryPoint
 
 JSON, JUNIT, PAGE, UCIS = "results.json", "junit.xml", "index.html", "ucis.xml"
+SOURCE = source_page.NAME
 
 
 def gather(
     records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
 ) -> Report:
     """Everything there is to tell of an invocation; `history` are the ones before it."""
+    measured = merge(records) if any(record.coverage for record in records) else None
+    counted = code_coverage.count(measured, _code_waivers()) if measured else None
     return Report(
         invocation=invocation,
         counts=counts(records),
         records=tuple(ordered(records)),
         functional=functional.merge(records, waivers=_waivers()),
-        code=code_coverage.merge(records),
+        code=code_coverage.figures(counted),
         progress=_progress(records),
         history=tuple(history),
         mutation=mutation.read(),
+        counted=counted,
+        merged=measured,
     )
 
 
@@ -77,6 +84,8 @@ def write_all(
             output.write_text(folder / UCIS, ucis.text(found.functional, found.invocation))
         else:
             (folder / UCIS).unlink(missing_ok=True)  # of a command before
+        if found.counted:
+            output.write_text(folder / SOURCE, source_page.text(found.counted, what.title))
     return found
 
 
@@ -86,6 +95,14 @@ def _waivers() -> list[functional.Waiver]:
         return functional.read_waivers()
     except NfError as error:
         say(f"nf: {error} Reported without waivers.", file=sys.stderr)
+        return []
+
+
+def _code_waivers() -> list[code_waivers.CodeWaiver]:
+    try:
+        return code_waivers.read()
+    except NfError as error:
+        say(f"nf: {error} Reported without these waivers.", file=sys.stderr)
         return []
 
 

@@ -12,8 +12,9 @@ from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
+from scripts.coverage.code_coverage import CodeCoverage, Counted
+from scripts.coverage.merged import Merged
 from scripts.report import trend
-from scripts.report.code_coverage import CodeCoverage
 from scripts.report.functional import Functional
 from scripts.report.invocation import Invocation
 from scripts.report.mutation import Mutation
@@ -22,7 +23,7 @@ from scripts.report.testplan_progress import Progress
 from scripts.report.trend import HistoryPoint
 
 NAME = "neuron-fabric report"
-VERSION = 1  # goes up when a reader of the old one would be wrong
+VERSION = 2  # goes up when a reader of the old one would be wrong
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Report:
     progress: Progress | None
     history: tuple[HistoryPoint, ...]
     mutation: Mutation | None = None  # the last that was measured
+    # Where code coverage was collected: what `code` sums up, for the annotated source; and all.
+    counted: Counted | None = None
+    merged: Merged | None = None
 
     @property
     def missing(self) -> int:

@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from neuron_fabric.data import DataError
-from neuron_fabric.typed import typed
 from scripts.common import data
-from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
+from scripts.coverage.merged import hits_of
 from scripts.report.outcome import many
-from verif.coverage.cover_model import FUNCTIONAL, CoverModel
+from verif.coverage.cover_model import FUNCTIONAL, CoverModel, Hits
 
 WAIVERS = ROOT / "verif" / "waivers.yaml"
 
@@ -98,15 +96,6 @@ def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
     return [Waiver(**value) for value in data.load(path, "waivers")["waivers"]]
 
 
-def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
-    """Hits by point and bin that a run has measured; none where it has not, NfError when what it
-    left is damaged."""
-    try:
-        return typed(dict[str, dict[str, int]], record.metrics.get(FUNCTIONAL, {}), FUNCTIONAL)
-    except DataError as error:
-        raise NfError(f"the coverage of {record.name} is damaged ({error}).") from error
-
-
 def planned() -> CoverModel:
     """The cover points of the controller, nothing hit."""
     from verif.coverage.cover_points import (
@@ -149,14 +138,22 @@ def merge(
     A red run is left out: what it hit was seen of a design, or a bench, that does not work.
     """
     found = [hits_of(r) for r in records if r.passed and FUNCTIONAL in r.metrics]
-    if not found:
-        return None
+    return judge(found, len(found), model, waivers) if found else None
+
+
+def judge(
+    found: Iterable[Hits],
+    runs: int,
+    model: CoverModel | None = None,
+    waivers: Iterable[Waiver] = (),
+) -> Functional:
+    """Hits of `runs` runs held against the plan."""
     model = model or planned()
     for hits in found:
         model.add(hits)
     reasons = {(waiver.point, waiver.bin): waiver.reason for waiver in waivers}
     return Functional(
-        len(found),
+        runs,
         tuple(
             Bin(
                 point.name,

@@ -17,7 +17,8 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 
 from scripts.common.paths import ROOT
-from scripts.report import figures, trend
+from scripts.coverage.places import KINDS
+from scripts.report import figures, source_page, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
@@ -87,6 +88,8 @@ def text(report: Report, folder: Path) -> str:
         figures=figures.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         Outcome=Outcome,
+        kinds=KINDS,
+        source_page=source_page.NAME,
     )
 
 

@@ -14,6 +14,7 @@ from scripts import report
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
+from scripts.coverage import merged
 from scripts.record import database_rows
 from scripts.record.recorder import Recorder
 from scripts.report import trend
@@ -72,6 +73,11 @@ def write_report(
     except OSError as error:  # a full disk must not hide what came
         recorder.close()
         return [*said, f"no report could be written: {error.strerror}: {error.filename or ''}"]
+    if found.merged is not None and recorder.number:
+        try:
+            merged.write(found.merged, merged.of_command(recorder.number))
+        except OSError as error:
+            said.append(f"no merged coverage could be written: {error.strerror}")
     point = trend.point(found.invocation, found.records)
     recorder.close({"invocation": asdict(found.invocation), "point": asdict(point)})
     return [*said, *(report.coverage_lines(found) if coverage else []), report.where(where)]

@@ -11,7 +11,7 @@ import pytest
 from scripts import report
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord
-from scripts.report import code_coverage, functional
+from scripts.report import functional
 from scripts.report.functional import Waiver
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 
@@ -124,57 +124,7 @@ def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> Non
     assert "read (2 of 10)" in names.split(", ")
 
 
-def _point(kind: str, line: int, count: int, where: str, lines: str, note: str = "") -> str:
-    fields = {"f": "/elsewhere/hdl/a.sv", "l": str(line), "n": "3", "t": kind, "o": note}
-    fields |= {"S": lines, "h": where}
-    key = "".join(f"\x01{name}\x02{value}" for name, value in fields.items())
-    return f"C '{key}' {count}\n"
-
-
-def test_code_coverage_sums_runs_and_instances(record: Make, tmp_path: Path) -> None:
-    def run(name: str, *points: str) -> RunRecord:
-        path = tmp_path / name
-        path.write_text("# SystemC::Coverage-3\n" + "".join(points), encoding="utf-8")
-        return record(coverage=str(path))
-
-    runs = [
-        run("a", _point("line", 1, 0, "t.u0", "1-3"), _point("line", 1, 2, "t.u1", "1-3")),
-        run(
-            "b",
-            _point("branch", 5, 0, "t.u0", "5-6,9", "if"),
-            _point("branch", 5, 7, "t.u0", "10", "else"),
-            _point("toggle", 5, 0, "t.u0", "", "q"),
-        ),
-        record(coverage=str(tmp_path / "gone")),
-        record(),
-    ]
-    found = code_coverage.merge(runs)
-    assert found is not None
-    assert found.runs == 2
-    (only,) = found.files
-    assert (only.file, only.lines, only.lines_hit) == ("/elsewhere/hdl/a.sv", 7, 4)
-    assert (only.branches, only.branches_hit, only.missed) == (2, 1, ("5-6", "9"))
-    assert code_coverage.lines(found) == [
-        "code coverage: 4 of 7 lines, 1 of 2 branches, over 2 runs"
-    ]
-    assert code_coverage.merge([record(), record(coverage=str(tmp_path / "gone"))]) is None
-
-
 @pytest.mark.parametrize("hits", [[], {"colour": 1}, {"colour": {"red": "x"}}, {"colour": None}])
 def test_damaged_coverage_is_one_line(record: Make, hits: object) -> None:
     with pytest.raises(NfError, match=r"the coverage of .* is damaged"):
         functional.merge([record(metrics={FUNCTIONAL: hits})], _model())
-
-
-def test_damaged_points_of_code_coverage_are_left_out(tmp_path: Path, record: Make) -> None:
-    path = tmp_path / "coverage.dat"
-    key = "\x01f\x02a.sv\x01t\x02line\x01l\x021\x01S\x02"
-    bad = [f"C '{key}1-999999999' 1", f"C '{key}{'9' * 5000}' 1", f"C '{key}3' {'9' * 5000}"]
-    path.write_text("\n".join([f"C '{key}1-2' 1", *bad[1:]]), encoding="utf-8")
-    found = code_coverage.merge([record(coverage=str(path))])
-    assert found is not None
-    assert found.lines == found.lines_hit == 2
-    path.write_text(
-        "\n".join(bad), encoding="utf-8"
-    )  # a range of 10^9 lines takes no time and no memory
-    assert code_coverage.merge([record(coverage=str(path))]) is not None

@@ -14,6 +14,8 @@ from scripts import report
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, RunRecord
 from scripts.conftest import RECORD
+from scripts.coverage import synthetic
+from scripts.coverage.synthetic import key
 from scripts.report import functional
 from scripts.report.page import link
 from scripts.report.test_browser import Page
@@ -47,9 +49,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for n in range(1, 12)
     ]
-    dat = folder / "coverage.dat"
-    dat.write_text("C '\x01f\x02hdl/a.sv\x01l\x021\x01t\x02line\x01S\x021-3' 0\n", encoding="utf-8")
-    wide[0] = replace(wide[0], coverage=str(dat))
+    points = [(key("line", "hdl/nf_core.sv", 1, "block", "1-3"), 0)]
+    wide[0] = synthetic.run(folder / "run", wide[0], points)
     records = [covered, *RECORDS[1:], *wide]
     report.write_all(records, "try <it>", folder, seconds=5.0, expected=15, history=[POINT])
     return folder / "index.html"
@@ -63,6 +64,24 @@ def test_page_is_offline_and_escaped(page: Path) -> None:
     assert NASTY not in text
     assert "got &lt;/script&gt;&lt;script&gt;" in text
     assert text.count("<script>") == 1
+
+
+def test_the_source_page_is_offline_and_escaped(tmp_path: Path, chromium: Page) -> None:
+    points = [
+        (key("line", "hdl/nf_core.sv", 1, "block", "1-3"), 0),
+        (key("toggle", "hdl/nf_core.sv", 4, f"{NASTY}[3]:0->1"), 0),
+        (key("toggle", "hdl/nf_core.sv", 5, "q:1->0"), 2),
+    ]
+    report.write_all([synthetic.run(tmp_path / "run", RECORD, points)], "try <it>", tmp_path)
+    chromium.complaints.clear()
+    chromium.requests.clear()
+    chromium.open(tmp_path / "coverage.html")
+    chromium.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
+    text = chromium.ask("document.body.innerText")
+    for words in ("try <it>", "toggle 50.0 % (1/2)", "SPDX-License-Identifier", "[3] 0->1"):
+        assert words in text, words
+    assert chromium.complaints == []
+    assert chromium.requests == [(tmp_path / "coverage.html").as_uri()]
 
 
 def test_links_are_relative_and_quoted(tmp_path: Path) -> None:
@@ -87,7 +106,14 @@ def test_content_in_a_browser(page: Path, chromium: Page) -> None:
         *("✗ failed", "12 passed", "2 failed", "1 of 15 runs did not finish"),
         *("mismatch", "crash", "signal 11", "nf run test_x::two --seed 7", "SLOTS=4"),
         *(f"0 of {BINS} bins", "write full", "what happens on the device-memory port"),
-        *("0 of 3 lines", "hdl/a.sv", "1-3", "2 invocations of", "Slowest tests"),
+        *(
+            "line 0.0 % (0/3)",
+            "hdl/nf_core.sv",
+            "1-3",
+            "Annotated source",
+            "2 invocations of",
+            "Slowest tests",
+        ),
         *("Measured figures", "42"),
         *("V1", "V2", "V3", "Revision", "verilator 5", "1, 2, 3"),
     ):

@@ -72,7 +72,7 @@ def test_json_is_versioned_and_keeps_its_schema(tmp_path: Path) -> None:
     [
         ("[]", "no report of nf"),
         ('{"format": "neuron-fabric report", "version": 99}', "version 99"),
-        ('{"format": "neuron-fabric report", "version": 1}', "damaged"),
+        ('{"format": "neuron-fabric report", "version": 2}', "damaged"),
         ("{", "damaged"),
         (None, "cannot read"),
     ],

@@ -41,6 +41,7 @@ from scripts.common.records import (
     RunSpec,
     Waves,
 )
+from scripts.coverage import run_counts
 from scripts.run import forkserver, vcd
 from scripts.run.verdict import Verdict, judge, read_log, read_results
 
@@ -130,6 +131,8 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     if spec.window_ns and waves.suffix == f".{Waves.VCD}":
         with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
             vcd.trim(waves, *spec.window_ns)
+    if spec.build.coverage:
+        run_counts.pack(folder, built.directory / "src" if spec.build.edits else spec.build.root)
     record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
     record = replace(record, sim_seconds=round(finished.seconds, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
@@ -182,7 +185,7 @@ def _record(
 ) -> RunRecord:
     simulator = registry.get(spec.build.sim)
     waves = simulator.waves_file(spec.build, folder)
-    coverage = folder / (simulator.coverage_file or "none")
+    coverage = folder / run_counts.PACKED
     metrics = _metrics(folder / _METRICS)
     return RunRecord(
         id=spec.id,

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf cov`: coverage of any number of runs: merged, its holes, what each run adds, pages, diffs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from neuron_fabric import output
+from neuron_fabric.text import say
+from scripts.common import claims, data, paths
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+from scripts.common.records import RunRecord
+from scripts.coverage import code_coverage, code_waivers, lcov, rank
+from scripts.coverage.code_coverage import CodeCoverage, Counted
+from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
+from scripts.coverage.places import KINDS, TOGGLE
+from scripts.record.database import History
+from scripts.report import functional, source_page
+from scripts.report.functional import Functional
+from scripts.report.outcome import many
+
+MERGED = f"merged{SUFFIX}"
+EXAMPLES = """examples:
+  nf cov merge 12 13                         commands of `nf history` -> build/coverage/merged.cov
+  nf cov merge build/runs a.cov -o all.cov   run folders, and what was merged before
+  nf cov holes                               what the last command left open, with the tests
+  nf cov holes all.cov --kind line --file 'hdl/engine/*'
+  nf cov rank all.cov                        what each run adds per second; the smallest set
+  nf cov html all.cov --lcov all.info        annotated source; lcov's format too
+  nf cov diff before.cov after.cov           what was gained and lost
+An input is the number of a command, a folder of runs, or a merged file; none: the last command.
+Code coverage is there where the runs were made with --cov (Verilator).
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    what = "command number, run folder or merged file"
+    merge = actions.add_parser("merge", help="sum up runs; the order makes no difference")
+    merge.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help=f"({MERGED} in build/coverage)"
+    )
+    merge.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
+    holes = actions.add_parser("holes", help="what is open, with the test that is meant to hit it")
+    holes.add_argument("--kind", action="append", choices=("functional", *KINDS), default=[])
+    holes.add_argument("--file", default="*", metavar="GLOB", help="source files")
+    ranked = actions.add_parser("rank", help="what each run adds per second; the smallest set")
+    html = actions.add_parser("html", help="code coverage on the source, one offline page")
+    html.add_argument("-o", "--out", type=Path, metavar="FILE")
+    html.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
+    diff = actions.add_parser("diff", help="what two merged runs reach that the other does not")
+    diff.add_argument("inputs", nargs=2, metavar="INPUT", help=what)
+    for one in (merge, holes, ranked, html):
+        one.add_argument("inputs", nargs="*", metavar="INPUT", help=what)
+
+
+def run(args: argparse.Namespace) -> int:
+    claims.tree()
+    actions = {"merge": _merge, "holes": _holes, "rank": _rank, "html": _html, "diff": _diff}
+    return actions[args.action](args)
+
+
+def collect(inputs: Sequence[str]) -> Merged:
+    """Coverage of all inputs; NfError in one line for what is none, or holds nothing."""
+    merger = Merger()
+    for text in inputs or ["last"]:
+        _add(merger, text)
+    found = merger.result()
+    if not found.runs:
+        raise NfError(
+            f"no green run measured any coverage in {' '.join(inputs) or 'the last command'}."
+        )
+    return found
+
+
+def _add(merger: Merger, text: str) -> None:
+    path = Path(text)
+    if text == "last" or (text.isascii() and text.isdecimal()):
+        records = _of_command(merger, None if text == "last" else int(text))
+    elif path.is_dir():
+        records = [data.load_json(one, RunRecord) for one in sorted(path.glob("*/record.json"))]
+        if not records:
+            raise NfError(f"{shown(path)} holds no run (FOLDER/*/record.json).")
+    else:
+        merger.merged(read(path))
+        return
+    for record in records:
+        merger.record(record)
+
+
+def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
+    """The records of a command, where its merged file is gone or was never made."""
+    with History(write=False) as history:
+        known = history.invocations(-1 if number else 1)
+        found = next((one.id for one in known if number in (None, one.id)), None)
+        if found is None:
+            raise NfError(f"the history holds no command {number or 'yet'} (`nf history`).")
+        if of_command(found).is_file():
+            merger.merged(read(of_command(found)))
+            return []
+        return [run.record for run in history.runs(invocation=found)]
+
+
+def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCoverage | None]:
+    waivers = functional.read_waivers()
+    cover = (
+        functional.judge([merged.functional()], len(merged.runs), waivers=waivers)
+        if merged.bins
+        else None
+    )
+    counted = code_coverage.count(merged, code_waivers.read())
+    return cover, counted, code_coverage.figures(counted)
+
+
+def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
+    return functional.lines(cover)[:1] + code_coverage.lines(code)
+
+
+def _merge(args: argparse.Namespace) -> int:
+    out = args.out or paths.BUILD / "coverage" / MERGED
+    if args.out:
+        output.check_output(out, "--out")
+    merged = collect(args.inputs)
+    write(merged, out)
+    cover, counted, code = _judged(merged)
+    _lcov(counted, args.lcov)
+    say(*_totals(cover, code))
+    say(f"nf cov merge: {many(len(merged.runs), 'run')} in {shown(out)}")
+    return 0
+
+
+def _lcov(counted: Counted | None, path: Path | None) -> None:
+    if path is None:
+        return
+    if counted is None:
+        raise NfError("--lcov: none of these runs collected code coverage (`nf run --cov`).")
+    output.check_output(path, "--lcov")
+    output.write_text(path, lcov.text(counted))
+
+
+def _holes(args: argparse.Namespace) -> int:
+    merged = collect(args.inputs)
+    cover, _, code = _judged(merged)
+    kinds = args.kind or ("functional", *KINDS)
+    for hole in cover.holes if cover and "functional" in kinds else ():
+        hits = f"{hole.hits} of {hole.at_least} hits"
+        say(f"functional {hole.point} / {hole.name}: {hits}; {hole.test} ({hole.reason})")
+    tests = _tests_by_file(merged) if code else {}
+    for gap in code.holes if code else ():
+        if gap.kind in kinds and Path(gap.file).match(args.file):
+            near = f"; {tests[gap.file]}" if gap.kind != TOGGLE and gap.file in tests else ""
+            say(f"{gap.kind} {gap.file}:{gap.line}: {gap.what or 'not executed'}{near}")
+    say(*_totals(cover, code))
+    wrong = bool(code and code.unneeded) or bool(cover and cover.waived_but_hit)
+    return 1 if wrong else 0
+
+
+def _tests_by_file(merged: Merged) -> dict[str, str]:
+    """The test that executes most lines of each file in least time: where a stimulus is at home."""
+    best: dict[str, tuple[int, float, str]] = {}
+    for one in rank.lines_of_runs(merged):
+        for file, lines in one.lines.items():
+            key = (-len(lines), one.run.seconds, one.run.name)
+            best[file] = min(best.get(file, key), key)
+    return {file: name for file, (_, _, name) in best.items()}
+
+
+def _rank(args: argparse.Namespace) -> int:
+    found = rank.reached(collect(args.inputs))
+    seconds = sum(run.seconds for run in found.runs)
+    ordered, few = rank.by_second(found), rank.smallest(found)
+    say(f"{'adds bins':>9} {'code':>7} {'s':>7} {'in sum':>8}  run, by what it adds per second")
+    total, spent = sum(one.adds for one in ordered), 0.0
+    covered = 0
+    for one in ordered:
+        covered, spent = covered + one.adds, spent + one.run.seconds
+        share = 100 * covered / total
+        say(f"{one.bins:9} {one.code:7} {one.run.seconds:7.1f} {share:6.2f} %  {one.run.label}")
+    say(f"{len(ordered)} of {len(found.runs)} runs add something: {spent:.1f} of {seconds:.1f} s")
+    say("smallest set with the same coverage (greedy set cover; the optimum may be smaller):")
+    say(*(f"  {one.run.label}  {one.run.seconds:.1f} s" for one in few))
+    spent = sum(one.run.seconds for one in few)
+    say(f"{many(len(few), 'run')}, {spent:.1f} of {seconds:.1f} s")
+    return 0
+
+
+def _html(args: argparse.Namespace) -> int:
+    out = args.out or paths.REPORT / source_page.NAME
+    if args.out:
+        output.check_output(out, "--out")
+    merged = collect(args.inputs)
+    cover, counted, code = _judged(merged)
+    if counted is None:
+        raise NfError("none of these runs collected code coverage (`nf run --cov`).")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(out, source_page.text(counted, many(len(merged.runs), "run")))
+    _lcov(counted, args.lcov)
+    say(*_totals(cover, code))
+    say(f"page: {shown(out)}")
+    return 0
+
+
+def _diff(args: argparse.Namespace) -> int:
+    """Bins and places that one side alone reached. Exit code 1 when something was lost."""
+    before, after = (collect([text]) for text in args.inputs)
+    lost = 0
+    for sign, one, other in (("-", before, after), ("+", after, before)):
+        gone = _reached(one) - _reached(other)
+        lost += len(gone) if sign == "-" else 0
+        for text in sorted(gone):
+            say(f"{sign} {text}")
+    say(f"- {args.inputs[0]}: {', '.join(_totals(*_judged(before)[::2]))}")
+    say(f"+ {args.inputs[1]}: {', '.join(_totals(*_judged(after)[::2]))}")
+    return 1 if lost else 0
+
+
+def _reached(merged: Merged) -> set[str]:
+    """Functional bins, and points of code; the bits of a signal are told one by one."""
+    found = {f"functional {point} / {name}" for point, name in merged.bins}
+    counted = code_coverage.count(merged)
+    for place, hits in counted.counts.items() if counted else ():
+        if hits:
+            found.add(f"{place.kind} {place.file}:{place.line} {place.name}".rstrip())
+    return found

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf cov` on run folders and merged files, and what it says of bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import main
+from scripts.common import paths
+from scripts.common.records import RunRecord
+from scripts.coverage.synthetic import key, run
+
+Make = Callable[..., RunRecord]
+FILE = "hdl/common/nf_fifo.sv"
+
+
+@pytest.fixture
+def folders(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two folders of runs, a and b; b reaches one branch more."""
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(paths, "REPORT", tmp_path / "build" / "report")
+    monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
+    for name, count in (("a", 0), ("b", 4)):
+        points = [
+            (key("line", FILE, 1, "block", "1-3"), 2),
+            (key("branch", FILE, 5, "if", "5"), count),
+        ]
+        run(tmp_path / name / "one", record(), points, {"memory": {"read": 20}})
+    return tmp_path
+
+
+def nf(*words: object) -> int:
+    return main.main([str(word) for word in words])
+
+
+def test_merge_holes_rank_html_diff(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, info = folders / "a.cov", folders / "b.cov", folders / "b.info"
+    assert nf("cov", "merge", folders / "a", "-o", a) == 0
+    assert nf("cov", "merge", folders / "b", a, "-o", b, "--lcov", info) == 0
+    assert "1 run in" in capsys.readouterr().out
+    assert "DA:5,4" in info.read_text(encoding="utf-8")
+    assert nf("cov", "holes", a) == 0
+    out = capsys.readouterr().out
+    assert f"branch {FILE}:5: if; test_x::one" in out
+    assert "functional memory / write full: 0 of 10 hits; test_" in out
+    assert "3 of 4 lines (75.0 %), 0 of 1 branches" in out
+    assert nf("cov", "holes", a, "--kind", "line", "--file", "hdl/link/*") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2  # the totals alone
+    assert nf("cov", "rank", b) == 0
+    out = capsys.readouterr().out
+    assert "smallest set with the same coverage (greedy set cover" in out
+    assert "1 run, 1.0 of 2.0 s" in out
+    assert nf("cov", "html", b) == 0
+    assert (paths.REPORT / "coverage.html").is_file()
+    capsys.readouterr()
+    assert nf("cov", "diff", a, b) == 0
+    assert f"+ branch {FILE}:5 if" in capsys.readouterr().out
+    assert nf("cov", "diff", b, a) == 1  # something was lost
+
+
+def test_bad_input_is_one_line(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folders / "text.cov").write_text("hello\n", encoding="utf-8")
+    (folders / "empty").mkdir()
+    for words in (
+        (folders / "text.cov",),
+        (folders / "none.cov",),
+        (folders / "empty",),
+        ("7",),
+        (),
+    ):
+        assert nf("cov", "merge", *words) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("nf: ")
+        assert len(err.splitlines()) == 1
+    assert nf("cov", "merge", folders / "a", "-o", folders / "no" / "x.cov") == 2

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code coverage of merged runs by place in the source: counts, waivers, figures by file, holes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from scripts.coverage.code_waivers import CodeWaiver, Judged, judge
+from scripts.coverage.merged import Merged
+from scripts.coverage.places import (
+    BRANCH,
+    EXPR,
+    KINDS,
+    LINE,
+    TOGGLE,
+    Place,
+    numbers,
+    points,
+    ranges,
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Points of one kind: how many there are without the waived, how many were hit."""
+
+    total: int = 0
+    hit: int = 0
+    waived: int = 0
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.hit / self.total if self.total else 100.0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.total + other.total, self.hit + other.hit, self.waived + other.waived)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Points that nothing reached, folded: the bits of a signal are one hole."""
+
+    file: str
+    line: int
+    kind: str
+    what: str
+    points: int
+
+
+@dataclass(frozen=True)
+class FileCoverage:
+    """One source file. `missed` are ranges of lines that no run reached ("70-74")."""
+
+    file: str
+    line: Share
+    branch: Share
+    expr: Share
+    toggle: Share
+    missed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CodeCoverage:
+    """All files, over `runs` runs; `unneeded` are waivers that are wrong, a line each."""
+
+    runs: int
+    files: tuple[FileCoverage, ...]
+    holes: tuple[Hole, ...] = ()
+    unneeded: tuple[str, ...] = ()
+
+    def share(self, kind: str) -> Share:
+        """The sum over all files of a kind of point."""
+        return sum((getattr(file, kind) for file in self.files), Share())
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Hits by place; lines are places without a column and a name."""
+
+    runs: int
+    counts: Mapping[Place, int]
+    judged: Judged
+
+    def wanted(self, place: Place) -> bool:
+        return place not in self.judged.waived
+
+
+def line_place(file: str, line: int) -> Place:
+    """The place of a source line as such: any of its blocks counts."""
+    return Place(file, line, 0, LINE, "")
+
+
+def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
+    """Hits by place over all builds; None when no run measured any."""
+    counts: Counter[Place] = Counter()
+    for code in merged.code.values():
+        for point, hits in zip(points(code.keys), code.counts.tolist(), strict=True):
+            if point is None:
+                continue
+            place = point.place
+            if place.kind != LINE:
+                counts[place] += hits
+            if point.lines:
+                for number in numbers(point.lines):
+                    counts[line_place(place.file, number)] += hits
+    if not counts:
+        return None
+    runs = sum(bool(run.table) for run in merged.runs)
+    return Counted(runs, counts, judge(waivers, counts))
+
+
+def figures(found: Counted | None) -> CodeCoverage | None:
+    """The figures of each file, and the holes."""
+    if found is None:
+        return None
+    sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: {kind: [0, 0, 0] for kind in KINDS})
+    missed: dict[str, list[int]] = defaultdict(list)
+    for place, hits in found.counts.items():
+        of = sums[place.file][place.kind]
+        if found.wanted(place):
+            of[0] += 1
+            of[1] += hits > 0
+            if not hits and place.kind == LINE:
+                missed[place.file].append(place.line)
+        else:
+            of[2] += 1
+    files = tuple(
+        FileCoverage(
+            file,
+            Share(*kinds[LINE]),
+            Share(*kinds[BRANCH]),
+            Share(*kinds[EXPR]),
+            Share(*kinds[TOGGLE]),
+            tuple(ranges(missed[file])),
+        )
+        for file, kinds in sorted(sums.items())
+    )
+    return CodeCoverage(found.runs, files, tuple(holes(found)), found.judged.unneeded)
+
+
+def holes(found: Counted) -> Iterator[Hole]:
+    """What nothing reached, in the order of the source."""
+    groups: dict[tuple[str, int, str, str], list[Place]] = defaultdict(list)
+    for place, hits in found.counts.items():
+        if not hits and found.wanted(place):
+            stem = _stem(place.name) if place.kind == TOGGLE else place.name
+            groups[place.file, place.line, place.kind, stem].append(place)
+    for (file, line, kind, stem), places in sorted(groups.items()):
+        what = folded(stem, [place.name for place in places]) if kind == TOGGLE else stem
+        yield Hole(file, line, kind, what, len(places))
+
+
+def _stem(name: str) -> str:
+    """The signal of a toggle, without its last bit and its edge."""
+    signal = name.rpartition(":")[0]
+    return signal[: signal.rindex("[")] if signal.endswith("]") else signal
+
+
+def folded(stem: str, names: Iterable[str]) -> str:
+    """Toggles of one signal in short: `q[7:4,0] 0->1, q[3] both`."""
+    edges: dict[int | None, set[str]] = defaultdict(set)
+    for name in names:
+        signal, _, edge = name.rpartition(":")
+        bit = signal[len(stem) + 1 : -1]
+        edges[int(bit) if bit.isdecimal() else None].add(edge)
+    out = []
+    for edge in ("0->1", "1->0", "both"):
+        bits = [bit for bit, seen in edges.items() if _edge(seen) == edge]
+        if bits:
+            which = ",".join(_bits(one) for one in ranges(bit for bit in bits if bit is not None))
+            out.append(f"{stem}{f'[{which}]' if which else ''} {edge}")
+    return ", ".join(out)
+
+
+def _edge(seen: set[str]) -> str:
+    return "both" if len(seen) > 1 else min(seen)
+
+
+def _bits(text: str) -> str:
+    first, _, last = text.partition("-")
+    return f"{last}:{first}" if last else first
+
+
+def lines(found: CodeCoverage | None) -> list[str]:
+    """The totals, for the terminal, and the waivers that are wrong."""
+    if found is None:
+        return []
+    words = {LINE: "lines", BRANCH: "branches", EXPR: "expression terms", TOGGLE: "toggles"}
+    parts = []
+    for kind, word in words.items():
+        share = found.share(kind)
+        note = f", {share.waived} waived" if share.waived else ""
+        parts.append(f"{share.hit} of {share.total} {word} ({share.percent:.1f} %{note})")
+    out = [f"code coverage: {', '.join(parts)}, over {found.runs} run{'s'[: found.runs != 1]}"]
+    return out + [f"  waiver not needed: {text}" for text in found.unneeded]

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waivers of code coverage (`verif/coverage_waivers.yaml`): points that no test can reach, by rule,
+each with its reason. A waiver names a source file, the text of the line (not its number), the kind
+of point, and, for a toggle, the bits. One that is not needed is an error: it matches no point, or
+one that was reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+from scripts.coverage.places import Place
+
+FILE = ROOT / "verif" / "coverage_waivers.yaml"
+_BIT = re.compile(r"(.*)\[(\d+)\]")
+
+
+@dataclass(frozen=True)
+class CodeWaiver:
+    """Points that need not be reached.
+
+    `source`: regular expression, searched in the text of the point's line. `name`: regular
+    expression that the whole name fits (`Place.name`; of a toggle the signal, without its edge, and
+    without its last index where there are `bits`); None for every name. `bits`: first and last bit
+    of a toggle. `edge`: "0->1" or "1->0".
+    """
+
+    file: str
+    source: str
+    kind: str
+    reason: str
+    name: str | None = None
+    bits: tuple[int, int] | None = None
+    edge: str | None = None
+
+    @cached_property
+    def _source(self) -> re.Pattern[str]:
+        return re.compile(self.source)
+
+    @cached_property
+    def _name(self) -> re.Pattern[str]:
+        return re.compile(self.name or ".*")
+
+    @property
+    def label(self) -> str:
+        """The waiver in one line, without its reason."""
+        bits = f" [{self.bits[1]}:{self.bits[0]}]" if self.bits else ""
+        return f"{self.file}: {self.kind} {self.name or 'all'}{bits} on /{self.source}/"
+
+    def fits_text(self, text: str) -> bool:
+        """Whether a line of its file is meant."""
+        return self._source.search(text) is not None
+
+    def fits(self, place: Place, text: str) -> bool:
+        """Whether a point of its file is meant; `text` is its source line."""
+        if place.kind != self.kind or not self.fits_text(text):
+            return False
+        name, edge = place.name, ""
+        if self.kind == "toggle":
+            name, _, edge = place.name.rpartition(":")
+        if self.bits is not None:
+            found = _BIT.fullmatch(name)
+            if found is None or not self.bits[0] <= int(found[2]) <= self.bits[1]:
+                return False
+            name = found[1]
+        return (self.edge in (None, edge)) and self._name.fullmatch(name) is not None
+
+
+def read(path: Path = FILE) -> list[CodeWaiver]:
+    """Read and check the list; NfError in one line."""
+    out = []
+    for value in data.load(path, "coverage_waivers")["waivers"]:
+        first, *rest = value.pop("bits", None) or (None,)
+        bits = (first, rest[0] if rest else first) if first is not None else None
+        waiver = CodeWaiver(**value, bits=bits)
+        try:
+            re.compile(waiver.source)
+            re.compile(waiver.name or "")
+        except re.error as error:
+            raise NfError(
+                f"{shown(path)}: {waiver.label}: no regular expression ({error})."
+            ) from error
+        out.append(waiver)
+    return out
+
+
+def source_lines(file: str, root: Path = ROOT) -> list[str]:
+    """The lines of a source file; none when it is gone."""
+    try:
+        return (root / file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
+    """Waivers of a file or of a text that does not exist, and the same waiver twice."""
+    out = []
+    for number, waiver in enumerate(waivers):
+        lines = source_lines(waiver.file, root)
+        if not any(waiver.fits_text(line) for line in lines):
+            out.append(f"coverage waiver of a line that does not exist: {waiver.label}")
+        if waiver in waivers[:number]:
+            out.append(f"coverage waived twice: {waiver.label}")
+    return out
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Places that are waived, each with its waiver; and, one line each, waivers not needed."""
+
+    waived: Mapping[Place, CodeWaiver]
+    unneeded: tuple[str, ...]
+
+
+def judge(waivers: Iterable[CodeWaiver], counts: Mapping[Place, int]) -> Judged:
+    """Hold the waivers against what was measured. A file without points was in no build: its
+    waivers are not judged."""
+    by_file: dict[str, list[Place]] = {}
+    for place in counts:
+        by_file.setdefault(place.file, []).append(place)
+    waived: dict[Place, CodeWaiver] = {}
+    unneeded: list[str] = []
+    for waiver in waivers:
+        places = by_file.get(waiver.file)
+        if places is None:
+            continue
+        texts = dict(enumerate(source_lines(waiver.file), 1))
+        found = [place for place in places if waiver.fits(place, texts.get(place.line, ""))]
+        hit = [place for place in found if counts[place]]
+        if not found:
+            unneeded.append(f"{waiver.label}: matches nothing")
+        elif hit:
+            names = ", ".join(f"{place.line} {place.name}" for place in sorted(hit)[:3])
+            unneeded.append(f"{waiver.label}: {len(hit)} of {len(found)} are reached ({names})")
+        waived.update((place, waiver) for place in found if not counts[place])
+    return Judged(waived, tuple(unneeded))

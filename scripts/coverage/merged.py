@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage of many runs as one value and one file (`.cov`): sums, and what each run reached.
+
+Merging is a sum over runs that stand in a fixed order, so any order of merging gives the same file,
+byte for byte. Only green runs count: what a red one hit was seen of a design, or a bench, that does
+not work. A run that is merged twice counts twice.
+
+    file     = zip of `merged.json` (runs and functional bins), `bins.rows` and, a key table,
+               `ID.keys`, `ID.counts` (64 bits each) and `ID.rows`
+    rows     = a bit for each point and run (numpy.packbits), of the runs with that table in order
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from neuron_fabric import output
+from neuron_fabric.data import DataError, as_object, parse_json, read_bytes
+from neuron_fabric.typed import typed
+from scripts.common import paths
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+from scripts.common.records import RunRecord
+from scripts.coverage import run_counts
+from verif.coverage.cover_model import FUNCTIONAL
+
+SUFFIX = ".cov"
+_FORMAT, _VERSION = "nf merged coverage", 1
+_MAX_FILE = 1 << 30
+_WHEN = (1980, 1, 1, 0, 0, 0)  # of every member: equal content is an equal file
+Counts = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint8]
+Bin = tuple[str, str]  # point, bin
+
+
+@dataclass(frozen=True, order=True)
+class RunFacts:
+    """A run that was merged. `table` is "" where it measured no code coverage."""
+
+    name: str
+    sim: str
+    build: str
+    seed: int
+    seconds: float
+    cycles: int
+    table: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.sim} {self.build} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Points of one key table: sums over its runs, and for each of these a row of bits."""
+
+    keys: bytes
+    counts: Counts
+    rows: Bits
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Coverage of `runs`, in their order; `hits` and columns of `bin_rows` are by `bins`."""
+
+    runs: tuple[RunFacts, ...] = ()
+    bins: tuple[Bin, ...] = ()
+    hits: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
+    bin_rows: Bits = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    code: Mapping[str, Code] = field(default_factory=dict)
+
+    def functional(self) -> dict[str, dict[str, int]]:
+        """Hits by point and bin, as a run leaves them."""
+        out: dict[str, dict[str, int]] = {}
+        for (point, name), hits in zip(self.bins, self.hits.tolist(), strict=True):
+            out.setdefault(point, {})[name] = hits
+        return out
+
+    def bits(self, run: int) -> tuple[Bits, Bits | None]:
+        """What a run reached: a byte a bin, and a byte a point of its table (None without one)."""
+        bins = np.unpackbits(self.bin_rows[run], count=len(self.bins))
+        table = self.runs[run].table
+        if not table:
+            return bins, None
+        row = sum(one.table == table for one in self.runs[:run])
+        code = self.code[table]
+        return bins, np.unpackbits(code.rows[row], count=len(code.counts))
+
+
+@dataclass
+class _Run:
+    facts: RunFacts
+    bins: npt.NDArray[np.intp]  # numbers in Merger.index
+    row: bytes  # packed bits of its table
+
+
+class Merger:
+    """Adds runs and merged coverage in any order."""
+
+    def __init__(self) -> None:
+        self._index: dict[Bin, int] = {}
+        self._hits: list[int] = []
+        self._runs: list[_Run] = []
+        self._keys: dict[str, bytes] = {}
+        self._counts: dict[str, Counts] = {}
+
+    def record(self, record: RunRecord) -> bool:
+        """Add a run; False for one that counts for nothing. NfError when what it left is damaged,
+        or its key table is gone."""
+        if not record.passed:
+            return False
+        found = _code_of(record)
+        functional = hits_of(record)
+        if found is None and not functional:
+            return False
+        if found is None:
+            self._run(record, functional, "", b"")
+            return True
+        table, counts = found.table, found.counts.astype(np.int64)
+        if table not in self._keys:
+            near = (ROOT / str(record.coverage)).parent
+            self._table(table, run_counts.read_table(table, near), np.zeros(len(counts), np.int64))
+        if len(self._counts[table]) != len(counts):
+            raise NfError(f"{record.coverage} does not fit its key table: run with --cov again.")
+        self._counts[table] += counts
+        self._run(record, functional, table, np.packbits(counts > 0).tobytes())
+        return True
+
+    def _table(self, table: str, keys: bytes, counts: Counts) -> None:
+        if keys.count(b"\n") + 1 != len(counts):
+            raise NfError(f"the key table {table} does not fit the counts: run with --cov again.")
+        if table in self._counts:
+            self._counts[table] = self._counts[table] + counts
+        else:
+            self._keys[table], self._counts[table] = keys, counts.copy()
+
+    def _run(
+        self, record: RunRecord, hits: Mapping[str, Mapping[str, int]], table: str, row: bytes
+    ) -> None:
+        facts = RunFacts(
+            record.name,
+            str(record.sim),
+            record.build_name,
+            record.seed,
+            record.seconds,
+            record.cycles or 0,
+            table,
+        )
+        found = [
+            self._bin((point, name), times)
+            for point, bins in hits.items()
+            for name, times in bins.items()
+            if times
+        ]
+        self._runs.append(_Run(facts, np.array(found, np.intp), row))
+
+    def _bin(self, name: Bin, times: int) -> int:
+        number = self._index.setdefault(name, len(self._index))
+        if number == len(self._hits):
+            self._hits.append(0)
+        self._hits[number] += times
+        return number
+
+    def merged(self, other: Merged) -> None:
+        """Add what was merged before."""
+        numbers = np.array(
+            [self._bin(b, n) for b, n in zip(other.bins, other.hits.tolist(), strict=True)], np.intp
+        )
+        for table, code in other.code.items():
+            self._table(table, code.keys, code.counts)
+        rows = {table: iter(code.rows) for table, code in other.code.items()}
+        for facts, bits in zip(other.runs, other.bin_rows, strict=True):
+            hit = np.unpackbits(bits, count=len(numbers)).astype(bool)
+            row = next(rows[facts.table]).tobytes() if facts.table else b""
+            self._runs.append(_Run(facts, numbers[hit], row))
+
+    def result(self) -> Merged:
+        """Everything that was added, in its one order."""
+        bins = sorted(self._index)
+        place = np.empty(len(bins), np.intp)
+        for number, name in enumerate(bins):
+            place[self._index[name]] = number
+        hits = np.zeros(len(bins), np.int64)
+        hits[place] = self._hits
+        rows = []
+        for run in self._runs:
+            bits = np.zeros(len(bins), np.uint8)
+            bits[place[run.bins]] = 1
+            rows.append((run.facts, np.packbits(bits).tobytes(), run.row))
+        rows.sort()
+        code = {
+            table: Code(
+                self._keys[table],
+                self._counts[table],
+                _matrix([row for facts, _, row in rows if facts.table == table], len(counts)),
+            )
+            for table, counts in sorted(self._counts.items())
+        }
+        return Merged(
+            tuple(facts for facts, _, _ in rows),
+            tuple(bins),
+            hits,
+            _matrix([row for _, row, _ in rows], len(bins)),
+            code,
+        )
+
+
+def _matrix(rows: Sequence[bytes], points: int) -> Bits:
+    width = (points + 7) // 8
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), width)
+
+
+def _code_of(record: RunRecord) -> run_counts.RunCounts | None:
+    """Counts of a run; None when there are none: `nf clean`, or a run on another machine."""
+    if not record.coverage:
+        return None
+    try:
+        return run_counts.read(ROOT / record.coverage)
+    except (OSError, DataError):
+        return None
+
+
+def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
+    """Hits by point and bin that a run has measured; none where it has not, NfError when what it
+    left is damaged."""
+    try:
+        return typed(dict[str, dict[str, int]], record.metrics.get(FUNCTIONAL, {}), FUNCTIONAL)
+    except DataError as error:
+        raise NfError(f"the coverage of {record.name} is damaged ({error}).") from error
+
+
+def merge(records: Iterable[RunRecord], others: Iterable[Merged] = ()) -> Merged:
+    """The sum of runs and of what was merged before."""
+    merger = Merger()
+    for record in records:
+        merger.record(record)
+    for other in others:
+        merger.merged(other)
+    return merger.result()
+
+
+def of_command(number: int) -> Path:
+    """Where `nf run --cov` leaves the merged coverage of a command of the history."""
+    return paths.BUILD / "coverage" / f"command-{number}{SUFFIX}"
+
+
+def write(merged: Merged, path: Path) -> None:
+    """Write the file, whole or not at all (OSError)."""
+    head = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "runs": [list(astuple(run)) for run in merged.runs],
+        "bins": [
+            [*name, hits] for name, hits in zip(merged.bins, merged.hits.tolist(), strict=True)
+        ],
+    }
+    members = {"merged.json": json.dumps(head).encode(), "bins.rows": merged.bin_rows.tobytes()}
+    for table, code in merged.code.items():
+        members[f"{table}.keys"] = code.keys
+        members[f"{table}.counts"] = code.counts.astype("<i8").tobytes()
+        members[f"{table}.rows"] = code.rows.tobytes()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, _WHEN), data, zipfile.ZIP_DEFLATED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    output.write_bytes(path, buffer.getvalue())
+
+
+def read(path: Path) -> Merged:
+    """The inverse of `write`; NfError in one line for a file that is none."""
+    try:
+        return _read(read_bytes(path, _MAX_FILE))
+    except OSError as error:
+        raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
+    except (DataError, zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+        raise NfError(f"{shown(path)} is no merged coverage, or damaged ({error}).") from error
+
+
+def _read(data: bytes) -> Merged:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > _MAX_FILE:
+            raise DataError("too large")
+        members = {name: archive.read(name) for name in archive.namelist()}
+    head = as_object(parse_json(members["merged.json"]))
+    if (head.get("format"), head.get("version")) != (_FORMAT, _VERSION):
+        raise DataError(f"of version {head.get('version')!r}, this nf reads {_VERSION}")
+    runs = tuple(
+        RunFacts(*row)
+        for row in typed(list[tuple[str, str, str, int, float, int, str]], head.get("runs"), "runs")
+    )
+    rows = typed(list[tuple[str, str, int]], head.get("bins"), "bins")
+    code = {}
+    for table in sorted({run.table for run in runs if run.table}):
+        counts = np.frombuffer(members[f"{table}.counts"], "<i8").astype(np.int64)
+        number = sum(run.table == table for run in runs)
+        packed = np.frombuffer(members[f"{table}.rows"], np.uint8).reshape(number, -1)
+        if packed.shape[1] != (len(counts) + 7) // 8:
+            raise DataError(f"the rows of {table} do not fit")
+        code[table] = Code(members[f"{table}.keys"], counts, packed)
+    width = (len(rows) + 7) // 8
+    return Merged(
+        runs,
+        tuple((point, name) for point, name, _ in rows),
+        np.array([hits for _, _, hits in rows], np.int64),
+        np.frombuffer(members["bins.rows"], np.uint8).reshape(len(runs), width),
+        code,
+    )

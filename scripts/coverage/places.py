@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The points of code coverage by their place in the source, which is the same in every build.
+
+A key of Verilator is made of a 0x01, a short name, a 0x02 and a value, over and over. Names used
+here: f file, t kind (line, branch, expr, toggle), l and n line and column, o comment, S the source
+lines of the block ("70-74,80"). Instances of a module, and builds with other parameters, have
+points of one place each: what one of them reaches, is reached.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+_HEX = re.compile(r"%([0-9A-F]{2})")
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?", re.ASCII)
+_MAX_LINES = 100_000  # of a source file: a range beyond is damage
+LINE, BRANCH, EXPR, TOGGLE = KINDS = ("line", "branch", "expr", "toggle")
+DESIGN = "hdl/"  # what coverage is asked of
+
+
+class Place(NamedTuple):
+    """A point in the source. `name`: of a branch "if", "else", ..; of an expression the values of
+    its terms and the result; of a toggle the bit and its edge, "q[3]:0->1"."""
+
+    file: str
+    line: int
+    column: int
+    kind: str
+    name: str
+
+
+class Point(NamedTuple):
+    """A point of a key table: its place, and the source lines of its block, as Verilator says."""
+
+    place: Place
+    lines: str
+
+
+@functools.lru_cache(maxsize=64)
+def points(keys: bytes) -> tuple[Point | None, ...]:
+    """The points of a key table in its order; None for what is not of the design."""
+    return tuple(_point(key) for key in keys.decode("ascii", "replace").split("\n"))
+
+
+def _point(key: str) -> Point | None:
+    fields = dict(part.split("\x02", 1) for part in key.split("\x01") if "\x02" in part)
+    file, kind = fields.get("f", ""), fields.get("t", "")
+    if kind not in KINDS or not file.startswith(DESIGN):
+        return None
+    name = fields.get("o", "")
+    if "%" in name:
+        name = _HEX.sub(lambda found: chr(int(found[1], 16)), name)
+    place = Place(file, _int(fields.get("l")), _int(fields.get("n")), kind, name)
+    return Point(place, fields.get("S", fields.get("l", "")) if kind in (LINE, BRANCH) else "")
+
+
+def _int(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 8 else 0
+
+
+def numbers(text: str) -> Iterator[int]:
+    """ "70-74,80" as 70, 71, 72, 73, 74, 80."""
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part)
+        if found:
+            first, last = int(found[1]), int(found[2] or found[1])
+            yield from range(first, min(last, _MAX_LINES) + 1)
+
+
+def ranges(values: Iterable[int]) -> Iterator[str]:
+    """The inverse of `numbers`, a text a range."""
+    for _, run in groupby(enumerate(sorted(values)), lambda one: one[1] - one[0]):
+        (_, first), *more = run
+        yield f"{first}-{more[-1][1]}" if more else str(first)

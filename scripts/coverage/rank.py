@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which runs add coverage: ordered by what each adds per second, and few that cover as much.
+
+Both are greedy set cover. The smallest set is not found that way in general (that problem is
+NP-hard), but one at most ln(points) times as large; what the others make superfluous is dropped at
+the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scripts.coverage.merged import Bits, Code, Merged, RunFacts
+from scripts.coverage.places import BRANCH, LINE, Place, numbers, points
+
+_LEAST_S = 0.01  # of a run: a clock that did not move must not make it infinitely good
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A run, and what it adds to those before it."""
+
+    run: RunFacts
+    bins: int
+    code: int
+
+    @property
+    def adds(self) -> int:
+        return self.bins + self.code
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What each run reached: a row of packed bits a run, functional bins before places of code."""
+
+    runs: tuple[RunFacts, ...]
+    rows: Bits
+    bins: int  # functional bins, padded to whole bytes
+    points: int  # with places of code
+
+    def count(self, row: Bits) -> tuple[int, int]:
+        """Functional bins and code points in a row."""
+        split = self.bins // 8
+        return _ones(row[:split]), _ones(row[split:])
+
+
+def reached(merged: Merged) -> Reached:
+    """Rows of all runs in one numbering of places, whatever their builds."""
+    bins = 8 * ((len(merged.bins) + 7) // 8)
+    numbering: dict[Place, int] = {}
+    maps = {table: _numbered(code, numbering, bins) for table, code in merged.code.items()}
+    size = bins + len(numbering)
+    rows = np.zeros((len(merged.runs), (size + 7) // 8), np.uint8)
+    seen = dict.fromkeys(merged.code, 0)
+    for number, run in enumerate(merged.runs):
+        row = np.zeros(size + 1, np.uint8)  # the last one takes what is not of the design
+        row[: len(merged.bins)] = np.unpackbits(merged.bin_rows[number], count=len(merged.bins))
+        if run.table:
+            code = merged.code[run.table]
+            hit = np.unpackbits(code.rows[seen[run.table]], count=len(code.counts)).astype(bool)
+            seen[run.table] += 1
+            row[maps[run.table][hit]] = 1
+        rows[number] = np.packbits(row[:size])
+    return Reached(merged.runs, rows, bins, size)
+
+
+def _numbered(code: Code, numbering: dict[Place, int], offset: int) -> npt.NDArray[np.intp]:
+    """The number of each point of a table; -1 for what is not of the design."""
+    return np.array(
+        [
+            -1 if point is None else offset + numbering.setdefault(point.place, len(numbering))
+            for point in points(code.keys)
+        ],
+        np.intp,
+    )
+
+
+def _ones(row: Bits) -> int:
+    return int(np.bitwise_count(row).sum())
+
+
+def by_second(found: Reached) -> list[Ranked]:
+    """Runs in the order of what each adds per second to those before; those that add nothing are
+    left out."""
+    return _greedy(found, [max(run.seconds, _LEAST_S) for run in found.runs])
+
+
+def smallest(found: Reached) -> list[Ranked]:
+    """Few runs that reach together what all reach."""
+    chosen = _greedy(found, [1.0] * len(found.runs))
+    order = {id(run): number for number, run in enumerate(found.runs)}
+    rows = [found.rows[order[id(one.run)]] for one in chosen]
+    for number in range(len(rows) - 1, -1, -1):  # is it still needed beside the others?
+        others = [row for other, row in enumerate(rows) if other != number]
+        if others and not _ones(rows[number] & ~np.bitwise_or.reduce(others)):
+            del rows[number], chosen[number]
+    return chosen
+
+
+def _greedy(found: Reached, costs: list[float]) -> list[Ranked]:
+    """Greedy set cover, lazily: what a run adds never grows, so most need no second look."""
+    have = np.zeros(found.rows.shape[1], np.uint8)
+    heap = [(-_ones(row) / costs[n], n) for n, row in enumerate(found.rows)]
+    heapq.heapify(heap)
+    out: list[Ranked] = []
+    while heap:
+        _, number = heapq.heappop(heap)
+        new = found.rows[number] & ~have
+        gain = -_ones(new) / costs[number]
+        if not gain:
+            continue
+        if heap and (gain, number) > heap[0]:
+            heapq.heappush(heap, (gain, number))
+            continue
+        have |= new
+        out.append(Ranked(found.runs[number], *found.count(new)))
+    return out
+
+
+@dataclass(frozen=True)
+class LinesOfRun:
+    """The source lines that a run executed, by file (`hdl/..`); what it costs."""
+
+    run: RunFacts
+    lines: dict[str, frozenset[int]]
+
+
+def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
+    """For each run with code coverage, in the order of `Merged.runs`: which lines it executed. A
+    mutant of a line can be killed by these runs alone."""
+    seen = dict.fromkeys(merged.code, 0)
+    blocks = {
+        table: [
+            (number, point.place.file, tuple(numbers(point.lines)))
+            for number, point in enumerate(points(code.keys))
+            if point is not None and point.place.kind in (LINE, BRANCH)
+        ]
+        for table, code in merged.code.items()
+    }
+    for run in merged.runs:
+        if not run.table:
+            continue
+        code = merged.code[run.table]
+        hit = np.unpackbits(code.rows[seen[run.table]], count=len(code.counts))
+        seen[run.table] += 1
+        lines: dict[str, set[int]] = {}
+        for number, file, some in blocks[run.table]:
+            if hit[number]:
+                lines.setdefault(file, set()).update(some)
+        yield LinesOfRun(run, {file: frozenset(some) for file, some in lines.items()})

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run leaves of code coverage: its counts by point number, and the name of the key table
+that says which point is which.
+
+Verilator writes a text of some 30 MB a run, nearly all of it keys, which are the same in every run
+of a build. `pack` replaces it by 0.1 MB: a compressed array, and once a build the table of its keys
+(`build/coverage/ID.keys`; ID is the hash of the keys). Paths in keys are those of the tree.
+
+    FILE     = MAGIC, ID (16 hex digits), "\\n", zlib(planes)
+    planes   = byte 0 of each count, byte 1 of each, ..: the high ones are zeros
+    ID.keys  = zlib(keys, a line each)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from neuron_fabric import output
+from neuron_fabric.data import DataError, read_bytes
+from scripts.common import paths
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+
+RAW, PACKED = "coverage.dat", "coverage.counts"
+MAGIC = b"nf coverage 1 "
+MAX_POINTS = 1 << 24
+_SUFFIX = ".keys"
+_MAX_FILE = 1 << 30  # bytes of Verilator's text
+_BYTES = 4  # of a count; what is more stays at the largest
+_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+Counts = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """Counts of a run by point number; `table` names the keys of these points."""
+
+    table: str
+    counts: Counts
+
+
+def tables() -> Path:
+    """The folder of the key tables."""
+    return paths.BUILD / "coverage"
+
+
+def pack(folder: Path, root: Path) -> None:
+    """Replace what Verilator left in the folder of a run, if anything, by the compact form.
+
+    `root` is where the sources of the build lie. A text that is cut short or damaged is left as it
+    is, and counts for nothing. A new table of keys is also put into the folder: it must come along
+    from a worker on another machine (`adopt`).
+    """
+    raw = folder / RAW
+    try:
+        text = read_bytes(raw, _MAX_FILE).replace(f"{root}/".encode(), b"")
+        keys, counts = parse(text)
+    except (OSError, DataError, ValueError):
+        return
+    table = hashlib.sha256(keys).hexdigest()[:16]
+    target = tables() / f"{table}{_SUFFIX}"
+    if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(folder / target.name, zlib.compress(keys, 6))
+        adopt(folder)
+    output.write_bytes(folder / PACKED, MAGIC + table.encode() + b"\n" + packed(counts))
+    raw.unlink()
+
+
+def parse(text: bytes) -> tuple[bytes, Counts]:
+    """Keys, a line each, and counts of Verilator's text (`C 'KEY' COUNT` a line); ValueError."""
+    rows = [line.rpartition(b"' ") for line in text.split(b"\n") if line.startswith(b"C '")]
+    numbers = np.array([row[2] for row in rows], dtype="S20")
+    if not rows or any(not row[1] for row in rows) or not text.endswith(b"\n"):
+        raise ValueError("no points, or cut off")
+    counts = np.minimum(numbers.astype(np.uint64), np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return b"\n".join(row[0][3:] for row in rows), counts
+
+
+def packed(counts: Counts) -> bytes:
+    """The array as it is stored."""
+    planes = counts.astype("<u4").view(np.uint8).reshape(-1, _BYTES).T
+    return zlib.compress(np.ascontiguousarray(planes).tobytes(), 6)
+
+
+def unpacked(data: bytes) -> Counts:
+    """The inverse of `packed`; DataError."""
+    planes = inflated(data, MAX_POINTS * _BYTES)
+    if len(planes) % _BYTES:
+        raise DataError("its counts are cut off")
+    array = np.frombuffer(planes, dtype=np.uint8).reshape(_BYTES, -1)
+    return np.ascontiguousarray(array.T).view("<u4").reshape(-1)
+
+
+def inflated(data: bytes, limit: int) -> bytes:
+    """What `zlib.compress` has made, `limit` bytes at most; DataError."""
+    try:
+        stream = zlib.decompressobj()
+        out = stream.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise DataError(f"not compressed as it should be ({error})") from None
+    if len(out) > limit or not stream.eof:
+        raise DataError("too long, or cut off")
+    return out
+
+
+def read(path: Path) -> RunCounts:
+    """The counts of a run. OSError; DataError for a file that is none of these."""
+    data = read_bytes(path, MAX_POINTS * _BYTES)
+    head, _, body = data.partition(b"\n")
+    table = head.removeprefix(MAGIC).decode("ascii", "replace")
+    if not head.startswith(MAGIC) or not _ID.fullmatch(table):
+        raise DataError("no coverage counts of nf")
+    return RunCounts(table, unpacked(body))
+
+
+def adopt(folder: Path) -> None:
+    """Keep the key tables that a run has left in its folder where every command finds them."""
+    for path in folder.glob(f"*{_SUFFIX}"):
+        target = tables() / path.name
+        if _ID.fullmatch(path.stem) and not target.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_suffix(f".{folder.name}")  # whole, or not there
+            shutil.copyfile(path, temporary)
+            temporary.replace(target)
+
+
+def read_table(table: str, near: Path | None = None) -> bytes:
+    """The keys of a table, a line each; `near` is a folder that may hold it. NfError."""
+    places = [tables(), *([near] if near else [])]
+    for place in places:
+        path = place / f"{table}{_SUFFIX}"
+        try:
+            keys = inflated(read_bytes(path), _MAX_FILE)
+        except FileNotFoundError:
+            continue
+        except (OSError, DataError) as error:
+            raise NfError(f"{shown(path)} is damaged ({error}): run with --cov again.") from error
+        if hashlib.sha256(keys).hexdigest()[:16] != table:
+            raise NfError(f"{shown(path)} is damaged: remove it and run with --cov again.")
+        return keys
+    raise NfError(f"{shown(tables())} holds no {table}{_SUFFIX}: run with --cov again.")

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code coverage by place: sums over builds and instances, folded holes, waivers, lcov, ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.common import paths
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import RunRecord
+from scripts.coverage import code_coverage, code_waivers, lcov, rank
+from scripts.coverage.code_coverage import Hole, Share
+from scripts.coverage.code_waivers import CodeWaiver
+from scripts.coverage.merged import Merged, merge
+from scripts.coverage.synthetic import key, run
+
+Make = Callable[..., RunRecord]
+FILE = "hdl/common/nf_fifo.sv"
+REASON = "the bit is tied to zero in this device"
+LINES = (ROOT / FILE).read_text(encoding="utf-8").splitlines()
+LINE = next(n for n, text in enumerate(LINES, 1) if "in_data" in text)
+
+
+@pytest.fixture(autouse=True)
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+
+
+@pytest.fixture
+def merged(tmp_path: Path, record: Make) -> Merged:
+    """Two builds with points of the same places; the second reaches more."""
+    first = [
+        (key("line", FILE, 1, "block", "1-3", page="u0"), 2),
+        (key("branch", FILE, 5, "if", "5-6,9"), 0),
+        (key("branch", FILE, 5, "else", "10"), 7),
+        (key("expr", FILE, 8, "(a==1 && b==1) => 1"), 0),
+        *((key("toggle", FILE, LINE, f"in_data[{bit}]:0->1"), 0) for bit in range(4)),
+        *((key("toggle", FILE, LINE, f"in_data[{bit}]:1->0"), int(bit < 2)) for bit in range(4)),
+        (key("toggle", "verif/coverage/bound.sv", 3, "q:0->1"), 0),  # none of the design
+        (key("user", FILE, 5, "c"), 0),
+    ]
+    second = [
+        (key("line", FILE, 1, "block", "1-3", page="u1"), 0),
+        (key("branch", FILE, 5, "if", "5-6,9"), 1),
+        (key("toggle", FILE, LINE, "in_data[0]:0->1"), 3),
+    ]
+    return merge(
+        [
+            run(tmp_path / "1", record(seed=1, seconds=2.0), first, {"p": {"x": 1}}),
+            run(tmp_path / "2", record(seed=2, seconds=0.5), second),
+            run(tmp_path / "3", record(seed=3, seconds=9.0), second, {"p": {"x": 1}}),
+        ]
+    )
+
+
+def test_places_are_summed_over_builds(merged: Merged) -> None:
+    counted = code_coverage.count(merged)
+    found = code_coverage.figures(counted)
+    assert found is not None
+    (only,) = found.files
+    assert (only.line, only.branch) == (Share(7, 7), Share(2, 2))
+    assert (only.expr, only.toggle) == (Share(1, 0), Share(8, 3))
+    assert found.holes == (
+        Hole(FILE, 8, "expr", "(a==1 && b==1) => 1", 1),
+        Hole(FILE, LINE, "toggle", "in_data[1] 0->1, in_data[3:2] both", 5),
+    )
+    assert code_coverage.lines(found) == [
+        "code coverage: 7 of 7 lines (100.0 %), 2 of 2 branches (100.0 %), "
+        "0 of 1 expression terms (0.0 %), 3 of 8 toggles (37.5 %), over 3 runs"
+    ]
+    assert code_coverage.count(Merged()) is None
+    assert code_coverage.lines(None) == []
+
+
+def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
+    upper = CodeWaiver(FILE, r"input.*in_data", "toggle", REASON, "in_data", (2, 3))
+    found = code_coverage.figures(code_coverage.count(merged, [upper]))
+    assert found is not None
+    assert found.files[0].toggle == Share(4, 3, 4)
+    assert found.unneeded == ()
+    hit = replace(upper, bits=(0, 1), edge="1->0")
+    nothing = replace(upper, source="no such text")
+    elsewhere = replace(upper, file="hdl/nf_core.sv")  # no build has it: it cannot be judged
+    found = code_coverage.figures(code_coverage.count(merged, [hit, nothing, elsewhere]))
+    assert found is not None
+    assert [text.partition("/: ")[2] for text in found.unneeded] == [
+        f"2 of 2 are reached ({LINE} in_data[0]:1->0, {LINE} in_data[1]:1->0)",
+        "matches nothing",
+    ]
+
+
+def test_mistakes_in_waivers(write: Callable[[str, str], Path]) -> None:
+    line = f"{{file: {FILE}, source: in_data, kind: toggle, bits: [3], reason: {REASON}}}"
+    path = write("waivers.yaml", f"waivers: [{line}, {line}, {line.replace('in_data', 'gone')}]\n")
+    waivers = code_waivers.read(path)
+    assert waivers[0].bits == (3, 3)
+    first, second = code_waivers.problems(waivers)
+    assert first.startswith("coverage waived twice")
+    assert second.startswith("coverage waiver of a line that does not exist")
+    for bad in (line.replace(REASON, "because"), line.replace("in_data", "'in_data('")):
+        with pytest.raises(NfError, match=r"waivers\.yaml"):
+            code_waivers.read(write("waivers.yaml", f"waivers: [{bad}]\n"))
+
+
+def test_the_waivers_of_the_project_fit() -> None:
+    assert code_waivers.problems(code_waivers.read()) == []
+
+
+def test_lcov(merged: Merged) -> None:
+    counted = code_coverage.count(merged)
+    assert counted is not None
+    assert lcov.text(counted).splitlines() == [
+        *("TN:nf", f"SF:{FILE}"),
+        *("BRDA:5,0,0,7", "BRDA:5,0,1,2", "BRF:2", "BRH:2"),
+        *("DA:1,2", "DA:2,2", "DA:3,2", "DA:5,2", "DA:6,2", "DA:9,2", "DA:10,7", "LF:7", "LH:7"),
+        "end_of_record",
+    ]
+
+
+def test_rank_and_smallest_set(merged: Merged) -> None:
+    found = rank.reached(merged)
+    ordered = rank.by_second(found)
+    assert [(one.run.seed, one.bins, one.code) for one in ordered] == [(2, 0, 2), (1, 1, 4)]
+    assert [one.run.seed for one in rank.smallest(found)] == [1, 2]
+    lines = {one.run.seed: one.lines for one in rank.lines_of_runs(merged)}
+    assert lines[1] == {FILE: frozenset({1, 2, 3, 10})}
+    assert lines[2] == {FILE: frozenset({5, 6, 9})}

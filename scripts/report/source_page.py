@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code coverage on the source: one offline HTML file beside the report, every file of the design
+with hits a line, and on the lines what was not reached."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from scripts.coverage import code_coverage
+from scripts.coverage.code_coverage import Counted, FileCoverage
+from scripts.coverage.code_waivers import source_lines
+from scripts.coverage.places import LINE, TOGGLE
+from scripts.report.outcome import many
+
+NAME = "coverage.html"  # beside the report
+_TEMPLATE, _STYLE = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8")
+    for name in ("source_page.html.j2", "source_page.css")
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A source line: `hits` is None where nothing is counted; `state` "hit", "part", "missed" or
+    ""; `notes` what was not reached, `waived` what need not be, with its reason."""
+
+    number: int
+    text: str
+    hits: int | None
+    state: str
+    notes: tuple[str, ...]
+    waived: tuple[str, ...]
+
+
+def text(counted: Counted, title: str) -> str:
+    """The page."""
+    found = code_coverage.figures(counted)
+    assert found is not None
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["many"] = many
+    rows = _rows(counted)
+    return environment.from_string(_TEMPLATE).render(
+        title=title,
+        style=_STYLE,
+        code=found,
+        files=[(file, _anchor(file), rows[file.file]) for file in found.files],
+        kinds=("line", "branch", "expr", "toggle"),
+    )
+
+
+def _anchor(file: FileCoverage) -> str:
+    return file.file.replace("/", ".")
+
+
+def _rows(counted: Counted) -> dict[str, list[Row]]:
+    """Every line of every file."""
+    hits: dict[str, dict[int, int]] = defaultdict(dict)
+    notes: dict[tuple[str, int], list[str]] = defaultdict(list)
+    waived: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
+    for place, number in counted.counts.items():
+        if place.kind == LINE:
+            hits[place.file][place.line] = number
+        else:
+            hits[place.file].setdefault(place.line, -1)
+    for hole in code_coverage.holes(counted):
+        if hole.kind != LINE:
+            notes[hole.file, hole.line].append(f"{hole.kind}: {hole.what}")
+    for place, waiver in counted.judged.waived.items():
+        waived[place.file, place.line][f"{waiver.kind} waived: {waiver.reason}"] = None
+    out = {}
+    for file, numbers in hits.items():
+        out[file] = [
+            _row(
+                number, line, numbers.get(number), notes[file, number], tuple(waived[file, number])
+            )
+            for number, line in enumerate(source_lines(file), 1)
+        ]
+    return out
+
+
+def _row(
+    number: int, line: str, hits: int | None, notes: list[str], waived: tuple[str, ...]
+) -> Row:
+    state = "" if hits is None else "missed" if hits == 0 else "part" if notes else "hit"
+    only = None if hits is None or hits < 0 else hits
+    order = sorted(notes, key=lambda note: note.startswith(TOGGLE))
+    return Row(number, line, only, state, tuple(order), waived)
