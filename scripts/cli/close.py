@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf close`: picks tests, seeds and constraint weights toward open functional bins until nothing
+improves, and draws the curve beside plain random seeds."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from neuron_fabric import output
+from neuron_fabric.text import say
+from scripts.build import registry
+from scripts.cli import cov
+from scripts.closing import curve
+from scripts.closing.curve import OpenBin
+from scripts.closing.loop import Arm, Closing, Limits
+from scripts.closing.policy import Goal, Policy
+from scripts.common import claims, paths
+from scripts.common.arguments import positive, seconds
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, shown
+from scripts.common.records import RunRecord, RunSpec
+from scripts.coverage.merged import SUFFIX, write
+from scripts.farm.schedule import run_all
+from scripts.plan import testplan
+from scripts.plan.discover import discover
+from scripts.report import functional
+from scripts.run import simulate
+from verif.scenario.weights import KNOBS
+
+RUNS = BUILD / "close"
+PAGE, MERGED = "close.html", f"close{SUFFIX}"
+SCENARIOS = "test_scenario::*"  # tests that draw by the knobs
+_SHOWN = 20
+EXAMPLES = """examples:
+  nf close                                   scenarios and the tests that bins name, all bins
+  nf close --test 'test_scenario::*' --point 'fp32*' --runs 40
+  nf close --after all.cov                   what these runs left open
+  nf close --plain 0                         without plain random seeds for comparison
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--test",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help=f"choose from (those that open bins name, and {SCENARIOS})",
+    )
+    parser.add_argument(
+        "--point", action="append", default=[], metavar="GLOB", help="cover points (all)"
+    )
+    parser.add_argument(
+        "--after", action="append", default=[], metavar="INPUT", help="begin with this coverage"
+    )
+    parser.add_argument("--sim", choices=registry.names(), help="simulator (the fast one)")
+    parser.add_argument("--build", help="named parameter set (the first of each test)")
+    parser.add_argument("--runs", type=positive, default=Limits.runs, help="runs at most")
+    parser.add_argument("--minutes", type=seconds, default=Limits.minutes, help="time limit")
+    parser.add_argument(
+        "--patience", type=positive, default=Limits.patience, help="runs without a gain, then stop"
+    )
+    parser.add_argument(
+        "--plain",
+        type=float,
+        default=Limits.plain,
+        metavar="X",
+        help="plain seeds may spend X times the cycles to come as far; 0: none",
+    )
+    parser.add_argument("--seed", type=positive, default=1, help="of the choices")
+    parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run")
+    parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+
+
+def run(args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    claims.tree()
+    paths.writable(RUNS)
+    goals = _goals(args)
+    specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
+    draws = {name: fnmatch.fnmatch(name, SCENARIOS) for name in specs}
+    knobs = {name: knob.weights for name, knob in KNOBS.items()}
+    rng = random.Random(args.seed)
+    folder = claims.folder(RUNS)
+    before = cov.collect(args.after).functional() if args.after else None
+
+    def execute(some: Sequence[RunSpec]) -> list[RunRecord]:
+        records = run_all(some, args.jobs, lambda _: None, lambda spec: simulate.run(spec, folder))
+        if len(records) < len(some):
+            raise KeyboardInterrupt
+        return records
+
+    closing = Closing(
+        goals,
+        lambda progress: Policy(progress, knobs, draws, rng),
+        specs,
+        execute,
+        Limits(args.runs, args.minutes, args.patience, args.plain, args.jobs),
+        before,
+        lambda text: say(text, flush=True),
+    )
+    code = 0
+    try:
+        closing.run()
+    except KeyboardInterrupt:
+        code = 130
+    return max(code, _told(closing, time.monotonic() - start))
+
+
+def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]:
+    """A run of each test to choose from; `meant` are the choice where none was asked for."""
+    plan, globs = testplan.read(), args.test or meant
+    sim = registry.get(args.sim).name if args.sim else registry.choose(registry.ALL)[0][0]
+    out = {}
+    for test in discover():
+        entry = plan.entries.get(test.id)
+        if entry is None or not any(fnmatch.fnmatch(test.id, glob) for glob in globs):
+            continue
+        build = args.build or entry.builds[0]
+        if sim not in entry.sims or build not in entry.builds:
+            continue
+        out[test.id] = RunSpec(
+            testplan.build_spec(plan, build, sim),
+            test.module,
+            (test.name,),
+            timeout_s=entry.timeout_s,
+            env=testplan.scale_environment(args.scale or 1.0),
+            build_name=build,
+            direct=True,  # weights are part of the environment: no two runs share a server
+        )
+    if not out:
+        raise NfError(f"no test of the plan matches {' '.join(globs)} on {sim} (`nf list`).")
+    return out
+
+
+def _goals(args: argparse.Namespace) -> list[Goal]:
+    """Bins that are not waived, of the cover points that were asked for."""
+    waived = {(waiver.point, waiver.bin) for waiver in functional.read_waivers()}
+    out = [
+        Goal((point.name, name), point.at_least, point.test)
+        for point in functional.planned().points.values()
+        if any(fnmatch.fnmatch(point.name, glob) for glob in args.point or ["*"])
+        for name in point.bins
+        if (point.name, name) not in waived
+    ]
+    if not out:
+        raise NfError(f"no cover point matches {' '.join(args.point)}.")
+    return out
+
+
+def _told(closing: Closing, took: float) -> int:
+    """The end: totals, ratio, what stayed open, and the files."""
+    close, plain = closing.close, closing.plain
+    lines = [close.line(), *([plain.line()] if plain.points else [])]
+    said = [
+        f"{line.name}: {line.bins} of {len(close.progress.goals)} bins in {line.cycles:,} cycles, "
+        f"{len(line.points)} runs"
+        for line in lines
+    ]
+    if plain.points:
+        found = [curve.ratio(*lines), curve.same_bins(*lines)]
+        said += [str(one) for one in dict.fromkeys(found) if one is not None]
+    left = [
+        OpenBin(*goal.bin, int(hits), goal.at_least, goal.test)
+        for goal, hits, is_open in zip(
+            close.progress.goals, close.progress.hits, close.progress.open, strict=True
+        )
+        if is_open
+    ]
+    for one in left[:_SHOWN]:
+        say(f"open: {one.point} / {one.name}: {one.hits} of {one.at_least} hits; {one.test}")
+    if len(left) > _SHOWN:
+        say(f"open: {len(left) - _SHOWN} more (in the page)")
+    red = [record for arm in (close, plain) for record in arm.red]
+    for record in red:
+        say(f"FAIL {record.name} seed {record.seed}: {record.kind}: {record.cause}", record.rerun)
+    paths.REPORT.mkdir(parents=True, exist_ok=True)
+    page = paths.REPORT / PAGE
+    output.write_text(page, curve.page(lines, said, len(close.progress.goals), left))
+    say(*(f"nf close: {sentence}" for sentence in said))
+    say(f"curve: {shown(page)}; coverage: {shown(_merged(close))}; {took:.0f} s")
+    return 1 if red else 0
+
+
+def _merged(arm: Arm) -> Path:
+    path = paths.BUILD / "coverage" / MERGED
+    write(arm.merger.result(), path)
+    return path

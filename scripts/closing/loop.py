@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tests toward open bins until nothing improves, and plain random seeds beside them.
+
+Both start with the same hits and choose from the same tests: plain seeds take each in turn, with
+its default weights and a seed that was not used before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from scripts.closing.curve import Line, Point
+from scripts.closing.policy import Choice, Floats, Goal, Policy, Progress
+from scripts.common.records import RunRecord, RunSpec
+from scripts.coverage.merged import Merger, hits_of
+from verif.coverage.cover_model import Hits
+from verif.scenario.weights import VARIABLE
+
+Execute = Callable[[Sequence[RunSpec]], list[RunRecord]]
+CLOSE_SEED, PLAIN_SEED = 1_000_001, 2_000_001  # seeds of the two never meet
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop. `patience`: runs of `nf close` in a row that bring nothing. `plain` times the
+    cycles of `nf close` is what plain seeds may spend to come as far; 0 leaves them out."""
+
+    runs: int = 200
+    minutes: float = 60.0
+    patience: int = 25
+    plain: float = 4.0
+    jobs: int = 1
+
+
+@dataclass
+class Arm:
+    """One way of choosing, and what came of it."""
+
+    name: str
+    progress: Progress
+    merger: Merger = field(default_factory=Merger)
+    points: list[Point] = field(default_factory=list)
+    red: list[RunRecord] = field(default_factory=list)
+    useful: list[tuple[RunSpec, Choice, float]] = field(default_factory=list)
+    runs: int = 0
+
+    def line(self) -> Line:
+        return Line(self.name, tuple(self.points))
+
+
+class Closing:
+    """The two arms, step by step."""
+
+    def __init__(
+        self,
+        goals: Sequence[Goal],
+        policy: Callable[[Progress], Policy],
+        specs: Mapping[str, RunSpec],
+        execute: Execute,
+        limits: Limits,
+        before: Hits | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`specs`: a run of each test, seed and weights to be set; `before`: hits to begin with."""
+        self.close, self.plain = (
+            Arm(name, Progress(goals)) for name in ("nf close", "plain random seeds")
+        )
+        for arm in (self.close, self.plain):
+            arm.progress.add(arm.progress.row(before or {}), 0)
+        self.policy = policy(self.close.progress)
+        self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
+        self._end = time.monotonic() + 60 * limits.minutes
+        self._turn = itertools.cycle(specs)
+
+    def run(self) -> None:
+        """Both arms to their end."""
+        idle = 0
+        limits = self.limits
+        while self.close.progress.closed < len(self.close.progress.goals):
+            late = time.monotonic() > self._end
+            if late or self.close.runs >= limits.runs or idle >= limits.patience:
+                break
+            idle = 0 if self._closing() else idle + limits.jobs
+            while limits.plain and self.plain.progress.cycles < self.close.progress.cycles:
+                self._plain()  # in step, so that an interrupted run compares as well
+        most = limits.plain * (self.close.line().reached(self.close.line().bins) or 0)
+        while (
+            self.plain.progress.closed < self.close.progress.closed
+            and self.plain.progress.cycles < most
+            and time.monotonic() <= self._end
+        ):
+            self._plain()
+
+    def _closing(self) -> bool:
+        """One round of chosen runs; whether any brought something."""
+        choices = [self.policy.next() for _ in range(self.limits.jobs)]
+        specs = []
+        for number, choice in enumerate(choices):
+            seed = CLOSE_SEED + self.close.runs + number
+            specs.append(with_choice(self.specs[choice.test], seed, choice))
+        came = {record.id: record for record in self.execute(specs)}
+        gains = []
+        for spec, choice in zip(specs, choices, strict=True):
+            record = came.get(spec.id)
+            row = self._count(self.close, record)
+            if row is not None and record is not None:
+                gain = self.policy.add(choice, row, record.cycles or 0)
+                self._point(self.close)
+                gains.append(gain)
+                if gain:
+                    self.close.useful.append((spec, choice, gain))
+                self.say(self._told(choice, gain))
+        return any(gains)
+
+    def _plain(self) -> None:
+        specs = []
+        for number in range(self.limits.jobs):
+            test = next(self._turn)
+            specs.append(with_choice(self.specs[test], PLAIN_SEED + self.plain.runs + number))
+        before = self.plain.progress.cycles
+        for record in self.execute(specs):
+            row = self._count(self.plain, record)
+            if row is not None:
+                self.plain.progress.add(row, record.cycles or 0)
+                self._point(self.plain)
+        if self.plain.progress.cycles == before:  # all red: time must not stand still
+            self.plain.progress.cycles += 1
+            self._end = min(self._end, time.monotonic() + 60)
+
+    def _count(self, arm: Arm, record: RunRecord | None) -> Floats | None:
+        """The hits of a green run; a red one counts for nothing, and is kept."""
+        arm.runs += 1
+        if record is None:
+            return None
+        if not record.passed:
+            arm.red.append(record)
+            return None
+        arm.merger.record(record)
+        return arm.progress.row(hits_of(record))
+
+    def _point(self, arm: Arm) -> None:
+        arm.points.append((arm.progress.cycles, arm.progress.closed))
+
+    def _told(self, choice: Choice, gain: float) -> str:
+        progress = self.close.progress
+        toward = f" toward {choice.target}" if choice.target else ""
+        return (
+            f"{progress.cycles:>9,} cycles  {progress.closed:4} of {len(progress.goals)} bins"
+            f"  +{gain:.1f}  {choice.test}{toward}"
+        )
+
+
+def with_choice(spec: RunSpec, seed: int, choice: Choice | None = None) -> RunSpec:
+    """The run with a seed, and the weights of a choice."""
+    env = dict(spec.env)
+    if choice is not None and choice.weights:
+        env[VARIABLE] = json.dumps(choice.weights, separators=(",", ":"))
+    return replace(spec, seed=seed, env=tuple(sorted(env.items())))
