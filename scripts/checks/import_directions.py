@@ -42,7 +42,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Benchmarks drive verbs; `nf bench` loads them by name.
     **_rooms(
         "scripts",
-        "common record build plan coverage report run farm mutation closing checks fuzz cli benchmarks",
+        "common record build plan coverage report run farm mutation closing "
+        "checks fuzz cli benchmarks",
         *_VERIF,
     ),
     "examples": PROJECT,

@@ -27,11 +27,14 @@ from scripts.run import simulate
 
 RUNS = BUILD / "mutants"
 
-EXAMPLES = """examples:
+EXAMPLES = (
+    """examples:
   nf mutate --list                           the breakages and why each matters
   nf mutate 'link*' --jobs 2                 some of them
   nf mutate --seed 7 --within 60             as many as a minute holds, in an order drawn by a seed
-""" + mutate_source.EXAMPLES
+"""
+    + mutate_source.EXAMPLES
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
