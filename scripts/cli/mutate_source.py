@@ -19,7 +19,7 @@ from neuron_fabric.text import one_line, say
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
 from scripts.common import claims, paths, process
-from scripts.common.arguments import positive, seconds
+from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, TOP, RunSpec
@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     made.add_argument("--prove", type=seconds, default=equivalence.LIMIT_S, metavar="S")
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
+    made.add_argument(
+        "--floor", type=up_to(100), metavar="%%", help="red below this score, not by any survivor"
+    )
     made.add_argument("--again", action="store_true", help="forget what earlier commands found")
     made.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
 
@@ -180,7 +183,11 @@ def _run(
         say(f"nf mutate: {len(campaign.candidates)} tests without a mutant", flush=True)
         campaign.probe(jobs, end)
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
-    whole = campaign.run(jobs, show.came, end)
+
+    def late() -> bool:
+        return args.within is not None and time.monotonic() - start > args.within
+
+    whole = campaign.run(jobs, show.came, end, late)
     show.close()
     forkserver.close_all()
     return _report(show.outcomes, campaign, args, whole, time.monotonic() - start)
@@ -242,5 +249,9 @@ def _report(
     say(f"nf mutate{without}: {found.overall} ({took:.0f} s; {shown(RESULTS)})")
     if not whole:
         return 130
-    bad = campaign.broken or needless or any(one.state in ALIVE for one in outcomes)
-    return 1 if bad else 0
+    if args.within is not None:
+        say(f"nf mutate: {len(outcomes)} of {len(campaign.mutants)} were judged in that time")
+    alive = any(one.state in ALIVE for one in outcomes)
+    if args.floor is not None:
+        alive = found.overall.percent < args.floor
+    return 1 if campaign.broken or needless or alive else 0

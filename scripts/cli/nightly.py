@@ -48,6 +48,9 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "suite": steps.nf("run", "--suite", "nightly", "--sim", sim, "--cov", *at_once),
         "suite link": steps.nf("run", "--suite", "nightly-link", "--sim", "verilator", *at_once),
         "mutate": steps.nf("mutate", *at_once),
+        "mutate source": steps.nf(
+            *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
+        ),
         "fuzz": steps.nf("fuzz", "--seed", seed, *at_once),
         "fuzz interleave": steps.nf("fuzz", "--interleave", "100", "--seed", seed),
         "fuzz journals": steps.nf("fuzz", "--journals", "500", "--seed", seed),

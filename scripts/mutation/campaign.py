@@ -14,6 +14,7 @@ import hashlib
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -135,8 +136,16 @@ class Campaign:
             )
         return len(records) == len(specs)
 
-    def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
-        """All mutants that are not known; `came` gets each outcome. False when interrupted."""
+    def run(
+        self,
+        jobs: int,
+        came: Callable[[Outcome], None],
+        end: Callable[[], None],
+        late: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """All mutants that are not known; `came` gets each outcome. Once it is `late` no run
+        begins, and a mutant that is alive by then has no outcome. False when interrupted."""
+        left: list[RunSpec] = []
         todo: dict[str, int] = {}
         specs = []
         for number, mutant in self.mutants.items():
@@ -150,7 +159,11 @@ class Campaign:
         outcomes: dict[str, Outcome] = {}
 
         def chase(spec: RunSpec) -> RunRecord:
-            outcome, record = self._chase(todo[spec.id])
+            try:
+                outcome, record = self._chase(todo[spec.id], late)
+            except CancelledError:
+                left.append(spec)
+                raise
             outcomes[spec.id] = outcome
             return replace(record, id=spec.id)
 
@@ -163,15 +176,16 @@ class Campaign:
             came(self._judged(outcome))
 
         records = run_all(specs, jobs, done, chase, end=end)
-        return len(records) == len(specs)
+        return len(records) + len(left) == len(specs)
 
     def _judged(self, outcome: Outcome) -> Outcome:
         text = self.waived.get(outcome.id)
         alive = outcome.state in (State.SURVIVED, State.UNSEEN)
         return replace(outcome, state=State.WAIVED, note=text) if alive and text else outcome
 
-    def _chase(self, number: int) -> tuple[Outcome, RunRecord]:
-        """Run tests over a mutant until one is red, or a proof ends it, or none is left."""
+    def _chase(self, number: int, late: Callable[[], bool]) -> tuple[Outcome, RunRecord]:
+        """Run tests over a mutant until one is red, or a proof ends it, or none is left.
+        CancelledError when it is late."""
         mutant = self.mutants[number]
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
@@ -181,6 +195,8 @@ class Campaign:
                 proof, tried = self.prove(mutant), True
                 if proof:
                     break
+            if late():
+                raise CancelledError
             record = self.runner(self._spec(candidate, number))
             shutil.rmtree(self.runs / record.id, ignore_errors=True)
             if record.kind is not None and record.kind not in KILLS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from scripts.build.filelist import FileList, read_filelist
 from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, VARIANTS
-from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
+from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.mutation import equivalence, rewrite, score, waivers, walk
 from scripts.mutation.campaign import Campaign, Candidate
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
@@ -214,6 +215,35 @@ def test_tests_that_are_red_without_a_mutant_stop_the_campaign(
     )
     with pytest.raises(NfError, match="green without a mutant: tally_bench::counts"):
         made.probe(1, process.kill_all)
+
+
+def test_no_run_begins_once_it_is_late(
+    tally: tuple[Path, list[Mutant], dict[str, str]],
+    tmp_path: Path,
+    record: Callable[..., RunRecord],
+) -> None:
+    folder, found, sources = tally
+    build = BuildSpec(BUILDS_MUTANTS[0], "tally", "tally.f", root=folder, opt="-O0")
+    runs: list[str] = []
+
+    def runner(spec: RunSpec) -> RunRecord:
+        """Every second run kills."""
+        runs.append(spec.id)
+        return record(id=spec.id, passed=len(runs) % 2 == 0, kind=FailureKind.MISMATCH)
+
+    made = Campaign(
+        dict(enumerate(found, 1)),
+        sources,
+        [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")],
+        runner,
+        Store(tmp_path / "results.jsonl"),
+        folder / "runs",
+    )
+    outcomes: list[Outcome] = []
+    assert made.run(1, outcomes.append, lambda: None, lambda: len(runs) >= 4)
+    assert len(runs) == 4
+    assert {outcome.state for outcome in outcomes} == {State.KILLED}
+    assert 2 <= len(outcomes) < len(found)
 
 
 def _outcome(id: str, state: State) -> Outcome:
