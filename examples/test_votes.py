@@ -87,7 +87,7 @@ def test_the_loop_trains(tmp_path: Path, simulator: str) -> None:
         cwd=ROOT,
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=1800,  # against a hang: the machine may be busy
         check=False,
     )
     assert done.returncode == 0, done.stderr

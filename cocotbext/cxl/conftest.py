@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,19 @@ from cocotbext.cxl.example.run import PROGRAMS, build, find_program, run_module
 RunCocotb = Callable[..., tuple[int, int]]
 
 
-@pytest.fixture(scope="session", params=sorted(PROGRAMS))
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture(scope="session")
+def build_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """build_once(simulator): its runner. (Not a parametrized fixture of the session: that is made
+    again whenever the parameter changes, which it does in the order that pytest-xdist runs in.)"""
+    return cache(lambda name: build(name, tmp_path_factory.mktemp("sim_build")))
+
+
+@pytest.fixture(params=sorted(PROGRAMS))
+def built(request: pytest.FixtureRequest, build_once: Callable[[str], Any]) -> Any:
     """The runner of each simulator that is installed."""
     if not find_program(request.param):
         pytest.skip(f"{request.param} is not installed")
-    return build(request.param, tmp_path_factory.mktemp("sim_build"))
+    return build_once(request.param)
 
 
 @pytest.fixture
