@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import math
 import resource
 import shlex
 import sys
@@ -39,8 +40,10 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
   nf mutate --all --module 'nf_link_*'       all those of some modules
   nf mutate --list --all --operator reset    what there is
   nf mutate --id nf_fill.logical.a3217b45    one again, with its diff
+  nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
 """
+_WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"
 
 
@@ -64,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     made.add_argument("--prove", type=seconds, default=equivalence.LIMIT_S, metavar="S")
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
+    made.add_argument(
+        "--waves", action="store_true", help=f"waves of {_WAVES} that live, with and without them"
+    )
     made.add_argument(
         "--floor", type=up_to(100), metavar="%%", help="red below this score, not by any survivor"
     )
@@ -174,6 +180,7 @@ def _run(
         waived=waivers.read(),
         without=args.without or "",
         again=args.again,
+        deadline=start + args.within if args.within else math.inf,
     )
     if not args.no_prove:
         campaign.prove = equivalence.prover(files, sources, args.prove)
@@ -183,13 +190,8 @@ def _run(
         say(f"nf mutate: {len(campaign.candidates)} tests without a mutant", flush=True)
         campaign.probe(jobs, end)
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
-
-    def late() -> bool:
-        return args.within is not None and time.monotonic() - start > args.within
-
-    whole = campaign.run(jobs, show.came, end, late)
+    whole = campaign.run(jobs, show.came, end)
     show.close()
-    forkserver.close_all()
     return _report(show.outcomes, campaign, args, whole, time.monotonic() - start)
 
 
@@ -234,23 +236,28 @@ def _report(
     command = shlex.join(["nf", *sys.argv[1:]])
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     found = score.summary(outcomes, command, when, took)
+    if args.waves:
+        some = tuple(replace(one, waves=campaign.waves(one.id)) for one in found.alive[:_WAVES])
+        found = replace(found, alive=some + found.alive[_WAVES:])
+        say(*(f"waves of {one.id}: {' '.join(one.waves) or 'none'}" for one in some))
     mutation.write(found)
     for title, rows in (("module", found.modules), ("operator", found.operators)):
         say(f"by {title}:", *(f"  {one.name:24} {one}" for one in rows))
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds)
     worked, runs = score.cost(outcomes)
+    forkserver.close_all()  # their processor time is known when they have ended
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"kills by: {kinds or 'none'}")
     say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")
     say(*campaign.broken)
+    if campaign.open:
+        say(f"no time for {len(campaign.open)} mutants (--within): {', '.join(campaign.open)}")
     needless = waivers.needless(campaign.waived, outcomes)
     say(*needless)
     without = f" without {args.without}" if args.without else ""
     say(f"nf mutate{without}: {found.overall} ({took:.0f} s; {shown(RESULTS)})")
     if not whole:
         return 130
-    if args.within is not None:
-        say(f"nf mutate: {len(outcomes)} of {len(campaign.mutants)} were judged in that time")
     alive = any(one.state in ALIVE for one in outcomes)
     if args.floor is not None:
         alive = found.overall.percent < args.floor

@@ -11,13 +11,16 @@ test covers, and costs no build with coverage. It also shows that the tests are 
 from __future__ import annotations
 
 import hashlib
+import math
 import shutil
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm.schedule import Runner, run_all
@@ -73,6 +76,7 @@ class Campaign:
     waived: Mapping[str, str] = field(default_factory=dict)
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
+    deadline: float = math.inf  # of time.monotonic(); a mutant without outcome by then stays open
 
     def __post_init__(self) -> None:
         opt = "-O0" if len(self.mutants) < _FEW else "-O1"
@@ -84,6 +88,7 @@ class Campaign:
         self._benches = {c.name: self._depends.bench(c.spec) for c in self.candidates}
         self._lock = threading.Lock()
         self.broken: list[str] = []  # runs that say nothing about a mutant
+        self.open: list[str] = []  # mutants for which there was no time
 
     # ---- what is known already
 
@@ -136,16 +141,8 @@ class Campaign:
             )
         return len(records) == len(specs)
 
-    def run(
-        self,
-        jobs: int,
-        came: Callable[[Outcome], None],
-        end: Callable[[], None],
-        late: Callable[[], bool] = lambda: False,
-    ) -> bool:
-        """All mutants that are not known; `came` gets each outcome. Once it is `late` no run
-        begins, and a mutant that is alive by then has no outcome. False when interrupted."""
-        left: list[RunSpec] = []
+    def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
+        """All mutants that are not known; `came` gets each outcome. False when interrupted."""
         todo: dict[str, int] = {}
         specs = []
         for number, mutant in self.mutants.items():
@@ -159,11 +156,7 @@ class Campaign:
         outcomes: dict[str, Outcome] = {}
 
         def chase(spec: RunSpec) -> RunRecord:
-            try:
-                outcome, record = self._chase(todo[spec.id], late)
-            except CancelledError:
-                left.append(spec)
-                raise
+            outcome, record = self._chase(todo[spec.id])
             outcomes[spec.id] = outcome
             return replace(record, id=spec.id)
 
@@ -176,16 +169,15 @@ class Campaign:
             came(self._judged(outcome))
 
         records = run_all(specs, jobs, done, chase, end=end)
-        return len(records) + len(left) == len(specs)
+        return len(records) + len(self.open) == len(specs)
 
     def _judged(self, outcome: Outcome) -> Outcome:
         text = self.waived.get(outcome.id)
         alive = outcome.state in (State.SURVIVED, State.UNSEEN)
         return replace(outcome, state=State.WAIVED, note=text) if alive and text else outcome
 
-    def _chase(self, number: int, late: Callable[[], bool]) -> tuple[Outcome, RunRecord]:
-        """Run tests over a mutant until one is red, or a proof ends it, or none is left.
-        CancelledError when it is late."""
+    def _chase(self, number: int) -> tuple[Outcome, RunRecord]:
+        """Run tests over a mutant until one is red, or a proof ends it, or none is left."""
         mutant = self.mutants[number]
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
@@ -195,7 +187,8 @@ class Campaign:
                 proof, tried = self.prove(mutant), True
                 if proof:
                     break
-            if late():
+            if time.monotonic() > self.deadline:
+                self.open.append(mutant.id)
                 raise CancelledError
             record = self.runner(self._spec(candidate, number))
             shutil.rmtree(self.runs / record.id, ignore_errors=True)
@@ -209,6 +202,18 @@ class Campaign:
             proof = self.prove(mutant)
         state = State.EQUIVALENT if proof else State.SURVIVED if ran else State.UNSEEN
         return self._outcome(mutant, state, ran, seconds, note=proof), record
+
+    def waves(self, id: str) -> tuple[str, ...]:
+        """Wave files of a test that sees a mutant: without it, and with it. Two runs on a build of
+        their own; none where no test sees it."""
+        number = next(n for n, mutant in self.mutants.items() if mutant.id == id)
+        for candidate in self._ranked(number):
+            build = candidate.spec.build
+            build = replace(build, waves=registry.get(build.sim).wave_format)
+            shown = replace(candidate, spec=replace(candidate.spec, build=build))
+            records = [self.runner(self._spec(shown, n)) for n in (0, number)]
+            return tuple(record.waves for record in records if record.waves)
+        return ()
 
     def _ranked(self, number: int) -> list[Candidate]:
         """Tests that see the mutant, those first that are likely to kill a second."""

@@ -40,13 +40,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Living:
-    """A mutant that no test killed. `tests` ran over it; `text` is the reason of its waiver."""
+    """A mutant that no test killed. `tests` ran over it; `text` is the reason of its waiver;
+    `waves` are files of one of the tests without the mutant and with it, where asked for."""
 
     id: str
     place: str
     diff: str
     tests: tuple[str, ...]
     text: str = ""
+    waves: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
