@@ -215,3 +215,93 @@ def test_counters_and_interrupts_follow_the_port() -> None:
     assert scoreboard.errors == []
     scoreboard.compare_counters({"MEM_POISON": 1})
     assert "COUNTER MEM_POISON is 1, expected 0" in scoreboard.errors[0]
+
+
+def forbidden(bench: Bench, one: MemBeat) -> str:
+    """What the memory port says about a beat."""
+    before = len(bench.scoreboard.errors)
+    bench.scoreboard.memory_beat(one)
+    return " ".join(bench.scoreboard.errors[before:])
+
+
+def test_each_id_has_its_lines() -> None:
+    for write_, axi_id, config, offset, right in (
+        (False, 0, BINARY, 0, True),
+        (False, 1, BINARY, 0, False),
+        (True, 0, BINARY, 0, True),
+        (True, 1, BINARY, 0, False),
+        (True, 2, FP32, 0, True),
+        (True, 0, FP32, 0, False),
+        (False, 2, FP32, 13, False),
+        (True, 1, BINARY, -1, True),
+        (True, 3, BINARY, -1, False),
+        (True, 7, BINARY, -1, False),
+    ):
+        bench = Bench(BINARY, FP32)
+        one = beat(config, offset, write=write_, axi_id=axi_id)
+        assert ("AXI ID" in forbidden(bench, one)) != right, (write_, axi_id, offset)
+
+
+def test_a_record_moves_with_the_planes_that_it_needs() -> None:
+    for write_ in (False, True):
+        for last in range(3):
+            bench = Bench(BINARY)
+            one = beat(BINARY, RECORD + last, write=write_, last=True)
+            assert ("up to plane" in forbidden(bench, one)) == (last != 2)
+
+
+def test_a_record_is_written_whole() -> None:
+    bench = Bench(BINARY)
+    assert "WSTRB" in forbidden(bench, beat(BINARY, 0, write=True, strobe=FULL_STROBE >> 1))
+
+
+def test_the_initialiser_writes_empty_records() -> None:
+    for fields in ({"data": 1}, {"line": BINARY.state_line + 1}):
+        bench = Bench(BINARY)
+        one = beat(BINARY, 0, write=True, axi_id=3)
+        assert "initialiser" in forbidden(bench, dataclasses.replace(one, **fields))
+        right = beat(BINARY, RECORD, write=True, axi_id=3)
+        assert forbidden(bench, right) == ""
+        assert "without need" in forbidden(bench, right)
+
+
+def test_an_error_belongs_to_the_request_that_waits() -> None:
+    for seen in (True, False):
+        bench = Bench(BINARY)
+        bench.device.read_errors.add(5)
+        msg = bench.begin(read(5 << 6))
+        if seen:
+            one = MemBeat(False, 1, 5, 0, FULL_STROBE, False, Resp.DECERR)
+            bench.scoreboard.memory_beat(one)
+        bench.answer(msg)
+        assert bool(bench.scoreboard.errors) != seen
+
+
+def test_of_racing_requests_one_or_the_other_met_the_error() -> None:
+    bench = Bench(BINARY)
+    both = [bench.begin(read(5 << 6)) for _ in range(2)]
+    bench.scoreboard.memory_beat(MemBeat(False, 1, 5, 0, FULL_STROBE, False, Resp.SLVERR))
+    bench.answer(both[0])
+    bench.device.read_errors.add(5)
+    bench.answer(both[1])
+    assert bench.scoreboard.errors == []
+
+
+def test_a_loss_among_racing_requests() -> None:
+    """Before any of them, or after all: it is lost in the end."""
+    for moment in (0, 1, 2):
+        bench = Bench(BINARY)
+        bench.do(write(BINARY.address(0, 1)))
+        both = [bench.begin(read(BINARY.address(8, 1))) for _ in range(2)]
+        bench.scoreboard.memory_beat(eviction(BINARY, RECORD + 2, last=True))
+        for number, msg in enumerate(both):
+            if number == moment:
+                bench.device.lose_line(0, 1)
+            bench.answer(msg)
+        if moment == 2:
+            bench.device.lose_line(0, 1)
+        assert bench.scoreboard.quiescence.unjudged == 0
+        bench.do(read(BINARY.address(8, 1)))
+        assert bench.scoreboard.errors == []
+        bench.answer(bench.begin(read(BINARY.address(8, 1))), hidden)
+        assert bench.scoreboard.errors

@@ -9,6 +9,9 @@ from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from models.device import DeviceModel
 from models.line_packing import Mode
 from models.parameters import DeviceParams
+from models.register_map import Counts
+from verif.axi import Resp
+from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
@@ -108,6 +111,102 @@ def test_byte_strobes() -> None:
     assert bus.scoreboard.devload.thresholds == (0x10, 0xCC, 0xBB)
     expected = (threshold.reset & 0xFF00_00FF) | 0x00BB_CC00
     assert bus.predictor.values["DEVLOAD_THRESHOLD"] == expected
+
+
+def test_every_register_has_a_rule() -> None:
+    bus = Bus()
+    for name, register in bus.predictor.by_name.items():
+        bus.read(name, register.reset)
+    assert bus.scoreboard.errors == []
+    del bus.predictor.rules.device["IRQ_STATUS"]
+    bus.read("IRQ_STATUS", 0)
+    assert "no rule compares register IRQ_STATUS" in bus.scoreboard.errors[0]
+
+
+STATED = [
+    name
+    for name, register in Bus().predictor.by_name.items()
+    if "[" not in name or name.startswith("REGION[7]")
+    if not name.startswith(("LINK", "SLOT"))
+    if register.counts not in (Counts.LINK, Counts.RETRY)
+]
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_every_bit_of_every_register_is_compared(name: str) -> None:
+    """At rest each bit has one value; the link's registers have tests of their own."""
+    register = Bus().predictor.by_name[name]
+    for bit in range(32):
+        if (name, bit) == ("STATUS", 0):
+            continue  # the link
+        bus = Bus()
+        bus.read(name, register.reset ^ 1 << bit)
+        if (name, bit) != ("IRQ_STATUS", 3):
+            assert bus.scoreboard.errors, f"bit {bit}"
+
+
+def test_wrong_answers_of_the_bus() -> None:
+    for address, write, resp in ((0x014, False, Resp.SLVERR), (0x3F0, True, Resp.OKAY)):
+        bus = Bus()
+        bus.access(AxiLiteAccess(write, address, 0, 0xF if write else 0, resp))
+        assert "REGISTER" in bus.scoreboard.errors[0]
+
+
+def test_shadow_registers_of_all_regions() -> None:
+    bus = Bus()
+    for region in range(8):
+        bus.write(f"REGION[{region}].THRESHOLD", region + 3)
+    for region in range(8):
+        bus.read(f"REGION[{region}].THRESHOLD", region + 3)
+    assert bus.scoreboard.errors == []
+    bus.read("REGION[5].THRESHOLD", 7)
+    assert "expected 0x8" in bus.scoreboard.errors[0]
+
+
+def test_a_read_around_a_write_may_be_old_or_new() -> None:
+    for value, right in ((0x40, True), (0x20, True), (0x30, False)):
+        bus = Bus()
+        address = bus.predictor.by_name["CAP_WINDOW"].address
+        reading, writing = AxiLiteAccess(False, address), AxiLiteAccess(True, address, 0x20, 0xF)
+        bus.predictor.begin(reading)
+        bus.predictor.begin(writing)
+        bus.predictor.end(writing)
+        reading.data = value
+        bus.predictor.end(reading)
+        assert (bus.scoreboard.errors == []) == right
+
+
+def test_commit_busy_must_show_and_must_not_stay() -> None:
+    for busy in (0, 1):
+        bus = committed()
+        status = bus.predictor.by_name["STATUS"]
+        epoch = bus.predictor.by_name["REGION[1].EPOCH"].address
+        writing = AxiLiteAccess(True, epoch, 8, 0xF)
+        bus.predictor.begin(writing)
+        for _ in range(3):
+            bus.scoreboard.now += 20
+            bus.read("STATUS", status.pack(COMMIT_BUSY=busy, INIT_BUSY=1))
+        bus.scoreboard.now += 20
+        bus.predictor.end(writing)
+        assert bool(bus.scoreboard.errors) == (not busy)
+        bus.scoreboard.errors.clear()
+        bus.read("STATUS", status.pack(COMMIT_BUSY=1, INIT_BUSY=1))
+        assert "COMMIT_BUSY is 1 without a commit" in bus.scoreboard.errors[0]
+
+
+def test_init_busy_follows_the_memory_port() -> None:
+    bus = committed()
+    status = bus.predictor.by_name["STATUS"]
+    bus.read("STATUS", 0)
+    assert "INIT_BUSY is 0, expected 1" in bus.scoreboard.errors.pop()
+    for index in range(4):
+        bus.read("STATUS", status.pack(INIT_BUSY=1))
+        line = 0x4000 // 64 + index * 4
+        bus.scoreboard.memory_beat(MemBeat(True, 3, line, 0, FULL_STROBE, False, 0))
+    assert bus.scoreboard.errors == []
+    bus.scoreboard.now += 20
+    bus.read("STATUS", status.pack(INIT_BUSY=1))
+    assert "INIT_BUSY is 1, expected 0" in bus.scoreboard.errors.pop()
 
 
 @pytest.mark.parametrize(
