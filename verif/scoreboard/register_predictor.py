@@ -14,7 +14,6 @@ from models.register_map import Counts, Field, Register, byte_mask
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.devload import DevLoadRule
-from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.link_state import LinkState
 from verif.scoreboard.ranges import Cleared, Span
@@ -122,7 +121,7 @@ class RegisterPredictor:
         kept = (*scoreboard.counters.values(), *self.link_counters.values(), *self.fallback)
         for counter in kept:
             counter.reset()
-        scoreboard.capture = ErrorCapture()
+        scoreboard.capture = type(scoreboard.capture)()
         scoreboard.devload = DevLoadRule()
         scoreboard.capacity.change(*RESET_CAPACITY, quiet=False)
         if self.link is not None:

@@ -71,7 +71,7 @@ def test_flits_and_errors_are_counted() -> None:
 def test_a_replay_is_granted_once() -> None:
     bench = LinkBench()
     event = FlitEvent(Direction.S2M, 0, 0, 0, FlitKind.CONTROL)
-    event.control = RetryAck(False, 0, 0, 0, 0)
+    event.control = RetryAck()
     bench.link.flit(event)
     bench.now += SETTLE_CLOCKS
     assert bench.reads("RETRY_REMOTE", 1)

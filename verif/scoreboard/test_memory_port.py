@@ -256,10 +256,10 @@ def test_a_record_is_written_whole() -> None:
 
 
 def test_the_initialiser_writes_empty_records() -> None:
-    for fields in ({"data": 1}, {"line": BINARY.state_line + 1}):
+    for offset, data in ((0, 1), (1, 0)):
         bench = Bench(BINARY)
-        one = beat(BINARY, 0, write=True, axi_id=3)
-        assert "initialiser" in forbidden(bench, dataclasses.replace(one, **fields))
+        wrong = beat(BINARY, offset, write=True, axi_id=3, data=data)
+        assert "initialiser" in forbidden(bench, wrong)
         right = beat(BINARY, RECORD, write=True, axi_id=3)
         assert forbidden(bench, right) == ""
         assert "without need" in forbidden(bench, right)

@@ -11,9 +11,13 @@ from cocotbext.cxl.wire.messages import S2MNDR, M2SMessage, S2MMessage
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
+from models.register_map import Register
 from verif.mem.memory_config import MemBeat
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
+from verif.scoreboard.error_capture import ErrorCapture
+from verif.scoreboard.initialiser import Initialiser
+from verif.scoreboard.operations import Op
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
@@ -178,3 +182,61 @@ class UncountingScoreboard(Scoreboard):
         poisoned = self.memory.ports["MEM_POISON"]
         if poisoned.total == 1:
             poisoned.add(-1)
+
+
+class ForgettingEvictions(Scoreboard):
+    """Does not count the first record that is written back."""
+
+    def memory_beat(self, beat: MemBeat) -> None:
+        super().memory_beat(beat)
+        if self.memory.evictions.total == 1:
+            self.memory.evictions.add(-1)
+
+
+class BlindInitialiser(Initialiser):
+    """Hears of no commit."""
+
+    def committed(self, *_: Any) -> None:
+        pass
+
+
+class UnawareOfClaims(Scoreboard):
+    """Does not know that a commit has records initialised."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.memory.initialiser = BlindInitialiser()
+
+
+def deaf_to(name: str) -> type[RegisterPredictor]:
+    """A predictor that does not see writes of one register."""
+
+    class Deaf(RegisterPredictor):
+        def _write_begins(self, register: Register, data: int, lanes: int) -> None:
+            if register.name != name:
+                super()._write_begins(register, data, lanes)
+
+        def _written(self, register: Register, data: int, lanes: int) -> None:
+            if register.name != name:
+                super()._written(register, data, lanes)
+
+    return Deaf
+
+
+class LateCapture(ErrorCapture):
+    """Takes the second refused access for the first."""
+
+    seen = 0
+
+    def refused(self, op: Op) -> None:
+        self.seen += 1
+        if self.seen > 1:
+            super().refused(op)
+
+
+class LateScoreboard(Scoreboard):
+    """Takes the second refused access for the first."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.capture = LateCapture()

@@ -42,15 +42,19 @@ from verif.tests.faulty_parts import (
     DeafToPoison,
     DeafToRefusals,
     ForgetfulModel,
+    ForgettingEvictions,
     HalfModel,
+    LateScoreboard,
     LosingScoreboard,
     LossyStore,
     MisreadingScoreboard,
     OkayResponder,
     OneRoundModel,
     RepeatingScoreboard,
+    UnawareOfClaims,
     UncountingScoreboard,
     UnpoisonedStore,
+    deaf_to,
     misreading,
 )
 
@@ -292,6 +296,63 @@ class SilentBus(Negative):
         await PlainMemorySequence(self.env, transactions=20).run()
 
 
+class UncountedEviction(Negative):
+    """One eviction is not counted."""
+
+    scoreboard = ForgettingEvictions
+
+    async def scenario(self) -> None:
+        await EvictionSequence(self.env, factor=2.0).run()
+
+
+class UnknownClaim(Negative):
+    """The initialiser seems to write records that nobody has claimed."""
+
+    scoreboard = UnawareOfClaims
+
+    async def scenario(self) -> None:
+        await AggregateSequence(self.env, workers=3).run()
+
+
+class UnseenClear(Negative):
+    """IRQ_STATUS was cleared, and the bench believes that it is set."""
+
+    predictor = deaf_to("IRQ_STATUS")
+
+    async def scenario(self) -> None:
+        run, registers = PlainMemorySequence(self.env, transactions=10), self.env.registers
+        await run.read(1 << 51)
+        await run.drain()
+        await registers.write("IRQ_STATUS", 0x3F)
+        await registers.read("IRQ_STATUS")
+
+
+class UnseenEnable(Negative):
+    """The interrupt pin rises, and the bench knows of no bit that is enabled."""
+
+    predictor = deaf_to("IRQ_ENABLE")
+
+    async def scenario(self) -> None:
+        run = PlainMemorySequence(self.env, transactions=10)
+        await self.env.registers.write("IRQ_ENABLE", 0x3F)
+        await run.read(1 << 51)
+        await run.drain()
+        await self.env.clocks(500)
+
+
+class OtherFirstError(Negative):
+    """The first refused access is captured, and the bench expects the second."""
+
+    scoreboard = LateScoreboard
+
+    async def scenario(self) -> None:
+        run = PlainMemorySequence(self.env, transactions=10)
+        for k in range(2):
+            await run.read(1 << 51 | k << 6)
+            await run.drain()
+        await self.env.registers.read("ERR_ADDR_LO")
+
+
 TWINS = [
     (PlainLoss, "MISMATCH"),
     (IdentityLoss, "MISMATCH"),
@@ -314,6 +375,11 @@ TWINS = [
     (RepeatedResponse, "without request"),
     (WrongLoad, "DEVLOAD"),
     (UncountedEvents, "COUNTER EARLY_READ"),
+    (UncountedEviction, "COUNTER EVICTION"),
+    (UnknownClaim, "without need"),
+    (UnseenClear, "IRQ_STATUS.ACCESS_ERROR is 0"),
+    (UnseenEnable, "IRQ pin is 1"),
+    (OtherFirstError, "ERR_ADDR_LO shows"),
     (DeadMemory, "STUCK"),
     (SilentBus, "zero transactions"),
 ]
