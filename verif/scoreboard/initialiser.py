@@ -45,7 +45,7 @@ class Initialiser:
             self._maybe.pop(region, None)
             self._left[region] = lines
         elif unfinished and before == after:
-            return  # it goes on
+            self._maybe[region] = lines  # it goes on, or starts anew if a write was refused
         else:
             # The place is the same: it may do without, unless it has lost its trust.
             self._left.pop(region, None)

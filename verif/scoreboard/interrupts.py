@@ -73,6 +73,8 @@ class Interrupts:
     def pin(self) -> Span:
         """What the pin must be, as far as it is known."""
         low = high = 0
+        if not self._enabled | (self._enabling or 0):
+            return Span(0, 0)
         for name, bit in self.bits.items():
             field = self.enable.field(name)
             on = [field.extract(self._enabled)]

@@ -24,6 +24,8 @@ from verif.scoreboard.ranges import Recent
 COUNTED = ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON")
 EVICTION_ID = 0
 """AXI ID of the writes that bring an evicted line back, and of the reads that fetch a record."""
+INIT_CLOCKS = 300
+"""Clocks from a write of the initialiser to the next, at most."""
 OWNERS = {
     True: ({"eviction"}, {"MEMORY", "IDENTITY"}, {"FP32", "FP32 partial"}, {"initialiser"}),
     False: ({"bookkeeping", "plane", "FP32 bookkeeping"}, {"MEMORY", "IDENTITY"}, {"FP32"}, set()),
@@ -62,9 +64,17 @@ class MemoryPort:
         self.errors = Recent(clock)
         self.poisoned = Recent(clock)
         self.initialised = Recent(clock)
+        self.clock = clock
+        self._last_initialised = -INIT_CLOCKS
         self.wrong: str | None = None
         """What the device did that it must not do, set by `beat`; `rule` names what forbids it."""
         self.rule = ""
+
+    @property
+    def initialising(self) -> bool:
+        """The initialiser is at work: an eviction may have to wait until it has passed."""
+        recent = self.clock() - self._last_initialised < INIT_CLOCKS
+        return recent or self.initialiser.busy().low > 0
 
     def _forbidden(self, rule: str, text: str) -> None:
         self.rule, self.wrong = rule, text
@@ -133,6 +143,7 @@ class MemoryPort:
     def _initialised(self, beat: MemBeat, record: Record) -> None:
         """A write of the initialiser was answered."""
         self.initialised.add()
+        self._last_initialised = self.clock()
         committing = bool(self.quiescence.pending(record.region))
         wrong = self.initialiser.write(record.region, record.index, committing)
         if beat.data or record.beat:

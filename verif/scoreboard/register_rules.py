@@ -51,7 +51,7 @@ class Rules:
         stored = Rule(lambda name: self.predictor.values[name], self._stored)
         counted = Rule(lambda name: self._counter(name).begin(), self._counted)
         region = Rule(self._region_begins, self._region)
-        error = Rule(lambda _name: self.scoreboard.capture.begin(self.scoreboard.now), self._error)
+        error = Rule(self._error_begins, self._error)
         self.rules = {
             **{one.name: stored for one in registers if not own_value(one)},
             **dict.fromkeys(REG_MAP.counters(), counted),
@@ -146,10 +146,10 @@ class Rules:
         return self.scoreboard.clock(), self._committing_now(), self._init_busy()
 
     def _init_busy(self) -> Span:
-        memory, quiescence = self.scoreboard.memory, self.scoreboard.quiescence
+        memory = self.scoreboard.memory
         low, high = memory.initialiser.busy()[:2]
         fresh = memory.initialised.span()
-        pending = any(quiescence.pending(region) for region in range(self.predictor.regions))
+        pending = self._unsettled()
         return Span(0 if pending else low, int(high or pending or fresh.low < fresh.high))
 
     def _status(self, register: Register, data: int, before: tuple[int, bool, Span]) -> str | None:
@@ -198,8 +198,19 @@ class Rules:
                 return f"FALLBACK of region {region} is {data >> region & 1}, expected {want}"
         return None
 
-    def _error(self, register: Register, data: int, before: Any) -> str | None:
-        return self.scoreboard.capture.check(register.name, register.unpack(data), before)
+    def _error_begins(self, _name: str) -> tuple[bool, Any]:
+        return self._unsettled(), self.scoreboard.capture.begin(self.scoreboard.now)
+
+    def _unsettled(self) -> bool:
+        """A commit under way decides what is refused."""
+        regions = range(self.predictor.regions)
+        return any(self.scoreboard.quiescence.pending(region) for region in regions)
+
+    def _error(self, register: Register, data: int, before: tuple[bool, Any]) -> str | None:
+        unsettled, known = before
+        if unsettled or self._unsettled():
+            return None
+        return self.scoreboard.capture.check(register.name, register.unpack(data), known)
 
     # -- regions ------------------------------------------------------------------------------
     def _done_begins(self, _name: str) -> list[Any]:

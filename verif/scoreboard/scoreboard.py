@@ -303,7 +303,7 @@ class Scoreboard:
     @property
     def busy(self) -> bool:
         """The device or its memory has something to do."""
-        return bool(self._waiting) or self.memory_busy()
+        return bool(self._waiting) or self.memory_busy() or self.memory.initialising
 
     def counter_range(self, name: str) -> tuple[int, int]:
         """Least and most that a counter register may show."""
