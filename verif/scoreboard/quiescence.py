@@ -381,20 +381,19 @@ class Quiescence:
 
     def _inert_before(self, ops: list[Op], commit: Commit) -> list[Op]:
         """Judges the refused requests that ended before the commit; the others are left."""
-        left = []
         for op in ops:
             if op.end < commit.start:
                 self._inert(op)
-            elif op.start < commit.end:
-                # A refusal that races with the descriptor it depends on: either may apply.
-                self._inert(op, may_change=True)
-            else:
-                left.append(op)
-        return left
+        return [op for op in ops if op.end >= commit.start]
 
-    def _inert(self, op: Op, may_change: bool = False) -> None:
-        if self.model.decode(op.msg, op.misframed).kind is not op.access.kind or may_change:
-            self._unjudged(op)
-            self.on_doubt(op)
+    def _inert(self, op: Op) -> None:
+        """Judges a refused request; one that a commit has made another may have been either."""
+        now, then = self.model.decode(op.msg, op.misframed), op.access
+        if (now.kind, now.cause) == (then.kind, then.cause):
+            self._single(op)
             return
-        self._single(op)
+        self._unjudged(op)
+        self.on_doubt(op)
+        key = self.model.line_key(op.msg)
+        if key is not None and not op.read:
+            self.unknown.add(key)

@@ -41,7 +41,7 @@ from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.region_status import RegionStatusRanges
 
 MAX_ERRORS = 10
-UNJUDGED_SHARE = 0.01
+UNJUDGED_SHARE = 0.005
 ENGINE_KINDS = (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW)
 WINDOW_SHIFT = 8 + 6
 REGISTERS = "registers"

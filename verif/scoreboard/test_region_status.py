@@ -99,3 +99,19 @@ def test_done_counts_once_a_round(times: int) -> None:
             bench.do(write(ONE_LINE.address(worker, 0)))
         assert bench.scoreboard.status.times_done() == Span(number + 1, number + 1)
         bench.commit(0, ONE_LINE, number + 2)
+
+
+@pytest.mark.parametrize("mask", [0xFFFE, 0xFFFF])
+def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
+    """Judged where the commit does not change it; else nobody knows whether it counted."""
+    closed = dataclasses.replace(BINARY, ld_mask=0xFFFE)
+    bench = Bench(closed)
+    msg = bench.begin(write(closed.address(0, 0)))
+    bench.scoreboard.commit_begin(0, dataclasses.replace(closed, ld_mask=mask), 2)
+    bench.answer(msg)
+    bench.device.commit(0, dataclasses.replace(closed, ld_mask=mask), 2)
+    bench.scoreboard.commit_end(0)
+    same = mask == closed.ld_mask
+    assert bench.scoreboard.quiescence.unjudged == (not same)
+    assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
+    assert bench.scoreboard.errors == []
