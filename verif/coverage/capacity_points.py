@@ -38,19 +38,19 @@ class CapacityPoints:
             "the load of a response after that of the one before it; a jump over levels comes of "
             "new thresholds or of a region in FALLBACK",
             {"before": LOADS, "now": LOADS},
-            test="test_capacity::devload_levels",
+            test="test_scenario::register_traffic",
         )
         self.levels = cross(
             "devload levels",
             "edges of the three thresholds: off, at once, reachable, just not, never",
             {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS},
-            test="test_capacity::devload_levels",
+            test="test_scenario::register_traffic",
         )
         self.interrupt = cross(
             "interrupt",
             "each source was seen pending, enabled and masked",
             {"source": SOURCES, "enable": ("masked", "enabled")},
-            test="test_interrupts::interrupts",
+            test="test_scenario::register_traffic",
         )
         self.clear = cross(
             "interrupt clear",
@@ -60,27 +60,27 @@ class CapacityPoints:
                 "source": SOURCES,
                 "clear": ("alone", "with others", "not pending", "left pending"),
             },
-            test="test_interrupts::interrupts",
+            test="test_scenario::register_traffic",
         )
         self.window = cross(
             "capacity limits",
             "edges of the window and of the misses that it allows; 2 and fewer have no room below "
             "the window's edge, and a window that is longer than the history counts as 256",
             {"window": WINDOWS, "misses": MISSES},
-            test="test_capacity::capacity_fallback",
+            test="test_scenario::register_traffic",
             ignore=_same_edge,
         )
         self.fallback = point(
             "fallback",
             "FALLBACK of a region through its life, as it reads",
             ("raised", "cleared", "raised again", "raised beside another"),
-            test="test_capacity::capacity_fallback",
+            test="test_scenario::register_traffic",
         )
         self.done = point(
             "done",
             "DONE of a region through its life, as it reads",
             ("raised", "ended by a commit", "raised again", "raised beside another"),
-            test="test_mixed::mixed_regions",
+            test="test_scenario::many_commits",
         )
         self._load = ""
         self._pending = self._enabled = 0

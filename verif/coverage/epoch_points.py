@@ -50,58 +50,58 @@ class EpochPoints:
             "workers",
             "every number of workers, per mode: bitmaps, planes and record sizes depend on it",
             {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]},
-            test="test_modes::g_binary",
+            test="test_scenario::mixed",
         )
         self.lines = cross(
             "lines",
             "windows of one line, of several, and so large that index bits above the slots count",
             {"mode": MODES, "LINES_LOG2": LINES},
-            test="test_mixed::mixed_regions",
+            test="test_scenario::reshaped_regions",
         )
         self.options = point(
             "options",
             "both values of the options that change an answer",
             [f"{o} {v}" for o in ("tie_minus", "strict", "bind") for v in (0, 1)],
-            test="test_modes::g_ternary",
+            test="test_scenario::mixed",
             at_least=CHEAP,
         )
         self.threshold = point(
             "threshold",
             "thresholds that a single worker, some, all or none can reach",
             THRESHOLDS,
-            test="test_modes::g_ternary",
+            test="test_scenario::mixed",
         )
         self.ld_mask = cross(
             "LD mask",
             "how many logical devices a region lets in, with BIND and without",
             {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")},
-            test="test_protection::protection",
+            test="test_scenario::refused_accesses",
         )
         self.commit = cross(
             "commit",
             "every code of a commit, of a region that has a descriptor already and of one that "
             "has none",
             {"code": [code.name for code in CommitCode], "before": ("none", "committed")},
-            test="test_descriptors::descriptor_errors",
+            test="test_scenario::many_commits",
         )
         self.change = cross(
             "commit change",
             "what a commit changes of the region that was there: records are kept or written anew; "
             "a mode to which nothing else has changed is not the same mode",
             {"change": CHANGES, "mode": MODES},
-            test="test_epochs::stale_state",
+            test="test_scenario::reshaped_regions",
         )
         self.number = point(
             "epoch number",
             "a commit starts a round whatever number it writes",
             NUMBERS,
-            test="test_epochs::epoch_same_region",
+            test="test_scenario::many_commits",
         )
         self.commit_traffic = point(
             "commit traffic",
             "an epoch starts while requests are in flight, and with none",
             ["quiet", "busy"],
-            test="test_epochs::epoch_other_region",
+            test="test_scenario::many_commits",
             at_least=CHEAP,
         )
         self.first_touch = cross(
@@ -109,7 +109,7 @@ class EpochPoints:
             "the first operation on a line of a round, with what its record held before: memory of "
             "others, an older round of the same shape, or one of another shape",
             {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES},
-            test="test_epochs::stale_state",
+            test="test_scenario::reshaped_regions",
             at_least=CHEAP,
         )
         self._old: dict[int, RegionConfig] = {}

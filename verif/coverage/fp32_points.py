@@ -67,7 +67,7 @@ class Fp32Points:
             "FP32 operands",
             "every class of a sum so far with every class of the line added to it",
             {"sum": OPERANDS, "line": OPERANDS},
-            test="test_modes::fp32",
+            test="test_scenario::fp32_values",
             at_least=CHEAP,
         )
         self.rounding = model.cross(
@@ -75,7 +75,7 @@ class Fp32Points:
             "each way to round a sum of two numbers, with and without a carry out or cancelled "
             "bits; a sum that cancels more than one bit is exact",
             {"rounding": ROUNDINGS, "carry": CARRIES},
-            test="test_modes::fp32",
+            test="test_scenario::fp32_values",
             at_least=CHEAP,
             ignore=lambda rounding, carry: carry == "cancels more" and rounding != "exact",
         )
@@ -83,7 +83,7 @@ class Fp32Points:
             "FP32 results",
             "results at the edges of the format",
             RESULTS,
-            test="test_modes::fp32",
+            test="test_scenario::fp32_values",
             at_least=CHEAP,
         )
         self._pairs: list[tuple[U32, U32]] = []

@@ -33,7 +33,7 @@ class MemoryPortPoints:
                 "read error",
                 "write error",
             ],
-            test="test_memory_faults::memory_errors",
+            test="test_scenario::memory_faults",
             at_least=CHEAP,
         )
         self.side_band = model.point(
@@ -42,7 +42,7 @@ class MemoryPortPoints:
             [f"read {place} {kind}" for place in READ_PLACES for kind in KINDS]
             + [f"write {place} {kind}" for place in WRITE_PLACES for kind in ERRORS]
             + [f"write {place} poison" for place in ("MEMORY", "IDENTITY")],
-            test="test_memory_faults::record_errors",
+            test="test_scenario::memory_faults",
             at_least=CHEAP,
             illegal=[f"write {place} poison" for place in WRITE_PLACES[2:]],
         )
@@ -51,7 +51,7 @@ class MemoryPortPoints:
             "an error or poison in each beat of a record, while the others are good; FP32 records "
             "are the bookkeeping alone",
             {"mode": AGGREGATING, "beat": BEATS, "kind": KINDS},
-            test="test_memory_faults::record_errors",
+            test="test_scenario::memory_faults",
             ignore=lambda mode, beat, kind: mode not in LOW_BIT and beat != BEATS[0],
         )
         self.wait = model.cross(
@@ -61,7 +61,7 @@ class MemoryPortPoints:
                 "path": [f"read {p}" for p in READ_PLACES] + [f"write {p}" for p in WRITE_PLACES],
                 "clocks": CLOCKS,
             },
-            test="test_mixed::mixed_regions",
+            test="test_scenario::slow_memory",
             at_least=CHEAP,
         )
 

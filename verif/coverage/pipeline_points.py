@@ -18,8 +18,6 @@ from verif.coverage.white_box import NO_CODE, WhiteBox, axes
 ENGINE = "u_core.u_engine.u_cover"
 CORE = "u_core.u_cover"
 REGS = "u_regs.u_cover"
-HOT = "test_mixed::interleaved_workers"
-EVICTING = "test_eviction::eviction_shuffled"
 
 LOW_KINDS = ("contribute", "vote", "plane")
 FP_KINDS = ("store", "sum", "raw")
@@ -90,7 +88,7 @@ class PipelinePoints:
             "which stages hold operations on the same line when one is issued; a sum or a raw read "
             "waits until no store of its line is in the pipeline, and a store until no read is",
             {"issued": ACTING, "ahead": STAGES},
-            test=HOT,
+            test="test_scenario::hot_slots",
         )
         add(
             "distance",
@@ -99,7 +97,7 @@ class PipelinePoints:
             "the clock of the earlier; stores and low-bit operations share no line, a store is in "
             "memory long after its line was filled, and what memory must answer takes its time",
             {"earlier": KINDS, "later": ACTING, "clocks": [str(clocks) for clocks in range(6)]},
-            test=HOT,
+            test="test_scenario::hot_slots",
             ignore=_never_near,
         )
         add(
@@ -108,7 +106,7 @@ class PipelinePoints:
             "where an operation takes its state from: the RAM, or the one in front of it; only a "
             "fill writes both parts of an FP32 line, and low-bit operations always do",
             {"kind": ACTING, "source": STATES},
-            test=HOT,
+            test="test_scenario::hot_slots",
             at_least=CHEAP,
             ignore=lambda kind, source: (
                 (kind in LOW_KINDS and source == STATES[1])
@@ -126,7 +124,7 @@ class PipelinePoints:
                 "way": ("read", "write"),
                 "W": WORKERS,
             },
-            test=EVICTING,
+            test="test_scenario::wide_regions",
             ignore=lambda mode, outcome, way, w: mode in LOW_BIT and outcome == OUTCOMES[3],
         )
         add(
@@ -142,7 +140,7 @@ class PipelinePoints:
                 "line": (*LINE, NO_CODE),
                 "state": WHERE,
             },
-            test="test_events::strict_reads",
+            test="test_scenario::hot_slots",
         )
         add(
             "line_write",
@@ -158,7 +156,7 @@ class PipelinePoints:
                 "line": (*LINE, NO_CODE),
                 "state": WHERE,
             },
-            test="test_events::poison",
+            test="test_scenario::hot_slots",
             ignore=lambda mode, what, *_: mode in LOW_BIT and what == "stored",
         )
         add(
@@ -171,7 +169,7 @@ class PipelinePoints:
                 "plane": [NO_CODE, *(str(plane) for plane in range(1, 8))],
                 "lanes": ("some", "all"),
             },
-            test="test_modes::g_binary",
+            test="test_scenario::correlated_workers",
             ignore=lambda mode, plane, lanes: (
                 plane == "7" or (mode == LOW_BIT[1] and lanes == "all")
             ),
@@ -188,7 +186,7 @@ class PipelinePoints:
             "what happens while so many operations wait for their lines: hits overtake them, and a "
             "full queue stops; an empty one has no head, and only a full one stops",
             {"event": QUEUE_EVENTS, "waiting": DEPTHS},
-            test=EVICTING,
+            test="test_scenario::wide_regions",
             ignore=lambda event, waiting: (
                 (event == QUEUE_EVENTS[1] and waiting == "0")
                 or (event in QUEUE_EVENTS[2:4] and waiting == "16")
@@ -210,7 +208,7 @@ class PipelinePoints:
                     "no room for an eviction",
                 )
             },
-            test=EVICTING,
+            test="test_scenario::wide_regions",
         )
         add(
             "head_stall",
@@ -224,14 +222,14 @@ class PipelinePoints:
                     "no room for a sum",
                 )
             },
-            test=EVICTING,
+            test="test_scenario::hot_slots",
         )
         add(
             "fill_stall",
             "fill stall",
             "every reason for which a fill does not begin",
             {"reason": ("line being written back", "four under way", "memory not ready")},
-            test=EVICTING,
+            test="test_scenario::wide_regions",
         )
         add(
             "evict",
@@ -239,7 +237,7 @@ class PipelinePoints:
             "what happens at each level of the eviction buffer; nothing is pushed into a full one "
             "or answered by an empty one",
             {"event": EVICT_EVENTS, "evictions": [str(count) for count in range(5)]},
-            test=EVICTING,
+            test="test_scenario::wide_regions",
             ignore=lambda event, evictions: (
                 (event.startswith("pushed") and evictions == "4")
                 or (event != EVICT_EVENTS[0] and evictions == "0")
@@ -253,7 +251,7 @@ class PipelinePoints:
                 "slot": ("awaited", "stored to", "summed", "filling"),
                 "victim": ("clean", "dirty"),
             },
-            test=EVICTING,
+            test="test_scenario::wide_regions",
             at_least=CHEAP,
         )
         add(
@@ -262,7 +260,7 @@ class PipelinePoints:
             "what a fill brings: state of this epoch, an older record, one that memory could not "
             "read, one still to be initialised, one that is not trusted",
             {"mode": CODED_MODES, "record": ENDS},
-            test="test_memory_faults::record_errors",
+            test="test_scenario::memory_faults",
             at_least=CHEAP,
         )
 
@@ -273,7 +271,7 @@ class PipelinePoints:
             "for how many clocks a beat of each channel waits for READY, by who sends or takes it; "
             "data to write carries no ID, three clients read, and only plain memory holds B",
             {"channel": CHANNELS, "client": CLIENTS, "clocks": ("0", "1", "2..7", "8..")},
-            test="test_mixed::mixed_regions",
+            test="test_scenario::slow_memory",
             module=CORE,
             at_least=CHEAP,
             ignore=_never_held,
@@ -283,7 +281,7 @@ class PipelinePoints:
             "record interrupted",
             "read data of others comes between the beats of a record",
             {"by": (NO_CODE, "plain memory", "FP32", NO_CODE)},
-            test="test_mixed::mixed_regions",
+            test="test_scenario::slow_memory",
             module=CORE,
             at_least=CHEAP,
         )
@@ -294,7 +292,7 @@ class PipelinePoints:
             "commit meets",
             "what is under way in the core when a commit begins, by the mode that it brings",
             {"under way": UNDER_WAY, "mode": MODES},
-            test="test_epochs::epoch_same_region",
+            test="test_scenario::many_commits",
             module=CORE,
         )
         self._add(

@@ -56,7 +56,7 @@ class TransactionPoints:
             "access",
             "every operation of every mode",
             _access_bins(),
-            test="test_mixed::mixed_regions",
+            test="test_scenario::mixed",
             at_least=CHEAP,
         )
         self.opcode = point(
@@ -65,14 +65,14 @@ class TransactionPoints:
             [f"Req {op.name}" for op in ReqOp if op is not ReqOp.MEM_SPEC_RD]
             + [f"RwD {op.name}" for op in RwdOp]
             + ["Req reserved", "RwD reserved"],
-            test="test_protection::protection",
+            test="test_scenario::refused_accesses",
             at_least=CHEAP,
         )
         self.refusal = point(
             "refusal",
             "every cause, for each direction in which it exists",
             [f"{way} {cause.name}" for way, causes in REFUSALS.items() for cause in causes],
-            test="test_protection::protection",
+            test="test_scenario::refused_accesses",
             at_least=CHEAP,
         )
         self.poison = point(
@@ -94,14 +94,14 @@ class TransactionPoints:
             "race",
             "operations overlapping on one line, and with a commit of their region",
             ["read on line", "write on line", "read with commit", "write with commit"],
-            test="test_epochs::epoch_same_region",
+            test="test_scenario::many_commits",
             at_least=CHEAP,
         )
         self.ldid = point(
             "ldid",
             "every LD-ID is echoed",
             [str(k) for k in range(16)],
-            test="test_mixed::mixed_regions",
+            test="test_scenario::mixed",
             at_least=CHEAP,
         )
         self.selector = cross(
@@ -109,14 +109,14 @@ class TransactionPoints:
             "each opcode at each selector where its meaning changes, in each mode, from a logical "
             "device that the region lets in",
             {"opcode": REQUESTS, "mode": MODES, "selector": EDGES},
-            test="test_protection::protection",
+            test="test_scenario::refused_accesses",
         )
         self.allowed = cross(
             "LD-ID allowed",
             "each opcode from devices that are let in, masked out, or bound to another selector; "
             "BIND is for writes, and a partial one of the low-bit modes is refused before it",
             {"opcode": REQUESTS, "mode": MODES, "outcome": ("allowed", "LD_MASK", "BIND")},
-            test="test_protection::protection",
+            test="test_scenario::refused_accesses",
             at_least=CHEAP,
             ignore=_never_bound,
         )
@@ -124,19 +124,19 @@ class TransactionPoints:
             "other opcodes",
             "opcodes that touch no data, at every place where one that does would matter",
             {"opcode": OTHERS, "place": ("memory", "window", "state area", "unmapped")},
-            test="test_protection::protection",
+            test="test_scenario::refused_accesses",
         )
         self.state_edge = cross(
             "state area edge",
             "the first and the last line of a state area, and those beside it",
             {"way": WAYS, "mode": MODES, "line": AREA_EDGES},
-            test="test_protection::neighbours",
+            test="test_scenario::refused_accesses",
         )
         self.window_bit = point(
             "window bit",
             "addresses that miss a window in a single bit, one for each bit of the match",
             [str(bit) for bit in ADDRESS_BITS],
-            test="test_protection::neighbours",
+            test="test_scenario::refused_accesses",
         )
 
         self._areas: list[tuple[int, int]] = []
