@@ -18,7 +18,7 @@ SOURCES = tuple(field.name for field in _IRQ_STATUS.fields)
 LOADS = tuple(load.name for load in DevLoad)
 WINDOWS = ("0", "1", "2", "3..255", "256", "above 256")
 MISSES = ("0", "1", "below window", "window - 1", "window", "above window")
-LEVELS = ("0", "1", "2..127", "128", "above 128")
+LEVELS = ("0", "1", "2..128", "above 128")  # 128: every answer that may be under way
 
 
 class CapacityPoints:
@@ -137,7 +137,7 @@ class CapacityPoints:
             self.window.hit(_window(window), _misses(misses, min(window, 256)))
         elif name == "DEVLOAD_THRESHOLD":
             for level, limit in _DEVLOAD.unpack(value).items():
-                self.levels.hit(level, _ranged(limit, (0, 1, 127, 128), LEVELS))
+                self.levels.hit(level, _ranged(limit, (0, 1, 128), LEVELS))
 
     def _cleared(self, ones: int) -> None:
         cleared = ones & self._pending

@@ -32,12 +32,14 @@ class DescriptorErrorSequence(NfSequence):
         await self.read_region(good, 0, 0)
         await self.drain()
         if self.cfg.hw.regions > 2:
-            await self.uncommitted(good)
+            await self.uncommitted(good, other)
 
-    async def uncommitted(self, good: RegionConfig) -> None:
-        """A region that was never committed stays unmapped after a refusal."""
-        bad = replace(self.layout.region(Mode.G_BINARY, 1, 5), workers=0)
-        await self.commit(2, bad, expect=CommitCode.WORKERS)
+    async def uncommitted(self, good: RegionConfig, other: RegionConfig) -> None:
+        """A region that was never committed stays unmapped after each refusal."""
+        bad = self.layout.region(Mode.G_BINARY, 2, 5)
+        for code, fault in self.faults(bad, other):
+            if code is not CommitCode.OK:
+                await self.commit(2, fault, expect=code)
         await self.read(bad.base)
         await self.write(bad.base, bytes(64))
         await self.read_region(good, 0, 0)
