@@ -138,6 +138,8 @@ class FaultInjector:
         """Episodes that brought their sender to a stop."""
         self.passed: Counter[Direction] = Counter()
         """Flits that went through the hooks."""
+        self.on_fault: list[Callable[[FaultKind, Direction], None]] = []
+        """Observers, called when a fault is injected."""
         self._seen = 0  # M2S flits that the monitor has seen
         self._candidates: Counter[tuple[int, Direction]] = Counter()
         self._open: list[_Open] = []
@@ -231,7 +233,7 @@ class FaultInjector:
             return wire
         if kind is FaultKind.PHY_REINIT and not self._retrain():
             return wire  # the other direction's hook has begun one in this clock
-        self.injected[kind, direction] += 1
+        self._injected(kind, direction)
         if kind in _FLIPS or kind in (FaultKind.BURST, FaultKind.PID_HALF, FaultKind.PID_BOTH):
             waits = {direction: self.passed[direction]}
         else:
@@ -244,13 +246,18 @@ class FaultInjector:
 
     # -------------------------------------------------------------------------- episodes
 
+    def _injected(self, kind: FaultKind, direction: Direction) -> None:
+        self.injected[kind, direction] += 1
+        for take_fault in self.on_fault:
+            take_fault(kind, direction)
+
     def _begin(self, rule: FaultRule, direction: Direction) -> None:
         host = self._host
         if host is None or any(
             (e.rule.kind, e.direction) == (rule.kind, direction) for e in self._episodes
         ):
             return
-        self.injected[rule.kind, direction] += 1
+        self._injected(rule.kind, direction)
         episode = _Episode(rule, direction, self._clock + self.rng.randint(*rule.clocks))
         self._episodes.append(episode)
         # What the host does is held from the next clock on: its flit of this one is on the wire.

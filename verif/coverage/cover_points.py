@@ -18,6 +18,7 @@ from verif.coverage.cover_model import CoverModel
 from verif.coverage.engine_points import EnginePoints
 from verif.coverage.epoch_points import EpochPoints
 from verif.coverage.fp32_points import Fp32Points
+from verif.coverage.link_fault_points import LinkFaultPoints
 from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
 from verif.coverage.memory_port_points import MemoryPortPoints
@@ -46,6 +47,7 @@ class NfCoverage:
         self.pipeline = PipelinePoints(model)
         self.link = LinkPoints(model)
         self.link_state = LinkStatePoints(model)
+        self.link_fault = LinkFaultPoints(model)
 
     def watch(self, scoreboard: Scoreboard) -> None:
         """Samples what this scoreboard hears of, and tells it of illegal bins."""

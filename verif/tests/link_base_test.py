@@ -12,11 +12,12 @@ from cocotb.triggers import RisingEdge
 from cocotbext.cxl.bus import bits_reader
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.fault_table import COUNTERS, FaultTable, judge
-from cocotbext.cxl.faults import FaultInjector, FaultPlan, FaultRule
+from cocotbext.cxl.faults import FaultInjector, FaultKind, FaultPlan, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import Direction
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
@@ -68,8 +69,15 @@ class LinkTest(NfBaseTest):
     async def start(self) -> None:
         cxl = self.env.cxl
         self.faults.bind(cxl.host.link, cxl.host.retrain, cxl.monitor.tracker)
+        self.faults.on_fault.append(self._injected)
         cocotb.start_soon(self._tick())
         await super().start()
+
+    def _injected(self, kind: FaultKind, _direction: Direction) -> None:
+        way, host = self.env.cxl.monitor.tracker.m2s, self.host
+        retrying = way.frozen or way.cursor < way.accepted or host.retry.busy
+        retrying = retrying or host.buffer.replaying
+        self.env.coverage.link_fault.fault(kind, retrying, str(self.cfg.profile))
 
     async def _tick(self) -> None:
         edge, tick = RisingEdge(self.dut.clk), self.faults.tick

@@ -276,8 +276,7 @@ class RetryTestbench:
             if self.ready:
                 arriving = int(dut.tx_protocol_id.value), flit
                 self.tx_log.append((self.now, flit))
-                if self.phy:
-                    self.observer.sent(self.now, arriving)
+                self.observer.sent(self.now, arriving)
                 if tracker and self.phy:
                     tracker.observe(flits.Direction.S2M, *arriving, self.now)
         else:

@@ -8,6 +8,7 @@ losses and copies of flits are in test_link_errors.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import cocotb
@@ -15,7 +16,9 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
 from cocotbext.cxl.wire.flits import Direction
+from models.nf_regs import REG_MAP
 from models.regions import RegionConfig
+from verif.coverage.link_fault_points import PROFILES
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.base import RACE_LIMIT
@@ -25,6 +28,7 @@ from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 FLITS = 1400
 """Each way and case; 21 cases make 29,000. NF_SCALE = 40 makes more than 1,000,000."""
+MULTI_HEADER = REG_MAP.expand()["CTRL"].field("MULTI_HEADER").mask
 RATES = {"1_in_1000": 0.001, "1_in_100": 0.01, "1_in_20": 0.05}
 _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
 
@@ -80,6 +84,9 @@ class LinkTrafficSequence(MixedRegionsSequence):
         while min(self.passed()) < self.flits:
             for _ in range(rng.choice((1, 3, 40))):
                 await self.one(configs)
+            if rng.random() < 0.1:  # H5 and G6 from now on, or no more
+                value = rng.choice((0, MULTI_HEADER))
+                await self.env.registers.write("CTRL", value)
             if rng.random() < 0.3:
                 await self.drain()
                 await self.env.clocks(rng.choice((1, 20, 80)))
@@ -154,5 +161,5 @@ class CampaignTest(LinkTest):
 @cocotb.parametrize(case=[cocotb.Param(value=case, name=case) for case in CASES])
 async def link_faults(_dut: Any, case: str) -> None:
     """Each kind of fault alone, bit errors up to 1 flit in 20, and all of them mixed."""
-    profile = ("streaming", "idle", "backpressure")[CASES.index(case) % 3]
+    profile = random.Random(cocotb.RANDOM_SEED + CASES.index(case)).choice(PROFILES)
     await run_uvm(CampaignTest, profile, case=case)

@@ -7,6 +7,7 @@ nf_link_lrsm.wrap_q and eseq_q public.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import cocotb
@@ -31,7 +32,7 @@ from verif.tests.link_retry_testbench import (
     RetryTestbench,
     fill,
 )
-from verif.tests.link_testbench import PID, random_drs, random_ndr
+from verif.tests.link_testbench import PID, count_scale, random_drs, random_ndr
 
 _FRAMES = [RetryFrame()] * 5
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
@@ -180,3 +181,32 @@ async def wrap_values(dut: Any) -> None:
             break
     assert seen == set(range(22))
     bench.check()
+
+
+@cocotb.test
+@covered
+async def full_at_any_place(dut: Any) -> None:
+    """No acknowledgement comes: whatever headers meet the end of the buffer, no run is cut."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for number in range(20 * count_scale()):
+        settings: dict[str, Any] = {"grant_plain": 200, "grant_data": 200}
+        bench = RetryTestbench(dut, rng.getrandbits(32), 1, credits_in_headers=False, **settings)
+        await bench.start(first=not number)
+        dut.multi_header.value = 1
+        await bench.clocks(50)
+        bench.muted = True
+        await bench.clocks(6)
+        for _ in range(40):
+            bench.answer(random_drs(rng))
+        rate = rng.choice((0.25, 0.35, 0.5))  # of completions, which G6 needs beside its reads
+        for _ in range(RETRY_DEPTH + 20):
+            if rng.random() < rate:
+                bench.answer(random_ndr(rng))
+            await bench.clock()
+        assert bench.host.unpacker.owed <= 3, "a run was cut short"
+        assert int(dut.u_retry_buffer.free_q.value) >= 2
+        if number % 8:
+            continue
+        bench.muted = False
+        await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]
+        bench.check()

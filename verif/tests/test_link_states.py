@@ -256,9 +256,14 @@ async def answers_and_requests(dut: Any) -> None:
         await bench.clocks(20)
         assert bench.status()["rrsm"] == 1, "a RETRY.Ack is owed"
         assert bench.lrsm == LLRREQ
+        # What is no request changes nothing of it.
+        for event in rng.sample(("RETRY.Req alone", "RETRY.Ack alone", "RETRY.Ack", "LLCRD"), 4):
+            bench.raw.extend(bench.flits_of(event, 1, wr))
+        await bench.clocks(40)
         sent = len(bench.tx_log)
         bench.ready_rate = 1.0
         await bench.clocks(40)
+        assert [(a.num_retry, a.eseq) for a in bench.answers(sent)] == [(7, wr)]
         order = [type(c) for c in bench.controls(sent) if isinstance(c, RetryReq | RetryAck)]
         assert order == [RetryAck, RetryReq], "the answer goes first"
         # The peer asks again while its answer is on its way.
