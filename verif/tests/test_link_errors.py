@@ -15,6 +15,7 @@ from cocotbext.cxl.wire.flits import Direction, FlitHeader
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_negative, run_uvm
+from verif.env.config import EnvConfig
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 _READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
@@ -153,6 +154,10 @@ class SilentTest(LinkTest):
 
     way = Direction.M2S
 
+    def configure(self, cfg: EnvConfig) -> None:
+        super().configure(cfg)
+        cfg.check_counters = False  # the end of the test, which reads them, is skipped
+
     def plan(self) -> tuple[FaultRule, ...]:
         def chosen(wire: WireFlit) -> bool:
             return not wire[1] & 1  # a protocol flit
@@ -225,12 +230,12 @@ async def link_beyond_crc(_dut: Any) -> None:
 @cocotb.test()
 async def link_silent_loss(_dut: Any) -> None:
     """An undetected loss of a flit, either way: the request is reported as unanswered."""
-    await run_negative(SilentTest, "errors, first")
-    await run_negative(SilentLossUp, "errors, first")
+    await run_negative(SilentTest, "no response for")
+    await run_negative(SilentLossUp, "no response for")
 
 
 @cocotb.test()
 async def link_silent_copy(_dut: Any) -> None:
     """An undetected copy of a flit, either way: the second response is reported."""
-    await run_negative(SilentCopyDown, "errors, first")
-    await run_negative(SilentCopyUp, "errors, first")
+    await run_negative(SilentCopyDown, "second response")
+    await run_negative(SilentCopyUp, "second response")

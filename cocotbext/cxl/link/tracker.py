@@ -101,7 +101,6 @@ class LinkTracker:
             way.frozen = way.uncertain = True
             way.frames = way.since_loss = 0
             way.requests.clear()  # the device asks again before it takes anything
-            self.s2m.frames = 0  # a sequence does not go on behind a retrain
 
     # -------------------------------------------------------------------------- flits
 
