@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 
@@ -44,6 +45,22 @@ def _carry(rng: random.Random) -> tuple[int, int]:
     )
 
 
+def _carry_sticky(rng: random.Random) -> tuple[int, int]:
+    """A sum that carries out, then is a tie but for bits far below: even last bit, rounded up."""
+    distance = rng.randint(3, 20)
+    while True:
+        whole = rng.randrange(1 << 23 - distance, 1 << 24 - distance)
+        high = (1 << 24) - 1 - rng.randrange(min(whole, 1 << 20))
+        if (high + whole) % 4 == 1:
+            break
+    exponent, sign = rng.randint(distance + 1, 253), rng.getrandbits(1)
+    low = (whole << distance) + 1
+    return (
+        bits_of(sign, exponent, high % HIDDEN),
+        bits_of(sign, exponent - distance, low % HIDDEN),
+    )
+
+
 def _overflow(rng: random.Random) -> tuple[int, int]:
     """The largest values, and what brings them to infinity or just not."""
     sign = rng.getrandbits(1)
@@ -68,12 +85,7 @@ def _near(rng: random.Random) -> tuple[int, int]:
     )
 
 
-def _corners(rng: random.Random) -> tuple[int, int]:
-    """Zeros, infinities, NaNs and the like, each with each."""
-    return rng.choice(FP32_CORNERS), rng.choice(FP32_CORNERS)
-
-
-KINDS = (_tie, _cancel, _carry, _overflow, _subnormal, _near, _corners)
+KINDS = (_tie, _cancel, _carry, _carry_sticky, _overflow, _subnormal, _near)
 
 
 def pair(rng: random.Random) -> tuple[int, int]:
@@ -93,8 +105,12 @@ class PairSequence(NfSequence):
         config = self.layout.region(Mode.FP32, self.lines_log2, workers)
         await self.commit(rng.randrange(self.cfg.hw.regions), config)
         lines = range(self.cfg.count(config.lines))
+        # Zeros, infinities, NaNs and the like: each with each, four to a line.
+        corners = list(itertools.product(FP32_CORNERS, repeat=2))
+        rng.shuffle(corners)
         for line in lines:
-            pairs = [pair(rng) for _ in range(16)]
+            pairs = [pair(rng) for _ in range(12)]
+            pairs += [corners.pop() if corners else pair(rng) for _ in range(4)]
             who = sorted(rng.sample(range(workers), 2))
             for worker, words in zip(who, zip(*pairs, strict=True), strict=True):
                 await self.contribute(config, worker, line, struct.pack("<16I", *words))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from models.line_packing import Mode
 from verif.sequences.memory_faults import RecordSequence
 
 
@@ -31,3 +32,32 @@ class LostLineSequence(RecordSequence):
             await self.each(config, lines, worker)
         await self.each(config, lines, None)
         await self.env.registers.read(f"REGION[{self.region}].COMPLETE_LINES")
+
+
+class BlameSequence(RecordSequence):
+    """Write-backs of two regions are queued, those of one are refused: the other one is trusted."""
+
+    bursts: int = 6
+
+    async def body(self) -> None:
+        rng = self.rng
+        guilty, other = rng.sample(range(self.cfg.hw.regions), 2)
+        bad = self.layout.region(Mode.G_BINARY, 4, 6)
+        good = self.layout.region(Mode.G_TERNARY, 4, 6)
+        await self.commit(guilty, bad)
+        await self.commit(other, good)
+        await self.initialised()
+        self.env.cfg.mem.latency = (20, 60)
+        errors = self.env.cfg.mem.write_error_lines
+        errors.update(self.record(bad, line)[0] for line in range(bad.lines))
+        for worker in range(self.bursts):
+            work = [(config, line) for config in (bad, good) for line in range(config.lines)]
+            rng.shuffle(work)
+            for config, line in work[: 6 * self.cfg.hw.slots]:
+                await self.contribute(config, worker, line, limit=1)
+            await self.drain()
+        errors.clear()
+        for line in range(good.lines):
+            for selector in (0, 8):
+                await self.read_region(good, line, selector, limit=1)
+        await self.drain()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
@@ -154,9 +155,49 @@ class StoreBurstSequence(NfSequence):
         for _ in range(24):
             await self.read_region(config, 0, rng.choice((0, 64 + rng.randrange(40))))
         await self.drain()
+        for _ in range(100):  # one sum ends in the clock in which another one of its line begins
+            await self.read_region(config, 0, 64 + rng.randrange(40))
+            await self.env.clocks(rng.randint(1, 6))
+        await self.drain()
         for line in range(config.lines):
             await self.read_region(config, line, 0)
         await self.drain()
+
+
+class EvictedSumSequence(NfSequence):
+    """While a long sum is read, other lines want its slot; then two of its workers store again.
+
+    The second store is sent when the first is answered: a sum that holds the second alone is torn.
+    """
+
+    repeats: int = 8
+
+    async def body(self) -> None:
+        rng = self.rng
+        mem = self.env.cfg.mem
+        config = self.layout.region(Mode.FP32, 0, 64)
+        crowd = self.layout.region(Mode.G_BINARY, 5, 3)
+        regions = rng.sample(range(self.cfg.hw.regions), 2)
+        for region, one in zip(regions, (config, crowd), strict=True):
+            await self.commit(region, one)
+        for worker in range(config.workers):
+            await self.contribute(config, worker, 0, self.values())
+        await self.drain()
+        mem.r_stall = 0.8
+        for _ in range(self.cfg.count(self.repeats)):
+            await self.read_region(config, 0, 0)
+            await self.env.clocks(rng.randint(1, 20))
+            for line in rng.sample(range(crowd.lines), 2 * self.cfg.hw.slots):
+                await self.contribute(crowd, rng.randrange(3), line)
+            low, high = rng.randrange(1, 40), rng.randrange(50, 64)
+            ldid = self.ldid_for(config, low)
+            await self.call(self.write_msg(config.address(low, 0), self.values(), ldid=ldid))
+            await self.contribute(config, high, 0, self.values())
+            await self.drain()
+
+    def values(self) -> bytes:
+        """Values of one scale: no infinity or NaN that would swallow all other workers."""
+        return struct.pack("<16f", *(self.rng.uniform(-1, 1) for _ in range(16)))
 
 
 class PoisonedStoreSequence(NfSequence):

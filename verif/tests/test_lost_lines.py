@@ -9,7 +9,7 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.lost_lines import LostLineSequence
+from verif.sequences.lost_lines import BlameSequence, LostLineSequence
 
 
 class LostLineTest(NfBaseTest):
@@ -22,7 +22,20 @@ class LostLineTest(NfBaseTest):
             await LostLineSequence(self.env, mode=mode, region=region).run()
 
 
+class BlameTest(NfBaseTest):
+    """Refused write-backs of one region among good ones of another."""
+
+    async def scenario(self) -> None:
+        await BlameSequence(self.env).run()
+
+
 @cocotb.test()
 async def lost_lines(_dut: Any) -> None:
     """All workers of a lost line have come, and it is poisoned and not complete."""
     await run_uvm(LostLineTest)
+
+
+@cocotb.test()
+async def blame(_dut: Any) -> None:
+    """A refused write-back costs the region that it belongs to, and no other."""
+    await run_uvm(BlameTest)

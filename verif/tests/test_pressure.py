@@ -9,6 +9,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.pressure import (
+    EvictedSumSequence,
     MissSequence,
     ParkedSequence,
     PoisonedStoreSequence,
@@ -60,6 +61,13 @@ class PoisonedStoreTest(NfBaseTest):
         await PoisonedStoreSequence(self.env).run()
 
 
+class EvictedSumTest(NfBaseTest):
+    """Slots are wanted while a sum is read."""
+
+    async def scenario(self) -> None:
+        await EvictedSumSequence(self.env).run()
+
+
 @cocotb.test()
 async def parked(_dut: Any) -> None:
     """Operations wait for their line, none is lost, none overtakes."""
@@ -94,3 +102,9 @@ async def store_burst(_dut: Any) -> None:
 async def poisoned_stores(_dut: Any) -> None:
     """The poison of a line survives its eviction."""
     await run_uvm(PoisonedStoreTest)
+
+
+@cocotb.test()
+async def evicted_sum(_dut: Any) -> None:
+    """A sum is atomic, also when other lines want its slot."""
+    await run_uvm(EvictedSumTest)
