@@ -29,6 +29,7 @@ class EdgeSequence(NfSequence):
 
     attempts: int = 60
     probes: int = 6
+    accesses: bool = True
 
     async def body(self) -> None:
         rng = self.rng
@@ -46,10 +47,10 @@ class EdgeSequence(NfSequence):
                     await self.env.registers.read(f"REGION[{region}].EPOCH")
                 continue
             self.live[region] = config
-            await self.access(region, config)
+            await self.access(config)
             await self.settle(region, config)
-        for region, config in self.live.items():
-            await self.access(region, config)
+        for config in self.live.values():
+            await self.access(config)
 
     async def settle(self, region: int, config: RegionConfig) -> None:
         """Ends the initialisation of an area that would go on for ever."""
@@ -73,7 +74,8 @@ class EdgeSequence(NfSequence):
         draft = RegionConfig(0, 0, min(lines_log2, 40), workers, mode)
         area = state_lines(draft, hw.cnt_w)
         base = self.base(size) % SPACE
-        state = self.state(area, record_lines(max(workers, 1), hw.cnt_w)) % SPACE
+        record = record_lines(max(workers, 1), hw.cnt_w) if mode.low_bit else 1
+        state = self.state(area, record) % SPACE
         return RegionConfig(
             base * LINE_BYTES,
             state * LINE_BYTES,
@@ -114,10 +116,10 @@ class EdgeSequence(NfSequence):
         return start // record * record + rng.choice((0, 1, record // 2))
 
     # -- accesses
-    async def access(self, region: int, config: RegionConfig) -> None:
+    async def access(self, config: RegionConfig) -> None:
         """Reads and writes around window, area and memory, and one address bit away from each."""
         rng = self.rng
-        for line in self.places(region, config):
+        for line in self.places(config) if self.accesses else ():
             addr = line % SPACE * LINE_BYTES
             ldid = rng.choice((rng.randrange(16), self.ldid_for(config, 0)))
             if rng.random() < 0.4:
@@ -128,7 +130,7 @@ class EdgeSequence(NfSequence):
                 await self.read(addr, RACE_LIMIT, ldid=ldid)
         await self.drain()
 
-    def places(self, region: int, config: RegionConfig) -> list[int]:
+    def places(self, config: RegionConfig) -> list[int]:
         """Lines to access, some more than once."""
         rng, mem = self.rng, self.cfg.hw.mem_lines
         first, size, n = config.base_line, config.window_lines, config.lines

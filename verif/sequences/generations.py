@@ -114,3 +114,30 @@ class ManyRegionsSequence(NfSequence):
                 for line in range(config.lines):
                     await self.read_region(config, line, 0)
             await self.drain()
+
+
+class AlmostDoneSequence(NfSequence):
+    """A region lacks one line while lines of another one become complete: DONE is not raised."""
+
+    async def body(self) -> None:
+        rng, registers = self.rng, self.env.registers
+        almost, other = rng.sample(range(self.cfg.hw.regions), 2)
+        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
+        first = self.layout.region(rng.choice(modes), rng.randint(0, 2), rng.randint(1, 4))
+        second = self.layout.region(rng.choice(modes), 2, rng.randint(1, 4))
+        await self.commit(almost, first)
+        await self.commit(other, second)
+        await self.complete(first, range(first.lines - 1))
+        await self.complete(second, range(second.lines - 1))
+        await registers.read("IRQ_STATUS")  # the predictor compares them
+        await registers.read("DONE")
+        await self.complete(first, range(first.lines - 1, first.lines))
+        await registers.read("IRQ_STATUS")
+        await registers.read("DONE")
+
+    async def complete(self, config: RegionConfig, lines: range) -> None:
+        """Every worker contributes to the lines."""
+        for line in lines:
+            for worker in range(config.workers):
+                await self.contribute(config, worker, line)
+        await self.drain()

@@ -60,4 +60,6 @@ class BlameSequence(RecordSequence):
         for line in range(good.lines):
             for selector in (0, 8):
                 await self.read_region(good, line, selector, limit=1)
+        for line in range(bad.lines):  # what was not written back must not come back as it was
+            await self.read_region(bad, line, self.rng.choice((0, 8)), limit=1)
         await self.drain()

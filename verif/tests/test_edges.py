@@ -18,6 +18,13 @@ class EdgeTest(NfBaseTest):
         await EdgeSequence(self.env).run()
 
 
+class CommitEdgeTest(NfBaseTest):
+    """The commits alone, more of them."""
+
+    async def scenario(self) -> None:
+        await EdgeSequence(self.env, attempts=200, accesses=False).run()
+
+
 class SelectorTest(NfBaseTest):
     """All 256 selectors of each mode."""
 
@@ -48,3 +55,9 @@ async def selectors(_dut: Any) -> None:
 async def high_indices(_dut: Any) -> None:
     """Every bit of a line's index counts, in the tag of a slot and in each address."""
     await run_uvm(HighIndexTest)
+
+
+@cocotb.test()
+async def commit_edges(_dut: Any) -> None:
+    """Hundreds of descriptors near edges: each gets the code of the first rule that it breaks."""
+    await run_uvm(CommitEdgeTest)

@@ -10,6 +10,7 @@ import cocotb
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.generations import (
+    AlmostDoneSequence,
     CommitOverEvictionSequence,
     ManyRegionsSequence,
     OldEpochSequence,
@@ -45,6 +46,13 @@ class ManyRegionsTest(NfBaseTest):
         await ManyRegionsSequence(self.env).run()
 
 
+class AlmostDoneTest(NfBaseTest):
+    """Completion of two regions, one of which lacks a line."""
+
+    async def scenario(self) -> None:
+        await AlmostDoneSequence(self.env).run()
+
+
 @cocotb.test()
 async def old_epochs(_dut: Any) -> None:
     """A record of an earlier epoch is never state, however many commits ago it was."""
@@ -67,3 +75,9 @@ async def commit_over_evictions(_dut: Any) -> None:
 async def many_regions(_dut: Any) -> None:
     """Status, completion and records of each region are its own."""
     await run_uvm(ManyRegionsTest)
+
+
+@cocotb.test()
+async def almost_done(_dut: Any) -> None:
+    """DONE comes with the last line of its own region."""
+    await run_uvm(AlmostDoneTest)
