@@ -119,7 +119,7 @@ class EdgeSequence(NfSequence):
     async def access(self, config: RegionConfig) -> None:
         """Reads and writes around window, area and memory, and one address bit away from each."""
         rng = self.rng
-        for line in self.places(config) if self.accesses else ():
+        for line in self.places(config) if self.accesses else [config.base_line]:
             addr = line % SPACE * LINE_BYTES
             ldid = rng.choice((rng.randrange(16), self.ldid_for(config, 0)))
             if rng.random() < 0.4:
