@@ -7,11 +7,16 @@ import argparse
 import importlib
 
 # Each module has add_arguments(parser) and measure(args), which gives the rows of the table.
-BENCHES = {"runner": "scripts.benchmarks.bench_runner", "replay": "scripts.benchmarks.bench_replay"}
+BENCHES = {
+    "runner": "scripts.benchmarks.bench_runner",
+    "replay": "scripts.benchmarks.bench_replay",
+    "draws": "scripts.benchmarks.bench_draws",
+}
 
 EXAMPLES = """examples:
   nf bench runner                            the runner against its goals
   nf bench replay --sim verilator            bulk replay against the bare model
+  nf bench draws                             a draw of a scenario against the libraries
 """
 
 
