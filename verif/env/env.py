@@ -107,7 +107,7 @@ class NfEnv(uvm_env):
         while True:
             if await First(reset, phy) is reset:
                 self.predictor.reset()
-            elif self.dut.rst_n.value == 1:
+            elif self.dut.rst_n.value == 1:  # the first level of phy_up may be any
                 self.link_state.retrain()
 
     def start_of_simulation_phase(self) -> None:

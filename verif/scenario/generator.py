@@ -44,6 +44,7 @@ class _Generator:
         self.turn: list[LiveRegion] = []
         self.faulty = 0
         """Operations that are left of a phase with errors of the memory."""
+        self.by_rate = False
 
     def scenario(self) -> Scenario:
         rng, weights = self.rng, self.weights
@@ -185,25 +186,33 @@ class _Generator:
         if faults is not None:
             self.out.append(faults)
             self.faulty = self.rng.randint(10, 30)
+            self.by_rate = faults.read_error_rate + faults.write_error_rate > 0
 
     def _careful(self, before: int) -> None:
         """While memory fails, one request at a time: which of two racing ones met the error is
-        micro-architecture."""
-        self.out[before:] = [
-            one if one.do is Do.FAULTS else replace(one, idle=True, background=False)
-            for one in self.out[before:]
-        ]
+        micro-architecture. By rate it is one on each line."""
+        for index in range(before, len(self.out)):
+            one = self.out[index]
+            if one.do is not Do.FAULTS:
+                alone = not self.by_rate or one.do not in (Do.WRITE, Do.READ)
+                self.out[index] = replace(one, idle=alone, limit=1, background=False)
         self.faulty -= 1
         if not self.faulty:
             self.out.append(Operation(Do.FAULTS, idle=True))
+            for live in self.live:  # what was lost ends with the epoch: requests may race again
+                self._write_commit(live.index, "idle")
+                live.begin(self.weights, self.rng, self.hw.slots)
 
     def end(self) -> None:
         """Everything is read once more; areas that take long to initialise are given up."""
         self.out.append(Operation(Do.FAULTS, idle=True))
+        before = len(self.out)
         for live in self.live:
             if live.config.mode is not Mode.IDENTITY:
                 for line in live.lines[:8]:
                     self.access.closing_read(live, line)
+        if self.faulty:
+            self.out[before:] = [replace(one, limit=1) for one in self.out[before:]]
         for live in self.live:
             if live.config.lines > HUGE and live.config.mode is not Mode.IDENTITY:
                 small = replace(live.config, mode=Mode.G_BINARY, lines_log2=0, workers=1)

@@ -193,7 +193,7 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
         "what memory holds before anybody has written it",
     ),
     "fault_place": (
-        {"plain": 2, "IDENTITY": 1, "FP32 data": 2, "records": 2},
+        {"plain": 2, "IDENTITY": 1, "FP32 data": 2, "records": 2, "any access": 2},
         "whose access meets an error or poison of the memory",
     ),
     "fault_kind": (

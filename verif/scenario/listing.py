@@ -10,6 +10,8 @@ from typing import Any
 from models.line_packing import LINE_BYTES
 from verif.scenario.scenario_data import Do, Link, Memory, Operation, Region, Scenario
 
+_RATES = ("read_error_rate", "write_error_rate")
+
 
 def listing(scenario: Scenario) -> list[str]:
     """The lines for terminal and report."""
@@ -66,8 +68,9 @@ def _what(one: Operation) -> str:
         return f" {_differences(one.memory, Memory()) or 'as usual'}"
     if one.do is Do.FAULTS:
         names = ("read_errors", "write_errors", "poisoned", "spoilt")
+        rates = [f" {n} {getattr(one, n)}" for n in _RATES if getattr(one, n)]
         parts = [f" {n} {[hex(k) for k in getattr(one, n)]}" for n in names if getattr(one, n)]
-        return "".join(parts) or " none"
+        return "".join([*rates, *parts]) or " none"
     if one.do in (Do.WRITE, Do.READ, Do.REQUEST):
         return _access(one)
     return ""

@@ -196,6 +196,8 @@ class ScenarioSequence(NfSequence):
         """The model is told of faults on host data; of records the memory port tells it."""
         await self.quiet()
         memory, model = self.env.cfg.mem, self.model
+        memory.read_error_rate = operation.read_error_rate
+        memory.write_error_rate = operation.write_error_rate
         for name, lines in (("read", operation.read_errors), ("write", operation.write_errors)):
             for target in (f"{name}_error_lines", f"{name}_errors"):
                 owner = memory if target.endswith("_lines") else model

@@ -87,8 +87,9 @@ class Operation:
     on its line (0: it does not wait). `idle`: waits until every request is answered.
     `background`: a commit or register access goes on while the next operations follow. `value`:
     EPOCH, a register's value, or clocks to wait. `read_errors`, `write_errors`: lines of memory
-    that fail until the next such operation. `poisoned`: lines of host data that the medium poisons;
-    `spoilt`: the same of the device's records, healed by the next such operation.
+    that fail until the next such operation, beside any line by the rates. `poisoned`: lines of
+    host data that the medium poisons; `spoilt`: the same of the device's records, healed by the
+    next such operation.
     """
 
     do: Do
@@ -107,6 +108,8 @@ class Operation:
     idle: bool = False
     background: bool = False
     memory: Memory | None = None
+    read_error_rate: float = 0.0
+    write_error_rate: float = 0.0
     read_errors: tuple[int, ...] = ()
     write_errors: tuple[int, ...] = ()
     poisoned: tuple[int, ...] = ()

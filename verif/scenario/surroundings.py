@@ -69,6 +69,11 @@ def draw_faults(
     place that was drawn does not exist."""
     cnt_w = hardware.cnt_w
     place, kind = weights.pick(rng, "fault_place"), weights.pick(rng, "fault_kind")
+    if place == "any access":
+        rate = {"few": 0.02, "half": 0.05, "all": 0.1}[weights.pick(rng, "fault_rate")]
+        write = rate / 2 if kind == "write error" else 0.0
+        read = 0.0 if write else rate
+        return Operation(Do.FAULTS, idle=True, read_error_rate=read, write_error_rate=write)
     areas = [
         range(one.config.state_line, one.config.state_line + state_lines(one.config, cnt_w))
         for one in live
