@@ -13,7 +13,7 @@ from scripts.common import claims, data, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.coverage import code_coverage, code_waivers, lcov, rank
+from scripts.coverage import closure_goals, code_coverage, code_waivers, lcov, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
 from scripts.coverage.places import KINDS, TOGGLE
@@ -30,6 +30,7 @@ EXAMPLES = """examples:
   nf cov holes all.cov --kind line --file 'hdl/engine/*'
   nf cov rank all.cov                        what each run adds per second; the smallest set
   nf cov html all.cov --lcov all.info        annotated source; lcov's format too
+  nf cov goals 12 13                         figures beside the goals; red below one
   nf cov diff before.cov after.cov           what was gained and lost
 An input is the number of a command, a folder of runs, or a merged file; none: the last command.
 Code coverage is there where the runs were made with --cov (Verilator).
@@ -51,15 +52,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     html = actions.add_parser("html", help="code coverage on the source, one offline page")
     html.add_argument("-o", "--out", type=Path, metavar="FILE")
     html.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
+    goals = actions.add_parser("goals", help="figures beside the goals of the nightly suite")
     diff = actions.add_parser("diff", help="what two merged runs reach that the other does not")
     diff.add_argument("inputs", nargs=2, metavar="INPUT", help=what)
-    for one in (merge, holes, ranked, html):
+    for one in (merge, holes, ranked, html, goals):
         one.add_argument("inputs", nargs="*", metavar="INPUT", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
     claims.tree()
-    actions = {"merge": _merge, "holes": _holes, "rank": _rank, "html": _html, "diff": _diff}
+    actions = {
+        "merge": _merge,
+        "holes": _holes,
+        "rank": _rank,
+        "html": _html,
+        "goals": _goals,
+        "diff": _diff,
+    }
     return actions[args.action](args)
 
 
@@ -201,6 +210,20 @@ def _html(args: argparse.Namespace) -> int:
     say(*_totals(cover, code))
     say(f"page: {shown(out)}")
     return 0
+
+
+def _goals(args: argparse.Namespace) -> int:
+    """Exit code 1 when a goal is missed, or a waiver is not needed."""
+    cover, _, code = _judged(collect(args.inputs))
+    table, bad = closure_goals.missed(cover.share if cover else None, code)
+    say(*table)
+    wrong = [*(code.unneeded if code else ())]
+    wrong += (
+        [f"waived but hit: {b.point} / {b.name}" for b in cover.waived_but_hit] if cover else []
+    )
+    say(*wrong)
+    say(f"nf cov goals: {len(closure_goals.GOALS) - bad} passed, {bad + len(wrong)} failed")
+    return 1 if bad or wrong else 0
 
 
 def _diff(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import suppress
 from datetime import date
 
 from neuron_fabric.text import say
@@ -14,7 +15,10 @@ from scripts.build import registry
 from scripts.cli import steps
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
+from scripts.record.database import History
 
+SUITES = ("nightly", "nightly-link")
+GOALS = "coverage goals"
 EXAMPLES = """examples:
   nf nightly                                 all of it, with the date as the seed
   nf nightly --only fuzz --seed 20261122     the parts that begin with a word, as on that day
@@ -36,8 +40,21 @@ def run(args: argparse.Namespace) -> int:
     if not names:
         raise NfError(f"no part {' '.join(args.only)!r}; there are: {', '.join(todo)}.")
     say(f"nf nightly: {len(names)} parts, seed {seed}", flush=True)
-    done = [steps.run(name, todo[name]) for name in names]  # each, whatever came of those before
+    done = []
+    for name in names:  # each, whatever came of those before
+        words = todo[name]
+        if name == GOALS:
+            words = [*words, *covered()]
+        done.append(steps.run(name, words))
     return steps.close(done, time.monotonic() - start)
+
+
+def covered() -> list[str]:
+    """Numbers of the latest commands that ran the suites; none: the last command."""
+    with suppress(NfError), History(write=False) as history:
+        found = [history.invocations(1, f"nf run: {suite}") for suite in SUITES]
+        return [str(one.id) for some in found for one in some]
+    return []
 
 
 def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
@@ -45,8 +62,10 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
     at_once = ("--jobs", jobs)
     return {
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
-        "suite": steps.nf("run", "--suite", "nightly", "--sim", sim, "--cov", *at_once),
-        "suite link": steps.nf("run", "--suite", "nightly-link", "--sim", "verilator", *at_once),
+        "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once),
+        "suite link": steps.nf("run", "--suite", SUITES[1], "--sim", "verilator", *at_once),
+        GOALS: steps.nf("cov", "goals"),
+        "close": steps.nf("close", "--seed", seed, *at_once),
         "mutate": steps.nf("mutate", *at_once),
         "mutate source": steps.nf(
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once

@@ -76,3 +76,15 @@ def test_bad_input_is_one_line(folders: Path, capsys: pytest.CaptureFixture[str]
         assert err.startswith("nf: ")
         assert len(err.splitlines()) == 1
     assert nf("cov", "merge", folders / "a", "-o", folders / "no" / "x.cov") == 2
+
+
+def test_goals_are_red_below_one(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert nf("cov", "goals", folders / "b") == 1
+    out = capsys.readouterr().out
+    assert "functional bins" in out
+    assert "nf cov goals: " in out.splitlines()[-1]
+    lines = {line.split()[0]: line.split()[-1] for line in out.splitlines()}
+    assert (lines["functional"], lines["line"], lines["branch"]) == ("MISSED", "ok", "ok")
+    assert lines["toggle"] == "MISSED"  # nobody measured it
+    assert nf("cov", "goals", folders / "a") == 1
+    assert "branch                0.00     >= 95 MISSED" in capsys.readouterr().out

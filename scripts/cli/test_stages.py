@@ -88,5 +88,5 @@ def test_every_part_of_the_night_runs(
 
 def test_the_night_draws_by_one_seed() -> None:
     todo = nightly.parts("both", "2", "7")
-    assert {"pytest", "suite", "mutate", "fuzz"} <= todo.keys()
+    assert {"pytest", "suite", nightly.GOALS, "close", "mutate", "fuzz"} <= todo.keys()
     assert all("7" in words for name, words in todo.items() if name.startswith("fuzz"))
