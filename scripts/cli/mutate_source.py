@@ -29,7 +29,7 @@ from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, score, waivers, walk
 from scripts.mutation.campaign import UNKNOWN_S, Campaign, Candidate
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
-from scripts.mutation.outcome import ALIVE, RESULTS, Outcome, Store
+from scripts.mutation.mutant_outcome import ALIVE, RESULTS, Outcome, Store
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.order import Memory

@@ -26,7 +26,7 @@ from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm.schedule import Runner, run_all
 from scripts.mutation import rewrite
 from scripts.mutation.mutant import Mutant
-from scripts.mutation.outcome import Outcome, State, Store
+from scripts.mutation.mutant_outcome import Outcome, State, Store
 from scripts.plan.depends import Dependencies
 from scripts.run import simulate
 

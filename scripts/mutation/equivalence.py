@@ -17,7 +17,7 @@ from scripts.build.filelist import FileList
 from scripts.common import process, toolchain
 from scripts.common.paths import ROOT, shown
 from scripts.mutation.mutant import Mutant
-from scripts.mutation.outcome import FOLDER
+from scripts.mutation.mutant_outcome import FOLDER
 
 PROOFS = FOLDER / "proofs"
 LIMIT_S = 120.0

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
-from scripts.mutation.outcome import ALIVE, Outcome, State
+from scripts.mutation.mutant_outcome import ALIVE, Outcome, State
 from scripts.report.mutation import Living, Mutation, Score
 
 

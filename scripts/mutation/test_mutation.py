@@ -19,7 +19,7 @@ from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRec
 from scripts.mutation import equivalence, rewrite, score, waivers, walk
 from scripts.mutation.campaign import Campaign, Candidate
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
-from scripts.mutation.outcome import Outcome, State, Store
+from scripts.mutation.mutant_outcome import Outcome, State, Store
 from scripts.run import simulate
 
 BUILDS_MUTANTS = [one.name for one in registry.simulators() if one.links_c]

@@ -9,7 +9,7 @@ from pathlib import Path
 from scripts.common import data
 from scripts.common.paths import ROOT, shown
 from scripts.mutation.mutant import Mutant
-from scripts.mutation.outcome import Outcome, State
+from scripts.mutation.mutant_outcome import Outcome, State
 
 FILE = ROOT / "verif" / "mutation_waivers.yaml"
 

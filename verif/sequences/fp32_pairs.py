@@ -106,7 +106,7 @@ class PairSequence(NfSequence):
         await self.commit(rng.randrange(self.cfg.hw.regions), config)
         lines = range(self.cfg.count(config.lines))
         # Zeros, infinities, NaNs and the like: each with each, four to a line.
-        corners = list(itertools.product(FP32_CORNERS, repeat=2))
+        corners = list(itertools.product(FP32_CORNERS, FP32_CORNERS))
         rng.shuffle(corners)
         for line in lines:
             pairs = [pair(rng) for _ in range(12)]
