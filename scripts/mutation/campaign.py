@@ -34,7 +34,7 @@ KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, Failure
 # A run that takes so many times what it took without a mutant hangs; seconds for a busy machine.
 _SLOWER, _MORE_S = 8.0, 30.0
 _PROOF_AFTER = 4  # runs that a mutant outlives before its proof is tried: most are dead by then
-_FEW = 200  # mutants for which compiling with optimisation takes longer than it saves
+_FEW = 10  # mutants whose runs take less than compiling with optimisation does
 UNKNOWN_S = 2.0
 
 Prove = Callable[[Mutant], str]
