@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of `nf mutate` for mutants made from the source: which mutants, which tests."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from scripts.build import registry
+from scripts.cli import mutate_source
+from scripts.cli.main import main
+from scripts.common.errors import NfError
+
+POSSIBLE = any(one.links_c and one.available() for one in registry.simulators())
+
+
+def _args(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    mutate_source.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
+def test_a_test_or_a_checker_is_taken_away() -> None:
+    both = ("--tests", "test_modes::fp32", "--tests", "test_link_block::random_traffic")
+    all_of_them = {one.name for one in mutate_source.candidates(_args(*both))}
+    assert {"test_modes::fp32 default", "test_link_block::random_traffic link"} <= all_of_them
+    some = mutate_source.candidates(_args(*both, "--without", "sequence:test_modes::*"))
+    assert {one.name for one in some} == {
+        name for name in all_of_them if not name.startswith("test_modes")
+    }
+    (link,) = [one for one in some if one.spec.build_name == "link"]
+    assert "nf_link_lrsm" in link.modules
+    assert "nf_engine" not in link.modules
+    off = mutate_source.candidates(_args(*both, "--without", "checker:scoreboard"))
+    assert all(("NF_CHECKERS_OFF", "scoreboard") in one.spec.env for one in off)
+
+
+def test_what_is_taken_away_has_a_kind() -> None:
+    with pytest.raises(NfError, match="sequence:GLOB or checker:NAME"):
+        mutate_source.candidates(_args("--without", "scoreboard"))
+
+
+def test_list_shows_diffs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutate", "--list", "--sample", "2", "--module", "nf_capacity"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("hdl/engine/nf_capacity.sv:") == 2
+    assert "    -  " in out
+    assert "    +  " in out
+
+
+def test_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutate", "--sample", "2", "--module", "no_such_module"]) != 0
+    assert "no mutant fits" in capsys.readouterr().err
