@@ -37,7 +37,8 @@ _PULL = 1.0  # exponent of a choice's lift
 _MOST = 2.5  # logarithm of the largest lift that counts
 _LIKE = 0.25  # what a hit of a neighbour counts for a bin
 _TARGET = 0.7  # of a profile toward one bin; the rest toward all that are open
-_FREE = 0.15  # of the runs explore with noise alone
+_TRY = 0.1  # of the runs use a strategy that does not pay best just now
+_FADE = 0.4  # how much the last run counts in what a strategy pays
 _NEVER = 0.05  # hits that every bin is given to begin with, a knob choice
 
 
@@ -57,6 +58,12 @@ class Choice:
     test: str
     weights: Weights
     target: str
+    strategy: str = ""
+
+
+# While nearly everything is open, the defaults bring most a cycle; at the end only aim does. What
+# each pays now decides.
+PLAIN, FREE, AIMED = STRATEGIES = ("plain", "free", "aimed")
 
 
 class Progress:
@@ -118,6 +125,7 @@ class Policy:
         self._cycles = np.zeros(len(self.columns))
         self._alike = _neighbours([goal.bin for goal in progress.goals])
         self._rows: dict[str, list[tuple[Floats, int]]] = defaultdict(list)
+        self._pays: dict[str, float] = {}  # by strategy: recent gain a cycle
         self._tried = np.ones(goals)  # how often each goal was the target
         self._best = np.zeros(goals)  # the largest rate of a run, by goal, neighbours included
         self._elite = np.tile(self._log_base, (goals, 1))  # its weights
@@ -128,6 +136,10 @@ class Policy:
         """A run of a choice ended with these hits (`Progress.row`)."""
         gain = self.progress.add(row, cycles)
         self._rows[choice.test].append((row, max(cycles, 1)))
+        if choice.strategy:
+            now = gain / max(cycles, 1)
+            before = self._pays.get(choice.strategy, now)
+            self._pays[choice.strategy] = (1 - _FADE) * before + _FADE * now
         if self.tests.get(choice.test):
             shares = self._shares(choice.weights)
             seen = np.minimum(row, self.progress.wanted)  # a burst of one bin is one event
@@ -161,15 +173,33 @@ class Policy:
         if not self.tests[test]:
             return Choice(test, {}, "")
         open_goals = np.flatnonzero(self.progress.open)
-        if not len(open_goals) or not self._cycles.any() or self.rng.random() < _FREE:
-            return Choice(test, self._profile(self._log_base, 1.5 * _NOISE), "")
+        strategy = self._strategy()
+        if not len(open_goals) or strategy == PLAIN:
+            return Choice(test, {}, "", PLAIN)
+        if strategy == FREE:
+            return Choice(test, self._profile(self._log_base, 2 * _NOISE), "", FREE)
         odds = 1 / self._tried[open_goals]
         target = self.rng.choices(open_goals.tolist(), odds.tolist())[0]
         self._tried[target] += 1
         lift = _TARGET * self._lift([target]) + (1 - _TARGET) * self._lift(open_goals)
         goal = self.progress.goals[target]
         start = self._elite[target] if self.rng.random() < _ELITE else self._log_base
-        return Choice(test, self._profile(start + _PULL * lift, _NOISE), " / ".join(goal.bin))
+        return Choice(
+            test, self._profile(start + _PULL * lift, _NOISE), " / ".join(goal.bin), AIMED
+        )
+
+    def _strategy(self) -> str:
+        """Aims as often as there are closed bins among all, sooner where the others pay less."""
+        for strategy in STRATEGIES:
+            if strategy not in self._pays:
+                return strategy
+        others = max(self._pays[PLAIN], self._pays[FREE])
+        share = self.progress.closed / len(self.progress.goals)
+        if self._pays[AIMED] > others or self.rng.random() < max(share, _TRY):
+            return AIMED
+        if self.rng.random() < _TRY:
+            return self.rng.choice(STRATEGIES)
+        return PLAIN if self._pays[PLAIN] >= self._pays[FREE] else FREE
 
     def _test(self) -> str:
         """The test that promises most of the open bins a cycle."""

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scripts.coverage.code_waivers import CodeWaiver, Judged, judge
+from scripts.coverage.code_waivers import CodeWaiver, Judged, judge, source_lines
 from scripts.coverage.merged import Merged
 from scripts.coverage.places import (
     BRANCH,
@@ -105,10 +106,23 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
             if point.lines:
                 for number in numbers(point.lines):
                     counts[line_place(place.file, number)] += hits
+    for place in [place for place in counts if place.kind == TOGGLE and _is_wave_name(place)]:
+        del counts[place]
     if not counts:
         return None
     runs = sum(bool(run.table) for run in merged.runs)
     return Counted(runs, counts, judge(waivers, counts))
+
+
+def _is_wave_name(place: Place) -> bool:
+    """Whether it is a bit of a text for waves (`NF_WAVE_NAME`), which is no part of the design."""
+    return place.line in _wave_names(place.file)
+
+
+@functools.lru_cache(maxsize=256)
+def _wave_names(file: str) -> frozenset[int]:
+    texts = enumerate(source_lines(file), 1)
+    return frozenset(number for number, text in texts if "`NF_WAVE_NAME(" in text)
 
 
 def figures(found: Counted | None) -> CodeCoverage | None:
