@@ -52,16 +52,6 @@ class CapacityPoints:
             {"source": SOURCES, "enable": ("masked", "enabled")},
             test="test_scenario::register_traffic",
         )
-        self.clear = cross(
-            "interrupt clear",
-            "each source was cleared alone, with others, and written with 1 while it was not "
-            "pending; and it was left when others were cleared",
-            {
-                "source": SOURCES,
-                "clear": ("alone", "with others", "not pending", "left pending"),
-            },
-            test="test_scenario::register_traffic",
-        )
         self.window = cross(
             "capacity limits",
             "edges of the window and of the misses that it allows; 2 and fewer have no room below "
@@ -83,7 +73,7 @@ class CapacityPoints:
             test="test_scenario::many_commits",
         )
         self._load = ""
-        self._pending = self._enabled = 0
+        self._enabled = 0
         self._limits = {name: _REGISTERS[name].reset for name in ("CAP_WINDOW", "CAP_THRESHOLD")}
         self._levels = {"FALLBACK": 0, "DONE": 0}
         self._ever = {"FALLBACK": 0, "DONE": 0}
@@ -103,7 +93,6 @@ class CapacityPoints:
     def register(self, name: str, value: int) -> None:
         """A register was read."""
         if name == "IRQ_STATUS":
-            self._pending = value
             for source, pending in _IRQ_STATUS.unpack(value).items():
                 if pending:
                     enabled = _IRQ_STATUS.field(source).extract(self._enabled)
@@ -129,8 +118,6 @@ class CapacityPoints:
         """A register was written."""
         if name == "IRQ_ENABLE":
             self._enabled = value
-        elif name == "IRQ_STATUS":
-            self._cleared(value)
         elif name in self._limits:
             self._limits[name] = value & 511
             window, misses = self._limits["CAP_WINDOW"], self._limits["CAP_THRESHOLD"]
@@ -138,19 +125,6 @@ class CapacityPoints:
         elif name == "DEVLOAD_THRESHOLD":
             for level, limit in _DEVLOAD.unpack(value).items():
                 self.levels.hit(level, _ranged(limit, (0, 1, 128), LEVELS))
-
-    def _cleared(self, ones: int) -> None:
-        cleared = ones & self._pending
-        for source in SOURCES:
-            field = _IRQ_STATUS.field(source)
-            written, pending = field.extract(ones), field.extract(self._pending)
-            if written and not pending:
-                self.clear.hit(source, "not pending")
-            elif written:
-                self.clear.hit(source, "with others" if cleared.bit_count() > 1 else "alone")
-            elif pending and cleared:
-                self.clear.hit(source, "left pending")
-        self._pending &= ~ones
 
 
 def _ranged(value: int, limits: Sequence[int], names: Sequence[str]) -> str:

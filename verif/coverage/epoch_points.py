@@ -95,7 +95,7 @@ class EpochPoints:
             "epoch number",
             "a commit starts a round whatever number it writes",
             NUMBERS,
-            test="test_scenario::many_commits",
+            test="test_epochs::epoch_other_region",
         )
         self.commit_traffic = point(
             "commit traffic",

@@ -23,15 +23,25 @@ module nf_regs_cover (
   input wire logic [5:0] raised,
   input wire logic [5:0] cleared
 );
-  logic [5:0]      irq_on;
+  // Events of each source, and what a write to IRQ_STATUS does to it beside the others.
+  logic [5:0]      irq_on, clear_on;
   logic [5:0][5:0] irq_at;
+  logic [5:0][4:0] clear_at;
+  logic [5:0]      ends;
+  assign ends = pending & cleared;
   for (genvar s = 0; s < 6; s++) begin : g_source
     logic [1:0] event_kind;
     assign event_kind = raised[s] && cleared[s] ? 2'd3 : cleared[s] ? 2'd2 : {1'b0, pending[s]};
     assign irq_on[s] = raised[s] || (cleared[s] && pending[s]);
     assign irq_at[s] = {3'(s), enabled[s], event_kind};
+
+    logic [1:0] clear_kind;
+    assign clear_kind = !pending[s] ? 2'd2 : !cleared[s] ? 2'd3 : 2'($countones(ends) != 1);
+    assign clear_on[s] = cleared[s] || (pending[s] && ends != '0);
+    assign clear_at[s] = {3'(s), clear_kind};
   end
   `NF_POINTS(irq, 6, 6)
+  `NF_POINTS(clear, 5, 6)
 endmodule
 
 bind nf_regs nf_regs_cover u_cover (

@@ -316,6 +316,18 @@ class PipelinePoints:
             test="test_irq_race::irq_event_in_clock_of_clear",
             module=REGS,
         )
+        self._add(
+            "clear",
+            "interrupt clear",
+            "each source was cleared alone, with others, and written with 1 while it was not "
+            "pending; and it was left when others were cleared",
+            {
+                "source": SOURCES,
+                "clear": ("alone", "with others", "not pending", "left pending"),
+            },
+            test="test_irq_race::irq_clears",
+            module=REGS,
+        )
 
     def _add(
         self,

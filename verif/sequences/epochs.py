@@ -20,6 +20,7 @@ class EpochOtherSequence(NfSequence):
     async def body(self) -> None:
         steady = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
         moving = self.layout.region(Mode.G_TERNARY, 1, 3)
+        self.epoch = 0xFFFF_FFFC  # numbers wrap, and say nothing: 0 follows 2^32 - 1
         await self.commit(0, steady)
         await self.commit(1, moving)
         traffic = cocotb.start_soon(self.aggregate(steady))

@@ -6,6 +6,7 @@ spec: controller §7 (W1C: an event in the clock of the clear wins).
 
 from __future__ import annotations
 
+from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +46,29 @@ async def irq_event_in_clock_of_clear(dut: Any) -> None:
                 moments.add(await _clear_beside(bench, port, event, mask, enable, delay))
             assert {-1, 0, 1} <= moments, f"{source}: the clear was not hit: {moments}"
             await bench.write("IRQ_STATUS", mask)
+    _leave(dut)
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def irq_clears(dut: Any) -> None:
+    """Of several pending sources exactly those are cleared that are written with 1."""
+    bench = await Bench(dut).start()
+    status = bench.regs["IRQ_STATUS"]
+    masks = {source: status.field(source).mask for source in EVENTS}
+    choices = [sum(rest) for rest in combinations(masks.values(), 2)]
+    for ones in (*masks.values(), *choices, status.mask(), 0):
+        for raised in (*choices, status.mask()):
+            for source, (port, event) in EVENTS.items():
+                if raised & masks[source]:
+                    await bench.pulse(port, event)
+            assert await bench.read("IRQ_STATUS") == raised
+            await bench.write("IRQ_STATUS", ones)
+            assert await bench.read("IRQ_STATUS") == raised & ~ones
+            await bench.write("IRQ_STATUS", raised)
+    _leave(dut)
+
+
+def _leave(dut: Any) -> None:
     points = PipelinePoints(CoverModel())
     points.take(SimpleNamespace(u_regs=dut))
     leave(points.model, {})
