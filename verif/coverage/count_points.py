@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
+from numpy.typing import NDArray
 
 from models.line_packing import Mode
 from models.reducers import LowBitResult
@@ -99,19 +102,18 @@ class CountPoints:
         plus = reduced.counts[0, 0::2].astype(np.int32)
         minus = reduced.counts[0, 1::2].astype(np.int32)
         t = config.threshold
-        here = set(np.unique(plus - minus).tolist())
+        present = np.bincount(plus - minus + m, minlength=2 * m + 1)
         kind = threshold_class(t, config.workers)
         values = (-m, -t - 1, -t, 1 - t, 0, t - 1, t, t + 1, m)
         for name, net in zip(NETS, values, strict=True):
-            if net in here:
+            if -m <= net <= m and present[net + m]:
                 self.net.hit(name, kind)
-        for pair in set(zip(plus.tolist(), minus.tolist(), strict=True)):
-            first, second = (_share(count, m) for count in pair)
-            self.shares.hit(first, second)
-        if len(here) == 1:
-            net = here.pop()
-            sign = "0" if net == 0 else "+" if net == m else "-" if net == -m else ""
-            if sign:
+        table = _share_codes(m)
+        pairs = np.bincount(table[plus] * len(SHARES) + table[minus], minlength=len(SHARES) ** 2)
+        for index in np.flatnonzero(pairs).tolist():
+            self.shares.hit(SHARES[index // len(SHARES)], SHARES[index % len(SHARES)])
+        for sign, net in (("0", 0), ("+", m), ("-", -m)):
+            if present[net + m] == len(plus):
                 self.unanimous.hit(f"{Mode.G_TERNARY.name} {sign}")
 
     def plane(self, mode: Mode, plane: int, data: bytes) -> None:
@@ -121,13 +123,14 @@ class CountPoints:
         self.planes.hit(mode.name, str(plane), content)
 
 
-def _share(count: int, m: int) -> str:
-    """Class of a count of m contributions."""
-    if count in (0, m):
-        return "0" if count == 0 else "m"
-    if count in (1, m - 1):
-        return "1" if count == 1 else "m-1"
-    return "some"
+@functools.cache
+def _share_codes(m: int) -> NDArray[np.intp]:
+    """Index into SHARES of each count of m contributions."""
+    codes = np.full(m + 1, SHARES.index("some"))
+    codes[m - 1] = SHARES.index("m-1")
+    codes[min(1, m)] = SHARES.index("1")
+    codes[0], codes[m] = SHARES.index("0"), SHARES.index("m")
+    return codes
 
 
 def _too_many(plus: str, minus: str) -> bool:
