@@ -10,13 +10,15 @@ from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.scenario.access_draws import AccessDraws
-from verif.scenario.live_region import HUGE, LiveRegion
+from verif.scenario.live_region import LiveRegion
 from verif.scenario.region_draws import RegionDraws
 from verif.scenario.register_draws import register_operations
 from verif.scenario.scenario_data import Do, Operation, Region, Scenario
 from verif.scenario.surroundings import draw_faults, draw_link, draw_memory
 from verif.scenario.weights import Weights
 
+LONG = 1 << 8
+"""Lines of a region whose area is given up at the end: to initialise more takes too long."""
 OPERATIONS = 220
 """Operations of a scenario at scale 1."""
 
@@ -214,7 +216,7 @@ class _Generator:
         if self.faulty:
             self.out[before:] = [replace(one, limit=1) for one in self.out[before:]]
         for live in self.live:
-            if live.config.lines > HUGE and live.config.mode is not Mode.IDENTITY:
+            if live.config.lines > LONG and live.config.mode is not Mode.IDENTITY:
                 small = replace(live.config, mode=Mode.G_BINARY, lines_log2=0, workers=1)
                 index = self.add(live.number, small)
                 self.out.append(

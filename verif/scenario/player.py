@@ -71,6 +71,8 @@ class ScenarioSequence(NfSequence):
                 await self.quiet()
             await self._play(operation)
         await self.quiet()
+        while await self.env.registers.read("STATUS.INIT_BUSY"):  # records are still initialised
+            pass
 
     async def quiet(self) -> None:
         """Waits until every request is answered and every register access done."""
