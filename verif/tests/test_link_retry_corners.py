@@ -32,7 +32,7 @@ from verif.tests.link_retry_testbench import (
     RetryTestbench,
     fill,
 )
-from verif.tests.link_testbench import PID, count_scale, random_drs, random_ndr
+from verif.tests.link_testbench import PID, count_scale, random_drs, random_ndr, random_rwd
 
 _FRAMES = [RetryFrame()] * 5
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
@@ -215,3 +215,37 @@ async def full_at_any_place(dut: Any) -> None:
         bench.muted, bench.ready_rate = False, 1.0
         await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]
         bench.check()
+
+
+@cocotb.test
+@covered
+async def many_at_once(dut: Any) -> None:
+    """Full_Ack by all of its bits, both ways: acknowledgements wait until a buffer is full."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    settings: dict[str, Any] = {"grant_plain": 256, "grant_data": 256, "ak_in_headers": False}
+    bench = RetryTestbench(dut, rng.getrandbits(32), retry_depth=255, **settings)
+    await bench.up()
+    await bench.clocks(100)
+    bench.host.hold_acks(True)
+    for _ in range(RETRY_DEPTH):
+        bench.answer(random_drs(rng))
+    await bench.clocks(2 * RETRY_DEPTH)
+    free = dut.u_retry_buffer.free_q
+    assert int(free.value) < RETRY_DEPTH // 4
+    bench.host.hold_acks(False)
+    await bench.until(lambda: bench.complete, 2000)
+    await bench.clocks(300)
+    bench.check()
+    assert int(free.value) >= RETRY_DEPTH - 1, "acknowledgements were not counted"
+    # The other way round: back-pressure keeps what the device has to acknowledge.
+    bench.ready_rate = 0.0
+    for _ in range(RETRY_DEPTH):
+        bench.send(M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6))
+        bench.send(random_rwd(rng))
+    await bench.clocks(2 * RETRY_DEPTH)
+    assert bench.host.unacknowledged > RETRY_DEPTH // 2
+    bench.ready_rate = 1.0
+    await bench.until(lambda: bench.complete, 3000)
+    await bench.clocks(300)
+    bench.check()
+    assert bench.host.unacknowledged <= 1, "acknowledgements of the device were lost"
