@@ -14,19 +14,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from neuron_fabric import output
 from neuron_fabric.data import DataError, read_json
 from neuron_fabric.lock import Lock
 from neuron_fabric.output import naming
 from neuron_fabric.text import say
 from neuron_fabric.typed import typed
-from neuron_fabric import output
-from scripts.common import claims
-from scripts.common import process
 from scripts.build import registry
+from scripts.build.sources import Sources, collect, write_copy
+from scripts.common import claims, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, SIM_BUILDS, VARIANTS, shown
 from scripts.common.records import BuildSpec
-from scripts.build.sources import Sources, collect, write_copy
 
 STAMP = "build.json"  # the build is whole
 MADE = ".nf-build"  # it has begun: what `nf clean` may remove

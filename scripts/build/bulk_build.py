@@ -23,15 +23,15 @@ from pathlib import Path
 from scripts.build import verilator
 from scripts.build.build_cache import once, read_stamp
 from scripts.build.icarus import Icarus
-from scripts.build.slang import top_ports
 from scripts.build.simulator import TIMESCALE
+from scripts.build.slang import top_ports
 from scripts.build.sources import Sources, collect, write_copy
 from scripts.common import process, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
-from verif.host.bulk_device import IcarusModel, VerilatedModel
 from verif.host import generated_sources
+from verif.host.bulk_device import IcarusModel, VerilatedModel
 
 SOURCES = ROOT / "verif" / "host"
 HOST = (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slang, which reads the RTL: as a linter it elaborates and analyses drivers (it finds a net that two
-processes drive); and it tells the ports of a module."""
+"""slang, which reads the RTL: as a linter it elaborates and analyses drivers (it finds a net that
+two processes drive); and it tells the ports of a module."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.build import registry
-from scripts.build.simulator import Simulator
 from scripts.build.filelist import FileList, read_filelist, read_source
+from scripts.build.simulator import Simulator
 from scripts.common.errors import NfError
 from scripts.common.records import BuildSpec, Edit
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import registry
-from scripts.build import bulk_build
+from scripts.build import bulk_build, registry
 from scripts.build.build_cache import build_directory, once
 from scripts.conftest import QUICK, Toy
 from verif.host import test_host

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 

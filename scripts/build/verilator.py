@@ -77,7 +77,8 @@ def find() -> str | None:
 
 def environment() -> dict[str, str]:
     """Variables for every call of `verilator`. In a checkout that is given to tools by a link
-    (`plain_names`) the script would look behind the link, and quote neither itself nor its makefile."""
+    (`plain_names`) the script would look behind the link, and quote neither itself nor its
+    makefile."""
     found = find()
     if found is None or Path(found).resolve() == Path(found):
         return {}
