@@ -75,7 +75,7 @@ def test_every_choice_of_every_knob_is_drawn() -> None:
             return choice
 
     seen: set[tuple[str, str]] = set()
-    for seed in range(80):
+    for seed in range(300):
         generate(seed, DeviceParams(), Noting(), 120)
     missing = {(k.name, c) for k in KNOBS.values() for c in k.choices} - seen
     assert not missing
