@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from cocotb.triggers import Event, FallingEdge, First, Timer
+from cocotb.triggers import Event, FallingEdge, First, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 from pyuvm import uvm_analysis_export, uvm_env
 
@@ -104,10 +104,11 @@ class NfEnv(uvm_env):
 
     async def run_phase(self) -> None:
         reset, phy = FallingEdge(self.dut.rst_n), FallingEdge(self.dut.phy_up)
+        await RisingEdge(self.dut.rst_n)  # what falls before is left over from another test
         while True:
             if await First(reset, phy) is reset:
                 self.predictor.reset()
-            elif self.dut.rst_n.value == 1:  # the first level of phy_up may be any
+            elif self.dut.rst_n.value == 1:
                 self.link_state.retrain()
 
     def start_of_simulation_phase(self) -> None:
