@@ -5,6 +5,9 @@ Whether a contribution hits a slot is micro-architecture: the model learns it fr
 software reads. If between two such reads, with nothing in flight, every operation of the engine has
 missed, or none, or there was one alone, each outcome is known. Of the others it is not, and then
 FALLBACK is compared with what both outcomes allow.
+
+When a contribution is held against the limits is not seen on the pins either: any time between its
+request and its response. What was in flight while the limits changed may have met the old ones.
 """
 
 from __future__ import annotations
@@ -19,12 +22,23 @@ HISTORY = 256
 _KEPT = 4 * HISTORY
 
 
-class _Made(NamedTuple):
-    """A contribution: it missed (None: not known), with these limits in force."""
+class Limits(NamedTuple):
+    """CAP_WINDOW and CAP_THRESHOLD."""
 
-    missed: bool | None
     window: int
     threshold: int
+
+    @property
+    def on(self) -> bool:
+        """The check can fail: more than all of the window cannot miss."""
+        return self.threshold < self.window
+
+
+class _Made(NamedTuple):
+    """A contribution: it missed (None: not known), with one of these limits in force."""
+
+    missed: bool | None
+    limits: Collection[Limits]
 
 
 class Capacity:
@@ -41,9 +55,9 @@ class Capacity:
         self._exact = True
         """False: some may have been made before the restart."""
 
-    def contribution(self, window: int, threshold: int) -> None:
+    def contribution(self, limits: Collection[Limits]) -> None:
         """A contribution was presented to the engine."""
-        self._made.append(_Made(None, window, threshold))
+        self._made.append(_Made(None, limits))
         if len(self._made) > _KEPT:
             self._decide(len(self._made))
             gone = len(self._made) - HISTORY
@@ -72,12 +86,15 @@ class Capacity:
 
     def _count(self, end: int) -> Span:
         """0 or 1: the contribution before `end` brought the misses above the threshold."""
-        _, window, threshold = self._made[end - 1]
-        if threshold >= window:
+        spans = [self._count_within(end, limits) for limits in self._made[end - 1].limits]
+        return Span(min(span.low for span in spans), max(span.high for span in spans))
+
+    def _count_within(self, end: int, limits: Limits) -> Span:
+        if not limits.on:
             return Span(0, 0)
-        last = [one.missed for one in self._made[max(0, end - window) : end]]
-        certain = self._exact and last.count(True) > threshold
-        return Span(int(certain), int(len(last) - last.count(False) > threshold))
+        last = [one.missed for one in self._made[max(0, end - limits.window) : end]]
+        certain = self._exact and last.count(True) > limits.threshold
+        return Span(int(certain), int(len(last) - last.count(False) > limits.threshold))
 
     def _decide(self, end: int) -> None:
         self._times = self.times(end)
@@ -93,21 +110,49 @@ class Capacity:
 
 
 class CapacityCheck:
-    """All regions. The limits are those that the registers hold."""
+    """All regions. The limits are those that the registers hold, and may have held."""
 
     def __init__(self, regions: int, window: int, threshold: int) -> None:
         self.regions = [Capacity() for _ in range(regions)]
-        self.window = window
-        self.threshold = threshold
+        self.limits = Limits(window, threshold)
+        self._former: frozenset[Limits] = frozenset()
+        """Limits that a contribution in flight, or the next one, may still have met."""
+        self._writes = 0
+        """Writes of the limits that were accepted and not answered."""
         self._operations = 0
         self._misses: int | None = 0
 
     def change(self, window: int, threshold: int, quiet: bool) -> None:
-        """Other limits are in force from now on."""
+        """A write of other limits begins; `quiet`: with nothing in flight."""
+        if window != self.limits.window or not quiet:
+            self._restart(quiet)
+        self._former |= {self.limits}
+        self.limits = Limits(window, threshold)
+        self._writes += 1
+
+    def changed(self, quiet: bool) -> None:
+        """It was answered: no later request meets the former limits."""
+        self._writes -= 1
+        if quiet:
+            self.idle()
+        else:
+            self._restart(False)
+
+    def idle(self) -> None:
+        """Nothing is in flight any more."""
+        if self._writes:  # what was just answered came before or after the new limits
+            self._restart(False)
+        else:
+            self._former = frozenset()
+
+    def reset(self, window: int, threshold: int) -> None:
+        """The device was reset: what was in flight is gone."""
+        self._restart(False)
+        self.limits, self._former, self._writes = Limits(window, threshold), frozenset(), 0
+
+    def _restart(self, exact: bool) -> None:
         for region in self.regions:
-            if window != self.window or not quiet:
-                region.restart(quiet)
-        self.window, self.threshold = window, threshold
+            region.restart(exact)
 
     def operation(self) -> None:
         """An operation of the engine was answered."""
@@ -115,7 +160,7 @@ class CapacityCheck:
 
     def contribution(self, region: int) -> None:
         """A contribution to a region in a low-bit mode was answered."""
-        self.regions[region].contribution(self.window, self.threshold)
+        self.regions[region].contribution(self._former | {self.limits})
 
     def saw_misses(self, misses: int) -> None:
         """SLOT_MISS was read with nothing in flight."""
@@ -133,7 +178,7 @@ class CapacityCheck:
     def times(self, region: int, busy: Collection[int]) -> Span:
         """Contributions to a region above the threshold; `busy`: regions with some in flight."""
         low, high, _ = self.regions[region].times()
-        on = self.threshold < self.window
+        on = any(limits.on for limits in self._former | {self.limits})
         return Span(low, high + (_KEPT if on and region in busy else 0))
 
     def all_times(self, busy: Collection[int]) -> Span:

@@ -123,7 +123,7 @@ class RegisterPredictor:
             counter.reset()
         scoreboard.capture = type(scoreboard.capture)()
         scoreboard.devload = DevLoadRule()
-        scoreboard.capacity.change(*RESET_CAPACITY, quiet=False)
+        scoreboard.capacity.reset(*RESET_CAPACITY)
         if self.link is not None:
             self.link.reset()
 
@@ -216,6 +216,8 @@ class RegisterPredictor:
             self.rules.link_armed(ones)
         elif name == "DEVLOAD_THRESHOLD":
             scoreboard.devload.thresholds_end(scoreboard.now)
+        elif name.startswith("CAP_"):
+            scoreboard.capacity.changed(quiet=scoreboard.waiting == 0)
 
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:

@@ -177,6 +177,8 @@ class Scoreboard:
                 f"{describe(msg)} to {describe(op.msg)}",
             )
         self._looked_up(op)
+        if not self._waiting:
+            self.capacity.idle()
         self.quiescence.done(op)
         if op.access.region is not None:
             self.status.judged(op.access.region)

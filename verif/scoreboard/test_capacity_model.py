@@ -54,6 +54,12 @@ def test_all_or_none_are_known(missed: bool) -> None:
     assert check.times(0, ()) == Span(4 * missed, 4 * missed)
 
 
+def change(check: CapacityCheck, window: int, threshold: int) -> None:
+    """With nothing in flight."""
+    check.change(window, threshold, True)
+    check.changed(True)
+
+
 def one(check: CapacityCheck, misses: int) -> None:
     check.operation()
     check.contribution(0)
@@ -68,7 +74,7 @@ def test_a_restart_forgets_the_history() -> None:
     assert check.times(0, ()) == Span(0, 0)
     one(check, 3)
     assert check.times(0, ()) == Span(1, 1)
-    check.change(5, 1, True)
+    change(check, 5, 1)
     one(check, 4)
     assert check.times(0, ()) == Span(1, 1)
 
@@ -85,5 +91,49 @@ def test_requests_in_flight_may_exceed_the_threshold() -> None:
     check = CapacityCheck(2, 4, 1)
     assert check.times(0, {0}).high > 0
     assert check.times(1, {0}) == Span(0, 0)
-    check.change(4, 4, True)
+    change(check, 4, 4)
     assert check.times(0, {0}) == Span(0, 0), "more than 4 of 4 cannot miss"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_limits_that_change_under_a_contribution(before: bool) -> None:
+    """It met the old threshold, or the new one: FALLBACK may be set, and need not be."""
+    old, new = (0, 255) if before else (255, 0)
+    check = CapacityCheck(1, 256, old)
+    check.change(256, new, False)
+    assert check.times(0, {0}).high > 0, "in flight"
+    check.changed(False)
+    assert check.times(0, {0}).high > 0, "still in flight"
+    check.operation()
+    check.contribution(0)
+    check.idle()
+    assert check.times(0, ()) == Span(0, 1)
+    check.saw_misses(1)
+    assert check.times(0, ()) == Span(0, 1)
+
+
+def test_former_limits_end_when_nothing_is_in_flight() -> None:
+    check = CapacityCheck(1, 256, 0)
+    check.change(256, 256, False)
+    check.changed(False)
+    assert check.times(0, {0}).high > 0
+    check.idle()
+    assert check.times(0, {0}) == Span(0, 0)
+    one(check, 1)
+    assert check.times(0, ()) == Span(0, 0)
+    change(check, 256, 1)
+    one(check, 2)
+    assert check.times(0, ()) == Span(0, 1), "the history was open, so the outcome is"
+
+
+def test_a_request_within_the_write_of_the_window_is_open() -> None:
+    """It began and ended while the write was not answered: before the restart, or after it."""
+    check = CapacityCheck(1, 4, 1)
+    check.change(5, 1, True)
+    check.operation()
+    check.contribution(0)
+    check.idle()
+    check.changed(True)
+    check.saw_misses(1)
+    one(check, 2)
+    assert check.times(0, ()) == Span(0, 1)
