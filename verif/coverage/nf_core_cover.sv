@@ -61,7 +61,7 @@ module nf_core_cover
   input wire logic [4:0][1:0] id,
   input wire logic            r_last
 );
-  // ---- what is under way when a commit begins -------------------------------------------------------
+  // ---- what is under way when a commit begins ---------------------------------------------------
   logic [9:0]      under_way;
   logic [9:0]      meets_on;
   logic [9:0][5:0] meets_at;
@@ -73,7 +73,7 @@ module nf_core_cover
   end
   `NF_POINTS(meets, 6, 10)
 
-  // ---- the record initialiser ------------------------------------------------------------------------
+  // ---- the record initialiser -------------------------------------------------------------------
   logic [7:0]      init_on;
   logic [7:0][2:0] init_at;
   logic            wraps, hold_q, several_q;
@@ -86,14 +86,15 @@ module nf_core_cover
     for (int r = 0; r < REGIONS; r++) wraps = wraps || (apply[r] && &gen[r]);
   end
   assign init_on = {wraps, init_active && init_hold && !hold_q,
-                    init_several && !several_q, init_restart && init_cancel, init_restart && init_start,
+                    init_several && !several_q, init_restart && init_cancel,
+                    init_restart && init_start,
                     evict_asks && evict_fresh, fill_asks && fill_fresh, init_start};
   for (genvar k = 0; k < 8; k++) begin : g_init
     assign init_at[k] = 3'(k);
   end
   `NF_POINTS(init, 3, 8)
 
-  // ---- how long a beat waits on each channel: 0, 1, 2..7, 8 clocks and more -----------------------------
+  // ---- how long a beat waits on each channel: 0, 1, 2..7, 8 clocks and more ---------------------
   logic [4:0][3:0] held_q;
   logic [4:0]      held_on;
   logic [4:0][6:0] held_at;
@@ -109,7 +110,7 @@ module nf_core_cover
   end
   `NF_POINTS(held, 7, 5)
 
-  // ---- read data of others between two beats of one record -------------------------------------------
+  // ---- read data of others between two beats of one record --------------------------------------
   logic            inside_q;
   logic [0:0]      cut_on;
   logic [0:0][1:0] cut_at;

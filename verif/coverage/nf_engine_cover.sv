@@ -104,9 +104,6 @@ module nf_engine_cover
   input wire logic                    fill_bad
 );
   // ---- classes ----------------------------------------------------------------------------------
-  localparam logic [2:0] STORED = 3'd6;
-  localparam logic [2:0] FILLED = 3'd7;
-
   // As value_classes.py: 1, 2, 3, 2^k-1, 2^k, 2^k+1, 63, 64, odd, even.
   function automatic logic [3:0] workers_class(input logic [7:0] w);
     if (w <= 8'd3) return 4'(w) - 4'd1;
@@ -119,8 +116,8 @@ module nf_engine_cover
   endfunction
 
   function automatic logic [2:0] kind_of(input engine_stage_t stage);
-    if (stage.act == ACT_STORED) return STORED;
-    if (stage.act == ACT_FILL) return FILLED;
+    if (stage.act == ACT_STORED) return 3'd6;
+    if (stage.act == ACT_FILL) return 3'd7;
     return stage.op.kind;
   endfunction
 
@@ -135,7 +132,7 @@ module nf_engine_cover
   assign issues_op  = issue_valid && (issue.act == ACT_OP || issue.act == ACT_STORED);
   assign issue_kind = kind_of(issue);
 
-  // ---- stages ahead: which of S1, S2, S3 hold the same slot ----------------------------------------
+  // ---- stages ahead: which of S1, S2, S3 hold the same slot -------------------------------------
   logic [2:0] ahead;
   logic       stages_on;
   logic [5:0] stages_at;
@@ -145,7 +142,7 @@ module nf_engine_cover
   assign stages_at = {issue_kind, ahead};
   `NF_POINT(stages, 6)
 
-  // ---- distance of two actions on one slot: 1..5 clocks, 0: held back in the same clock ------------
+  // ---- distance of two actions on one slot: 1..5 clocks, 0: held back in the same clock ---------
   logic [2:0] past_kind [1:5];
   logic [7:0] past_slot [1:5];
   logic [5:1] past_valid;
@@ -180,7 +177,7 @@ module nf_engine_cover
   assign distance_at = {earlier, held ? op.kind : issue_kind, distance};
   `NF_POINT(distance, 9)
 
-  // ---- where S2 takes the state from ---------------------------------------------------------------
+  // ---- where S2 takes the state from ------------------------------------------------------------
   logic       acts2, source_on;
   logic [2:0] kind2;
   logic [1:0] source2;
@@ -201,7 +198,8 @@ module nf_engine_cover
   assign writes0 = (op.kind == OP_CONTRIBUTE) || (op.kind == OP_FP_STORE);
   always_comb begin
     if (do_exec) outcome = 3'd0;
-    else if (do_wait) outcome = !(|(ready & (SLOTS'(1) << lk_slot))) ? 3'd1 : !lk_open ? 3'd2 : 3'd3;
+    else if (do_wait)
+      outcome = !(|(ready & (SLOTS'(1) << lk_slot))) ? 3'd1 : !lk_open ? 3'd2 : 3'd3;
     else outcome = |(~used) ? 3'd4 : victim_dirty ? 3'd6 : 3'd5;
   end
   assign lookup_on = do_exec || do_wait || do_miss;
@@ -225,7 +223,7 @@ module nf_engine_cover
   `NF_POINT(line_read, 8)
   `NF_POINT(line_write, 8)
 
-  // ---- carries out of each plane ------------------------------------------------------------------
+  // ---- carries out of each plane ----------------------------------------------------------------
   logic [6:0]            carry_on;
   logic [6:0][4:0]       carry_at;
   logic [8:1][LINE_W-1:0] carry2;  // carry2[p]: into plane p
@@ -244,7 +242,7 @@ module nf_engine_cover
   end
   `NF_POINTS(carry, 5, 7)
 
-  // ---- the waiting queue: what happens at which depth ---------------------------------------------
+  // ---- the waiting queue: what happens at which depth -------------------------------------------
   logic       stopped;
   logic       waiting_on;
   logic [2:0] event0;
@@ -261,7 +259,7 @@ module nf_engine_cover
   assign waiting_at = {event0, depth_class(wait_count)};
   `NF_POINT(waiting, 6)
 
-  // ---- why S0 or the fill unit stands still --------------------------------------------------------
+  // ---- why S0 or the fill unit stands still -----------------------------------------------------
   logic       needs_miss, stall_on;
   logic [2:0] reason, stall_at;
   assign needs_miss = new_turn && !lk_hit;
@@ -288,11 +286,12 @@ module nf_engine_cover
   logic       fill_stall_on;
   logic [1:0] fill_stall_at;
   assign fill_stall_on = fill_valid
-                         && (fill_evicting || !fill_track_ready || (fill_fetches && !fill_ar_ready));
+                         && (fill_evicting || !fill_track_ready
+                             || (fill_fetches && !fill_ar_ready));
   assign fill_stall_at = fill_evicting ? 2'd0 : !fill_track_ready ? 2'd1 : 2'd2;
   `NF_POINT(fill_stall, 2)
 
-  // ---- the eviction buffer --------------------------------------------------------------------------
+  // ---- the eviction buffer ----------------------------------------------------------------------
   logic       evict_on;
   logic [2:0] evict_event;
   logic [5:0] evict_at;
@@ -307,7 +306,7 @@ module nf_engine_cover
   assign evict_at = {evict_event, evict_count};
   `NF_POINT(evict, 6)
 
-  // ---- what else goes on when a line is thrown out --------------------------------------------------
+  // ---- what else goes on when a line is thrown out ----------------------------------------------
   logic [3:0]      pinned_on;
   logic [3:0][2:0] pinned_at;
   assign pinned_on = (do_miss && &used) ? {!(&ready), |reading, |writing, |waited} : '0;
@@ -316,7 +315,7 @@ module nf_engine_cover
   end
   `NF_POINTS(pinned, 3, 4)
 
-  // ---- how a fill ends ------------------------------------------------------------------------------
+  // ---- how a fill ends --------------------------------------------------------------------------
   region_desc_t df;
   logic         fill_on;
   logic [4:0]   fill_at;
