@@ -64,7 +64,7 @@ def build(
     """Compile unless it has been done; BuildError (first error line) or NfError."""
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits))
-    sources = collect(spec)
+    sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
     directory = base / f"bulk-{sim}-{build_key(sources.key)}"
     make = _verilator if sim == "verilator" else _icarus
     optimise = QUICK if edits else FAST

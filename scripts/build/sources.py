@@ -42,10 +42,12 @@ class Sources:
     key: str
 
 
-def collect(spec: BuildSpec) -> Sources:
-    """Read all sources of a spec, apply its edits, and compute the key of the build."""
-    bound = registry.get(spec.sim).bound
-    files = read_filelist(spec.root, spec.filelist).with_bound(bound, spec.root)
+def collect(spec: BuildSpec, bound: bool = True) -> Sources:
+    """Read all sources of a spec, apply its edits, and compute the key of the build. `bound`: with
+    the modules that count coverage inside the design."""
+    files = read_filelist(spec.root, spec.filelist)
+    if bound:
+        files = files.with_bound(registry.get(spec.sim).bound, spec.root)
     names = [*files.sources, *files.headers(spec.root), *files.control]
     texts = {name: read_source(spec.root / name, name) for name in names}
     texts = apply_edits(texts, spec.edits)

@@ -46,6 +46,9 @@ struct nf_device {
     top->eval();
   }
 
+  // Scopes leave the context of the thread; that of a device closed before is gone.
+  ~nf_device() { Verilated::threadContextp(&context); }
+
   // A rising edge: what the host makes of the outputs before it, the device sees after it.
   void tick() {
     std::memcpy(&from, &top->from_device, sizeof from);
