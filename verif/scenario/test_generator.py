@@ -84,7 +84,9 @@ def test_every_choice_of_every_knob_is_drawn() -> None:
 def test_weights_move_the_draws() -> None:
     table = Weights({"mode": dict.fromkeys(("G_BINARY", "G_TERNARY", "IDENTITY"), 0.0)})
     drawn = generate(1, DeviceParams(), table, 60)
-    assert {region.config.mode for region in drawn.regions} == {Mode.FP32}
+    # The end of a scenario may claim one small low-bit area, to wait for the initialiser.
+    shapes = {(region.config.mode, region.config.lines) for region in drawn.regions}
+    assert {mode for mode, lines in shapes if lines > 1} == {Mode.FP32}
 
 
 @pytest.mark.parametrize(
