@@ -22,10 +22,8 @@ EXAMPLES = """examples:
   nf test --only mutate --seed 7             another sample of the mutants
 """
 MUTATE_S = 50
-"""Seconds in which runs of mutants begin, of listed ones and of those made from the source each: a
-sample. `make nightly` runs all that are listed, and 1000 of the others."""
-MADE_FLOOR = 75
-"""Percent of those made from the source; few are judged in that time, so that one weighs much."""
+"""Seconds in which runs of listed mutants begin: a sample. `make nightly` runs all of them, and
+1000 of those made from the source, whose one build alone takes longer than this."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +52,6 @@ def run(args: argparse.Namespace) -> int:
         "pytest": [sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"],
         "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
         "mutate": steps.nf("mutate", *drawn),
-        "mutate source": steps.nf(
-            *("mutate", "--sample", "100", "--floor", str(MADE_FLOOR), "--no-probe", "--no-prove"),
-            *("--build", "default", *drawn),
-        ),
     }
     names = ["doctor", *narrow, *wide]
     wanted = {n for n in names if not args.only or n in args.only or n.split()[0] in args.only}
