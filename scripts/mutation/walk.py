@@ -42,8 +42,9 @@ def find(root: Path, top: str, files: FileList) -> tuple[list[Mutant], dict[str,
     """All mutants of the design below `root`, in order of file and place, with the sources by file
     (one character a byte). BuildError when slang cannot read it."""
     sources = {name: (root / name).read_bytes().decode("latin-1") for name in files.sources}
-    names = {str(root / name): name for name in files.sources}
-    paths, includes = [Path(name) for name in names], [root / name for name in files.includes]
+    # slang tells places behind every link, also behind the one that stands for an odd folder name.
+    names = {str((root / name).resolve()): name for name in files.sources}
+    paths, includes = ([root / name for name in of] for of in (files.sources, files.includes))
     compilation = slang.elaborate(top, paths, includes)
     return numbered(_Walk(compilation, sources, names).all(), sources), sources
 

