@@ -22,10 +22,16 @@ class FileList:
     control: tuple[str, ...] = ()
 
     def with_bound(self, bound: Mapping[str, str], root: Path) -> FileList:
-        """The same, with the files behind it that hold modules bound to those of its sources."""
+        """The same, with the files behind it that hold modules bound to those of its sources, and
+        their folders, where they may have headers."""
         beside = [bound[name] for name in self.sources if name in bound]
         found = [name for name in beside if (root / name).is_file()]
-        return replace(self, sources=(*self.sources, *found))
+        folders = [str(Path(name).parent) for name in found]
+        return replace(
+            self,
+            sources=(*self.sources, *found),
+            includes=tuple(dict.fromkeys((*self.includes, *folders))),
+        )
 
     def headers(self, root: Path) -> list[str]:
         """Every header that an `include` could reach."""

@@ -31,6 +31,18 @@ def test_filelist(write: Write, tmp_path: Path) -> None:
     assert files.headers(tmp_path) == ["inc/h.svh"]
 
 
+def test_bound_modules_bring_their_headers(write: Write, tmp_path: Path) -> None:
+    for name in ("a.sv", "cover/a_cover.sv", "cover/points.svh"):
+        write(name, "")
+    write("top.f", "a.sv\n")
+    files = read_filelist(tmp_path, "top.f")
+    with_bound = files.with_bound({"a.sv": "cover/a_cover.sv"}, tmp_path)
+    assert with_bound.sources == ("a.sv", "cover/a_cover.sv")
+    assert with_bound.headers(tmp_path) == ["cover/points.svh"]
+    elsewhere = {"a.sv": "gone/a_cover.sv", "b.sv": "cover/a_cover.sv"}
+    assert files.with_bound(elsewhere, tmp_path) == files
+
+
 @pytest.mark.parametrize(("text", "says"), [("x.sv", "x.sv"), ("+libext+.v", "not understood")])
 def test_bad_filelist(write: Write, tmp_path: Path, text: str, says: str) -> None:
     write("top.f", text)

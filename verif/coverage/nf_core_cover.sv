@@ -5,17 +5,10 @@
 // Bound into nf_core under Verilator; conventions as in nf_engine_cover.sv.
 
 `default_nettype none
+`include "nf_cover.svh"
+
 /* verilator coverage_off */
 /* verilator lint_off UNUSEDSIGNAL */
-
-`define NF_POINTS(NAME, WIDTH, COUNT) \
-  logic [31:0] NAME``_hits [1 << (WIDTH)] /* verilator public_flat_rd */; \
-  always_ff @(posedge clk) begin \
-    if (!rst_n) for (int i = 0; i < (1 << (WIDTH)); i++) NAME``_hits[i] <= 0; \
-    else \
-      for (int k = 0; k < (COUNT); k++) \
-        if (NAME``_on[k]) NAME``_hits[NAME``_at[k]] <= NAME``_hits[NAME``_at[k]] + 1; \
-  end
 
 module nf_core_cover
   import nf_pkg::*;
@@ -155,7 +148,6 @@ bind nf_core nf_core_cover #(.REGIONS(REGIONS), .NUMBER_W($bits(gen) / REGIONS))
   .r_last        (m_axi_rlast)
 );
 
-`undef NF_POINTS
 /* verilator lint_on UNUSEDSIGNAL */
 /* verilator coverage_on */
 `default_nettype wire

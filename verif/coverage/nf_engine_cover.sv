@@ -7,25 +7,10 @@
 // at 0. The module drives nothing.
 
 `default_nettype none
+`include "nf_cover.svh"
+
 /* verilator coverage_off */
-
 /* verilator lint_off UNUSEDSIGNAL */
-
-// A point with one index, and one with COUNT of them that may all be hit in a clock.
-`define NF_POINT(NAME, WIDTH) \
-  logic [31:0] NAME``_hits [1 << (WIDTH)] /* verilator public_flat_rd */; \
-  always_ff @(posedge clk) begin \
-    if (!rst_n) for (int i = 0; i < (1 << (WIDTH)); i++) NAME``_hits[i] <= 0; \
-    else if (NAME``_on) NAME``_hits[NAME``_at] <= NAME``_hits[NAME``_at] + 1; \
-  end
-`define NF_POINTS(NAME, WIDTH, COUNT) \
-  logic [31:0] NAME``_hits [1 << (WIDTH)] /* verilator public_flat_rd */; \
-  always_ff @(posedge clk) begin \
-    if (!rst_n) for (int i = 0; i < (1 << (WIDTH)); i++) NAME``_hits[i] <= 0; \
-    else \
-      for (int k = 0; k < (COUNT); k++) \
-        if (NAME``_on[k]) NAME``_hits[NAME``_at[k]] <= NAME``_hits[NAME``_at[k]] + 1; \
-  end
 
 module nf_engine_cover
   import nf_pkg::*;
@@ -389,8 +374,6 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .fill_bad         (u_fill.bad)
 );
 
-`undef NF_POINT
-`undef NF_POINTS
 /* verilator lint_on UNUSEDSIGNAL */
 /* verilator coverage_on */
 `default_nettype wire

@@ -4,16 +4,9 @@
 // Bound into nf_regs under Verilator; conventions as in nf_engine_cover.sv.
 
 `default_nettype none
-/* verilator coverage_off */
+`include "nf_cover.svh"
 
-`define NF_POINTS(NAME, WIDTH, COUNT) \
-  logic [31:0] NAME``_hits [1 << (WIDTH)] /* verilator public_flat_rd */; \
-  always_ff @(posedge clk) begin \
-    if (!rst_n) for (int i = 0; i < (1 << (WIDTH)); i++) NAME``_hits[i] <= 0; \
-    else \
-      for (int k = 0; k < (COUNT); k++) \
-        if (NAME``_on[k]) NAME``_hits[NAME``_at[k]] <= NAME``_hits[NAME``_at[k]] + 1; \
-  end
+/* verilator coverage_off */
 
 module nf_regs_cover (
   input wire logic       clk,
@@ -52,6 +45,5 @@ bind nf_regs nf_regs_cover u_cover (
   .cleared (irq_clear[5:0])
 );
 
-`undef NF_POINTS
 /* verilator coverage_on */
 `default_nettype wire
