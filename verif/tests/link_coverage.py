@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import functools
-import json
-import os
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, ParamSpec
 
 from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
 from models.parameters import DeviceParams
-from verif.coverage.cover_model import FUNCTIONAL, CoverModel
+from verif.coverage.cover_model import CoverModel
 from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
+from verif.env.run_metrics import leave
 from verif.parameters import build_parameters
 
 _PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
@@ -95,12 +93,6 @@ def covered(
         global _points
         _points = _Points()
         await test(*args, **kwargs)
-        target = os.environ.get("NF_METRICS")
-        if target:
-            path = Path(target)
-            old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-            _points.model.add(old.get(FUNCTIONAL, {}))  # of the tests before in this process
-            old[FUNCTIONAL] = _points.model.hits()
-            path.write_text(json.dumps(old, indent=1), encoding="utf-8")
+        leave(_points.model, {})
 
     return run
