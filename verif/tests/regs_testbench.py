@@ -8,7 +8,7 @@ from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 
 from models.nf_regs import REG_MAP
 from models.register_map import Register
@@ -68,6 +68,24 @@ class Bench:
         getattr(self.dut, name).value = value
         await RisingEdge(self.dut.clk)
         getattr(self.dut, name).value = 0
+
+    async def clear_beside(self, name: str, ones: int, port: str, event: int, delay: int) -> int:
+        """A write of `ones` to a register, and an event `delay` clocks after its start; returns how
+        many clocks after the clear took effect the event came (below 0: before)."""
+        dut = self.dut
+        write = cocotb.start_soon(self.write(name, ones))
+        effect = moment = -1
+        for edge in range(14):
+            await FallingEdge(dut.clk)
+            getattr(dut, port).value = event if edge == delay else 0
+            await RisingEdge(dut.clk)
+            if edge == delay:
+                moment = edge
+            if effect < 0 and int(dut.s_axil_bvalid.value):
+                effect = edge - 1  # BVALID is seen one clock after the write took effect
+        await write
+        assert effect >= 0, "no write response"
+        return moment - effect
 
     async def counters(self) -> dict[str, int]:
         return {name: await self.read(name) for name in REG_MAP.counters()}

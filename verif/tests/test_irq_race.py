@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import cocotb
-from cocotb.triggers import FallingEdge, RisingEdge
 
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.pipeline_points import PipelinePoints
@@ -79,27 +78,15 @@ async def _clear_beside(
 ) -> int:
     """Clears a pending source, with a new event after `delay` clocks; returns how many clocks after
     the clear the event came."""
-    dut = bench.dut
     await bench.pulse(port, event)
     await bench.pulse(port, event)  # again while pending
     assert await bench.read("IRQ_STATUS") == mask
-    write = cocotb.start_soon(bench.write("IRQ_STATUS", mask))
-    effect = moment = -1
-    for edge in range(14):
-        await FallingEdge(dut.clk)
-        getattr(dut, port).value = event if edge == delay else 0
-        await RisingEdge(dut.clk)
-        if edge == delay:
-            moment = edge
-        if effect < 0 and int(dut.s_axil_bvalid.value):
-            effect = edge - 1  # BVALID is seen one clock after the write took effect
-    await write
-    assert effect >= 0, "no write response"
-    kept = moment >= effect
+    after = await bench.clear_beside("IRQ_STATUS", mask, port, event, delay)
+    kept = after >= 0
     assert await bench.read("IRQ_STATUS") == (mask if kept else 0), (
-        f"event {moment - effect} clocks after the clear"
+        f"event {after} clocks after the clear"
     )
-    assert int(dut.irq.value) == (kept and bool(enable & mask))
+    assert int(bench.dut.irq.value) == (kept and bool(enable & mask))
     if kept:
         await bench.write("IRQ_STATUS", mask)
-    return moment - effect
+    return after

@@ -97,26 +97,15 @@ async def event_in_clock_of_clear(dut: Any) -> None:
             await bench.write(name, clear)
             assert not await bench.read(observed) & 1 << clear.bit_length() - 1
             await bench.pulse(port, event)  # something to clear
-            write = cocotb.start_soon(bench.write(name, clear))
-            effect = event_edge = -1
-            for edge in range(14):
-                await FallingEdge(dut.clk)
-                getattr(dut, port).value = event if edge == delay else 0
-                await RisingEdge(dut.clk)
-                if edge == delay:
-                    event_edge = edge
-                if effect < 0 and int(dut.s_axil_bvalid.value):
-                    effect = edge - 1  # BVALID is seen one clock after the write took effect
-            await write
-            assert effect >= 0, "no write response"
+            after = await bench.clear_beside(name, clear, port, event, delay)
             value = await bench.read(observed)
             is_set = bool(value & clear)
-            assert is_set == (event_edge >= effect), (
-                f"{name}: event {event_edge - effect} clocks after the clear, bit {is_set}"
+            assert is_set == (after >= 0), (
+                f"{name}: event {after} clocks after the clear, bit {is_set}"
             )
             if observed == "EARLY_READ":
-                assert value == (event_edge >= effect)
-            kept.add(event_edge - effect)
+                assert value == (after >= 0)
+            kept.add(after)
         assert {-1, 0, 1} <= kept, f"{name}: the clear was not hit: {kept}"
 
 
