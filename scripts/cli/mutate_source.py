@@ -136,6 +136,8 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     if args.build:
         planned = {t.id: plan.entries[t.id].builds for t in tests if t.id in plan.entries}
         specs = [s for s in specs if s.build_name in planned.get(s.name, ("default",))]
+    if not specs:
+        raise NfError("no test is left to run (--tests, --build, --without).")
     if what == "checker":
         specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
     inside = {
@@ -188,7 +190,8 @@ def _run(
     show = _Show(len(chosen), sources)
     if not args.no_probe and any(campaign.known(m) is None for m in chosen):
         say(f"nf mutate: {len(campaign.candidates)} tests without a mutant", flush=True)
-        campaign.probe(jobs, end)
+        if not campaign.probe(jobs, end):
+            return 130
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
     whole = campaign.run(jobs, show.came, end)
     show.close()
@@ -240,7 +243,8 @@ def _report(
         some = tuple(replace(one, waves=campaign.waves(one.id)) for one in found.alive[:_WAVES])
         found = replace(found, alive=some + found.alive[_WAVES:])
         say(*(f"waves of {one.id}: {' '.join(one.waves) or 'none'}" for one in some))
-    mutation.write(found)
+    if outcomes:  # else the last score stays
+        mutation.write(found)
     for title, rows in (("module", found.modules), ("operator", found.operators)):
         say(f"by {title}:", *(f"  {one.name:24} {one}" for one in rows))
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds)
@@ -258,7 +262,10 @@ def _report(
     say(f"nf mutate{without}: {found.overall} ({took:.0f} s; {shown(RESULTS)})")
     if not whole:
         return 130
-    alive = any(one.state in ALIVE for one in outcomes)
+    alive = bool(found.overall.alive)
     if args.floor is not None:
         alive = found.overall.percent < args.floor
+    if not outcomes or (args.floor is not None and not found.overall.judged):
+        say("nf mutate: no mutant was judged, so there is no score to pass.")
+        return 1
     return 1 if campaign.broken or needless or alive else 0

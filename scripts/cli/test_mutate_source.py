@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,8 @@ from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.main import main
 from scripts.common.errors import NfError
+from scripts.mutation.mutant_outcome import Outcome, State
+from scripts.report import mutation
 
 POSSIBLE = any(one.links_c and one.available() for one in registry.simulators())
 
@@ -53,3 +57,61 @@ def test_list_shows_diffs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutate", "--sample", "2", "--module", "no_such_module"]) != 0
     assert "no mutant fits" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
+def test_a_test_must_be_left() -> None:
+    words = ("--tests", "test_modes::fp32", "--without", "sequence:test_modes::fp32")
+    with pytest.raises(NfError, match="no test is left"):
+        mutate_source.candidates(_args(*words))
+
+
+@pytest.mark.parametrize(
+    ("states", "floor", "code"),
+    [
+        ([], None, 1),  # no time for any
+        ([], "97", 1),
+        ([State.EQUIVALENT], None, 0),
+        ([State.EQUIVALENT], "97", 1),  # nothing to hold against the floor
+        ([State.KILLED], "97", 0),
+        ([State.KILLED, State.SURVIVED], None, 1),
+        ([State.KILLED, State.SURVIVED], "97", 1),
+        ([State.KILLED, State.UNSEEN], "50", 0),
+    ],
+)
+def test_exit_code(
+    states: list[State], floor: str | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[object] = []
+    monkeypatch.setattr(mutation, "write", written.append)
+    outcomes = [
+        Outcome(f"m{n}", "hdl/a.sv", "a", "reset", 1, "", state, "")
+        for n, state in enumerate(states)
+    ]
+    campaign = SimpleNamespace(broken=[], open=["late"], waived={})
+    args = _args(*(("--floor", floor) if floor else ()))
+    assert mutate_source._report(outcomes, campaign, args, True, 1.0) == code  # type: ignore[arg-type]
+    assert len(written) == bool(states)  # a command that judged nothing keeps the last score
+
+
+def test_an_interrupted_probe_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        candidates = ()
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def known(self, _mutant: object) -> None:
+            return None
+
+        def probe(self, _jobs: int, _end: object) -> bool:
+            return False
+
+    monkeypatch.setattr(mutate_source, "Campaign", Interrupted)
+    monkeypatch.setattr(mutate_source, "_RUNS", tmp_path)
+    monkeypatch.setattr(mutate_source, "candidates", lambda _: [])
+    words = ["mutate", "--sample", "1", "--module", "nf_capacity", "--no-prove"]
+    assert main(words) == 130
+    assert "they are green" not in capsys.readouterr().out

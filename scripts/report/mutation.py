@@ -27,13 +27,17 @@ class Score:
     waived: int = 0
 
     @property
+    def judged(self) -> int:
+        """Mutants that could be killed: what the ratio is of."""
+        return self.killed + self.alive
+
+    @property
     def percent(self) -> float:
         """Killed of those that could be; 100 where there are none."""
-        judged = self.killed + self.alive
-        return 100.0 * self.killed / judged if judged else 100.0
+        return 100.0 * self.killed / self.judged if self.judged else 100.0
 
     def __str__(self) -> str:
-        out = f"{self.killed} of {self.killed + self.alive} killed ({self.percent:.1f} %)"
+        out = f"{self.killed} of {self.judged} killed ({self.percent:.1f} %)"
         out += f", {self.equivalent} proved equivalent" if self.equivalent else ""
         return out + (f", {self.waived} waived" if self.waived else "")
 
