@@ -124,8 +124,18 @@ def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCove
     return cover, counted, code_coverage.figures(counted)
 
 
+def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
+    """Waivers that are wrong, a line each."""
+    hit = cover.waived_but_hit if cover else ()
+    return [
+        *(f"waiver not needed: {text}" for text in (code.unneeded if code else ())),
+        *(f"waived but hit: {b.point} / {b.name}" for b in hit),
+    ]
+
+
 def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
-    return functional.lines(cover)[:1] + code_coverage.lines(code)
+    totals = functional.lines(cover)[:1] + code_coverage.lines(code)[:1]
+    return totals + _needless(cover, code)
 
 
 def _merge(args: argparse.Namespace) -> int:
@@ -154,6 +164,9 @@ def _holes(args: argparse.Namespace) -> int:
     merged = collect(args.inputs)
     cover, _, code = _judged(merged)
     kinds = args.kind or ("functional", *KINDS)
+    for kind in args.kind:  # no hole because nobody looked is no pass
+        if (cover if kind == "functional" else code) is None:
+            raise NfError(f"--kind {kind}: no run measured it (code coverage: `nf run --cov`).")
     for hole in cover.holes if cover and "functional" in kinds else ():
         hits = f"{hole.hits} of {hole.at_least} hits"
         say(f"functional {hole.point} / {hole.name}: {hits}; {hole.test} ({hole.reason})")
@@ -163,8 +176,7 @@ def _holes(args: argparse.Namespace) -> int:
             near = f"; {tests[gap.file]}" if gap.kind != TOGGLE and gap.file in tests else ""
             say(f"{gap.kind} {gap.file}:{gap.line}: {gap.what or 'not executed'}{near}")
     say(*_totals(cover, code))
-    wrong = bool(code and code.unneeded) or bool(cover and cover.waived_but_hit)
-    return 1 if wrong else 0
+    return 1 if _needless(cover, code) else 0
 
 
 def _tests_by_file(merged: Merged) -> dict[str, str]:
@@ -217,11 +229,7 @@ def _goals(args: argparse.Namespace) -> int:
     cover, _, code = _judged(collect(args.inputs))
     table, bad = closure_goals.missed(cover.share if cover else None, code)
     say(*table)
-    wrong = [*(code.unneeded if code else ())]
-    wrong += (
-        [f"waived but hit: {b.point} / {b.name}" for b in cover.waived_but_hit] if cover else []
-    )
-    say(*wrong)
+    say(*(wrong := _needless(cover, code)))
     say(f"nf cov goals: {len(closure_goals.GOALS) - bad} passed, {bad + len(wrong)} failed")
     return 1 if bad or wrong else 0
 
