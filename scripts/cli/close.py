@@ -10,7 +10,6 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.text import say
@@ -18,7 +17,7 @@ from scripts.build import registry
 from scripts.cli import cov
 from scripts.closing import curve
 from scripts.closing.curve import OpenBin
-from scripts.closing.loop import Arm, Closing, Limits
+from scripts.closing.loop import Closing, Limits
 from scripts.closing.policy import Goal, Policy
 from scripts.common import claims, paths
 from scripts.common.arguments import positive, seconds
@@ -68,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--plain",
-        type=float,
+        type=times,
         default=Limits.plain,
         metavar="X",
         help="plain seeds may spend X times the cycles to come as far; 0: none",
@@ -76,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=positive, default=1, help="of the choices")
     parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run")
     parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+
+
+def times(text: str) -> float:
+    """argparse type: 0, or a factor."""
+    return 0.0 if text == "0" else seconds(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -183,12 +187,11 @@ def _told(closing: Closing, took: float) -> int:
     paths.REPORT.mkdir(parents=True, exist_ok=True)
     page = paths.REPORT / PAGE
     output.write_text(page, curve.page(lines, said, len(close.progress.goals), left))
+    merged, path = close.merger.result(), paths.BUILD / "coverage" / MERGED
+    write(merged, path)
     say(*(f"nf close: {sentence}" for sentence in said))
-    say(f"curve: {shown(page)}; coverage: {shown(_merged(close))}; {took:.0f} s")
+    say(f"curve: {shown(page)}; coverage: {shown(path)}; {took:.0f} s")
+    if left and not merged.runs:
+        say("nf close: no green run measured any coverage, so nothing could be closed.")
+        return 1
     return 1 if red else 0
-
-
-def _merged(arm: Arm) -> Path:
-    path = paths.BUILD / "coverage" / MERGED
-    write(arm.merger.result(), path)
-    return path

@@ -85,7 +85,11 @@ class Closing:
             if late or self.close.runs >= limits.runs or idle >= limits.patience:
                 break
             idle = 0 if self._closing() else idle + limits.jobs
-            while limits.plain and self.plain.progress.cycles < self.close.progress.cycles:
+            while (
+                limits.plain
+                and self.plain.progress.cycles < self.close.progress.cycles
+                and time.monotonic() <= self._end
+            ):
                 self._plain()  # in step, so that an interrupted run compares as well
         most = limits.plain * (self.close.line().reached(self.close.line().bins) or 0)
         while (

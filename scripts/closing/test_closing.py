@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from scripts.closing import curve
+from scripts.closing import curve, loop
 from scripts.closing.curve import Line
-from scripts.closing.loop import Closing, Limits
+from scripts.closing.loop import PLAIN_SEED, Closing, Limits
 from scripts.closing.policy import Goal, Policy
 from scripts.common.records import BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
@@ -95,6 +97,19 @@ def test_red_runs_count_for_nothing() -> None:
 
     found = closing(1, Limits(runs=5, plain=1), red)
     assert (len(found.close.red), found.close.progress.cycles) == (5, 0)
+
+
+def test_plain_seeds_that_are_all_red_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(specs: Sequence[RunSpec]) -> list[RunRecord]:
+        red = {"passed": False, "kind": FailureKind.MISMATCH}
+        plain = specs[0].seed >= PLAIN_SEED
+        return [replace(simulate(spec), **(red if plain else {})) for spec in specs]
+
+    clock = itertools.count()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    found = closing(1, Limits(runs=5, plain=1), half)
+    assert found.close.points
+    assert 0 < len(found.plain.red) < 200
 
 
 def test_ratio_of_plain_seeds_that_never_came_so_far() -> None:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf close`: the exit code when nothing was measured, and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.cli import close
+from scripts.cli.main import main
+from scripts.common import paths
+from scripts.common.records import RunRecord, RunSpec
+from scripts.run import simulate
+from verif.coverage.cover_model import FUNCTIONAL
+
+Make = Callable[..., RunRecord]
+
+
+@pytest.mark.parametrize(("metrics", "code"), [({"memory": {"read": 20}}, 0), ({}, 1)])
+def test_runs_that_measure_nothing_are_red(
+    metrics: dict[str, dict[str, int]],
+    code: int,
+    record: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def one(spec: RunSpec, _folder: object) -> RunRecord:
+        found = {FUNCTIONAL: metrics}
+        return replace(record(), id=spec.id, seed=spec.seed, cycles=100, metrics=found)
+
+    monkeypatch.setattr(simulate, "run", one)
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    monkeypatch.setattr(paths, "REPORT", tmp_path / "report")
+    monkeypatch.setattr(close, "RUNS", tmp_path / "close")
+    words = ["--test", "test_scenario::mixed", "--point", "memory", "--runs", "2", "--jobs", "1"]
+    assert main(["close", *words, "--plain", "0"]) == code
+    assert ("no green run measured" in capsys.readouterr().out) == bool(code)
+    assert (tmp_path / "report" / close.PAGE).is_file()
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "many"])
+def test_a_factor_is_a_number(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["close", "--plain", text])
+    assert "is not a number above 0" in capsys.readouterr().err
