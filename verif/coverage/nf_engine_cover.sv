@@ -2,7 +2,7 @@
 // White-box functional coverage of the aggregation engine: what only the pipeline knows.
 //
 // Bound into nf_engine under Verilator (pipeline_points.py reads the counters and names the bins).
-// Each `*_hits` array is a point; its index is the concatenation of the codes of its axes, in the
+// Each array of counters is a point; its index is the concatenation of the codes of its axes, in the
 // order in which the Python file lists them. A reset clears all counters, so that each test starts
 // at 0. The module drives nothing.
 
