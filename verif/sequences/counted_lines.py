@@ -27,21 +27,30 @@ def corner_counts(workers: int, top: int) -> list[int]:
 
 
 class CountSequence(NfSequence):
-    """`rounds` regions of one mode; W, T, TIE, region and the counts of each line are drawn.
+    """Regions of one mode; W, T, TIE, region and the counts of each line are drawn.
 
-    More lines than slots if there are few slots, so that each line is evicted between workers.
+    A region for each number of planes that W may need. More lines than slots if there are few
+    slots, so that each line is evicted between workers.
     """
 
     mode: Mode = Mode.G_BINARY
-    rounds: int = 4
     lines: int = 5
-    few: tuple[tuple[int, int], ...] = ((64, 64), (32, 63), (16, 31), (1, 15))
+    few: tuple[tuple[int, int], ...] = (
+        (1, 1),
+        (2, 3),
+        (4, 7),
+        (8, 15),
+        (16, 31),
+        (32, 63),
+        (64, 64),
+    )
     thresholds: tuple[tuple[int, int], ...] = ((1, 2), (1, 64), (65, 127), (128, 191), (192, 255))
 
     async def body(self) -> None:
         rng = self.rng
-        for number in range(self.cfg.count(self.rounds)):
-            workers = rng.randint(*self.few[number % len(self.few)])
+        many = self.few[-2:]  # slow ones: one of them where the run is to be short
+        for few in (*self.few[:-2], *rng.sample(many, min(2, self.cfg.count(2)))):
+            workers = rng.randint(*few)
             config = self.layout.region(
                 self.mode,
                 (self.lines - 1).bit_length(),

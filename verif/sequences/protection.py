@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import Mode
 from models.regions import Access, RegionConfig, state_lines
@@ -13,7 +15,7 @@ from verif.sequences.line_data import byte_enables, line_for, random_line
 class ProtectionSequence(NfSequence):
     """Regions with LD_MASK and BIND; about half of the requests break a rule."""
 
-    transactions: int = 300
+    transactions: int = 200
 
     async def body(self) -> None:
         rng = self.rng
@@ -29,8 +31,25 @@ class ProtectionSequence(NfSequence):
             await self.commit(region, config)
         for _ in range(self.cfg.count(self.transactions)):
             await self.issue(self.one(), RACE_LIMIT)
+        for config in self.configs:
+            for message in self.at_the_edges(config):
+                await self.issue(message, RACE_LIMIT)
         await self.drain()
         await self.capture()
+
+    def at_the_edges(self, config: RegionConfig) -> Iterator[M2SMessage]:
+        """Each rule of a region just kept and just broken: W - 1 and W, bound and not, no bytes."""
+        rng = self.rng
+        ldids = [ldid for ldid in range(16) if config.ld_mask >> ldid & 1]
+        w = config.workers
+        for selector in sorted({0, w - 1, w, 63 + w, 64 + w}):
+            addr = config.address(selector, rng.randrange(config.lines))
+            for ldid in (selector & 15, rng.choice(ldids)):
+                data = line_for(config.mode, rng)
+                yield M2SReq(ReqOp.MEM_RD, 0, addr, ldid=ldid)
+                yield M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data)
+                for be in (0, byte_enables(rng)):
+                    yield M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be)
 
     def one(self) -> M2SMessage:
         """A request of any kind to a place of any kind, by any LD-ID."""

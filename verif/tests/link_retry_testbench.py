@@ -46,7 +46,7 @@ from verif.tests.link_testbench import (
     req_word,
     rwd_word,
 )
-from verif.tests.packed_structs import unpack
+from verif.tests.packed_structs import sampled, unpack
 
 RETRY_TIMEOUT = PARAMETERS.get("RETRY_TIMEOUT", 4096)
 RETRY_DEPTH, RWD_CREDITS = PARAMETERS["RETRY_DEPTH"], PARAMETERS["RWD_CREDITS"]
@@ -293,9 +293,9 @@ class RetryTestbench:
                 elif isinstance(message, S2MDRS):
                     self.got_drs.append(message)
         if self.req_ready and int(dut.req_valid.value):
-            self.got_req.append(int(dut.req.value))
+            self.got_req.append(sampled(dut.req))
         if self.rwd_ready and int(dut.rwd_valid.value):
-            self.got_rwd.append(int(dut.rwd.value))
+            self.got_rwd.append(sampled(dut.rwd))
         if self.ndr is not None and int(dut.ndr_ready.value):
             self.ndr = None
         if self.drs is not None and int(dut.drs_ready.value):

@@ -39,7 +39,7 @@ from cocotbext.cxl.wire.unpack import S2MUnpacker
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 from verif.tests.link_coverage import LinkObserver
-from verif.tests.packed_structs import layout, unpack
+from verif.tests.packed_structs import layout, sampled, unpack
 
 PID = flits.ProtocolCode.CACHEMEM.word
 EVENTS, STATUS = layout("link_events_t"), layout("link_status_t")
@@ -221,9 +221,9 @@ class LinkTestbench:
         else:
             assert self.stalled is None, "tx_valid fell under back-pressure"
         if self.pick_req and int(dut.req_valid.value):
-            self.got_req.append(int(dut.req.value))
+            self.got_req.append(sampled(dut.req))
         if self.pick_rwd and int(dut.rwd_valid.value):
-            self.got_rwd.append(int(dut.rwd.value))
+            self.got_rwd.append(sampled(dut.rwd))
         if self._ndr is not None and int(dut.ndr_ready.value):
             self._ndr = None
         if self._drs is not None and int(dut.drs_ready.value):

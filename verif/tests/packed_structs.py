@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pyslang
 
@@ -43,3 +44,10 @@ def unpack(layout: Layout, word: int) -> dict[str, int]:
         out[name] = word & ((1 << width) - 1)
         word >>= width
     return out
+
+
+def sampled(pins: Any) -> int:
+    """Value of pins that are valid now: X or Z on them is a fault of the design."""
+    value = pins.value
+    assert value.is_resolvable, f"{pins._name} holds X or Z while it is valid: {value}"
+    return int(value)

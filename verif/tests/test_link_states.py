@@ -304,7 +304,7 @@ async def counts_are_cleared(dut: Any) -> None:
     # Back-pressure: nothing leaves, so that no time passes for TIMEOUT.
     bench.ready_rate = 0.0
     await bench.clocks(3 * RETRY_TIMEOUT)
-    assert bench.events["retry_timeout"] == 0, "TIMEOUT runs while nothing leaves"
+    assert bench.events["retry_timeout"] == 0, "the retry timer runs while nothing leaves"
     assert bench.lrsm == LOCAL_IDLE
     bench.ready_rate = 1.0
     sent = len(bench.tx_log)
