@@ -43,6 +43,8 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
   nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
 """
+# Each further parameter set costs a build with all mutants, and its tests run on one of these too.
+_BUILDS = ("default", "small", "regs", "link", "link_retry", "retry")
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"
 
@@ -56,7 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--module", metavar="GLOB", help="of these modules alone")
     made.add_argument("--operator", choices=sorted(OPERATORS), help="of this operator alone")
     made.add_argument("--tests", action="append", default=[], metavar="GLOB", help="these tests")
-    made.add_argument("--build", action="append", default=[], help="on these builds alone")
+    made.add_argument(
+        "--build",
+        action="append",
+        default=[],
+        help=f"on these builds alone (default: {' '.join(_BUILDS)})",
+    )
     made.add_argument(
         "--without",
         metavar="WHAT",
@@ -118,7 +125,8 @@ def _chosen(everything: Sequence[Mutant], args: argparse.Namespace) -> list[Muta
 
 
 def candidates(args: argparse.Namespace) -> list[Candidate]:
-    """Every planned test on every build of it, on the quick simulator, with seed 1."""
+    """Every planned test on each of these builds of it, on the quick simulator, with seed 1."""
+    builds = tuple(args.build or _BUILDS)
     plan = testplan.read()
     tests = select(discover(), args.tests or ["*"])
     what, _, name = (args.without or "").partition(":")
@@ -131,11 +139,13 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     sim = next((one.name for one in fit if one.available()), "")
     if not sim:
         raise NfError(f"mutants in one build need {fit[0].name}, which is not installed.")
-    options = testplan.Options(sims=(sim,), seeds=[1], builds=tuple(args.build))
-    specs = testplan.expand(plan, tests, options)
-    if args.build:
-        planned = {t.id: plan.entries[t.id].builds for t in tests if t.id in plan.entries}
-        specs = [s for s in specs if s.build_name in planned.get(s.name, ("default",))]
+    options = testplan.Options(sims=(sim,), seeds=[1], builds=builds)
+    planned = {t.id: plan.entries[t.id].builds for t in tests if t.id in plan.entries}
+    specs = [
+        spec
+        for spec in testplan.expand(plan, tests, options)
+        if spec.build_name in planned.get(spec.name, ("default",))
+    ]
     if not specs:
         raise NfError("no test is left to run (--tests, --build, --without).")
     if what == "checker":
@@ -255,7 +265,7 @@ def _report(
     say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")
     say(*campaign.broken)
     if campaign.open:
-        say(f"no time for {len(campaign.open)} mutants (--within): {', '.join(campaign.open)}")
+        say(f"no time for {len(campaign.open)} mutants (--within): {one_line(', '.join(campaign.open), 600)}")
     needless = waivers.needless(campaign.waived, outcomes)
     say(*needless)
     without = f" without {args.without}" if args.without else ""
