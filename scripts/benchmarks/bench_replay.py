@@ -94,7 +94,7 @@ class Load:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--sim", choices=registry.choices(), default=registry.ALL)
+    add("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
     add("--runs", type=up_to(1000), default=5, metavar="N", help="medians of N runs (5)")
     add(
         "--lines",

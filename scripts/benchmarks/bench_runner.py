@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GLOBS",
         help="these tests instead of a suite (a few short ones)",
     )
-    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
+    parser.add_argument(
+        "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from scripts.build.verilator import Verilator
 from scripts.common.errors import NfError
 
 ALL = "both"  # `--sim both`: every simulator that is installed
+HELP = "simulator (every one that is installed)"
 _known: dict[str, type[Simulator]] = {}
 
 

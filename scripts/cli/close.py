@@ -74,7 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=positive, default=1, help="of the choices")
     parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run")
-    parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+    parser.add_argument(
+        *("--jobs", "-j"),
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="runs at once (all cores)",
+    )
 
 
 def times(text: str) -> float:

@@ -46,11 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     merge.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
     holes = actions.add_parser("holes", help="what is open, with the test that is meant to hit it")
-    holes.add_argument("--kind", action="append", choices=("functional", *KINDS), default=[])
-    holes.add_argument("--file", default="*", metavar="GLOB", help="source files")
+    holes.add_argument(
+        "--kind",
+        action="append",
+        choices=("functional", *KINDS),
+        default=[],
+        help="of this kind alone; may be given several times",
+    )
+    holes.add_argument("--file", default="*", metavar="GLOB", help="of these source files alone")
     ranked = actions.add_parser("rank", help="what each run adds per second; the smallest set")
     html = actions.add_parser("html", help="code coverage on the source, one offline page")
-    html.add_argument("-o", "--out", type=Path, metavar="FILE")
+    html.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help=f"({source_page.NAME} in build/report)"
+    )
     html.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
     goals = actions.add_parser("goals", help="figures beside the goals of the nightly suite")
     diff = actions.add_parser("diff", help="what two merged runs reach that the other does not")

@@ -43,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         lambda: (mutant.id for mutant in mutants.read()),
     )
     parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
-    parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+    parser.add_argument(
+        *("--jobs", "-j"),
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="runs at once (all cores)",
+    )
     parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
     parser.add_argument(
         "--within", type=seconds, metavar="S", help="start no mutant after so many seconds"

@@ -72,13 +72,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--no-probe", action="store_true", help="do not ask first which tests see them"
     )
-    made.add_argument("--prove", type=seconds, default=equivalence.LIMIT_S, metavar="S")
+    made.add_argument(
+        "--prove",
+        type=seconds,
+        default=equivalence.LIMIT_S,
+        metavar="S",
+        help=f"longest proof of equivalence ({equivalence.LIMIT_S:g} s)",
+    )
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
     made.add_argument(
         "--waves", action="store_true", help=f"waves of {_WAVES} that live, with and without them"
     )
     made.add_argument(
-        "--floor", type=up_to(100), metavar="%%", help="red below this score, not by any survivor"
+        "--floor",
+        type=up_to(100),
+        metavar="PERCENT",
+        help="red below this score, not by any survivor",
     )
     made.add_argument("--again", action="store_true", help="forget what earlier commands found")
     made.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)

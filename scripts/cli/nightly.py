@@ -27,8 +27,16 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", default=[], help="run only this part")
-    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
-    parser.add_argument("--jobs", "-j", type=positive, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
+    )
+    parser.add_argument(
+        *("--jobs", "-j"),
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="runs at once (all cores)",
+    )
     parser.add_argument("--seed", type=positive, help="of all that is drawn (the date)")
 
 

@@ -43,7 +43,9 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
+    parser.add_argument(
+        "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
+    )
     parser.add_argument("--jobs", "-j", type=positive, help="runs at once")
 
 

@@ -34,7 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN=ROUTE",
         help="name-glob=G_BINARY, G_TERNARY or FP32; the first that matches wins",
     )
-    add("--sim", choices=registry.choices(), default=registry.names()[0])
+    add(
+        *("--sim",),
+        choices=registry.choices(),
+        default=registry.names()[0],
+        help=f"simulator ({registry.names()[0]})",
+    )
     add("--out", metavar="FILE", help="safetensors with what the device returned, one file a step")
     add("--nonfinite", choices=("refuse", "fp32"), default="refuse", help="NaN, infinity: by FP32?")
     add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help="gate at R * mean")

@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "globs", nargs="*", metavar="GLOB", help="test_module::test, * and ? allowed"
     )
     suite = what.add_argument("--suite", metavar="S", help="a suite (`nf list --suites`)")
-    what.add_argument("--sim", choices=registry.choices(), default=registry.ALL)
+    what.add_argument("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
     build = what.add_argument("--build", action="append", default=[], help="named parameter set")
     with_completer(globs, tests)
     with_completer(suite, lambda: testplan.read().suites)

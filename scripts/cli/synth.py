@@ -38,8 +38,12 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build", default="default", help="named parameter set")
     parser.add_argument("--top", help="another module of the design instead of its top")
-    parser.add_argument("--target", choices=("generic", "ecp5"), default="generic")
-    parser.add_argument("--timeout", type=seconds, default=3600.0)
+    parser.add_argument(
+        "--target", choices=("generic", "ecp5"), default="generic", help="cell library"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=3600.0, metavar="S", help="longest run (3600 s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scripts.cli.main import main
+from scripts.cli.main import VERBS, main, make_parser
 from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -115,3 +117,24 @@ def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:
     assert done.timed_out
     time.sleep(2.2)
     assert not marker.exists()
+
+
+def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
+    """Every option and argument of a parser and of its actions, with the words before it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, sub in action.choices.items():
+                yield from _options(sub, f"{name} {word}")
+        else:
+            yield name, action
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_has_a_text(verb: str) -> None:
+    """And a metavar that is printed as it is: `%%` is an escape in help texts alone."""
+    parser = make_parser(verb)
+    chosen = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for name, action in _options(chosen.choices[verb], verb):
+        where = f"nf {name} {'/'.join(action.option_strings) or action.dest}"
+        assert action.help, f"{where} has no help"
+        assert "%" not in str(action.metavar), f"{where}: {action.metavar}"
