@@ -11,12 +11,14 @@ BENCHES = {
     "runner": "scripts.benchmarks.bench_runner",
     "replay": "scripts.benchmarks.bench_replay",
     "draws": "scripts.benchmarks.bench_draws",
+    "coverage": "scripts.benchmarks.bench_coverage",
 }
 
 EXAMPLES = """examples:
   nf bench runner                            the runner against its goals
   nf bench replay --sim verilator            bulk replay against the bare model
   nf bench draws                             a draw of a scenario against the libraries
+  nf bench coverage                          what sampling adds to a test
 """
 
 

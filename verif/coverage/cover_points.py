@@ -109,8 +109,7 @@ class NfCoverage:
 
     def beat(self, beat: MemBeat) -> None:
         """A beat on the device-memory port."""
-        record = self.memory.record(beat.line)
-        place = self.memory.place_of(beat, record)
+        record, place = self.memory.located(beat)
         config = None if record is None else self.scoreboard.configs[record.region]
         self.memory_port.beat(beat, place, record, config.mode if config else None)
         if record is None or record.beat:

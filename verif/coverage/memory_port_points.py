@@ -68,7 +68,7 @@ class MemoryPortPoints:
     def beat(self, beat: MemBeat, place: str, record: Record | None, mode: Mode | None) -> None:
         """A beat on the device-memory port.
 
-        `place`: as `MemoryPort.place` names it; `record`: whose it is part of, in the `mode` of
+        `place`: as `MemoryPort.located` names it; `record`: whose it is part of, in the `mode` of
         its region.
         """
         path = f"{'write' if beat.write else 'read'} {place}"

@@ -96,6 +96,6 @@ class RegionPoints:
         self.events.hit(REGIONS[region], "commit refused" if code else "commit")
 
     def record(self, region: int, place: str, write: bool) -> None:
-        """A bookkeeping line of the region was moved; `place` as `MemoryPort.place` names it."""
+        """A bookkeeping line of the region was moved; `place` as `MemoryPort.located` names it."""
         event = ("initialised" if place == "initialiser" else "write-back") if write else "fetched"
         self.events.hit(REGIONS[region], event)

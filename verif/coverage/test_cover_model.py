@@ -120,7 +120,7 @@ def test_samples_fall_into_planned_bins() -> None:
                         beat = MemBeat(write, axi_id, line, 2, strobe, True, resp)
                         coverage.beat(beat)
             poisoned = MemBeat(write, 1, line, 2, 3, True, 0)
-            if not write or scoreboard.memory.place(poisoned) in ("MEMORY", "IDENTITY"):
+            if not write or scoreboard.memory.located(poisoned)[1] in ("MEMORY", "IDENTITY"):
                 coverage.beat(poisoned)
     coverage.register("IRQ_STATUS", 63)
     coverage.register("SLOT_HIT", 1)

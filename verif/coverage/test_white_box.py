@@ -29,7 +29,8 @@ def test_an_index_is_the_codes_of_the_axes() -> None:
     assert box.values(0b10_1) == ("y", "1")
     hits = [_element(0)] * 8
     hits[0b11_0] = _element(7)
-    box.take(SimpleNamespace(u_cover=SimpleNamespace(c_hits=hits)))
+    seen = _element(1 << 0b11_0)
+    box.take(SimpleNamespace(u_cover=SimpleNamespace(c_hits=hits, c_seen=seen)))
     assert cross.point.bins["z x 0"] == 7
     box.take(SimpleNamespace())  # a simulator or a top without the module
     assert sum(cross.point.bins.values()) == 7

@@ -2,8 +2,9 @@
 """Reads the counters of cover modules that are bound into the design (Verilator builds alone).
 
 A `*_hits` array of such a module is a point: its index is the concatenation of the codes of the
-point's axes. They are read over the simulator's interface when a test ends; a file written in a
-`final` block would not do, because a run that was forked from a simulator ends before it.
+point's axes; bit i of `*_seen` tells whether element i was counted up. They are read over the
+simulator's interface when a test ends; a file written in a `final` block would not do, because a
+run that was forked from a simulator ends before it.
 """
 
 from __future__ import annotations
@@ -47,16 +48,18 @@ class WhiteBox:
             module = getattr(module, name, None)
             if module is None:
                 return
-        for index, hits in counts(getattr(module, f"{self.array}_hits")):
-            self.cross.hit(*self.values(index), times=hits)
+        seen = int(getattr(module, f"{self.array}_seen").value)
+        array = getattr(module, f"{self.array}_hits")
+        for index in ones(seen):
+            self.cross.hit(*self.values(index), times=int(array[index].value))
 
 
-def counts(array: Any) -> Iterator[tuple[int, int]]:
-    """Index and value of each element of an array that is not 0."""
-    for index in range(len(array)):
-        value = int(array[index].value)
-        if value:
-            yield index, value
+def ones(bits: int) -> Iterator[int]:
+    """Numbers of the bits that are 1, from bit 0 on."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def axes(named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

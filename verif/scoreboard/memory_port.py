@@ -66,6 +66,7 @@ class MemoryPort:
         self.initialised = Recent(clock)
         self.clock = clock
         self._last_initialised = -INIT_CLOCKS
+        self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
         self.wrong: str | None = None
         """What the device did that it must not do, set by `beat`; `rule` names what forbids it."""
         self.rule = ""
@@ -82,10 +83,10 @@ class MemoryPort:
     def beat(self, beat: MemBeat) -> bool:
         """A beat was seen; True if it was an event (an error, or poison)."""
         self.wrong = None
-        record = self.record(beat.line)
-        self._owned(beat, record)
+        record, place = self.located(beat)
+        self._owned(beat, record, place)
         if beat.write:
-            if beat.poison and self.place_of(beat, record) not in ("MEMORY", "IDENTITY"):
+            if beat.poison and place not in ("MEMORY", "IDENTITY"):
                 self._forbidden("poison", f"poison written to line {beat.line:#x} of a state area")
             if not beat.error:
                 return False
@@ -117,9 +118,8 @@ class MemoryPort:
                 key = (region, offset % config.lines)
         self.quiescence.failed(key, line)
 
-    def _owned(self, beat: MemBeat, record: Record | None) -> None:
+    def _owned(self, beat: MemBeat, record: Record | None, place: str) -> None:
         """The line is one that the user of the AXI ID has to do with, and the burst is whole."""
-        place = self.place_of(beat, record)
         users = OWNERS[beat.write]
         if beat.axi_id >= len(users) or place not in users[beat.axi_id]:
             if self._settled():
@@ -184,12 +184,15 @@ class MemoryPort:
                 return Record(region, index, beat, config.mode.low_bit, planes)
         return None
 
-    def place(self, beat: MemBeat) -> str:
-        """What the device did at the line, as the coverage point "memory side-band" names it."""
-        return self.place_of(beat, self.record(beat.line))
+    def located(self, beat: MemBeat) -> tuple[Record | None, str]:
+        """Whose record the line of a beat is part of, and what the device did there, as the
+        coverage point "memory side-band" names it. Coverage and scoreboard ask it of each beat."""
+        if beat is not self._located[0]:
+            record = self.record(beat.line)
+            self._located = (beat, (record, self._place(beat, record)))
+        return self._located[1]
 
-    def place_of(self, beat: MemBeat, record: Record | None) -> str:
-        """As `place`; `record` is what the line of the beat is part of."""
+    def _place(self, beat: MemBeat, record: Record | None) -> str:
         if record is not None:
             if beat.write:
                 return "eviction" if beat.axi_id == EVICTION_ID else "initialiser"
