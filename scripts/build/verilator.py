@@ -39,24 +39,25 @@ _COVERAGE = (
 # Verilator 5.48 counts the bits of a bus above 64 bits wrongly: its loop over a word goes on to the
 # end of the bus, so that bit 0 also counts as 32, 64, 96 ... (`VL_COV_TOGGLE_CHG_ST_W`). These are
 # right, and visit the changed bits only; one copy of each, which takes a third of the time to
-# compile. Every generated file includes them (`-FI`).
+# compile. Every generated file includes them (`-FI`). An expression may be dirty above its width
+# (a difference below zero): those bits would count for the signals behind it.
 _TOGGLES = """#pragma once
 #include "verilated_cov.h"
-__attribute__((noinline, weak)) void nf_toggled(uint32_t* counts, QData now, QData changed) {
-    for (; changed; changed &= changed - 1) {
+__attribute__((noinline, weak)) void nf_toggled(int width, uint32_t* counts, QData now,
+                                                QData before) {
+    for (QData changed = (now ^ before) & VL_MASK_Q(width); changed; changed &= changed - 1) {
         const int bit = __builtin_ctzll(changed);
         ++counts[2 * bit + ((now >> bit) & 1)];
     }
 }
-__attribute__((noinline, weak)) void nf_toggled_wide(int words, uint32_t* counts, WDataInP now,
+__attribute__((noinline, weak)) void nf_toggled_wide(int width, uint32_t* counts, WDataInP now,
                                                      WDataInP before) {
-    for (int n = 0; n < words; ++n) nf_toggled(counts + 64 * n, now[n], now[n] ^ before[n]);
+    for (int n = 0; width > 0; ++n, width -= 32)
+        nf_toggled(width < 32 ? width : 32, counts + 64 * n, now[n], before[n]);
 }
-#define VL_COV_TOGGLE_CHG_ST_I(width, counts, now, before) \\
-    nf_toggled(counts, now, (QData)(now) ^ (QData)(before))
-#define VL_COV_TOGGLE_CHG_ST_Q VL_COV_TOGGLE_CHG_ST_I
-#define VL_COV_TOGGLE_CHG_ST_W(width, counts, now, before) \\
-    nf_toggled_wide(VL_WORDS_I(width), counts, now, before)
+#define VL_COV_TOGGLE_CHG_ST_I nf_toggled
+#define VL_COV_TOGGLE_CHG_ST_Q nf_toggled
+#define VL_COV_TOGGLE_CHG_ST_W nf_toggled_wide
 """
 _TOGGLES_FILE = "toggles.h"
 # Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
