@@ -27,8 +27,8 @@ class CodeWaiver:
 
     `source`: regular expression, searched in the text of the point's line. `name`: regular
     expression that the whole name fits (`Place.name`; of a toggle the signal, without its edge, and
-    without its last index where there are `bits`); None for every name. `bits`: first and last bit
-    of a toggle. `edge`: "0->1" or "1->0".
+    without its last index where there are `bits`); None for every name. `bits`: of a toggle, as
+    `nf cov holes` prints them ("7:4,0"). `edge`: "0->1" or "1->0".
     """
 
     file: str
@@ -36,7 +36,7 @@ class CodeWaiver:
     kind: str
     reason: str
     name: str | None = None
-    bits: tuple[int, int] | None = None
+    bits: str | None = None
     edge: str | None = None
 
     @cached_property
@@ -47,10 +47,16 @@ class CodeWaiver:
     def _name(self) -> re.Pattern[str]:
         return re.compile(self.name or ".*")
 
+    @cached_property
+    def _bits(self) -> tuple[tuple[int, int], ...]:
+        """Last and first bit of each range."""
+        parts = [part.partition(":") for part in (self.bits or "").split(",")]
+        return tuple((int(last), int(first or last)) for last, _, first in parts)
+
     @property
     def label(self) -> str:
         """The waiver in one line, without its reason."""
-        bits = f" [{self.bits[1]}:{self.bits[0]}]" if self.bits else ""
+        bits = f" [{self.bits}]" if self.bits else ""
         return f"{self.file}: {self.kind} {self.name or 'all'}{bits} on /{self.source}/"
 
     def fits_text(self, text: str) -> bool:
@@ -66,7 +72,10 @@ class CodeWaiver:
             name, _, edge = place.name.rpartition(":")
         if self.bits is not None:
             found = _BIT.fullmatch(name)
-            if found is None or not self.bits[0] <= int(found[2]) <= self.bits[1]:
+            if found is None:
+                return False
+            bit = int(found[2])
+            if not any(first <= bit <= last for last, first in self._bits):
                 return False
             name = found[1]
         return (self.edge in (None, edge)) and self._name.fullmatch(name) is not None
@@ -76,9 +85,7 @@ def read(path: Path = FILE) -> list[CodeWaiver]:
     """Read and check the list; NfError in one line."""
     out = []
     for value in data.load(path, "coverage_waivers")["waivers"]:
-        first, *rest = value.pop("bits", None) or (None,)
-        bits = (first, rest[0] if rest else first) if first is not None else None
-        waiver = CodeWaiver(**value, bits=bits)
+        waiver = CodeWaiver(**value)
         try:
             re.compile(waiver.source)
             re.compile(waiver.name or "")

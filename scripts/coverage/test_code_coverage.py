@@ -78,12 +78,12 @@ def test_places_are_summed_over_builds(merged: Merged) -> None:
 
 
 def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
-    upper = CodeWaiver(FILE, r"input.*in_data", "toggle", REASON, "in_data", (2, 3))
+    upper = CodeWaiver(FILE, r"input.*in_data", "toggle", REASON, "in_data", "3:2")
     found = code_coverage.figures(code_coverage.count(merged, [upper]))
     assert found is not None
     assert found.files[0].toggle == Share(4, 3, 4)
     assert found.unneeded == ()
-    hit = replace(upper, bits=(0, 1), edge="1->0")
+    hit = replace(upper, bits="1:0", edge="1->0")
     nothing = replace(upper, source="no such text")
     elsewhere = replace(upper, file="hdl/nf_core.sv")  # no build has it: it cannot be judged
     found = code_coverage.figures(code_coverage.count(merged, [hit, nothing, elsewhere]))
@@ -95,10 +95,10 @@ def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
 
 
 def test_mistakes_in_waivers(write: Callable[[str, str], Path]) -> None:
-    line = f"{{file: {FILE}, source: in_data, kind: toggle, bits: [3], reason: {REASON}}}"
+    line = f"{{file: {FILE}, source: in_data, kind: toggle, bits: \"3\", reason: {REASON}}}"
     path = write("waivers.yaml", f"waivers: [{line}, {line}, {line.replace('in_data', 'gone')}]\n")
     waivers = code_waivers.read(path)
-    assert waivers[0].bits == (3, 3)
+    assert waivers[0].bits == "3"
     first, second = code_waivers.problems(waivers)
     assert first.startswith("coverage waived twice")
     assert second.startswith("coverage waiver of a line that does not exist")
