@@ -17,7 +17,10 @@ def wanted() -> bool:
 
 
 def leave(model: CoverModel | None, figures: Mapping[str, object]) -> None:
-    """Adds the hits of a test to those of the tests before it in the same process, and figures."""
+    """Adds the hits of a test to those of the tests before it in the same process, and figures.
+
+    Of those named `cycles` the sum is kept: a test with parameters leaves one name several times.
+    """
     if not wanted():
         return
     path = Path(os.environ["NF_METRICS"])
@@ -25,4 +28,7 @@ def leave(model: CoverModel | None, figures: Mapping[str, object]) -> None:
     if model is not None:
         model.add(old.get(FUNCTIONAL, {}))
         old[FUNCTIONAL] = model.hits()
-    path.write_text(json.dumps(old | dict(figures), indent=1), encoding="utf-8")
+    for name, value in figures.items():
+        counts = isinstance(value, int) and name.rpartition(".")[2] == "cycles"
+        old[name] = old.get(name, 0) + value if counts else value
+    path.write_text(json.dumps(old, indent=1), encoding="utf-8")

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
 
+from cocotb.utils import get_sim_time
+
 from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
@@ -14,6 +16,7 @@ from models.parameters import DeviceParams
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
+from verif.env.config import CLOCK_NS
 from verif.env.run_metrics import leave
 from verif.parameters import build_parameters
 
@@ -92,7 +95,8 @@ def covered(
     async def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
         global _points
         _points = _Points()
+        began = get_sim_time("ns")
         await test(*args, **kwargs)
-        leave(_points.model, {})
+        leave(_points.model, {"cycles": round((get_sim_time("ns") - began) / CLOCK_NS)})
 
     return run

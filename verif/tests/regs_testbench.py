@@ -9,12 +9,15 @@ from typing import Any
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
+from cocotb.utils import get_sim_time
 
 from models.nf_regs import REG_MAP
 from models.register_map import Register
 from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
+
+CLOCK_NS = 10
 
 
 class Bench:
@@ -26,6 +29,12 @@ class Bench:
         self.regs: dict[str, Register] = REG_MAP.expand(self.params)
         self.port = AxiLitePort(dut)
         self.rng = random.Random(cocotb.RANDOM_SEED)
+        self._began = get_sim_time("ns")
+
+    @property
+    def cycles(self) -> int:
+        """Clocks since the bench was made."""
+        return round((get_sim_time("ns") - self._began) / CLOCK_NS)
 
     async def start(self) -> Bench:
         dut = self.dut
@@ -47,7 +56,7 @@ class Bench:
             "region_complete",
         ):
             getattr(dut, name).value = 0
-        Clock(dut.clk, 10, unit="ns", impl="gpi").start()
+        Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
         dut.rst_n.value = 0
         await ClockCycles(dut.clk, 3)
         dut.rst_n.value = 1

@@ -45,7 +45,7 @@ async def irq_event_in_clock_of_clear(dut: Any) -> None:
                 moments.add(await _clear_beside(bench, port, event, mask, enable, delay))
             assert {-1, 0, 1} <= moments, f"{source}: the clear was not hit: {moments}"
             await bench.write("IRQ_STATUS", mask)
-    _leave(dut)
+    _leave(bench)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -64,13 +64,13 @@ async def irq_clears(dut: Any) -> None:
             await bench.write("IRQ_STATUS", ones)
             assert await bench.read("IRQ_STATUS") == raised & ~ones
             await bench.write("IRQ_STATUS", raised)
-    _leave(dut)
+    _leave(bench)
 
 
-def _leave(dut: Any) -> None:
+def _leave(bench: Bench) -> None:
     points = PipelinePoints(CoverModel())
-    points.take(SimpleNamespace(u_regs=dut))
-    leave(points.model, {})
+    points.take(SimpleNamespace(u_regs=bench.dut))
+    leave(points.model, {"cycles": bench.cycles})
 
 
 async def _clear_beside(
