@@ -30,6 +30,8 @@ from scripts.plan import testplan
 from scripts.plan.discover import discover
 from scripts.report import functional
 from scripts.run import simulate
+from verif.scenario.aims import aims
+from verif.scenario.uses import USES
 from verif.scenario.weights import KNOBS
 
 RUNS = BUILD / "close"
@@ -50,30 +52,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help=f"choose from (those that open bins name, and {SCENARIOS})",
+        help=f"tests to choose from (those that bins name, and {SCENARIOS})",
     )
     parser.add_argument(
-        "--point", action="append", default=[], metavar="GLOB", help="cover points (all)"
+        "--point", action="append", default=[], metavar="GLOB", help="cover points to close (all)"
     )
     parser.add_argument(
-        "--after", action="append", default=[], metavar="INPUT", help="begin with this coverage"
+        "--after",
+        action="append",
+        default=[],
+        metavar="INPUT",
+        help="begin with this coverage: a file, run numbers, a folder",
     )
     parser.add_argument("--sim", choices=registry.names(), help="simulator (the fast one)")
     parser.add_argument("--build", help="named parameter set (the first of each test)")
     parser.add_argument("--runs", type=positive, default=Limits.runs, help="runs at most")
     parser.add_argument("--minutes", type=seconds, default=Limits.minutes, help="time limit")
     parser.add_argument(
-        "--patience", type=positive, default=Limits.patience, help="runs without a gain, then stop"
+        "--patience",
+        type=positive,
+        default=Limits.patience,
+        help="stop after so many runs without a gain",
     )
     parser.add_argument(
         "--plain",
         type=times,
         default=Limits.plain,
         metavar="X",
-        help="plain seeds may spend X times the cycles to come as far; 0: none",
+        help="plain random seeds may spend X times the cycles to come as far; 0: none",
     )
-    parser.add_argument("--seed", type=positive, default=1, help="of the choices")
-    parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run")
+    parser.add_argument("--seed", type=positive, default=1, help="of the choices and of the runs")
+    parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run of both")
     parser.add_argument(
         *("--jobs", "-j"),
         type=positive,
@@ -94,8 +103,7 @@ def run(args: argparse.Namespace) -> int:
     paths.writable(RUNS)
     goals = _goals(args)
     specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
-    draws = {name: fnmatch.fnmatch(name, SCENARIOS) for name in specs}
-    knobs = {name: knob.weights for name, knob in KNOBS.items()}
+    knobs = {name: weights_of(name) if fnmatch.fnmatch(name, SCENARIOS) else {} for name in specs}
     rng = random.Random(args.seed)
     folder = claims.folder(RUNS)
     before = cov.collect(args.after).functional() if args.after else None
@@ -108,10 +116,10 @@ def run(args: argparse.Namespace) -> int:
 
     closing = Closing(
         goals,
-        lambda progress: Policy(progress, knobs, draws, rng),
+        lambda progress: Policy(progress, knobs, aims, rng),
         specs,
         execute,
-        Limits(args.runs, args.minutes, args.patience, args.plain, args.jobs),
+        Limits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),
         before,
         lambda text: say(text, flush=True),
     )
@@ -149,6 +157,12 @@ def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]
     return out
 
 
+def weights_of(test: str) -> dict[str, dict[str, float]]:
+    """What a test that draws by the knobs draws by: the defaults, and those of its use."""
+    use = USES.get(test.rpartition("::")[2], {})
+    return {name: {**knob.weights, **use.get(name, {})} for name, knob in KNOBS.items()}
+
+
 def _goals(args: argparse.Namespace) -> list[Goal]:
     """Bins that are not waived, of the cover points that were asked for."""
     waived = {(waiver.point, waiver.bin) for waiver in functional.read_waivers()}
@@ -174,6 +188,10 @@ def _told(closing: Closing, took: float) -> int:
         for line in lines
     ]
     if plain.points:
+        said.append(
+            f"plain random seeds: the same {len(closing.specs)} tests in turn, each with its own "
+            f"weights and usual length; closure: as many bins as nf close closed"
+        )
         found = [curve.ratio(*lines), curve.same_bins(*lines)]
         said += [str(one) for one in dict.fromkeys(found) if one is not None]
     left = [

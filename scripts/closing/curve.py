@@ -50,7 +50,7 @@ class Ratio:
         return self.plain / max(self.closed, 1)
 
     def __str__(self) -> str:
-        most = "at least " if self.least else ""
+        most = "more than " if self.least else ""
         came = "did not come there in" if self.least else "took"
         return (
             f"{most}{self.value:.1f} times fewer cycles for {self.bins} bins: nf close took "

@@ -21,19 +21,23 @@ from verif.coverage.cover_model import Hits
 from verif.scenario.weights import VARIABLE
 
 Execute = Callable[[Sequence[RunSpec]], list[RunRecord]]
-CLOSE_SEED, PLAIN_SEED = 1_000_001, 2_000_001  # seeds of the two never meet
+SCALE = "NF_SCALE"
+CLOCK_NS = 2  # of nearly every bench
+CLOSE_SEED, PLAIN_SEED, SEEDS = 1, 500_001, 1_000_000  # seeds of the two never meet
 
 
 @dataclass(frozen=True)
 class Limits:
     """When to stop. `patience`: runs of `nf close` in a row that bring nothing. `plain` times the
-    cycles of `nf close` is what plain seeds may spend to come as far; 0 leaves them out."""
+    cycles of `nf close` is what plain seeds may spend to come as far; 0 leaves them out. `seed`
+    sets those of all runs."""
 
     runs: int = 200
     minutes: float = 60.0
     patience: int = 25
     plain: float = 4.0
     jobs: int = 1
+    seed: int = 1
 
 
 @dataclass
@@ -74,6 +78,7 @@ class Closing:
         self.policy = policy(self.close.progress)
         self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
         self._end = time.monotonic() + 60 * limits.minutes
+        self._seeds = SEEDS * limits.seed
         self._turn = itertools.cycle(specs)
 
     def run(self) -> None:
@@ -104,15 +109,15 @@ class Closing:
         choices = [self.policy.next() for _ in range(self.limits.jobs)]
         specs = []
         for number, choice in enumerate(choices):
-            seed = CLOSE_SEED + self.close.runs + number
-            specs.append(with_choice(self.specs[choice.test], seed, choice))
+            seed = self._seeds + CLOSE_SEED + self.close.runs + number
+            specs.append(with_choice(self.specs[choice.way.test], seed, choice))
         came = {record.id: record for record in self.execute(specs)}
         gains = []
         for spec, choice in zip(specs, choices, strict=True):
             record = came.get(spec.id)
             row = self._count(self.close, record)
             if row is not None and record is not None:
-                gain = self.policy.add(choice, row, record.cycles or 0)
+                gain = self.policy.add(choice, row, cycles_of(record))
                 self._point(self.close)
                 gains.append(gain)
                 if gain:
@@ -124,12 +129,13 @@ class Closing:
         specs = []
         for number in range(self.limits.jobs):
             test = next(self._turn)
-            specs.append(with_choice(self.specs[test], PLAIN_SEED + self.plain.runs + number))
+            seed = self._seeds + PLAIN_SEED + self.plain.runs + number
+            specs.append(with_choice(self.specs[test], seed))
         before = self.plain.progress.cycles
         for record in self.execute(specs):
             row = self._count(self.plain, record)
             if row is not None:
-                self.plain.progress.add(row, record.cycles or 0)
+                self.plain.progress.add(row, cycles_of(record))
                 self._point(self.plain)
         if self.plain.progress.cycles == before:  # all red: time must not stand still
             self.plain.progress.cycles += 1
@@ -151,16 +157,25 @@ class Closing:
 
     def _told(self, choice: Choice, gain: float) -> str:
         progress = self.close.progress
-        toward = f" toward {choice.target}" if choice.target else ""
+        way = choice.way
+        length = f" x {way.length:g}" if way.length != 1 else ""
+        toward = f" toward {way.aim} {' / '.join(choice.target or ())}" if way.aim else ""
         return (
             f"{progress.cycles:>9,} cycles  {progress.closed:4} of {len(progress.goals)} bins"
-            f"  +{gain:.1f}  {choice.test}{toward}"
+            f"  +{gain:.1f}  {way.test}{length}{toward}"
         )
 
 
+def cycles_of(record: RunRecord) -> int:
+    """Simulated cycles; no run is for nothing, also where the bench does not count them."""
+    return record.cycles or round(record.sim_time_ns / CLOCK_NS)
+
+
 def with_choice(spec: RunSpec, seed: int, choice: Choice | None = None) -> RunSpec:
-    """The run with a seed, and the weights of a choice."""
+    """The run with a seed, and the weights and the length of a choice."""
     env = dict(spec.env)
     if choice is not None and choice.weights:
         env[VARIABLE] = json.dumps(choice.weights, separators=(",", ":"))
+    if choice is not None and choice.way.length != 1:
+        env[SCALE] = f"{float(env.get(SCALE, 1)) * choice.way.length:g}"
     return replace(spec, seed=seed, env=tuple(sorted(env.items())))

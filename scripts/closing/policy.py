@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the next test and its constraint weights from what the runs so far have hit.
+"""Chooses the next run from what the runs so far have hit.
 
-Each run draws its scenario by a profile: for each knob a distribution over its choices. The policy
-counts, for each bin and each choice, hits per cycle under profiles that favour the choice. Toward
-an open bin it multiplies the weights of the choices under which the bin, or bins like it, came more
-often than on average. Two bins of a cross are alike that differ in one axis value: so a bin that
-was never hit borrows from its neighbours. Noise on every profile keeps the statistics apart; it is
-also what makes the first runs, which know nothing, differ more than plain seeds do (swarm testing).
+A way of running is a test, a length (how much of its usual traffic), and for a test that draws by
+the knobs whether it is aimed. Each way is worth what its last runs brought a cycle; the one that is
+worth most goes next. What a way brings only falls as bins close, so an old figure is never too
+low for long: a way that looks best and is not is found out by one run.
 
-Tests compete by what they promise: the share of the missing hits of open bins that their runs
-brought a cycle, and, before a test was tried, the bins that name it as theirs (a bandit with
-optimism).
+An aimed run draws an open bin that names its test, and takes those that are like it; the weights of
+the choices that their words ask for (`verif.scenario.aims`) are raised. A point toward which runs
+were aimed in vain is drawn less and less.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,17 +26,19 @@ from verif.coverage.cover_model import BETWEEN, Hits
 Bin = tuple[str, str]  # point, bin
 Weights = dict[str, dict[str, float]]
 Floats = npt.NDArray[np.float64]
+Aims = Callable[[str, str], Iterable[tuple[str, str]]]  # point, bin: knobs and choices
 
-_ELITE = 0.6  # of the runs toward a bin begin with the weights that brought it most often so far
-_FAR = 4.0  # logarithm of the largest factor on a weight
-_NOISE = 0.5  # standard deviation of the logarithm of each weight
-_PULL = 1.0  # exponent of a choice's lift
-_MOST = 2.5  # logarithm of the largest lift that counts
-_LIKE = 0.25  # what a hit of a neighbour counts for a bin
-_TARGET = 0.7  # of a profile toward one bin; the rest toward all that are open
-_TRY = 0.1  # of the runs use a strategy that does not pay best just now
-_FADE = 0.4  # how much the last run counts in what a strategy pays
-_NEVER = 0.05  # hits that every bin is given to begin with, a knob choice
+ALL, LIKE = "all", "like"
+AIMED_LENGTHS = (1.0, 0.25, 3.0)  # of a test that draws by the knobs; the first is tried first
+LENGTHS = (0.25, 1.0)  # of others
+_PULL = 0.9  # share of a knob's draws that follow the aims when all bins have one
+_NEW = (
+    1.1  # what a way that was not tried is worth of the best way of its test, or of tests like it
+)
+_HOPE = 0.25  # share of the open bins that name a test, which its first run is taken to bring ...
+_FIRST = 5000  # ... in so many cycles
+_CHANCE = 0.1  # of the runs take any way: one that was unlucky once is not lost
+_LATE = 0.5  # how much the last run counts in what a way is worth
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,22 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What to run next. `weights` is empty for the defaults; `target` is "" when exploring."""
+class Way:
+    """How to run; `length` is a factor on the traffic, `aim` says how many bins a run is aimed at:
+    none, all open ones that name the test, or those that are like one of them."""
 
     test: str
+    length: float = 1.0
+    aim: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to run next. `weights` is empty for those of the test; `target`: point and bin."""
+
+    way: Way
     weights: Weights
-    target: str
-    strategy: str = ""
-
-
-# While nearly everything is open, the defaults bring most a cycle; at the end only aim does. What
-# each pays now decides.
-PLAIN, FREE, AIMED = STRATEGIES = ("plain", "free", "aimed")
+    target: Bin | None = None
 
 
 class Progress:
@@ -86,12 +89,13 @@ class Progress:
                     out[n] = times
         return out
 
-    def add(self, row: Floats, cycles: int) -> float:
-        """Count a run; the hits that it brought to open goals, as shares of what they wanted."""
+    def add(self, row: Floats, cycles: int) -> Floats:
+        """Count a run; the hits that it brought to each open goal, as a share of what it wanted."""
         before = np.minimum(self.hits, self.wanted)
         self.hits += row
         self.cycles += cycles
-        return float(((np.minimum(self.hits, self.wanted) - before) / self.wanted).sum())
+        gains: Floats = (np.minimum(self.hits, self.wanted) - before) / self.wanted
+        return gains
 
     @property
     def open(self) -> npt.NDArray[np.bool_]:
@@ -109,147 +113,111 @@ class Policy:
     def __init__(
         self,
         progress: Progress,
-        knobs: Mapping[str, Mapping[str, float]],
-        tests: Mapping[str, bool],
+        tests: Mapping[str, Mapping[str, Mapping[str, float]]],
+        aims: Aims,
         rng: random.Random,
     ) -> None:
-        """`tests` are those to choose from; True: it draws by the knobs."""
-        self.progress, self.rng = progress, rng
-        self.knobs = {name: dict(weights) for name, weights in knobs.items() if len(weights) > 1}
-        self.columns = [(knob, choice) for knob, some in self.knobs.items() for choice in some]
-        base = np.array([self.knobs[k][c] for k, c in self.columns])
-        self._log_base = np.log(np.maximum(base, 1e-3))
-        self.tests = dict(tests)
-        goals = len(progress.goals)
-        self._hits = np.zeros((goals, len(self.columns)))  # by goal and choice, neighbours included
-        self._cycles = np.zeros(len(self.columns))
-        self._alike = _neighbours([goal.bin for goal in progress.goals])
-        self._rows: dict[str, list[tuple[Floats, int]]] = defaultdict(list)
-        self._pays: dict[str, float] = {}  # by strategy: recent gain a cycle
-        self._tried = np.ones(goals)  # how often each goal was the target
-        self._best = np.zeros(goals)  # the largest rate of a run, by goal, neighbours included
-        self._elite = np.tile(self._log_base, (goals, 1))  # its weights
+        """`tests` are those to choose from, each with the weights that it draws by; {}: none."""
+        self.progress, self.tests, self.aims, self.rng = progress, tests, aims, rng
+        self.ways = {test: list(_ways(test, bool(knobs))) for test, knobs in tests.items()}
+        self._worth: dict[Way, float] = {}  # recent gain a cycle
+        self._vain: Counter[str] = Counter()  # by point: aimed runs in a row that did not help it
+        self._members: dict[str, list[int]] = defaultdict(list)  # goals of each point
+        for n, goal in enumerate(progress.goals):
+            self._members[goal.bin[0]].append(n)
 
     # ---- learning
 
     def add(self, choice: Choice, row: Floats, cycles: int) -> float:
-        """A run of a choice ended with these hits (`Progress.row`)."""
-        gain = self.progress.add(row, cycles)
-        self._rows[choice.test].append((row, max(cycles, 1)))
-        if choice.strategy:
-            now = gain / max(cycles, 1)
-            before = self._pays.get(choice.strategy, now)
-            self._pays[choice.strategy] = (1 - _FADE) * before + _FADE * now
-        if self.tests.get(choice.test):
-            shares = self._shares(choice.weights)
-            seen = np.minimum(row, self.progress.wanted)  # a burst of one bin is one event
-            spread = seen + _LIKE * (self._alike @ seen)
-            self._hits += np.outer(spread, shares)
-            self._cycles += shares * cycles
-            rate = spread / max(cycles, 1)
-            better = rate > self._best
-            self._best[better] = rate[better]
-            self._elite[better] = np.log(np.maximum(self._table(choice.weights), 1e-3))
+        """A run of a choice ended with these hits (`Progress.row`); what it brought."""
+        gains = self.progress.add(row, cycles)
+        gain = float(gains.sum())
+        now = gain / max(cycles, 1)
+        self._worth[choice.way] = _LATE * now + (1 - _LATE) * self._worth.get(choice.way, now)
+        if choice.target is not None:
+            point = choice.target[0]
+            helped = gains[self._members[point]].any()
+            self._vain[point] = 0 if helped else self._vain[point] + 1
         return gain
-
-    def _table(self, weights: Weights) -> Floats:
-        """Weights of all choices, the defaults where nothing is said."""
-        return np.array([weights.get(k, {}).get(c, self.knobs[k][c]) for k, c in self.columns])
-
-    def _shares(self, weights: Weights) -> Floats:
-        """Probability of each choice of each knob."""
-        table = self._table(weights)
-        sums: dict[str, float] = defaultdict(float)
-        for (knob, _), weight in zip(self.columns, table, strict=True):
-            sums[knob] += weight
-        shares: Floats = table / np.array([sums[knob] for knob, _ in self.columns])
-        return shares
 
     # ---- choosing
 
     def next(self) -> Choice:
-        """The next run. No goal may be left open by a caller that asks."""
-        test = self._test()
-        if not self.tests[test]:
-            return Choice(test, {}, "")
-        open_goals = np.flatnonzero(self.progress.open)
-        strategy = self._strategy()
-        if not len(open_goals) or strategy == PLAIN:
-            return Choice(test, {}, "", PLAIN)
-        if strategy == FREE:
-            return Choice(test, self._profile(self._log_base, 2 * _NOISE), "", FREE)
-        odds = 1 / self._tried[open_goals]
-        target = self.rng.choices(open_goals.tolist(), odds.tolist())[0]
-        self._tried[target] += 1
-        lift = _TARGET * self._lift([target]) + (1 - _TARGET) * self._lift(open_goals)
-        goal = self.progress.goals[target]
-        start = self._elite[target] if self.rng.random() < _ELITE else self._log_base
-        return Choice(
-            test, self._profile(start + _PULL * lift, _NOISE), " / ".join(goal.bin), AIMED
-        )
+        """The next run."""
+        targets = {test: self._targets(test) for test in self.tests}
+        ways = [
+            way
+            for test, some in self.ways.items()
+            for way in some
+            if bool(way.aim) == bool(targets[test] and self.tests[test])
+        ]
+        if self.rng.random() < _CHANCE:
+            way = self.rng.choice(ways)
+        else:
+            way = max(ways, key=self._promise)  # the first of equals
+        some, base = targets[way.test], self.tests[way.test]
+        if not way.aim:
+            return Choice(way, {})
+        if way.aim == ALL:
+            return Choice(way, self._toward(base, [(p, one) for p in some for one in some[p]]))
+        point = self.rng.choices(
+            list(some), [len(bins) / (1 + self._vain[p]) ** 2 for p, bins in some.items()]
+        )[0]
+        target = self.rng.choice(some[point])
+        alike = [(point, one) for one in some[point] if _alike(one, target)]
+        return Choice(way, self._toward(base, alike), (point, target))
 
-    def _strategy(self) -> str:
-        """Aims as often as there are closed bins among all, sooner where the others pay less."""
-        for strategy in STRATEGIES:
-            if strategy not in self._pays:
-                return strategy
-        others = max(self._pays[PLAIN], self._pays[FREE])
-        share = self.progress.closed / len(self.progress.goals)
-        if self._pays[AIMED] > others or self.rng.random() < max(share, _TRY):
-            return AIMED
-        if self.rng.random() < _TRY:
-            return self.rng.choice(STRATEGIES)
-        return PLAIN if self._pays[PLAIN] >= self._pays[FREE] else FREE
-
-    def _test(self) -> str:
-        """The test that promises most of the open bins a cycle."""
-        missing = np.where(self.progress.open, 1 / self.progress.wanted, 0.0)
-        left = np.maximum(self.progress.wanted - self.progress.hits, 0)
-        named: dict[str, int] = defaultdict(int)
+    def _targets(self, test: str) -> dict[str, list[str]]:
+        """Open bins that name the test, by point."""
+        out: dict[str, list[str]] = defaultdict(list)
         for n in np.flatnonzero(self.progress.open):
-            named[self.progress.goals[n].test] += 1
-        best, most = [], -1.0
-        for test in self.tests:
-            runs = self._rows[test][-8:]
-            cycles = sum(c for _, c in runs)
-            brought = sum(float((np.minimum(row, left) * missing).sum()) for row, _ in runs)
-            # Unknown tests are assumed to bring their own bins; a test that was tried shrinks.
-            promise = (brought + 0.5 * named[test] / (1 + len(runs)) + 1e-3) / (cycles + 5000)
-            if promise > most:
-                best, most = [test], promise
-            elif promise == most:
-                best.append(test)
-        return self.rng.choice(best)
+            goal = self.progress.goals[n]
+            if goal.test == test:
+                out[goal.bin[0]].append(goal.bin[1])
+        return out
 
-    def _lift(self, goals: Iterable[int]) -> Floats:
-        """Logarithm of how much more often the goals come under each choice."""
-        some = list(goals)
-        rate = (self._hits[some] + _NEVER) / (self._cycles + 1)
-        mean = (self._hits[some].sum(axis=1) + _NEVER) / (self._cycles.sum() + 1)
-        found: Floats = np.clip(np.log(rate / mean[:, None]), -_MOST, _MOST).mean(axis=0)
-        return found
+    def _promise(self, way: Way) -> float:
+        """What a way is worth, or is taken to be."""
+        if way in self._worth:
+            return self._worth[way]
+        tried = [self._worth[one] for one in self.ways[way.test] if one in self._worth]
+        if tried:
+            return _NEW * max(tried)
+        if self.tests[way.test]:
+            alike = [worth for one, worth in self._worth.items() if self.tests[one.test]]
+            return _NEW * max(alike, default=1.0)
+        named = sum(map(len, self._targets(way.test).values()))
+        return _HOPE * (named + 1) / _FIRST
 
-    def _profile(self, logs: Floats, noise: float) -> Weights:
-        """Weights of these logarithms, with noise, in bounds around the defaults."""
-        out: Weights = defaultdict(dict)
-        for n, (knob, choice) in enumerate(self.columns):
-            moved = logs[n] - self._log_base[n] + self.rng.gauss(0, noise)
-            moved = min(max(moved, -_FAR), _FAR)
-            out[knob][choice] = float(f"{math.exp(self._log_base[n] + moved):.3g}")
-        return dict(out)
+    def _toward(self, base: Mapping[str, Mapping[str, float]], bins: Sequence[Bin]) -> Weights:
+        """Weights by which the choices that bins ask for are drawn more often than by default."""
+        votes: dict[str, Counter[str]] = defaultdict(Counter)
+        asking: Counter[str] = Counter()  # bins that ask for any choice of a knob
+        for point, name in bins:
+            asked = list(self.aims(point, name))
+            asking.update({knob for knob, _ in asked})
+            for knob, choice in asked:
+                votes[knob][choice] += 1
+        out: Weights = {}
+        for knob, counts in votes.items():
+            pull = _PULL * asking[knob] / len(bins)
+            usual, asked_for = sum(base[knob].values()), sum(counts.values())
+            out[knob] = {
+                choice: round((1 - pull) * weight / usual + pull * counts[choice] / asked_for, 4)
+                for choice, weight in base[knob].items()
+            }
+        return out
 
 
-def _neighbours(bins: Sequence[Bin]) -> Floats:
-    """1 where two bins of one point differ in one axis value, shared out among the neighbours."""
-    out = np.zeros((len(bins), len(bins)))
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for n, (point, name) in enumerate(bins):
-        groups[point, name.count(BETWEEN)].append(n)
-    for (_, axes), members in groups.items():
-        values = np.array([bins[n][1].split(BETWEEN) for n in members])
-        if axes:
-            for at, n in enumerate(members):
-                alike = (values != values[at]).sum(axis=1) == 1
-                out[n, np.array(members)[alike]] = 1
-    sums: Floats = out.sum(axis=1, keepdims=True)
-    return out / np.maximum(sums, 1)
+def _ways(test: str, knobs: bool) -> Iterable[Way]:
+    if not knobs:
+        yield from (Way(test, length) for length in LENGTHS)
+        return
+    yield from (Way(test, 1.0, ALL), Way(test))
+    yield from (Way(test, length, LIKE) for length in AIMED_LENGTHS)
+
+
+def _alike(one: str, other: str) -> bool:
+    """True when at least half of the axis values of two bins are the same."""
+    a, b = one.split(BETWEEN), other.split(BETWEEN)
+    return len(a) == len(b) and 2 * sum(map(str.__eq__, a, b)) >= len(a)

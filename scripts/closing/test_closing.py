@@ -12,15 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from scripts.closing import curve, loop
 from scripts.closing.curve import Line
-from scripts.closing.loop import PLAIN_SEED, Closing, Limits
-from scripts.closing.policy import Goal, Policy
+from scripts.closing.loop import PLAIN_SEED, SEEDS, Closing, Limits
+from scripts.closing.policy import Choice, Goal, Policy, Progress, Way
 from scripts.common.records import BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
-from verif.coverage.cover_model import FUNCTIONAL
+from verif.coverage.cover_model import BETWEEN, FUNCTIONAL
 
 KNOBS = {
     "mode": {"a": 4.0, "b": 4.0, "c": 2.0, "d": 0.5},
@@ -39,18 +40,27 @@ SPEC = RunSpec(BuildSpec("icarus", "top", "top.f"), "verif.tests.test_scenario",
 
 
 def simulate(spec: RunSpec) -> RunRecord:
-    """60 operations; mode and size are drawn once a run, as a scenario draws its regions."""
+    """60 operations; mode and size are drawn once a run, as a scenario draws its regions. An
+    operation takes 10 cycles, begin and end of the run 400."""
     rng = random.Random(spec.seed)
-    given = json.loads(dict(spec.env).get("NF_WEIGHTS", "{}"))
+    env = dict(spec.env)
+    given = json.loads(env.get("NF_WEIGHTS", "{}"))
+    operations = round(60 * float(env.get("NF_SCALE", "1")))
 
     def draw(knob: str) -> str:
         weights = {**KNOBS[knob], **given.get(knob, {})}
         return str(rng.choices(list(weights), list(weights.values()))[0])
 
     regions = [(draw("mode"), draw("size")) for _ in range(2)]
-    hits = Counter(f"{' x '.join(rng.choice(regions))} x {draw('event')}" for _ in range(60))
+    hits = Counter(
+        f"{' x '.join(rng.choice(regions))} x {draw('event')}" for _ in range(operations)
+    )
     return replace(
-        RECORD, id=spec.id, seed=spec.seed, cycles=1000, metrics={FUNCTIONAL: {"cross": hits}}
+        RECORD,
+        id=spec.id,
+        seed=spec.seed,
+        cycles=400 + 10 * operations,
+        metrics={FUNCTIONAL: {"cross": hits}},
     )
 
 
@@ -58,15 +68,24 @@ def execute(specs: Sequence[RunSpec]) -> list[RunRecord]:
     return [simulate(spec) for spec in specs]
 
 
-def closing(seed: int, limits: Limits, run: object = execute) -> Closing:
+def aims(_point: str, name: str) -> set[tuple[str, str]]:
+    """A bin is named after the choices that lead to it."""
+    return {(knob, choice) for knob, choice in zip(KNOBS, name.split(BETWEEN), strict=False)}
+
+
+def closing_of(seed: int, limits: Limits, run: object = execute) -> Closing:
     rng = random.Random(seed)
-    made = Closing(
+    return Closing(
         GOALS,
-        lambda progress: Policy(progress, KNOBS, {"test_scenario::mixed": True}, rng),
+        lambda progress: Policy(progress, {"test_scenario::mixed": KNOBS}, aims, rng),
         {"test_scenario::mixed": SPEC},
         run,  # type: ignore[arg-type]
         limits,
     )
+
+
+def closing(seed: int, limits: Limits, run: object = execute) -> Closing:
+    made = closing_of(seed, limits, run)
     made.run()
     return made
 
@@ -102,7 +121,7 @@ def test_red_runs_count_for_nothing() -> None:
 def test_plain_seeds_that_are_all_red_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def half(specs: Sequence[RunSpec]) -> list[RunRecord]:
         green = [simulate(spec) for spec in specs]
-        if specs[0].seed < PLAIN_SEED:
+        if specs[0].seed < SEEDS + PLAIN_SEED:
             return green
         return [replace(run, passed=False, kind=FailureKind.MISMATCH) for run in green]
 
@@ -117,8 +136,8 @@ def test_ratio_of_plain_seeds_that_never_came_so_far() -> None:
     ours = Line("close", ((100, 3), (200, 9)))
     plain = Line("plain", ((100, 2), (500, 3), (900, 3)))
     assert str(curve.ratio(ours, plain)) == (
-        "at least 4.5 times fewer cycles for 9 bins: nf close took 200, plain random seeds did not "
-        "come there in 900"
+        "more than 4.5 times fewer cycles for 9 bins: nf close took 200, plain random seeds did "
+        "not come there in 900"
     )
     same = curve.same_bins(ours, plain)
     assert same is not None
@@ -132,3 +151,90 @@ def test_page_is_offline_and_escaped(tmp_path: Path) -> None:
     assert "<b>&lt;b&gt;" not in text
     assert "&lt;close&gt;" in text
     assert "http" not in text.replace("http-equiv", "")
+
+
+SHORT, LONG = "test_short::all", "test_long::all"
+
+
+def policy(goals: Sequence[Goal], tests: dict[str, dict[str, dict[str, float]]]) -> Policy:
+    return Policy(Progress(goals), tests, aims, random.Random(1))
+
+
+def test_takes_the_test_that_brings_most_a_cycle() -> None:
+    goals = [Goal(("p", str(n)), 1, test) for test in (SHORT, LONG) for n in range(20)]
+    made = policy(goals, {SHORT: {}, LONG: {}})
+    taken = Counter()  # type: Counter[str]
+    for _ in range(60):
+        choice = made.next()
+        taken[choice.way.test] += 1
+        row = np.zeros(len(goals))
+        row[sum(taken.values()) % len(goals)] = 1
+        made.add(choice, row, 100 if choice.way.test == SHORT else 50_000)
+    assert taken[SHORT] > 4 * taken[LONG]
+    assert taken[LONG]  # it was tried
+
+
+def test_aims_at_bins_that_are_open_and_at_what_they_ask_for() -> None:
+    made = policy(GOALS, {"test_scenario::mixed": KNOBS})
+    row = made.progress.row({"cross": {name: 10 for name in CROSS if not name.startswith("d x")}})
+    made.progress.add(row, 1)
+    for _ in range(30):
+        choice = made.next()
+        mode = choice.weights["mode"]
+        assert mode["d"] > 0.9 * sum(mode.values())  # no other mode is open
+        assert "other0" not in choice.weights  # nobody asks for it
+        assert choice.target is None or choice.target[1].startswith("d x")
+        made.add(choice, np.zeros(len(GOALS)), 1000)
+
+
+def test_a_point_that_nothing_helps_is_drawn_less() -> None:
+    goals = [Goal((point, "a x small"), 1, "test_scenario::mixed") for point in ("helped", "never")]
+    goals[0] = replace(goals[0], at_least=10_000)
+    made = policy(goals, {"test_scenario::mixed": KNOBS})
+    drawn = Counter()  # type: Counter[str]
+    for _ in range(200):
+        choice = made.next()
+        if choice.target is not None:
+            drawn[choice.target[0]] += 1
+        made.add(choice, np.array([1.0, 0.0]), 1000)
+    assert drawn["helped"] > 3 * drawn["never"] > 0
+
+
+def test_length_and_weights_are_those_of_the_run() -> None:
+    choice = Choice(Way("test_scenario::mixed", 0.25), {"mode": {"a": 1.0}})
+    env = dict(loop.with_choice(replace(SPEC, env=(("NF_SCALE", "2"),)), 7, choice).env)
+    assert env == {"NF_SCALE": "0.5", "NF_WEIGHTS": '{"mode":{"a":1.0}}'}
+
+
+def test_no_run_is_for_nothing() -> None:
+    assert loop.cycles_of(replace(RECORD, cycles=None, sim_time_ns=90.0)) == 45
+    assert loop.cycles_of(replace(RECORD, cycles=7, sim_time_ns=90.0)) == 7
+
+
+def test_an_interrupted_closing_keeps_its_runs() -> None:
+    left = iter(range(10))
+
+    def until_interrupted(specs: Sequence[RunSpec]) -> list[RunRecord]:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return execute(specs)
+
+    made = closing_of(1, Limits(plain=1), until_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    assert made.close.points
+    assert made.plain.points
+    assert made.close.merger.result().runs
+
+
+def test_plain_seeds_are_the_tests_as_they_are() -> None:
+    seen: list[RunSpec] = []
+
+    def noting(specs: Sequence[RunSpec]) -> list[RunRecord]:
+        seen.extend(spec for spec in specs if spec.seed > SEEDS + PLAIN_SEED)
+        return execute(specs)
+
+    closing(1, Limits(runs=5, plain=1), noting)
+    assert seen
+    assert {spec.env for spec in seen} == {SPEC.env}
+    assert len({spec.seed for spec in seen}) == len(seen)

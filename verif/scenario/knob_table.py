@@ -27,6 +27,7 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
             "2^k + 1": 1,
             "63": 1,
             "64": 1,
+            **{str(exactly): 0 for exactly in range(4, 63)},  # for whoever wants one of them
         },
         "W decides how many planes are kept, and where the vote has a tie",
     ),

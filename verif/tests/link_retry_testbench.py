@@ -33,7 +33,6 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
-from verif.env.config import CLOCK_NS
 from verif.tests.link_coverage import LinkObserver
 from verif.tests.link_testbench import (
     EVENTS,
@@ -107,7 +106,7 @@ class RetryTestbench:
         dut.rst_n.value = 0
         if first:
             await Timer(1, unit="ns")
-            Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
+            Clock(dut.clk, 2, unit="ns", impl="gpi").start()
         await Timer(7, unit="ns")
         await RisingEdge(dut.clk)
         dut.rst_n.value = 1

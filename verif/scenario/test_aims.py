@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Aims name knobs, choices, points and words that there are, and move what is drawn."""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+
+from scripts.report import functional
+from verif.coverage.cover_model import BETWEEN
+from verif.scenario.aims import AIMS, CHEAP, aims, pairs
+from verif.scenario.weights import KNOBS, Weights
+
+
+def test_aims_are_choices_of_knobs() -> None:
+    named = {pair for table in AIMS.values() for text in table.values() for pair in pairs(text)}
+    known = {(knob.name, choice) for knob in KNOBS.values() for choice in knob.choices}
+    assert named | CHEAP <= known
+
+
+def test_aims_belong_to_points_and_words_of_bins() -> None:
+    points = functional.planned().points
+    values = {v for p in points.values() for name in p.bins for v in name.split(BETWEEN)}
+    words = {"", *values, *(word for value in values for word in value.split())}
+    for glob, table in AIMS.items():
+        assert fnmatch.filter(points, glob), glob
+        assert table.keys() <= words, (glob, table.keys() - words)
+
+
+def test_a_bin_asks_for_its_words_and_for_a_cheap_run() -> None:
+    asked = aims("workers", "FP32 x 37")
+    assert {("mode", "FP32"), ("workers", "37"), ("regions", "all")} <= asked
+    assert {choice for knob, choice in asked if knob == "lines"} == {"1"}  # its own aim
+    assert ("latency", "1..3") in asked
+
+
+def test_an_exact_number_of_workers_is_drawn_on_demand_alone() -> None:
+    def drawn(*overrides: dict[str, dict[str, float]]) -> set[str]:
+        rng, weights = random.Random(1), Weights(*overrides)
+        return {weights.pick(rng, "workers") for _ in range(2000)}
+
+    assert "37" not in drawn()
+    only = {**dict.fromkeys(KNOBS["workers"].choices, 0.0), "37": 1.0}
+    assert drawn({"workers": only}) == {"37"}
