@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DONE and FALLBACK through their lives, and the registers of their limits at every edge."""
+
+from __future__ import annotations
+
+import itertools
+
+from models.line_packing import Mode
+from models.regions import RegionConfig
+from verif.sequences.base import NfSequence
+
+
+class EveryStatusSequence(NfSequence):
+    """Two regions; the registers are read after every step, and the predictor compares them."""
+
+    async def body(self) -> None:
+        first, second = (self.layout.region(mode, 0, 2) for mode in (Mode.G_BINARY, Mode.FP32))
+        await self.commit(0, first)
+        await self.commit(1, second)
+        await self.done(first, second)
+        await self.fallback()
+        await self.limits()
+        await self.complete(first)
+
+    async def complete(self, config: RegionConfig) -> None:
+        """Every worker contributes; then the status is read."""
+        for line, worker in itertools.product(range(config.lines), range(config.workers)):
+            await self.contribute(config, worker, line)
+        await self.drain()
+        for name in ("DONE", "FALLBACK", "IRQ_STATUS"):
+            await self.env.registers.read(name)
+
+    async def done(self, first: RegionConfig, second: RegionConfig) -> None:
+        """DONE is raised, ended by a commit, raised again, and beside another one."""
+        for _ in range(2):
+            await self.complete(first)
+            await self.commit(0)
+            await self.env.registers.read("DONE")
+        await self.complete(first)
+        await self.complete(second)
+
+    async def fallback(self) -> None:
+        """FALLBACK of one region, then of a second one; cleared, and raised again."""
+        registers = self.env.registers
+        wide = [self.layout.region(Mode.G_BINARY, 5, 3) for _ in range(2)]
+        for region, config in enumerate(wide):
+            await self.commit(region, config)
+        await registers.write("CAP_WINDOW", 8)
+        await registers.write("CAP_THRESHOLD", 2)
+        for _ in range(2):
+            for config in wide:
+                lines = self.rng.sample(range(config.lines), 2 * self.cfg.hw.slots + 8)
+                for line in lines:
+                    await self.contribute(config, self.rng.randrange(3), line)
+                await self.drain()
+                await registers.read("FALLBACK")
+            for mask in (1, 2):
+                await registers.write("FALLBACK", mask)
+                await registers.read("FALLBACK")
+            for region in range(2):
+                await self.commit(region)
+
+    async def limits(self) -> None:
+        """Every class of the capacity limits and of the thresholds of DevLoad, with traffic."""
+        registers, rng = self.env.registers, self.rng
+        config = self.layout.region(Mode.G_TERNARY, 3, 5)
+        await self.commit(2, config)
+        windows = (0, 1, 2, rng.randint(8, 255), 256, rng.randint(257, 511))
+        pairs = []
+        for window in windows:
+            length = min(window, 256)
+            edges = (0, 1, length // 2, length - 1, length, length + 1, 511)
+            pairs += [(window, misses) for misses in edges if misses >= 0]
+        rng.shuffle(pairs)
+        for window, misses in pairs:
+            await registers.write("CAP_THRESHOLD", misses)
+            await registers.write("CAP_WINDOW", window)
+            await registers.write("CAP_THRESHOLD", misses)
+            await self.some(config)
+        levels = (0, 1, rng.randint(2, 128), rng.randint(129, 255))
+        for name, level in itertools.product(("OPTIMAL", "MODERATE", "SEVERE"), levels):
+            await registers.write(f"DEVLOAD_THRESHOLD.{name}", level)
+            await self.some(config)
+        await registers.write("FALLBACK", 7)
+
+    async def some(self, config: RegionConfig) -> None:
+        """A few contributions and reads."""
+        for _ in range(3):
+            await self.contribute(config, self.rng.randrange(5), self.rng.randrange(8), limit=2)
+            await self.read_region(config, self.rng.randrange(8), 0, limit=2)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that the engine runs in consecutive clocks, in the order in which they are written.
+
+The head of the waiting queue is a sum of a line whose store memory does not answer. What misses
+behind it is parked, and its line is filled meanwhile; when memory answers, an operation a clock
+leaves the queue. Needs few slots: lines leave the chip when others are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cocotbext.cxl.wire.messages import M2SMessage
+from models.line_packing import Mode
+from models.regions import RegionConfig
+from verif.sequences.line_data import line_for
+from verif.sequences.memory_faults import RecordSequence
+
+LOW_KINDS = ("contribute", "vote", "plane")
+APART = 24
+"""Clocks between two requests that must reach the engine in order: reads and writes travel by
+different channels of the link."""
+MOST_PARKED = 14
+"""Operations behind the head; the queue has 16 places."""
+WORKERS = 16
+
+
+class ParkedBase(RecordSequence):
+    """`gate`: a region of one FP32 line; `crowd`: lines that are only read, to fill the slots."""
+
+    async def prepare(self) -> None:
+        """Commits the two regions, in the highest numbers of the device."""
+        last = self.cfg.hw.regions - 1
+        lines_log2 = (2 * self.cfg.hw.slots - 1).bit_length()
+        self.gate = self.layout.region(Mode.FP32, 0, 1)
+        self.crowd = self.layout.region(Mode.G_BINARY, lines_log2, 1)
+        await self.commit(last, self.gate)
+        await self.commit(last - 1, self.crowd)
+        await self.initialised()
+
+    async def leave(self) -> None:
+        """Every line leaves the chip: as many others as there are slots, twice over, are read."""
+        await self.drain()
+        for line in range(2 * self.cfg.hw.slots):
+            await self.read_region(self.crowd, line, 0)
+        await self.drain()
+
+    async def shut(self) -> None:
+        """From here on whatever misses is parked."""
+        await self.read_region(self.gate, 0, 0)
+        await self.drain()
+        self.env.cfg.mem.b_stall = 1.0
+        await self.contribute(self.gate, 0, 0)
+        await self.env.clocks(2 * APART)
+        await self.read_region(self.gate, 0, 0)
+        await self.env.clocks(APART)
+
+    async def release(self) -> None:
+        """Memory answers, and the queue runs dry."""
+        self.env.cfg.mem.b_stall = 0.0
+        await self.drain()
+
+    def message(self, config: RegionConfig, kind: str, line: int, worker: int = 0) -> M2SMessage:
+        """An operation of the engine by its name; "refused store": of poisoned data."""
+        if kind in ("contribute", "store", "poisoned store"):
+            ldid, data = self.ldid_for(config, worker), line_for(config.mode, self.rng)
+            address = config.address(worker, line)
+            return self.write_msg(address, data, ldid, poison=kind == "poisoned store")
+        selector = {"vote": 0, "sum": 0, "plane": 8, "raw": 64 + worker}[kind]
+        return self.read_msg(config.address(selector, line), self.ldid_for(config, 0))
+
+    async def in_order(self, messages: Sequence[M2SMessage]) -> None:
+        """Issues requests that reach the engine in this order."""
+        for message in messages:
+            await self.issue(message)
+            await self.env.clocks(APART)
+
+
+class PipelineSequence(ParkedBase):
+    """Every distance of two operations on one line, and every set of stages that hold it."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        mode = self.rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
+        self.low = self.layout.region(mode, 4, WORKERS)
+        self.fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
+        await self.commit(0, self.low)
+        await self.commit(1, self.fp32)
+        await self.initialised()
+        for kind in LOW_KINDS:  # every set of the three stages, each before an operation
+            for pattern in ("AAAABAABBABA", "BBABBBAA"):
+                await self.program(self.low, [kind if at == "A" else "" for at in pattern])
+        for kind in ("sum", "raw"):
+            for pattern in ("AAAABAA", "BBAABA", "ABABBBA"):
+                await self.program(self.fp32, [kind if at == "A" else "" for at in pattern])
+        for gap in range(1, 6):
+            chain = [*"ccvcpvvppc"]
+            names = {"c": "contribute", "v": "vote", "p": "plane"}
+            step = MOST_PARKED // gap
+            for start in range(0, len(chain) - 1, max(step - 1, 1)):
+                part = [names[key] for key in chain[start : start + max(step, 2)]]
+                await self.program(self.low, spread(part, gap))
+            for pair in (("poisoned store", "sum"), ("poisoned store", "raw")):
+                await self.program(self.fp32, spread(pair, gap))
+            for pair in (("sum", "sum"), ("raw", "sum"), ("sum", "raw"), ("raw", "raw")):
+                await self.program(self.fp32, spread(pair, gap))
+
+    async def program(self, config: RegionConfig, kinds: Sequence[str]) -> None:
+        """Operations on one line, "" for one elsewhere, in consecutive clocks."""
+        line = self.rng.randrange(config.lines)
+        await self.leave()
+        await self.shut()
+        messages = []
+        for worker, kind in enumerate(kinds):
+            # A read of the same line twice needs no second fill: any line of the crowd will do.
+            messages.append(
+                self.message(config, kind, line, worker % WORKERS)
+                if kind
+                else self.message(self.crowd, "vote", 0)
+            )
+        await self.in_order(messages)
+        await self.release()
+
+
+def spread(kinds: Sequence[str], gap: int) -> list[str]:
+    """Operations `gap` clocks apart."""
+    out: list[str] = []
+    for kind in kinds:
+        out += [*[""] * (gap - 1), kind] if out else [kind]
+    return out
+
+
+class HeldBackSequence(ParkedBase):
+    """Operations that come in the very clock in which one of their line leaves the queue; and
+    lines that are filled a few clocks before they are used."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        low = self.layout.region(Mode.G_BINARY, 4, WORKERS)
+        fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
+        await self.commit(0, low)
+        await self.commit(1, fp32)
+        await self.initialised()
+        pairs = [(low, earlier, later) for earlier in LOW_KINDS for later in LOW_KINDS]
+        pairs += [(fp32, "poisoned store", "sum"), (fp32, "raw", "sum"), (fp32, "sum", "raw")]
+        for config, earlier, later in pairs:
+            for delay in (1, 6, 12, 18):
+                await self.meet(config, earlier, later, delay)
+        for config, kind in ((low, "vote"), (low, "plane"), (fp32, "sum"), (fp32, "raw")):
+            for delay in range(1, 11):
+                await self.fill_first(config, kind, delay)
+
+    async def meet(self, config: RegionConfig, earlier: str, later: str, delay: int) -> None:
+        """Eight operations leave the queue while others of their line come."""
+        line = self.rng.randrange(config.lines)
+        await self.leave()
+        await self.shut()
+        for number in range(6):
+            await self.issue(self.message(config, earlier, line, number % 4))
+        await self.env.clocks(3 * APART)
+        for number in range(3):
+            await self.issue(self.message(config, later, line, 4 + number))
+        await self.env.clocks(delay)
+        await self.release()
+
+    async def fill_first(self, config: RegionConfig, kind: str, delay: int) -> None:
+        """A line is filled, and `delay` clocks later the head before its read goes."""
+        mem = self.env.cfg.mem
+        line = self.rng.randrange(config.lines)
+        await self.leave()
+        await self.shut()
+        mem.r_stall = 1.0
+        await self.issue(self.message(config, kind, line))
+        await self.env.clocks(APART)
+        mem.r_stall = 0.0
+        await self.env.clocks(delay)
+        await self.release()
+
+
+class LookupSequence(ParkedBase):
+    """How a read and a write find their line, in each mode, for each class of W."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        rng = self.rng
+        shapes = [1, 2, 3, rng.choice((7, 15, 31)), rng.choice((4, 8, 16, 32))]
+        shapes += [rng.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * rng.randrange(2)]
+        shapes += [rng.choice((6, 10, 12, 20, 34, 62))]
+        for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
+            for workers in rng.sample(shapes, len(shapes)):
+                await self.shape(self.layout.region(mode, 4, workers))
+
+    async def shape(self, config: RegionConfig) -> None:
+        """One region: a read and a write by every way to a line."""
+        rng, slots = self.rng, self.cfg.hw.slots
+        result = "sum" if config.mode is Mode.FP32 else "vote"
+        write = "store" if config.mode is Mode.FP32 else "contribute"
+        worker = rng.randrange(config.workers)
+        await self.commit(0, config)
+        await self.initialised()
+
+        async def one(kind: str, line: int) -> None:
+            await self.issue(self.message(config, kind, line, worker), 1)
+            await self.drain()
+
+        await one(result, 0)
+        await self.commit(0)  # its slot is free again
+        await one(write, 1)
+        await self.leave()
+        for line in range(slots):  # what was only read makes room
+            await one(write, line)
+        await one(result, slots)  # what was written, too
+        await one(write, slots + 1)
+        await one(write, slots + 1)
+        await one(result, slots + 1)
+        await self.leave()
+        await one(result, slots + 2)
+        self.env.cfg.mem.latency = (40, 40)
+        await self.leave()
+        for kind in (result, result, write):  # the line is not there yet
+            await self.issue(self.message(config, kind, 0, worker))
+        await self.drain()
+        if config.mode is Mode.FP32:
+            self.env.cfg.mem.latency = (2 * APART, 2 * APART)
+            await self.under_store(config, worker)
+        self.env.cfg.mem.latency = (3, 3)
+        await self.leave()
+        await self.shut()  # the line is there, others that wait for it go first
+        kinds = (result, result, write)
+        await self.in_order([self.message(config, kind, 2, worker) for kind in kinds])
+        await self.release()
+
+    async def under_store(self, config: RegionConfig, worker: int) -> None:
+        """A sum and a partial store while a store of the line is under way."""
+        await self.issue(self.message(config, "sum", 0), 1)
+        await self.drain()
+        data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
+        await self.issue(self.message(config, "store", 0, worker))
+        await self.env.clocks(APART)
+        await self.issue(self.message(config, "sum", 0))
+        be = self.rng.getrandbits(64)
+        await self.issue(self.write_msg(config.address(worker, 0), data, ldid, be=be))
+        await self.drain()
+        # A partial store by itself behind one, while nothing else waits for the line.
+        await self.issue(self.message(config, "store", 0, worker))
+        await self.issue(self.write_msg(config.address(worker, 0), data, ldid, be=be))
+        await self.drain()
+
+
+class FullExitSequence(ParkedBase):
+    """More stores, and more sums, leave the waiting queue than the queues of their ways hold."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        config = self.layout.region(Mode.FP32, 2, WORKERS)
+        await self.commit(0, config)
+        await self.initialised()
+        mem = self.env.cfg.mem
+        for kind in ("store", "raw"):
+            await self.leave()
+            await self.shut()
+            messages = [self.message(config, kind, 0, worker) for worker in range(MOST_PARKED)]
+            await self.in_order(messages)
+            mem.aw_stall = mem.ar_stall = 1.0
+            mem.b_stall = 0.0
+            await self.env.clocks(3 * APART)
+            mem.aw_stall = mem.ar_stall = 0.0
+            await self.release()

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beats of the memory port that wait long for READY, by who sends or takes them; and commits that
+come while something is under way. Needs few slots.
+"""
+
+from __future__ import annotations
+
+import cocotb
+
+from models.line_packing import LINE_BYTES, Mode
+from verif.sequences.parked_programs import APART, MOST_PARKED, WORKERS, ParkedBase
+
+HOLD = 40
+"""Clocks for which a channel is held."""
+REPEATS = 3
+
+
+class HeldChannelSequence(ParkedBase):
+    """Memory is not ready to take from each client; the device is not ready to take for each."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        self.low = self.layout.region(Mode.G_BINARY, 4, WORKERS)
+        self.fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
+        await self.commit(0, self.low)
+        await self.commit(1, self.fp32)
+        await self.initialised()
+        for _ in range(REPEATS):
+            await self.memory_not_ready()
+        for delay in range(0, 48, 4):
+            await self.device_not_ready(delay)
+            await self.fills_not_taken(delay)
+
+    async def memory_not_ready(self) -> None:
+        """Requests and data of each client are held for a while."""
+        mem = self.env.cfg.mem
+        for line in range(self.cfg.hw.slots):
+            await self.contribute(self.low, 0, line)
+        await self.drain()
+        mem.aw_stall = mem.w_stall = mem.ar_stall = 1.0
+        for kind in ("eviction", "plain write", "plain read", "store", "sum", "initialiser"):
+            await self.drain()
+            mem.aw_stall = mem.w_stall = mem.ar_stall = 1.0
+            region = self.layout.region(Mode.G_BINARY, 1, 3)
+            commit = None
+            if kind == "eviction":
+                for line in range(8, 8 + self.cfg.hw.slots):
+                    await self.read_region(self.low, line, 0)
+            elif kind == "plain write":
+                await self.write(3 * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
+            elif kind == "plain read":
+                await self.read(5 * LINE_BYTES)
+            elif kind == "store":
+                await self.contribute(self.fp32, 0, 0)
+            elif kind == "sum":
+                await self.read_region(self.fp32, 0, 0)
+            else:
+                commit = cocotb.start_soon(self.commit(2, region))
+            await self.env.clocks(4 * APART)
+            mem.ar_stall = 0.0
+            await self.env.clocks(HOLD)
+            mem.aw_stall = 0.0
+            await self.env.clocks(HOLD)
+            mem.w_stall = 0.0
+            if commit is not None:
+                await commit
+
+    async def device_not_ready(self, delay: int) -> None:
+        """Answers of the engine, one a clock, come before those of ordinary memory and of sums."""
+        mem = self.env.cfg.mem
+        for kind in ("contribute", "vote"):
+            await self.contribute(self.fp32, 0, 0)
+            await self.leave()
+            await self.read_region(self.fp32, 0, 0)
+            await self.shut()
+            line = self.rng.randrange(self.low.lines)
+            await self.in_order(
+                [self.message(self.low, kind, line, worker) for worker in range(MOST_PARKED)]
+            )
+            mem.latency = (3 * APART, 3 * APART)
+            if kind == "contribute":
+                await self.write(7 * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
+            else:
+                for line in range(3):
+                    await self.read((8 + line) * LINE_BYTES)
+                for selector in (0, 64):
+                    await self.read_region(self.fp32, 0, selector)
+            mem.latency = (3, 3)
+            await self.env.clocks(2 * APART + delay)
+            await self.release()
+
+    async def fills_not_taken(self, delay: int) -> None:
+        """Answers to stores, one a clock, come before what was fetched."""
+        mem = self.env.cfg.mem
+        await self.leave()
+        await self.read_region(self.fp32, 1, 0)
+        await self.drain()
+        mem.b_stall = 1.0
+        for worker in range(WORKERS):
+            await self.contribute(self.fp32, worker, 1)
+        await self.env.clocks(8 * APART)
+        mem.latency = (2 * APART, 2 * APART)
+        for line in range(3):
+            await self.read_region(self.low, line, 0)
+        mem.latency = (3, 3)
+        await self.env.clocks(APART + delay)
+        await self.release()
+
+
+class BusyCommitSequence(ParkedBase):
+    """Commits of every mode while evictions, stores, sums and fills of others are under way."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        self.low = self.layout.region(Mode.G_TERNARY, 4, WORKERS)
+        self.fp32 = self.layout.region(Mode.FP32, 2, WORKERS)
+        await self.commit(0, self.low)
+        await self.commit(1, self.fp32)
+        for mode in Mode:
+            await self.commit(2, self.layout.region(mode, 0, 3))
+            await self.initialised()
+            for kind in ("nothing", "eviction", "store", "sum", "fill", "plain", "initialiser"):
+                await self.meet(kind)
+            await self.commit(2, self.layout.region(mode, 6, 3))
+            await self.commit(2)  # while its own records are written
+
+    async def meet(self, kind: str) -> None:
+        """A commit of region 2 while memory does not answer."""
+        mem = self.env.cfg.mem
+        await self.contribute(self.fp32, 0, 0)
+        for line in range(self.cfg.hw.slots):
+            await self.contribute(self.low, 0, line)
+        await self.leave() if kind != "eviction" else await self.drain()
+        await self.read_region(self.fp32, 0, 64)
+        await self.drain()
+        for line in range(self.cfg.hw.slots - 1):
+            await self.contribute(self.low, 1, line)
+        await self.drain()
+        mem.b_stall = mem.r_stall = 1.0
+        if kind == "eviction":
+            for line in range(8, 10):
+                await self.read_region(self.low, line, 0)
+        elif kind == "store":
+            await self.contribute(self.fp32, 1, 0)
+        elif kind == "sum":
+            await self.read_region(self.fp32, 0, 0)
+        elif kind == "fill":
+            for line in range(8, 11):
+                await self.read_region(self.low, line, 0, limit=1)
+        elif kind == "plain":
+            await self.read(9 * LINE_BYTES)
+        elif kind == "initialiser":
+            await self.commit(3, self.layout.region(Mode.G_BINARY, 4, 3))
+        await self.env.clocks(2 * APART)
+        task = cocotb.start_soon(self.commit(2))
+        await self.env.clocks(3 * APART)
+        mem.b_stall = mem.r_stall = 0.0
+        await task
+        await self.drain()
+        await self.initialised()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a draw meets by luck alone, gone through one by one: states, distances, numbers, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.sequences.base import NfSequence
+from verif.sequences.every_access import EveryAccessSequence
+from verif.sequences.every_count import EveryCountSequence, EveryPairSequence
+from verif.sequences.every_number import (
+    EveryChangeSequence,
+    EveryRegionSequence,
+    EveryWorkersSequence,
+)
+from verif.sequences.every_status import EveryStatusSequence
+from verif.sequences.line_states import (
+    BadBeatSequence,
+    DuplicateSequence,
+    ReadStateSequence,
+    StoredStateSequence,
+    WriteStateSequence,
+)
+from verif.sequences.parked_programs import (
+    FullExitSequence,
+    HeldBackSequence,
+    LookupSequence,
+    PipelineSequence,
+)
+from verif.sequences.port_holds import BusyCommitSequence, HeldChannelSequence
+
+
+async def _run(sequence: type[NfSequence]) -> None:
+    class Test(NfBaseTest):
+        """One sequence."""
+
+        async def scenario(self) -> None:
+            await sequence(self.env).run()
+
+    await run_uvm(type(f"Systematic.{sequence.__name__}", (Test,), {}))
+
+
+@cocotb.test()
+async def pipeline(_dut: Any) -> None:
+    """Every distance of two operations on a line, every set of stages that hold it."""
+    await _run(PipelineSequence)
+
+
+@cocotb.test()
+async def held_back(_dut: Any) -> None:
+    """Operations in the clock in which another one of their line leaves the waiting queue."""
+    await _run(HeldBackSequence)
+
+
+@cocotb.test()
+async def lookups(_dut: Any) -> None:
+    """A read and a write by every way to a line, in each mode, for each class of W."""
+    await _run(LookupSequence)
+
+
+@cocotb.test()
+async def full_exits(_dut: Any) -> None:
+    """More parked stores and sums than their queues hold."""
+    await _run(FullExitSequence)
+
+
+@cocotb.test()
+async def read_states(_dut: Any) -> None:
+    """Reads of clean, poisoned and lost lines, early and complete, on chip and fetched."""
+    await _run(ReadStateSequence)
+
+
+@cocotb.test()
+async def write_states(_dut: Any) -> None:
+    """Writes to clean, poisoned and lost lines, new and seen, good and poisoned."""
+    await _run(WriteStateSequence)
+
+
+@cocotb.test()
+async def duplicates(_dut: Any) -> None:
+    """Duplicates of every kind, and every number of illegal codes."""
+    await _run(DuplicateSequence)
+
+
+@cocotb.test()
+async def stored_states(_dut: Any) -> None:
+    """Memory answers to FP32 stores in consecutive clocks, good ones and refused."""
+    await _run(StoredStateSequence)
+
+
+@cocotb.test()
+async def bad_beats(_dut: Any) -> None:
+    """An error of each kind in each beat of a record, in each mode."""
+    await _run(BadBeatSequence)
+
+
+@cocotb.test()
+async def workers(_dut: Any) -> None:
+    """Every W from 1 to 64 in every mode."""
+    await _run(EveryWorkersSequence)
+
+
+@cocotb.test()
+async def regions(_dut: Any) -> None:
+    """Everything that a region has of its own, in every region."""
+    await _run(EveryRegionSequence)
+
+
+@cocotb.test()
+async def changes(_dut: Any) -> None:
+    """Every change that a commit can make, in every mode."""
+    await _run(EveryChangeSequence)
+
+
+@cocotb.test()
+async def accesses(_dut: Any) -> None:
+    """Every opcode at every selector where its meaning changes."""
+    await _run(EveryAccessSequence)
+
+
+@cocotb.test()
+async def counts(_dut: Any) -> None:
+    """Every count beside the majority and the threshold, every content of a plane."""
+    await _run(EveryCountSequence)
+
+
+@cocotb.test()
+async def pairs(_dut: Any) -> None:
+    """FP32 sums of every class with every class."""
+    await _run(EveryPairSequence)
+
+
+@cocotb.test()
+async def status(_dut: Any) -> None:
+    """DONE and FALLBACK through their lives; every class of their limits."""
+    await _run(EveryStatusSequence)
+
+
+@cocotb.test()
+async def held_channels(_dut: Any) -> None:
+    """Beats of the memory port that wait long for READY, of each client."""
+    await _run(HeldChannelSequence)
+
+
+@cocotb.test()
+async def busy_commits(_dut: Any) -> None:
+    """Commits of each mode while others have requests in memory."""
+    await _run(BusyCommitSequence)
