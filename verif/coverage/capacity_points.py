@@ -44,7 +44,7 @@ class CapacityPoints:
             "devload levels",
             "edges of the three thresholds: off, at once, reachable, just not, never",
             {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS},
-            test="test_scenario::register_traffic",
+            test="test_systematic::status",
         )
         self.interrupt = cross(
             "interrupt",
@@ -57,20 +57,20 @@ class CapacityPoints:
             "edges of the window and of the misses that it allows; 2 and fewer have no room below "
             "the window's edge, and a window that is longer than the history counts as 256",
             {"window": WINDOWS, "misses": MISSES},
-            test="test_scenario::register_traffic",
+            test="test_systematic::status",
             ignore=_same_edge,
         )
         self.fallback = point(
             "fallback",
             "FALLBACK of a region through its life, as it reads",
             ("raised", "cleared", "raised again", "raised beside another"),
-            test="test_scenario::register_traffic",
+            test="test_systematic::status",
         )
         self.done = point(
             "done",
             "DONE of a region through its life, as it reads",
             ("raised", "ended by a commit", "raised again", "raised beside another"),
-            test="test_scenario::many_commits",
+            test="test_systematic::status",
         )
         self._load = ""
         self._enabled = 0

@@ -33,7 +33,7 @@ class CountPoints:
             "each count beside the majority, with both ties, for even and odd numbers of "
             "contributions; half of an odd number is none",
             {"count": COUNTS, "parity": ("even", "odd"), "tie": ("PLUS", "MINUS"), "seen": FILLS},
-            test="test_scenario::correlated_workers",
+            test="test_systematic::counts",
             at_least=CHEAP,
             ignore=lambda count, parity, tie, seen: count == "half" and parity == "odd",
         )
@@ -41,13 +41,13 @@ class CountPoints:
             "unanimous line",
             "all elements of a line have the same count: carries go through every lane at once",
             [*(f"{mode} {sign}" for mode in LOW_BIT for sign in "+-"), "G_TERNARY 0"],
-            test="test_scenario::correlated_workers",
+            test="test_systematic::counts",
         )
         self.net = cross(
             "net",
             "plus minus minus at each edge of the threshold; nobody can reach a T above W",
             {"net": NETS, "T": THRESHOLDS},
-            test="test_scenario::correlated_workers",
+            test="test_systematic::counts",
             at_least=CHEAP,
             ignore=_no_net,
         )
@@ -56,7 +56,7 @@ class CountPoints:
             "both counts of a ternary element against the number of contributions m; their sum is "
             "at most m",
             {"plus": SHARES, "minus": SHARES},
-            test="test_scenario::correlated_workers",
+            test="test_systematic::counts",
             at_least=CHEAP,
             ignore=_too_many,
         )
@@ -65,7 +65,7 @@ class CountPoints:
             "every plane was seen with no bit, with some and with all of them; W = 64 does not "
             "reach plane 7, and not both counts of each ternary element reach 64",
             {"mode": LOW_BIT, "plane": PLANES, "content": CONTENTS},
-            test="test_scenario::correlated_workers",
+            test="test_systematic::counts",
             ignore=lambda mode, plane, content: (
                 (plane == "7" and content != "zeros")
                 or (mode == Mode.G_TERNARY.name and plane == "6" and content == "ones")

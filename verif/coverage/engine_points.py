@@ -55,7 +55,7 @@ class EnginePoints:
             "for each shape of W: the first, a middle and the last contribution of a line, and one "
             "too many; a single worker has no other, of two none is in the middle",
             {"mode": AGGREGATING, "W": WORKERS, "which": ("first", "middle", "last", "again")},
-            test="test_scenario::hot_slots",
+            test="test_systematic::workers",
             at_least=CHEAP,
             ignore=lambda mode, w, which: (
                 (w == "1" and which in ("first", "middle")) or (w == "2" and which == "middle")
@@ -70,14 +70,14 @@ class EnginePoints:
                 "poison": ("clean", "poisoned"),
                 "place": PLACES,
             },
-            test="test_scenario::hot_slots",
+            test="test_systematic::duplicates",
         )
         self.marked = cross(
             "poisoned line",
             "a line that poison has marked, through its life" + _EVICTED + "; before its first "
             "contribution there is nothing to fetch",
             {"mode": AGGREGATING, "what": MARKS, "place": PLACES},
-            test="test_scenario::hot_slots",
+            test="test_systematic::write_states",
             ignore=lambda mode, what, place: what == MARKS[0] and place != "never left",
         )
         self.early = cross(
@@ -91,20 +91,20 @@ class EnginePoints:
                 "seen": ("none", "some", "all but one"),
                 "place": PLACES,
             },
-            test="test_scenario::hot_slots",
+            test="test_systematic::read_states",
             ignore=lambda mode, read, strict, seen, place: seen == "none" and place != "never left",
         )
         self.illegal_codes = cross(
             "illegal codes",
             "how many illegal codes a ternary line carries, where they count and where not",
             {"codes": ("1", "some", "256"), "line": ("new", "duplicate", "poisoned")},
-            test="test_scenario::hot_slots",
+            test="test_systematic::duplicates",
         )
         self.lost = cross(
             "lost line",
             "what a host does with a line whose record was lost" + _EVICTED,
             {"mode": AGGREGATING, "what": ("write", "result", "part"), "place": PLACES},
-            test="test_scenario::memory_faults",
+            test="test_systematic::write_states",
         )
         self.store = cross(
             "FP32 store",
@@ -114,7 +114,7 @@ class EnginePoints:
                 "bytes": ("whole", *BE_KINDS),
                 "poison": ("clean", "poisoned"),
             },
-            test="test_scenario::fp32_values",
+            test="test_systematic::stored_states",
         )
         self._left: dict[tuple[int, int], str] = {}
 

@@ -50,7 +50,7 @@ class EpochPoints:
             "workers",
             "every number of workers, per mode: bitmaps, planes and record sizes depend on it",
             {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]},
-            test="test_scenario::mixed",
+            test="test_systematic::workers",
         )
         self.lines = cross(
             "lines",
@@ -75,7 +75,7 @@ class EpochPoints:
             "LD mask",
             "how many logical devices a region lets in, with BIND and without",
             {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")},
-            test="test_scenario::refused_accesses",
+            test="test_systematic::changes",
         )
         self.commit = cross(
             "commit",
@@ -89,7 +89,7 @@ class EpochPoints:
             "what a commit changes of the region that was there: records are kept or written anew; "
             "a mode to which nothing else has changed is not the same mode",
             {"change": CHANGES, "mode": MODES},
-            test="test_scenario::reshaped_regions",
+            test="test_systematic::changes",
         )
         self.number = point(
             "epoch number",
@@ -109,7 +109,7 @@ class EpochPoints:
             "the first operation on a line of a round, with what its record held before: memory of "
             "others, an older round of the same shape, or one of another shape",
             {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES},
-            test="test_scenario::reshaped_regions",
+            test="test_systematic::changes",
             at_least=CHEAP,
         )
         self._old: dict[int, RegionConfig] = {}

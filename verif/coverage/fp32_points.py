@@ -67,7 +67,7 @@ class Fp32Points:
             "FP32 operands",
             "every class of a sum so far with every class of the line added to it",
             {"sum": OPERANDS, "line": OPERANDS},
-            test="test_scenario::fp32_values",
+            test="test_systematic::pairs",
             at_least=CHEAP,
         )
         self.rounding = model.cross(
@@ -83,7 +83,7 @@ class Fp32Points:
             "FP32 results",
             "results at the edges of the format",
             RESULTS,
-            test="test_scenario::fp32_values",
+            test="test_systematic::pairs",
             at_least=CHEAP,
         )
         self._pairs: list[tuple[U32, U32]] = []

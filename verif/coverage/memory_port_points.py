@@ -51,7 +51,7 @@ class MemoryPortPoints:
             "an error or poison in each beat of a record, while the others are good; FP32 records "
             "are the bookkeeping alone",
             {"mode": AGGREGATING, "beat": BEATS, "kind": KINDS},
-            test="test_scenario::memory_faults",
+            test="test_systematic::bad_beats",
             ignore=lambda mode, beat, kind: mode not in LOW_BIT and beat != BEATS[0],
         )
         self.wait = model.cross(
@@ -61,7 +61,7 @@ class MemoryPortPoints:
                 "path": [f"read {p}" for p in READ_PLACES] + [f"write {p}" for p in WRITE_PLACES],
                 "clocks": CLOCKS,
             },
-            test="test_scenario::slow_memory",
+            test="test_systematic::latencies",
             at_least=CHEAP,
         )
 

@@ -88,7 +88,7 @@ class PipelinePoints:
             "which stages hold operations on the same line when one is issued; a sum or a raw read "
             "waits until no store of its line is in the pipeline, and a store until no read is",
             {"issued": ACTING, "ahead": STAGES},
-            test="test_scenario::hot_slots",
+            test="test_systematic::pipeline",
         )
         add(
             "distance",
@@ -97,7 +97,7 @@ class PipelinePoints:
             "the clock of the earlier; stores and low-bit operations share no line, a store is in "
             "memory long after its line was filled, and what memory must answer takes its time",
             {"earlier": KINDS, "later": ACTING, "clocks": [str(clocks) for clocks in range(6)]},
-            test="test_scenario::hot_slots",
+            test="test_systematic::held_back",
             ignore=_never_near,
         )
         add(
@@ -124,7 +124,7 @@ class PipelinePoints:
                 "way": ("read", "write"),
                 "W": WORKERS,
             },
-            test="test_scenario::wide_regions",
+            test="test_systematic::lookups",
             ignore=lambda mode, outcome, way, w: mode in LOW_BIT and outcome == OUTCOMES[3],
         )
         add(
@@ -140,7 +140,7 @@ class PipelinePoints:
                 "line": (*LINE, NO_CODE),
                 "state": WHERE,
             },
-            test="test_scenario::hot_slots",
+            test="test_systematic::read_states",
         )
         add(
             "line_write",
@@ -156,7 +156,7 @@ class PipelinePoints:
                 "line": (*LINE, NO_CODE),
                 "state": WHERE,
             },
-            test="test_scenario::hot_slots",
+            test="test_systematic::write_states",
             ignore=lambda mode, what, *_: mode in LOW_BIT and what == "stored",
         )
         add(
@@ -169,7 +169,7 @@ class PipelinePoints:
                 "plane": [NO_CODE, *(str(plane) for plane in range(1, 8))],
                 "lanes": ("some", "all"),
             },
-            test="test_scenario::correlated_workers",
+            test="test_systematic::counts",
             ignore=lambda mode, plane, lanes: (
                 plane == "7" or (mode == LOW_BIT[1] and lanes == "all")
             ),
@@ -208,7 +208,7 @@ class PipelinePoints:
                     "no room for an eviction",
                 )
             },
-            test="test_scenario::wide_regions",
+            test="test_systematic::full_exits",
         )
         add(
             "head_stall",
@@ -222,7 +222,7 @@ class PipelinePoints:
                     "no room for a sum",
                 )
             },
-            test="test_scenario::hot_slots",
+            test="test_systematic::full_exits",
         )
         add(
             "fill_stall",
@@ -237,7 +237,7 @@ class PipelinePoints:
             "what happens at each level of the eviction buffer; nothing is pushed into a full one "
             "or answered by an empty one",
             {"event": EVICT_EVENTS, "evictions": [str(count) for count in range(5)]},
-            test="test_scenario::wide_regions",
+            test="test_systematic::evictions",
             ignore=lambda event, evictions: (
                 (event.startswith("pushed") and evictions == "4")
                 or (event != EVICT_EVENTS[0] and evictions == "0")
@@ -251,7 +251,7 @@ class PipelinePoints:
                 "slot": ("awaited", "stored to", "summed", "filling"),
                 "victim": ("clean", "dirty"),
             },
-            test="test_scenario::wide_regions",
+            test="test_systematic::evictions",
             at_least=CHEAP,
         )
         add(
@@ -260,7 +260,7 @@ class PipelinePoints:
             "what a fill brings: state of this epoch, an older record, one that memory could not "
             "read, one still to be initialised, one that is not trusted",
             {"mode": CODED_MODES, "record": ENDS},
-            test="test_scenario::memory_faults",
+            test="test_systematic::bad_beats",
             at_least=CHEAP,
         )
 
@@ -271,7 +271,7 @@ class PipelinePoints:
             "for how many clocks a beat of each channel waits for READY, by who sends or takes it; "
             "data to write carries no ID, three clients read, and only plain memory holds B",
             {"channel": CHANNELS, "client": CLIENTS, "clocks": ("0", "1", "2..7", "8..")},
-            test="test_scenario::slow_memory",
+            test="test_systematic::held_channels",
             module=CORE,
             at_least=CHEAP,
             ignore=_never_held,
@@ -281,7 +281,7 @@ class PipelinePoints:
             "record interrupted",
             "read data of others comes between the beats of a record",
             {"by": (NO_CODE, "plain memory", "FP32", NO_CODE)},
-            test="test_scenario::slow_memory",
+            test="test_systematic::between_beats",
             module=CORE,
             at_least=CHEAP,
         )
@@ -292,7 +292,7 @@ class PipelinePoints:
             "commit meets",
             "what is under way in the core when a commit begins, by the mode that it brings",
             {"under way": UNDER_WAY, "mode": MODES},
-            test="test_scenario::many_commits",
+            test="test_systematic::busy_commits",
             module=CORE,
         )
         self._add(

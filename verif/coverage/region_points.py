@@ -48,7 +48,7 @@ class RegionPoints:
             "each thing that a region has of its own (descriptor, masks, flags, counters, records) "
             "in each region; numbers from 8 on exist in builds with more than 8 regions",
             {"region": REGIONS, "event": EVENTS},
-            test="test_scenario::mixed",
+            test="test_systematic::regions",
         )
 
     def op(self, op: Op) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig
+from models.regions import SELECTOR_BITS, RegionConfig, state_lines
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import line_for
 
@@ -14,7 +14,7 @@ WRITES = (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL)
 NO_DATA = (ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 15)
 BOUND = 3
 """A worker who has an LD-ID of its own in a region with BIND."""
-REPEATS = 2
+REPEATS = 3
 
 
 class EveryAccessSequence(NfSequence):
@@ -32,6 +32,8 @@ class EveryAccessSequence(NfSequence):
             for _ in range(REPEATS):
                 await self.devices(bound)
             await self.other_opcodes(config)
+            await self.edges(config)
+            await self.missed(bound)
         await self.drain()
 
     async def selectors(self, config: RegionConfig) -> None:
@@ -63,6 +65,22 @@ class EveryAccessSequence(NfSequence):
                 await self.issue(M2SReq(opcode, 0, address, ldid=5), 1)
             data = line_for(config.mode, self.rng)
             await self.issue(M2SRwD(9, 0, address, ldid=5, data=data), 1)
+        await self.drain()
+
+    async def edges(self, config: RegionConfig) -> None:
+        """The first and the last line of the state area as ordinary memory, and those beside it."""
+        first = config.state_line
+        behind = first + state_lines(config, self.cfg.hw.cnt_w)
+        for line in (first - 1, first, behind - 1, behind):
+            await self.write(line * LINE_BYTES, line_for(config.mode, self.rng), 1)
+            await self.read(line * LINE_BYTES, 1)
+        await self.drain()
+
+    async def missed(self, config: RegionConfig) -> None:
+        """Addresses that miss the window in a single bit."""
+        shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
+        for bit in range(shift, 52):
+            await self.read(config.address(8, 0) ^ 1 << bit, 1)
         await self.drain()
 
     def message(self, opcode: int, address: int, mode: Mode, ldid: int = 7) -> M2SMessage:

@@ -44,6 +44,10 @@ class EveryCountSequence(NfSequence):
         for workers in (1, rng.randint(8, 12)):
             for threshold in (1, 2, workers // 2, workers, workers + 1, 100, 255):
                 await self.net(workers, max(threshold, 1))
+        for pairs in ([(6, 0)], [(0, 6)]):  # all elements alike
+            config = self.layout.region(Mode.G_TERNARY, 0, 6)
+            await self.commit(1, config)
+            await self.lines(config, contributions(config.mode, 6, pairs), 0)
         await self.planes(Mode.G_BINARY, [(64, 0)])
         await self.planes(Mode.G_BINARY, [(64, 0), (0, 0)])
         await self.planes(Mode.G_TERNARY, [(64, 0)])
@@ -96,8 +100,29 @@ class EveryCountSequence(NfSequence):
             await self.drain()
 
 
+EDGES = (
+    (0x3F80_0000, 0xBF80_0000),  # cancel
+    (0x0000_0000, 0x0000_0000),
+    (0x8000_0000, 0x8000_0000),
+    (0x7F7F_FFFF, 0x7F7F_FFFF),  # overflow
+    (0x7F7F_FFFF, 0x3F80_0000),  # stays the largest number
+    (0x7F80_0000, 0x3F80_0000),
+    (0x7F80_0000, 0xFF80_0000),
+    (0x7FC0_0000, 0x3F80_0000),
+    (0x0000_0001, 0x0000_0001),  # two subnormals that give one
+    (0x007F_FFFF, 0x007F_FFFF),  # and a normal
+    (0x0080_0001, 0x8080_0000),  # normals that give a subnormal
+    (0x007F_FFFF, 0x0000_0001),  # the smallest normal
+    (0x3F80_0000, 0x3380_0000),  # a tie, to even below
+    (0x3F80_0001, 0x3380_0000),  # and above
+    (0x3F80_0000, 0x3380_0001),
+    (0x3F80_0000, 0x3300_0001),
+)
+"""Operands of results at the edges of the format."""
+
+
 class EveryPairSequence(NfSequence):
-    """FP32 sums of every class of operand with every other, four values of each."""
+    """FP32 sums of every class of operand with every other, four values of each; of the edges."""
 
     async def body(self) -> None:
         config = self.layout.region(Mode.FP32, 4, 2)
@@ -111,6 +136,12 @@ class EveryPairSequence(NfSequence):
         await self.drain()
         for line in range(config.lines):
             await self.read_region(config, line, 0)
+        await self.drain()
+        for worker in range(2):
+            words = [edge[worker] for edge in EDGES]
+            await self.contribute(config, worker, 0, struct.pack("<16I", *words))
+        await self.drain()
+        await self.read_region(config, 0, 0)
         await self.drain()
 
     def operand(self, kind: int) -> int:

@@ -172,3 +172,22 @@ class EveryChangeSequence(NfSequence):
             await self.write(config.address(ldid, 0), data, 1, ldid=ldid)
             await self.read(config.address(0, 0), 1, ldid=ldid)
         await self.drain()
+
+
+class LargeIdentitySequence(NfSequence):
+    """IDENTITY regions of 2^14 lines a selector and more. Needs a large memory."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        for lines_log2 in (14, rng.randint(15, 20)):
+            config = self.layout.region(Mode.IDENTITY, lines_log2, 1)
+            await self.commit(0, config)
+            first = rng.randrange(config.lines)
+            lines = [0, config.lines - 1, first, *(first ^ 1 << bit for bit in range(lines_log2))]
+            places = [(rng.choice((0, 1, 128, 255)), line) for line in lines]
+            for selector, line in places:
+                await self.contribute(config, selector, line, limit=1)
+            await self.drain()
+            for selector, line in places:
+                await self.read_region(config, line, selector)
+            await self.drain()

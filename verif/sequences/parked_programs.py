@@ -17,6 +17,7 @@ from verif.sequences.line_data import line_for
 from verif.sequences.memory_faults import RecordSequence
 
 LOW_KINDS = ("contribute", "vote", "plane")
+FP_KINDS = ("store", "sum", "raw")
 APART = 24
 """Clocks between two requests that must reach the engine in order: reads and writes travel by
 different channels of the link."""
@@ -100,7 +101,7 @@ class PipelineSequence(ParkedBase):
             for start in range(0, len(chain) - 1, max(step - 1, 1)):
                 part = [names[key] for key in chain[start : start + max(step, 2)]]
                 await self.program(self.low, spread(part, gap))
-            for pair in (("poisoned store", "sum"), ("poisoned store", "raw")):
+            for pair in (("poisoned store", "sum"), ("poisoned store", "raw"), ("store", "store")):
                 await self.program(self.fp32, spread(pair, gap))
             for pair in (("sum", "sum"), ("raw", "sum"), ("sum", "raw"), ("raw", "raw")):
                 await self.program(self.fp32, spread(pair, gap))
@@ -146,9 +147,15 @@ class HeldBackSequence(ParkedBase):
         for config, earlier, later in pairs:
             for delay in (1, 6, 12, 18):
                 await self.meet(config, earlier, later, delay)
-        for config, kind in ((low, "vote"), (low, "plane"), (fp32, "sum"), (fp32, "raw")):
+        uses = [(low, kind) for kind in LOW_KINDS] + [(fp32, kind) for kind in FP_KINDS]
+        for config, kind in uses:
             for delay in range(1, 11):
                 await self.fill_first(config, kind, delay)
+        for kind in FP_KINDS:
+            for delay in range(1, 25):
+                await self.after_store(fp32, kind, delay)
+        for gap in range(1, 6):
+            await self.answers(fp32, gap)
 
     async def meet(self, config: RegionConfig, earlier: str, later: str, delay: int) -> None:
         """Eight operations leave the queue while others of their line come."""
@@ -174,6 +181,35 @@ class HeldBackSequence(ParkedBase):
         await self.env.clocks(APART)
         mem.r_stall = 0.0
         await self.env.clocks(delay)
+        await self.release()
+
+    async def after_store(self, config: RegionConfig, kind: str, delay: int) -> None:
+        """An operation comes around the clock in which memory has answered to a store."""
+        mem = self.env.cfg.mem
+        await self.read_region(config, 0, 0)
+        await self.drain()
+        mem.b_stall = 1.0
+        await self.issue(self.message(config, "store", 0, 1))
+        await self.env.clocks(2 * APART)
+        await self.issue(self.message(config, kind, 0, 2))
+        await self.env.clocks(delay)
+        await self.release()
+
+    async def answers(self, config: RegionConfig, gap: int) -> None:
+        """Memory answers to stores of one line, `gap` clocks apart."""
+        mem = self.env.cfg.mem
+        await self.read_region(config, 0, 0)
+        await self.drain()
+        mem.b_stall = 1.0
+        for worker in range(3):
+            await self.issue(self.message(config, "store", 0, worker))
+        await self.env.clocks(4 * APART)
+        for _ in range(3):
+            mem.b_stall = 0.0
+            await self.env.clocks(1)
+            mem.b_stall = 1.0
+            if gap > 1:
+                await self.env.clocks(gap - 1)
         await self.release()
 
 
@@ -245,24 +281,3 @@ class LookupSequence(ParkedBase):
         await self.issue(self.message(config, "store", 0, worker))
         await self.issue(self.write_msg(config.address(worker, 0), data, ldid, be=be))
         await self.drain()
-
-
-class FullExitSequence(ParkedBase):
-    """More stores, and more sums, leave the waiting queue than the queues of their ways hold."""
-
-    async def body(self) -> None:
-        await self.prepare()
-        config = self.layout.region(Mode.FP32, 2, WORKERS)
-        await self.commit(0, config)
-        await self.initialised()
-        mem = self.env.cfg.mem
-        for kind in ("store", "raw"):
-            await self.leave()
-            await self.shut()
-            messages = [self.message(config, kind, 0, worker) for worker in range(MOST_PARKED)]
-            await self.in_order(messages)
-            mem.aw_stall = mem.ar_stall = 1.0
-            mem.b_stall = 0.0
-            await self.env.clocks(3 * APART)
-            mem.aw_stall = mem.ar_stall = 0.0
-            await self.release()

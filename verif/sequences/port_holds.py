@@ -8,6 +8,7 @@ from __future__ import annotations
 import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
+from models.regions import RegionConfig
 from verif.sequences.parked_programs import APART, MOST_PARKED, WORKERS, ParkedBase
 
 HOLD = 40
@@ -32,38 +33,37 @@ class HeldChannelSequence(ParkedBase):
             await self.fills_not_taken(delay)
 
     async def memory_not_ready(self) -> None:
-        """Requests and data of each client are held for a while."""
-        mem = self.env.cfg.mem
-        for line in range(self.cfg.hw.slots):
-            await self.contribute(self.low, 0, line)
-        await self.drain()
-        mem.aw_stall = mem.w_stall = mem.ar_stall = 1.0
-        for kind in ("eviction", "plain write", "plain read", "store", "sum", "initialiser"):
-            await self.drain()
-            mem.aw_stall = mem.w_stall = mem.ar_stall = 1.0
-            region = self.layout.region(Mode.G_BINARY, 1, 3)
-            commit = None
-            if kind == "eviction":
-                for line in range(8, 8 + self.cfg.hw.slots):
-                    await self.read_region(self.low, line, 0)
-            elif kind == "plain write":
-                await self.write(3 * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
-            elif kind == "plain read":
-                await self.read(5 * LINE_BYTES)
-            elif kind == "store":
+        """Requests and data of each client are held for a while; the first one finds a memory that
+        was ready before it came."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        for name in ("aw_stall", "w_stall", "ar_stall"):
+            for kind in ("record", "plain write", "plain read", "store", "sum", "initialiser"):
+                for line in range(slots):
+                    await self.contribute(self.low, 0, line)
                 await self.contribute(self.fp32, 0, 0)
-            elif kind == "sum":
-                await self.read_region(self.fp32, 0, 0)
-            else:
-                commit = cocotb.start_soon(self.commit(2, region))
-            await self.env.clocks(4 * APART)
-            mem.ar_stall = 0.0
-            await self.env.clocks(HOLD)
-            mem.aw_stall = 0.0
-            await self.env.clocks(HOLD)
-            mem.w_stall = 0.0
-            if commit is not None:
-                await commit
+                await self.drain()
+                commit = None
+                setattr(mem, name, 1.0)
+                for number in range(3):
+                    if kind == "record":
+                        await self.read_region(self.low, slots + number, 0)
+                    elif kind == "plain write":
+                        data = self.rng.randbytes(LINE_BYTES)
+                        await self.write((3 + number) * LINE_BYTES, data)
+                    elif kind == "plain read":
+                        await self.read((3 + number) * LINE_BYTES)
+                    elif kind == "store":
+                        await self.contribute(self.fp32, number, 0)
+                    elif kind == "sum":
+                        await self.read_region(self.fp32, 0, 64)
+                if kind == "initialiser":
+                    region = self.layout.region(Mode.G_BINARY, 1, 3)
+                    commit = cocotb.start_soon(self.commit(2, region))
+                await self.env.clocks(APART + HOLD)
+                setattr(mem, name, 0.0)
+                if commit is not None:
+                    await commit
+                await self.drain()
 
     async def device_not_ready(self, delay: int) -> None:
         """Answers of the engine, one a clock, come before those of ordinary memory and of sums."""
@@ -85,9 +85,9 @@ class HeldChannelSequence(ParkedBase):
                     await self.read((8 + line) * LINE_BYTES)
                 for selector in (0, 64):
                     await self.read_region(self.fp32, 0, selector)
-            mem.latency = (3, 3)
             await self.env.clocks(2 * APART + delay)
             await self.release()
+            mem.latency = (3, 3)
 
     async def fills_not_taken(self, delay: int) -> None:
         """Answers to stores, one a clock, come before what was fetched."""
@@ -102,9 +102,48 @@ class HeldChannelSequence(ParkedBase):
         mem.latency = (2 * APART, 2 * APART)
         for line in range(3):
             await self.read_region(self.low, line, 0)
-        mem.latency = (3, 3)
         await self.env.clocks(APART + delay)
         await self.release()
+        mem.latency = (3, 3)
+
+
+class LatencySequence(ParkedBase):
+    """Every path to memory waits for a short, a medium and a long time."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        low = self.layout.region(Mode.G_BINARY, 4, WORKERS)
+        fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
+        identity = self.layout.region(Mode.IDENTITY, 0, 1)
+        for region, config in enumerate((low, fp32, identity)):
+            await self.commit(region, config)
+        await self.initialised()
+        for clocks in (1, 1, 8, 8, 30, 30, 80, 80):
+            self.env.cfg.mem.latency = (clocks, clocks)
+            await self.paths(low, fp32, identity)
+
+    async def paths(self, low: RegionConfig, fp32: RegionConfig, identity: RegionConfig) -> None:
+        """One request after the other."""
+        rng = self.rng
+        for config in (low, fp32):
+            for line in range(2):
+                await self.contribute(config, line, line, limit=1)
+                await self.drain()
+        await self.leave()
+        for config in (low, fp32):
+            for line in range(2):
+                await self.read_region(config, line, 0)
+                await self.drain()
+        await self.contribute(fp32, 1, 1, be=rng.getrandbits(64) & ~1)
+        await self.drain()
+        for address in (identity.address(9, 0), 9 * LINE_BYTES):
+            for _ in range(2):
+                await self.write(address, rng.randbytes(LINE_BYTES), 1)
+                await self.drain()
+                await self.read(address)
+                await self.drain()
+        await self.commit(3, self.layout.region(Mode.G_TERNARY, 1, 2))
+        await self.initialised()
 
 
 class BusyCommitSequence(ParkedBase):

@@ -15,8 +15,15 @@ from verif.sequences.every_number import (
     EveryChangeSequence,
     EveryRegionSequence,
     EveryWorkersSequence,
+    LargeIdentitySequence,
 )
 from verif.sequences.every_status import EveryStatusSequence
+from verif.sequences.full_queues import (
+    BetweenBeatsSequence,
+    EvictionSequence,
+    FullExitSequence,
+    FullFillSequence,
+)
 from verif.sequences.line_states import (
     BadBeatSequence,
     DuplicateSequence,
@@ -25,12 +32,11 @@ from verif.sequences.line_states import (
     WriteStateSequence,
 )
 from verif.sequences.parked_programs import (
-    FullExitSequence,
     HeldBackSequence,
     LookupSequence,
     PipelineSequence,
 )
-from verif.sequences.port_holds import BusyCommitSequence, HeldChannelSequence
+from verif.sequences.port_holds import BusyCommitSequence, HeldChannelSequence, LatencySequence
 
 
 async def _run(sequence: type[NfSequence]) -> None:
@@ -65,6 +71,36 @@ async def lookups(_dut: Any) -> None:
 async def full_exits(_dut: Any) -> None:
     """More parked stores and sums than their queues hold."""
     await _run(FullExitSequence)
+
+
+@cocotb.test()
+async def full_fills(_dut: Any) -> None:
+    """More missing lines than the queue of fills holds."""
+    await _run(FullFillSequence)
+
+
+@cocotb.test()
+async def evictions(_dut: Any) -> None:
+    """Every level of the eviction buffer; slots that may not be taken."""
+    await _run(EvictionSequence)
+
+
+@cocotb.test()
+async def between_beats(_dut: Any) -> None:
+    """Data of others between the beats of a record."""
+    await _run(BetweenBeatsSequence)
+
+
+@cocotb.test()
+async def latencies(_dut: Any) -> None:
+    """Every path to memory, with every class of latency."""
+    await _run(LatencySequence)
+
+
+@cocotb.test()
+async def large_identity(_dut: Any) -> None:
+    """IDENTITY regions so large that the upper bits of an index count."""
+    await _run(LargeIdentitySequence)
 
 
 @cocotb.test()
