@@ -40,6 +40,10 @@ class NfBaseTest(uvm_test):
         """The stimulus; runs when the link is up."""
         raise NotImplementedError
 
+    def errors(self) -> Sequence[str]:
+        """What the checkers say at the end."""
+        return self.env.errors()
+
     # -- phases -------------------------------------------------------------------------------
     def build_phase(self) -> None:
         self.dut: Any = cocotb.top
@@ -64,7 +68,7 @@ class NfBaseTest(uvm_test):
             self.drop_objection()
 
     def check_phase(self) -> None:
-        errors = self.env.errors()
+        errors = self.errors()
         self.logger.info("%s: %s", self._label(), self.env.scoreboard.summary())
         self._export()
         if not self.finished and not errors:

@@ -135,6 +135,8 @@ class MemoryPort:
             self._initialised(beat, record)
         elif beat.axi_id == EVICTION_ID and beat.last:
             (self.evictions if beat.write else self.fills).add()
+            if beat.write:
+                self.quiescence.evicted(record.region, record.index)
             if self._settled() and record.beat != record.planes:
                 moved = "written" if beat.write else "read"
                 text = f"a record of {record.planes} planes is {moved} up to plane {record.beat}"

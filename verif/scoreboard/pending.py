@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from models.regions import RegionConfig
@@ -19,6 +19,8 @@ class PendingLine:
     region: int | None
     ops: list[Op] = field(default_factory=list)
     open: int = 0
+    gone: bool = False
+    """Its record was needed, and cannot be trusted."""
 
 
 @dataclass(slots=True)
@@ -64,3 +66,18 @@ def flags(state: State) -> tuple[bool, bool, bool]:
 def of_region(keys: Iterable[Hashable], region: int) -> list[tuple[int, int]]:
     """The keys (region, line) of a region."""
     return [key for key in keys if isinstance(key, tuple) and key[0] == region]
+
+
+def doubt_of(
+    alternatives: Mapping[Hashable, Sequence[State]], unknown: Iterable[Hashable], region: int
+) -> Doubt:
+    """Lines of a region of which more than one state is possible, or nothing is known."""
+    out = Doubt()
+    for key in of_region(alternatives, region):
+        marks = [flags(state) for state in alternatives[key]]
+        for index, first in enumerate(marks[0]):
+            out.fewer[index] += first - min(one[index] for one in marks)
+            out.more[index] += max(one[index] for one in marks) - first
+    lines = len(of_region(unknown, region))
+    out.more = [count + lines for count in out.more]
+    return out

@@ -29,8 +29,9 @@ from verif.scoreboard.linearize import (
     failing,
 )
 from verif.scoreboard.operations import Op
-from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, flags, of_region
+from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, of_region
 from verif.scoreboard.potential import potential
+from verif.scoreboard.trust import Trust
 
 
 class Quiescence:
@@ -59,10 +60,9 @@ class Quiescence:
         self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.unknown: set[Hashable] = set()
-        self.untrusted: dict[int, bool] = {}
-        """Regions with a refused write to a record; False once a commit has begun since."""
+        self.trust = Trust()
         self._losing: set[Hashable] = set()
-        """Lines with requests in flight of which the record was lost, before or after any."""
+        """Lines whose record was lost before or after any of their requests in flight."""
         self._lines: dict[Hashable, PendingLine] = {}
         self._alternatives: dict[Hashable, list[State]] = {}
         self._commits: dict[int, list[Commit]] = {}
@@ -75,6 +75,7 @@ class Quiescence:
         line = self._lines.get(op.key)
         if line is None:
             line = self._lines[op.key] = PendingLine(op.key, region)
+            line.gone = not op.inert and self.trust.requested(op.key, region)
         elif line.open:
             op.overlapped = True
             for other in line.ops:
@@ -107,8 +108,7 @@ class Quiescence:
         if losing:
             self._losing.difference_update(losing)
             self.distrust(region)
-        if region in self.untrusted:
-            self.untrusted[region] = False
+        self.trust.commit_begun(region)
 
     def commit_end(self, region: int, now: int) -> None:
         """The write of EPOCH was answered."""
@@ -136,12 +136,14 @@ class Quiescence:
         """The line is quiet and no commit is pending."""
         key, ops = line.key, line.ops
         del self._lines[key]
+        if line.gone:
+            self._lose_record(key)
         states = self._alternatives.pop(key, None)
         if key in self.unknown:
             self._lose(key, ops)
             return
         losing = key in self._losing
-        may_lose = losing or (line.region in self.untrusted and not ops[0].inert)
+        may_lose = losing or (line.region in self.trust and not (line.gone or ops[0].inert))
         if states is None and len(ops) == 1 and not may_lose:
             self._single(ops[0])
             return
@@ -149,8 +151,7 @@ class Quiescence:
         self._linearize(linearizer, {0: states or [State(self.model.snapshot(key))]})
         if losing:  # if not before, then by now
             self._losing.discard(key)
-            assert isinstance(key, tuple)
-            self._change(key, lambda: self.model.lose_line(*key))
+            self._lose_record(key)
 
     def _linearize(self, linearizer: Linearizer, start: Reached) -> None:
         """Looks for an order of all operations on a line, and settles on the states it leaves."""
@@ -216,7 +217,11 @@ class Quiescence:
         elif pending is not None and len(pending.ops) > (not written):
             self._losing.add(key)
         else:
-            self._change(key, lambda: self.model.lose_line(region, line))
+            self._lose_record(key)
+
+    def _lose_record(self, key: Hashable) -> None:
+        assert isinstance(key, tuple)
+        self._change(key, lambda: self.model.lose_line(*key))
 
     def failed(self, key: Hashable, memory_line: int) -> None:
         """Memory has answered with an error at a line that belongs to the data of `key`."""
@@ -250,12 +255,13 @@ class Quiescence:
             self._alternatives[key] = left
 
     def distrust(self, region: int) -> None:
-        """A write of a record was refused: till the next commit any line of the region may be lost.
+        """A write of a record was refused."""
+        self.trust.refused(region, region in self._commits)
 
-        Whether a line is, depends on where it was: each answer must fit it as it was, or lost. A
-        refusal while a commit is under way may be of the round before or of the one that begins.
-        """
-        self.untrusted[region] = True
+    def evicted(self, region: int, line: int) -> None:
+        """The record of a line was written back."""
+        if (region, line) not in self._lines:
+            self.trust.evicted((region, line))
 
     def pending(self, region: int) -> list[Commit]:
         """Commits that are not settled."""
@@ -269,15 +275,7 @@ class Quiescence:
 
     def doubt(self, region: int) -> Doubt:
         """Lines of a region of which more than one state is possible, or nothing is known."""
-        out = Doubt()
-        for key in of_region(self._alternatives, region):
-            marks = [flags(state) for state in self._alternatives[key]]
-            for index, first in enumerate(marks[0]):
-                out.fewer[index] += first - min(one[index] for one in marks)
-                out.more[index] += max(one[index] for one in marks) - first
-        unknown = len(of_region(self.unknown, region))
-        out.more = [count + unknown for count in out.more]
-        return out
+        return doubt_of(self._alternatives, self.unknown, region)
 
     # -- commits ------------------------------------------------------------------------------
     def _resolve(self, region: int) -> None:
@@ -295,7 +293,7 @@ class Quiescence:
                 inert += line.ops
                 continue
             states = self._alternatives.pop(line.key, None)
-            may_lose = region in self.untrusted
+            may_lose = region in self.trust
             linearizer = Linearizer(self.model, line.key, line.ops, self.budget, may_lose)
             start = {0: states or [State(self.model.snapshot(line.key))]}
             items.append(Item(line, linearizer, start, line.key in self.unknown))
@@ -310,6 +308,7 @@ class Quiescence:
                 for key in areas.settle(self.model, before, commit.config, ambiguous, kept):
                     self._alternatives.pop(key, None)
                     self.unknown.discard(key)
+                self.trust.committed(region, [item.line.key for item in items])
                 self._forget(region, commit)
             for item in items:
                 self._after_commit(item, code, commit)
@@ -330,8 +329,6 @@ class Quiescence:
 
     def _forget(self, region: int, commit: Commit) -> None:
         """Old ambiguity ends with the old round."""
-        if self.untrusted.get(region) is False:  # no refusal since the commit began
-            del self.untrusted[region]
         if commit.config.mode is Mode.IDENTITY:
             return
         for key in of_region(self._alternatives, region):

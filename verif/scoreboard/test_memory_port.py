@@ -111,6 +111,35 @@ def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
             assert bool(bench.scoreboard.errors) == lost, "what is lost stays lost"
 
 
+def test_after_a_refused_write_a_line_in_no_slot_is_lost() -> None:
+    """Nobody has asked for line 1 yet, or it was written back before."""
+    refusal, good = eviction(BINARY, 3 * RECORD), eviction(BINARY, RECORD + 2, resp=Resp.OKAY)
+    for written_back in (True, False):
+        for lost in (True, False):
+            bench = Bench(BINARY)
+            if written_back:
+                bench.do(write(BINARY.address(0, 1)))
+                bench.scoreboard.memory_beat(dataclasses.replace(good, last=True))
+            bench.scoreboard.memory_beat(refusal)
+            if lost:
+                bench.device.lose_line(0, 1)
+            bench.do(read(BINARY.address(8, 1)))
+            assert bool(bench.scoreboard.errors) != lost, "the record is not to be believed"
+
+
+def test_a_refusal_beside_a_commit_costs_no_line_for_certain() -> None:
+    for lost in (True, False):
+        bench = Bench(BINARY, FP32)
+        bench.scoreboard.commit_begin(0, BINARY, 2)
+        bench.scoreboard.memory_beat(eviction(BINARY, 3 * RECORD))
+        bench.device.commit(0, BINARY, 2)
+        bench.scoreboard.commit_end(0)
+        if lost:
+            bench.device.lose_line(0, 1)
+        bench.do(read(BINARY.address(8, 1)))
+        assert bench.scoreboard.errors == []
+
+
 def test_a_loss_decides_what_was_open() -> None:
     for lost in (True, False):
         bench = Bench(BINARY, FP32)

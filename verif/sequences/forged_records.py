@@ -127,6 +127,55 @@ class RefusedTwiceSequence(ForgedSequence):
         await self.empty(config, rng.sample(range(config.lines), config.lines))
 
 
+class RefusedFrontSequence(ForgedSequence):
+    """The first record is refused: a line that the initialiser has not reached yet is lost, too."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)), 9, 3)
+        region = rng.randrange(self.cfg.hw.regions)
+        self.env.cfg.mem.write_error_lines.add(self.bookkeeping(config, 0))
+        await self.commit(region, config)
+        while not await self.env.registers.read("MEM_WRITE_ERROR"):
+            pass
+        ahead = rng.sample(range(config.lines // 2, config.lines), 2 * self.cfg.hw.slots)
+        for line in ahead:
+            if rng.random() < 0.5:
+                await self.contribute(config, rng.randrange(3), line, limit=1)
+            await self.read_region(config, line, 0, limit=1)
+        await self.drain()
+
+
+class MovedSequence(ForgedSequence):
+    """A region moves while it is initialised: all of its new area is overwritten as well.
+
+    A second region waits meanwhile, and becomes IDENTITY memory before its turn comes.
+    """
+
+    async def body(self) -> None:
+        rng = self.rng
+        mode = rng.choice((Mode.G_BINARY, Mode.FP32))
+        here, there = (self.layout.region(mode, 9, 3) for _ in range(2))
+        queued = self.layout.region(Mode.G_TERNARY, 6, 3)
+        plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
+        for line in range(there.lines):
+            data = forged(2, self.bitmap(there))
+            self.env.mem.store.write(self.bookkeeping(there, line), int.from_bytes(data, "little"))
+        first, second = rng.sample(range(self.cfg.hw.regions), 2)
+        await self.commit(first, here)
+        await self.commit(second, queued)
+        await self.commit(first, replace(here, state_base=there.state_base))
+        await self.commit(second, plain)
+        kept = rng.sample(range(256), 12)
+        for selector in kept:
+            await self.write(plain.address(selector, 0), rng.randbytes(LINE_BYTES))
+        await self.empty(here, rng.sample(range(64), 2 * self.cfg.hw.slots))
+        await self.initialised()
+        await self.empty(here, rng.sample(range(here.lines), 4 * self.cfg.hw.slots))
+        for selector in kept:
+            await self.read(plain.address(selector, 0))
+
+
 class InitialiserSequence(ForgedSequence):
     """Every record of a large area is forged; its lines are read around the initialiser's front.
 

@@ -85,7 +85,18 @@ def _near(rng: random.Random) -> tuple[int, int]:
     )
 
 
-KINDS = (_tie, _cancel, _carry, _carry_sticky, _overflow, _subnormal, _near)
+def _power(rng: random.Random) -> tuple[int, int]:
+    """A power of two less what is far below it: the difference has one place more."""
+    exponent, sign = rng.randint(29, 254), rng.getrandbits(1)
+    half = HIDDEN // 2
+    low = rng.choice((0, 1, half - 1, half, half + 1, HIDDEN - 1, rng.getrandbits(23)))
+    return (
+        bits_of(sign, exponent, 0),
+        bits_of(1 - sign, exponent - rng.randint(22, 28), low),
+    )
+
+
+KINDS = (_tie, _cancel, _carry, _carry_sticky, _overflow, _subnormal, _near, _power)
 
 
 def pair(rng: random.Random) -> tuple[int, int]:

@@ -6,6 +6,8 @@ The sequences need few slots: what they write is evicted within its own epoch.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.sequences.base import NfSequence
@@ -69,6 +71,41 @@ class CommitOverEvictionSequence(NfSequence):
             await self.drain()
             for line in lines:
                 await self.contribute(config, rng.randrange(3), line)
+            await self.drain()
+
+
+class GivenUpAreaSequence(NfSequence):
+    """A region becomes IDENTITY memory while its write-backs are on their way to the same lines."""
+
+    rounds: int = 6
+
+    async def body(self) -> None:
+        rng = self.rng
+        old = self.layout.region(Mode.G_BINARY, 6, 3)  # 64 records of 4 lines: 256
+        spare = self.layout.region(Mode.IDENTITY, 0, 1)
+        plain = replace(spare, state_base=old.state_base)
+        region = rng.randrange(self.cfg.hw.regions)
+        mem = self.env.cfg.mem
+        fast = mem.latency
+        for _ in range(self.rounds):
+            await self.commit(region, old)
+            while await self.env.registers.read("STATUS.INIT_BUSY"):
+                pass
+            mem.latency = (20, 200)
+            lines = rng.sample(range(old.lines), 2 * self.cfg.hw.slots)
+            await self.env.registers.write_shadow(region, plain)
+            for line in lines:
+                await self.contribute(old, rng.randrange(3), line)
+            await self.drain()
+            await self.commit(region)
+            places = [plain.address(4 * line + beat, 0) for line in lines[::-1] for beat in (0, 1)]
+            for address in places:
+                await self.write(address, rng.randbytes(64))
+            await self.drain()
+            mem.latency = fast
+            await self.env.clocks(200)
+            for address in places:
+                await self.read(address)
             await self.drain()
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import Mode
@@ -115,6 +115,76 @@ class ProtectionSequence(NfSequence):
             access: Access = self.env.scoreboard.model.decode(message)
             if int(access.cause):
                 return message
+
+
+class CombinedCausesSequence(NfSequence):
+    """Every set of rules that one request can break, each the first since ERR_INFO was armed.
+
+    The set is told from the request alone; which of its rules is the cause is the model's word.
+    """
+
+    draws: int = 600
+
+    async def body(self) -> None:
+        rng = self.rng
+        modes = [rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32, Mode.IDENTITY]
+        kinds: dict[tuple[object, ...], M2SMessage] = {}
+        for region, mode in enumerate(modes[: self.cfg.hw.regions]):
+            mask = rng.randint(1, 0xFFFE)
+            config = self.layout.region(mode, 1, rng.randint(2, 14), ld_mask=mask, bind=True)
+            await self.commit(region, config)
+            for _ in range(self.draws):
+                place, ldid = self.place(config), rng.randrange(16)
+                message = self.request(place[0](ldid), ldid)
+                kinds.setdefault((mode, *self.broken(config, message, place[1])), message)
+        messages = list(kinds.values())
+        rng.shuffle(messages)
+        for message in messages:
+            await self.env.registers.write("ERR_INFO.VALID", 1)
+            await self.issue(message)
+            await self.drain()
+            await self.env.registers.read("ERR_INFO")  # the register predictor compares it
+
+    def place(self, config: RegionConfig) -> tuple[Callable[[int], int], str]:
+        """An address, which may depend on the LD-ID, and what is there."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.8:
+            near = rng.choice((0, config.workers, rng.randrange(256)))
+            own = rng.random() < 0.4
+            return lambda ldid: config.address(ldid if own else near, 0), "window"
+        if kind < 0.9:
+            size = state_lines(config, self.cfg.hw.cnt_w)
+            addr = config.state_base + (rng.randrange(size) << 6)
+            return lambda _ldid: addr, "state area"
+        addr = self.layout.params.mem_lines + rng.getrandbits(20) << 6
+        return lambda _ldid: addr, "nothing"
+
+    def request(self, addr: int, ldid: int) -> M2SMessage:
+        """A read, a write, a request that changes nothing or one that is not supported."""
+        rng = self.rng
+        if rng.random() < 0.4:
+            known = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_INV, ReqOp.MEM_INV_NT)
+            opcode = rng.choice((*known, rng.choice((ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15))))
+            return M2SReq(opcode, 0, addr, ldid=ldid)
+        opcode = rng.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rng.choice((0, 3))))
+        return M2SRwD(opcode, 0, addr, ldid=ldid, data=random_line(rng), be=rng.getrandbits(64))
+
+    def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
+        """What tells a request from another one: where it goes and each rule that it breaks."""
+        write = isinstance(message, M2SRwD)
+        if place != "window":
+            return place, write, int(message.opcode)
+        selector = message.addr >> 6 + config.lines_log2 & 255
+        workers = config.mode is not Mode.IDENTITY and write
+        legal = selector < config.workers if workers else selector in self.read_selectors(config)
+        return (
+            write,
+            int(message.opcode),
+            config.ld_mask >> message.ldid & 1,
+            legal,
+            selector == message.ldid,
+        )
 
 
 class NeighbourSequence(NfSequence):

@@ -13,11 +13,14 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.config import Profile
 from verif.scoreboard.devload import level
 from verif.sequences.base import NfSequence
 
 IRQ = {f.name: f.mask for f in REG_MAP.expand()["IRQ_STATUS"].fields}
 THRESHOLDS = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
+PLACES = 64
+"""Reads, and writes, that the device admits before it has answered one (hdl/access/nf_admit)."""
 HELD = 900
 """Clocks for which the memory answers nothing, so that all requests are admitted meanwhile."""
 
@@ -90,9 +93,13 @@ class DevLoadEdgesTest(NfBaseTest):
         hw = self.cfg.hw
         fast = self.cfg.mem.latency
         for number in range(self.cases):
-            self.cfg.mem.latency = (HELD, HELD)
-            reads = rng.randint(1, min(40, hw.req_credits)) if number % 3 != 1 else 0
-            writes = rng.randint(1, min(24, hw.rwd_credits)) if number % 3 != 0 else 0
+            if number == 0 and self.cfg.profile is Profile.STREAMING:  # the device is full
+                held, reads, writes = HELD, PLACES, PLACES
+            else:
+                held = HELD
+                reads = rng.randint(1, min(40, hw.req_credits)) if number % 3 != 1 else 0
+                writes = rng.randint(1, min(24, hw.rwd_credits)) if number % 3 != 0 else 0
+            self.cfg.mem.latency = (held, held)
             outstanding = reads + writes
             edges = sorted(
                 rng.choice((0, outstanding, outstanding, outstanding + 1, max(1, outstanding - 1)))

@@ -12,6 +12,7 @@ from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.generations import (
     AlmostDoneSequence,
     CommitOverEvictionSequence,
+    GivenUpAreaSequence,
     ManyRegionsSequence,
     OldEpochSequence,
 )
@@ -37,6 +38,13 @@ class CommitOverEvictionTest(NfBaseTest):
     async def scenario(self) -> None:
         for mode in (Mode.G_BINARY, Mode.FP32):
             await CommitOverEvictionSequence(self.env, mode=mode).run()
+
+
+class GivenUpAreaTest(NfBaseTest):
+    """A region that becomes plain memory, with write-backs under way."""
+
+    async def scenario(self) -> None:
+        await GivenUpAreaSequence(self.env).run()
 
 
 class ManyRegionsTest(NfBaseTest):
@@ -69,6 +77,12 @@ async def old_fp32_epochs(_dut: Any) -> None:
 async def commit_over_evictions(_dut: Any) -> None:
     """A write-back under way belongs to the epoch before the commit."""
     await run_uvm(CommitOverEvictionTest)
+
+
+@cocotb.test()
+async def area_given_up(_dut: Any) -> None:
+    """A write-back never overwrites what the area holds after the commit."""
+    await run_uvm(GivenUpAreaTest)
 
 
 @cocotb.test()

@@ -8,7 +8,11 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.protection import NeighbourSequence, ProtectionSequence
+from verif.sequences.protection import (
+    CombinedCausesSequence,
+    NeighbourSequence,
+    ProtectionSequence,
+)
 
 
 class ProtectionTest(NfBaseTest):
@@ -16,6 +20,13 @@ class ProtectionTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await ProtectionSequence(self.env).run()
+
+
+class CombinedCausesTest(NfBaseTest):
+    """Requests that break several rules at once."""
+
+    async def scenario(self) -> None:
+        await CombinedCausesSequence(self.env).run()
 
 
 class NeighbourTest(NfBaseTest):
@@ -30,6 +41,12 @@ class NeighbourTest(NfBaseTest):
 async def protection(_dut: Any, profile: str) -> None:
     """Causes, counters and capture of refused accesses."""
     await run_uvm(ProtectionTest, profile)
+
+
+@cocotb.test()
+async def combined_causes(_dut: Any) -> None:
+    """Of all rules that a request breaks, the first is its cause."""
+    await run_uvm(CombinedCausesTest)
 
 
 @cocotb.test()

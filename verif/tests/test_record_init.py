@@ -39,9 +39,12 @@ class CommitDuringInitSequence(NfSequence):
             await self.read_region(large, line, 0)
 
     async def fill(self, config: RegionConfig, lines: range) -> None:
-        """One contribution to each line; stalls when the evictions do."""
+        """One contribution to each line, and again to some whose write-back has to wait."""
+        back = self.cfg.hw.slots + 1
         for line in lines:
             await self.contribute(config, line % self.workers, line)
+            if line - back in lines and self.rng.random() < 0.3:
+                await self.contribute(config, (line - back + 1) % self.workers, line - back)
 
 
 class ReshapeDuringInitSequence(NfSequence):

@@ -11,6 +11,8 @@ from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.forged_records import (
     InitialiserSequence,
+    MovedSequence,
+    RefusedFrontSequence,
     RefusedTwiceSequence,
     ReshapeSequence,
 )
@@ -29,6 +31,20 @@ class RefusedTwiceTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await RefusedTwiceSequence(self.env).run()
+
+
+class RefusedFrontTest(NfBaseTest):
+    """A refused write of the initialiser, which goes on."""
+
+    async def scenario(self) -> None:
+        await RefusedFrontSequence(self.env).run()
+
+
+class MovedTest(NfBaseTest):
+    """A region in work moves, and one that waits needs no records any more."""
+
+    async def scenario(self) -> None:
+        await MovedSequence(self.env).run()
 
 
 class InitialiserTest(NfBaseTest):
@@ -59,6 +75,18 @@ async def reshape(_dut: Any) -> None:
 async def refused_twice(_dut: Any) -> None:
     """An area that could not be initialised is initialised by the next commit."""
     await run_uvm(RefusedTwiceTest)
+
+
+@cocotb.test()
+async def refused_front(_dut: Any) -> None:
+    """After a refused initialisation no line is taken for empty."""
+    await run_uvm(RefusedFrontTest)
+
+
+@cocotb.test()
+async def moved(_dut: Any) -> None:
+    """A commit during the initialisation of its own region, and of one that waits."""
+    await run_uvm(MovedTest)
 
 
 @cocotb.test()

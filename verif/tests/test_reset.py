@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reset in the middle of traffic leaves nothing behind.
+
+Each case ends in traffic that nobody waits for; the next case of the run begins with a reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cocotb
+
+from models.line_packing import Mode
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.mixed import MixedRegionsSequence
+
+
+class ResetTest(NfBaseTest):
+    """A short run with all checks, then traffic that is cut off."""
+
+    cut_after = (150, 700)
+    """Clocks of the traffic at the end, within."""
+
+    said: Sequence[str] = ()
+
+    async def scenario(self) -> None:
+        await self.env.registers.read_all()  # reset values
+        await MixedRegionsSequence(self.env, transactions=120).run()
+
+    async def finish(self) -> None:
+        await super().finish()
+        self.said = self.env.errors()
+        self.env.scoreboard.on_error = lambda _text: None  # its books are closed
+        cocotb.start_soon(self.traffic())
+        await self.env.clocks(self.env.rng.randint(*self.cut_after))
+
+    def errors(self) -> Sequence[str]:
+        return self.said
+
+    async def traffic(self) -> None:
+        """All modes, and an initialiser at work."""
+        run = MixedRegionsSequence(self.env, transactions=10_000)
+        configs = run.make_regions()
+        configs[0] = run.layout.region(Mode.G_BINARY, 8, 3)
+        for region, config in enumerate(configs):
+            await self.env.registers.commit(region, config, run.epoch)
+        await run.traffic(configs)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def reset_in_traffic(_dut: Any, profile: str) -> None:
+    """What comes after a reset does not know what was before it."""
+    await run_uvm(ResetTest, profile)
