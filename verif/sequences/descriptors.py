@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from dataclasses import asdict, replace
 
 from models.line_packing import Mode
-from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, record_lines
+from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, check_commit, record_lines
+from verif.env.config import Profile
 from verif.sequences.base import NfSequence
 
 
@@ -28,6 +30,9 @@ class DescriptorErrorSequence(NfSequence):
             await self.env.registers.read_status()
         # The shadow keeps what was written: the last fault again, then the good one.
         await self.commit(0, None, expect=self.faults(good, other)[-1][0])
+        if self.cfg.profile is Profile.STREAMING:
+            for bad in self.pairs(good, other):
+                await self.commit(0, bad, expect=check_commit(self.cfg.hw, bad, [other]))
         await self.commit(0, good)
         await self.read_region(good, 0, 0)
         await self.drain()
@@ -66,6 +71,7 @@ class DescriptorErrorSequence(NfSequence):
             (code.LINES, replace(good, lines_log2=63, base=64)),
             (code.BASE_ALIGN, replace(good, base=good.base + 64)),
             (code.BASE_ALIGN, replace(good, base=good.base + (window << 5))),
+            (code.BASE_ALIGN, replace(good, base=rng.randint(1, window - 1) << 6)),
             (code.WINDOW_MEMORY, replace(good, base=0)),
             (code.WINDOW_MEMORY, replace(good, base=mem - window << 6)),
             (code.WINDOW_OVERLAP, replace(good, base=other.base)),
@@ -80,10 +86,32 @@ class DescriptorErrorSequence(NfSequence):
             (code.STATE_OVERLAP, replace(fp32, state_base=other.state_base + (19 << 6))),
             (code.STATE_OVERLAP, replace(fp32, state_base=other.state_base - (23 << 6))),
             (code.THRESHOLD, replace(good, threshold=0, state_base=1 << 51, base=0)),
+            # From 0 to beyond the other window, and an area as large.
+            (
+                code.WINDOW_MEMORY,
+                replace(good, base=0, lines_log2=(other.base >> 6).bit_length() - SELECTOR_BITS),
+            ),
+            (code.STATE_ALIGN, replace(good, state_base=last + (record << 6) + 64)),
+            (code.STATE_ALIGN, self._state_over(good, other, record, 1)),
+            (
+                code.STATE_MEMORY,
+                replace(good, base=1 << 51, lines_log2=mem.bit_length() - 1, state_base=0),
+            ),
             (code.OK, replace(good, state_base=last)),
             (code.OK, good),
             (code.STATE_ALIGN, replace(good, state_base=rng.choice((64, 192)))),
         ]
+
+    def pairs(self, good: RegionConfig, other: RegionConfig) -> list[RegionConfig]:
+        """For any two codes that unlike fields can break, a descriptor that breaks both rules."""
+        faults = [fault for fault in self.faults(good, other) if fault[0] is not CommitCode.OK]
+        self.rng.shuffle(faults)
+        found: dict[frozenset[CommitCode], RegionConfig] = {}
+        for (first, a), (second, b) in itertools.combinations(faults, 2):
+            changed = [set(asdict(one).items()) - set(asdict(good).items()) for one in (a, b)]
+            if first is not second and not dict(changed[0]).keys() & dict(changed[1]).keys():
+                found.setdefault(frozenset((first, second)), replace(a, **dict(changed[1])))
+        return list(found.values())
 
     @staticmethod
     def _around(good: RegionConfig, other: RegionConfig) -> RegionConfig:
@@ -93,8 +121,10 @@ class DescriptorErrorSequence(NfSequence):
         return replace(good, base=other.base // size * size, lines_log2=lines_log2)
 
     @staticmethod
-    def _state_over(good: RegionConfig, other: RegionConfig, record: int) -> RegionConfig:
-        """The last record of the area is the first to touch the other one."""
+    def _state_over(
+        good: RegionConfig, other: RegionConfig, record: int, lines: int = 0
+    ) -> RegionConfig:
+        """The area begins in the record that touches the other one, or some lines behind that."""
         align = record << 6
         start = other.state_base // align * align
-        return replace(good, state_base=start)
+        return replace(good, state_base=start + lines * 64)
