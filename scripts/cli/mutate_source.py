@@ -274,7 +274,8 @@ def _report(
     say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")
     say(*campaign.broken)
     if campaign.open:
-        say(f"no time for {len(campaign.open)} mutants (--within): {one_line(', '.join(campaign.open), 600)}")
+        names = one_line(", ".join(campaign.open), 600)
+        say(f"no time for {len(campaign.open)} mutants (--within): {names}")
     needless = waivers.needless(campaign.waived, outcomes)
     say(*needless)
     without = f" without {args.without}" if args.without else ""

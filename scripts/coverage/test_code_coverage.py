@@ -95,7 +95,7 @@ def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
 
 
 def test_mistakes_in_waivers(write: Callable[[str, str], Path]) -> None:
-    line = f"{{file: {FILE}, source: in_data, kind: toggle, bits: \"3\", reason: {REASON}}}"
+    line = f'{{file: {FILE}, source: in_data, kind: toggle, bits: "3", reason: {REASON}}}'
     path = write("waivers.yaml", f"waivers: [{line}, {line}, {line.replace('in_data', 'gone')}]\n")
     waivers = code_waivers.read(path)
     assert waivers[0].bits == "3"
