@@ -11,6 +11,7 @@ test covers, and costs no build with coverage. It also shows that the tests are 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import shutil
 import threading
@@ -20,6 +21,8 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from neuron_fabric import output
+from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec
@@ -113,11 +116,13 @@ class Campaign:
     # ---- running
 
     def probe(self, jobs: int, end: Callable[[], None]) -> bool:
-        """Run every test without a mutant, once; False when it was interrupted, NfError when one
-        is red."""
+        """Run every test without a mutant, once, unless an earlier command did on this build; False
+        when it was interrupted, NfError when one is red."""
         by_id = {}
         specs = []
         for candidate in self.candidates:
+            if not self.again and self._probed(candidate):
+                continue
             spec = self._spec(candidate, rewrite.PROBE)
             by_id[spec.id] = candidate
             specs.append(spec)
@@ -133,6 +138,11 @@ class Campaign:
                 self.broken.append(
                     f"{candidate.name} without a mutant: {record.kind} {record.cause}"
                 )
+                return
+            path = self._seen_path(candidate)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            found = {"seconds": candidate.seconds, "seen": sorted(candidate.seen)}
+            output.write_text(path, json.dumps(found))
 
         records = run_all(specs, jobs, came, self.runner, end=end)
         if self.broken:
@@ -140,6 +150,22 @@ class Campaign:
                 f"the tests must be green without a mutant: {'; '.join(self.broken[:3])}."
             )
         return len(records) == len(specs)
+
+    def _seen_path(self, candidate: Candidate) -> Path:
+        build = candidate.spec.build
+        words = (candidate.name, build.variant, *map(str, build.parameters), self.without)
+        words = (*words, self._benches[candidate.name], *self.sources.values())
+        digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape"))
+        return self.store.folder / "seen" / f"{digest.hexdigest()[:16]}.json"
+
+    def _probed(self, candidate: Candidate) -> bool:
+        try:
+            found = as_object(parse_json(read_text(self._seen_path(candidate))))
+        except (OSError, DataError):
+            return False
+        candidate.seconds = float(found["seconds"])
+        candidate.seen = frozenset(found["seen"])
+        return True
 
     def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
         """All mutants that are not known; `came` gets each outcome. False when interrupted."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -64,10 +65,12 @@ class Store:
 
     def __init__(self, path: Path = RESULTS) -> None:
         self._path = path
+        self.folder = path.parent
         self._lock = threading.Lock()
         self._known: dict[str, Outcome] = {}
-        self.kills: dict[tuple[str, str], int] = {}  # by module and `test build`
-        self.tries: dict[tuple[str, str], int] = {}
+        # By module and `test build`; the module "" stands for all of them.
+        self.kills: Counter[tuple[str, str]] = Counter()
+        self.tries: Counter[tuple[str, str]] = Counter()
         for outcome in self._read():
             self._note(outcome)
 
@@ -86,12 +89,10 @@ class Store:
 
     def _note(self, outcome: Outcome) -> None:
         self._known[outcome.id] = outcome
-        for name in outcome.tests:
-            place = outcome.module, name
-            self.tries[place] = self.tries.get(place, 0) + 1
-        if outcome.state is State.KILLED:
-            place = outcome.module, f"{outcome.test} {outcome.build}"
-            self.kills[place] = self.kills.get(place, 0) + 1
+        for module in (outcome.module, ""):
+            self.tries.update((module, name) for name in outcome.tests)
+            if outcome.state is State.KILLED:
+                self.kills[module, f"{outcome.test} {outcome.build}"] += 1
 
     def get(self, id: str) -> Outcome | None:
         """The last outcome of a mutant."""
@@ -106,6 +107,9 @@ class Store:
                 file.write(json.dumps(asdict(outcome)) + "\n")
 
     def chance(self, module: str, name: str) -> float:
-        """How likely a test kills a mutant of a module, by what is known; never 0, never 1."""
-        place = module, name
-        return (self.kills.get(place, 0) + 0.5) / (self.tries.get(place, 0) + 1.0)
+        """How likely a test kills a mutant of a module that it sees; never 0, never 1.
+
+        By what it did to mutants of this module; where these are few, of any module.
+        """
+        any_module = (self.kills["", name] + 0.5) / (self.tries["", name] + 1.0)
+        return (self.kills[module, name] + 2 * any_module) / (self.tries[module, name] + 2)
