@@ -43,19 +43,41 @@ class Point(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def points(keys: bytes) -> tuple[Point | None, ...]:
     """The points of a key table in its order; None for what is not of the design."""
-    return tuple(_point(key) for key in keys.decode("ascii", "replace").split("\n"))
+    known: dict[tuple[str, str], _Where | None] = {}  # the bits of a bus differ in their name alone
+    out: list[Point | None] = []
+    for key in keys.decode("ascii", "replace").split("\n"):
+        head, _, tail = key.partition("\x01o\x02")
+        name, _, rest = tail.partition("\x01")
+        if (head, rest) not in known:
+            known[head, rest] = _where(f"{head}\x01{rest}")
+        where = known[head, rest]
+        if where is None:
+            out.append(None)
+            continue
+        if "%" in name:
+            name = _HEX.sub(lambda found: chr(int(found[1], 16)), name)
+        place = Place(where.file, where.line, where.column, where.kind, name)
+        out.append(Point(place, where.lines))
+    return tuple(out)
 
 
-def _point(key: str) -> Point | None:
+class _Where(NamedTuple):
+    """A point without its name."""
+
+    file: str
+    line: int
+    column: int
+    kind: str
+    lines: str
+
+
+def _where(key: str) -> _Where | None:
     fields = dict(part.split("\x02", 1) for part in key.split("\x01") if "\x02" in part)
     file, kind = fields.get("f", ""), fields.get("t", "")
     if kind not in KINDS or not file.startswith(DESIGN):
         return None
-    name = fields.get("o", "")
-    if "%" in name:
-        name = _HEX.sub(lambda found: chr(int(found[1], 16)), name)
-    place = Place(file, _int(fields.get("l")), _int(fields.get("n")), kind, name)
-    return Point(place, fields.get("S", fields.get("l", "")) if kind in (LINE, BRANCH) else "")
+    lines = fields.get("S", fields.get("l", "")) if kind in (LINE, BRANCH) else ""
+    return _Where(file, _int(fields.get("l")), _int(fields.get("n")), kind, lines)
 
 
 def _int(text: str | None) -> int:

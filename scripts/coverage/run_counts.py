@@ -98,7 +98,11 @@ def unpacked(data: bytes) -> Counts:
     if len(planes) % _BYTES:
         raise DataError("its counts are cut off")
     array = np.frombuffer(planes, dtype=np.uint8).reshape(_BYTES, -1)
-    return np.ascontiguousarray(array.T).view("<u4").reshape(-1)
+    counts: Counts = array[0].astype(np.uint32)
+    for byte, plane in enumerate(array[1:], 1):
+        if plane.any():  # the high ones seldom are
+            counts |= plane.astype(np.uint32) << np.uint32(8 * byte)
+    return counts
 
 
 def inflated(data: bytes, limit: int) -> bytes:
