@@ -189,7 +189,7 @@ class Toy:
         self, build: BuildSpec, *tests: str, module: str = "toy_bench", **more: object
     ) -> RunRecord:
         """Run tests of the toy bench; `more` are fields of the RunSpec."""
-        spec = replace(RunSpec(build, module, tests, timeout_s=60.0), **more)  # type: ignore[arg-type]
+        spec = replace(RunSpec(build, module, tests, timeout_s=300.0), **more)  # type: ignore[arg-type]
         return simulate.run(spec, self.folder / "runs", self.folder / "sim")
 
 

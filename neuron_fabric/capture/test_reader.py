@@ -145,9 +145,9 @@ def test_one_name_twice_among_many_is_found_in_time(folder: Path) -> None:
     many = [{**entry, "name": f"t{number}"} for number in range(50_000)]
     manifest["tensors"] = [*many, {**entry, "name": "t49999"}]
     (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-    start = time.monotonic()
+    start = time.process_time()
     fails(folder, "tensor 't49999' stands twice")
-    assert time.monotonic() - start < 20  # the quadratic search took minutes
+    assert time.process_time() - start < 30  # the quadratic search took minutes
 
 
 @pytest.mark.parametrize("key", ["model", "note", "world_size", "steps", "tensors", "version"])

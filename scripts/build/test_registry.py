@@ -124,7 +124,7 @@ def nf(project: Project) -> Callable[..., tuple[int, str]]:
             capture_output=True,
             encoding="utf-8",
             check=False,
-            timeout=200,
+            timeout=900,
         )
         return done.returncode, done.stdout + done.stderr
 

@@ -248,7 +248,7 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     )
     failed = torchrun.run_workers(python(code), 2)
     assert failed == "worker 1 ended with code 7"
-    until = time.monotonic() + 5
+    until = time.monotonic() + 120
     while any(alive(pid) for pid in pids.read_text(encoding="utf-8").split()):
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -264,7 +264,7 @@ def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> No
         f"torchrun.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
     )
     lead = subprocess.Popen(python(code), cwd=ROOT)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while len(list(tmp_path.iterdir())) < 2:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -301,7 +301,7 @@ def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while len(list(tmp_path.iterdir())) < 5:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -324,7 +324,7 @@ def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
 def test_kill_9_of_the_agent_leaves_nothing(tmp_path: Path) -> None:
     lead, pids, agent = launched(tmp_path)
     os.kill(int(agent), signal.SIGKILL)
-    _, error = lead.communicate(timeout=20)
+    _, error = lead.communicate(timeout=120)
     assert gone(*pids)
     assert lead.returncode == 1
     assert f"torchrun's agent (process {agent}) has ended with code -9" in error
@@ -343,8 +343,8 @@ def status(pid: str) -> str:
 
 
 def gone(*pids: str) -> bool:
-    """Within three seconds."""
-    until = time.monotonic() + 3
+    """Within a time that a loaded machine keeps, and what is waited for does not last."""
+    until = time.monotonic() + 30
     while any(alive(pid) for pid in pids) and time.monotonic() < until:
         time.sleep(0.01)
     return not any(alive(pid) for pid in pids)

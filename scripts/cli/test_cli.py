@@ -7,11 +7,11 @@ import argparse
 import io
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scripts.cli.main import VERBS, main, make_parser
@@ -109,14 +109,15 @@ def test_run_all_keeps_every_record(toy: Toy) -> None:
 
 
 def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:
-    marker = tmp_path / "alive"
-    child = f"sleep 2; touch {marker}"
+    number = tmp_path / "pid"
+    child = f"sleep 600 & echo $! > {number}"
     done = process.run_logged(
-        ["sh", "-c", f"({child}) & sleep 60"], tmp_path / "log", cwd=tmp_path, timeout_s=0.3
+        ["sh", "-c", f"{child}; sleep 600"], tmp_path / "log", cwd=tmp_path, timeout_s=2.0
     )
     assert done.timed_out
-    time.sleep(2.2)
-    assert not marker.exists()
+    pid = int(number.read_text(encoding="utf-8"))
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
+    assert not psutil.pid_exists(pid)
 
 
 def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:

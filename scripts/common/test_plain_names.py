@@ -164,7 +164,7 @@ def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
     """Sources, build and run below a name with all that make and the shell do not take."""
     root = plain_names.plain(tmp_path / ODD)
     shutil.copytree(toy.folder, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("sim"))
-    spec = RunSpec(toy.spec(sim, root=root), "toy_bench", ("adds_one",), timeout_s=60)
+    spec = RunSpec(toy.spec(sim, root=root), "toy_bench", ("adds_one",), timeout_s=300)
     record = run(spec, root / "runs", root / "sim")
     assert record.passed, record.cause
 

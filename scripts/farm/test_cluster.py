@@ -66,7 +66,7 @@ class Loopback:
 
     @staticmethod
     def _address(log: Path, process: subprocess.Popen[str]) -> str:
-        late = time.monotonic() + 60
+        late = time.monotonic() + 300
         while time.monotonic() < late and process.poll() is None:
             found = re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text(encoding="utf-8"))
             if found:
@@ -109,11 +109,11 @@ def farm(loopback: Loopback, toy: Toy) -> Iterator[cluster.Farm]:
 
 def test_every_kind_of_result_comes_back(farm: cluster.Farm, toy: Toy) -> None:
     build = toy.spec(waves=None)
-    good = farm.run(RunSpec(build, "toy_bench", ("adds_one",), timeout_s=60))
+    good = farm.run(RunSpec(build, "toy_bench", ("adds_one",), timeout_s=300))
     assert good.passed, good.cause
     assert good.metrics["cycles"] == 3
     assert "adds_one" in Path(good.log).read_text(encoding="utf-8")
-    wrong = farm.run(RunSpec(build, "toy_bench", ("wrong",), timeout_s=60))
+    wrong = farm.run(RunSpec(build, "toy_bench", ("wrong",), timeout_s=300))
     assert wrong.kind is FailureKind.MISMATCH
     assert wrong.cause.startswith("AssertionError: q is not 77 (toy_bench.py:")  # no worker's place
     assert wrong.rerun.endswith(f"toy_bench::wrong --sim {QUICK} --seed 1")
@@ -123,7 +123,7 @@ def test_every_kind_of_result_comes_back(farm: cluster.Farm, toy: Toy) -> None:
 
 def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy: Toy) -> None:
     specs = [
-        RunSpec(toy.spec(), "toy_bench", ("adds_one",), seed=seed, timeout_s=60)
+        RunSpec(toy.spec(), "toy_bench", ("adds_one",), seed=seed, timeout_s=300)
         for seed in range(1, RUNS + 1)
     ]
     victim = loopback.workers[0]
@@ -135,7 +135,7 @@ def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy
             victim.send_signal(signal.SIGKILL)
 
     records = schedule.run_all(specs, farm.slots, came, runner=farm.run, end=farm.end)
-    assert victim.wait(timeout=10) == -signal.SIGKILL
+    assert victim.wait(timeout=120) == -signal.SIGKILL
     assert Counter(record.seed for record in records) == dict.fromkeys(range(1, RUNS + 1), 1)
     assert [record.cause for record in records if not record.passed] == []
     assert seen == records
@@ -166,7 +166,7 @@ def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
 
 def _all_gone(folder: Path) -> None:
     """No server and no simulator works below `folder`, apart from Dask's own processes."""
-    late = time.monotonic() + 15
+    late = time.monotonic() + 120
     while found := _working(folder):
         assert time.monotonic() < late, found
         time.sleep(0.1)
@@ -196,7 +196,7 @@ def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: by
             cluster.connect(address),
         ):
             pass
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 100  # it would wait for ever
         server.shutdown(socket.SHUT_RDWR)  # ends the wait for the next connection
         peer.join()
 
@@ -280,7 +280,7 @@ def test_batch_systems(
         farm.runs, farm.builds = tmp_path / "runs", toy.folder / "sim"
         _nothing_is_open(tmp_path)
         if system == next(iter(SYSTEMS)):  # a worker is a worker: one of the three does a run
-            record = farm.run(RunSpec(toy.spec(), "toy_bench", ("adds_one",), timeout_s=60))
+            record = farm.run(RunSpec(toy.spec(), "toy_bench", ("adds_one",), timeout_s=300))
             assert record.passed, record.cause
     assert list((tmp_path / "cluster").iterdir()) == []  # no key is left
 
@@ -297,7 +297,7 @@ def _nothing_is_open(jobs: Path) -> None:
     assert len(ports) >= 2  # the scheduler's and the worker's
     for ip, port in ports:
         here = "127.0.0.1" if ip in ("0.0.0.0", "::") else ip
-        with socket.create_connection((here, port), timeout=5) as peer:
+        with socket.create_connection((here, port), timeout=60) as peer:
             peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
             with contextlib.suppress(ConnectionError):
                 assert peer.recv(1) in (b"", b"\x15")  # an alert of TLS, or an end

@@ -158,7 +158,7 @@ def test_campaign(
     second campaign runs nothing again."""
     folder, found, sources = tally
     build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
-    specs = [RunSpec(build, "tally_bench", (t,), timeout_s=60.0) for t in ("counts", "rests")]
+    specs = [RunSpec(build, "tally_bench", (t,), timeout_s=300.0) for t in ("counts", "rests")]
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
@@ -208,7 +208,7 @@ def test_tests_that_are_red_without_a_mutant_stop_the_campaign(
     made = Campaign(
         dict(enumerate(found, 1)),
         sources,
-        [Candidate(RunSpec(build, "tally_bench", ("counts",), timeout_s=60.0))],
+        [Candidate(RunSpec(build, "tally_bench", ("counts",), timeout_s=300.0))],
         lambda spec: simulate.run(spec, folder / "runs", folder / "sim"),
         Store(tmp_path / "results.jsonl"),
         folder / "runs",

@@ -174,7 +174,7 @@ def browser(folder: Path) -> Iterator[Page]:
         yield page
         page._session = None
         page.send("Browser.close")
-        process.wait(timeout=20)
+        process.wait(timeout=120)
     finally:
         process.kill()
         process.wait()

@@ -31,7 +31,7 @@ from scripts.cli.run import execute
 sim, root, old, new, *tests = sys.argv[1:]
 edits = (Edit("toy.sv", old, new),) if old else ()
 build = BuildSpec(sim, "toy", "toy.f", root=Path(root), edits=edits, opt="-O0")
-specs = [RunSpec(build, "toy_bench", (test,), timeout_s=60) for test in tests]
+specs = [RunSpec(build, "toy_bench", (test,), timeout_s=300) for test in tests]
 sys.exit(execute(specs, 2, "nf run: the toy"))
 """
 
@@ -51,7 +51,7 @@ class User:
             env=self.env,
             capture_output=True,
             encoding="utf-8",
-            timeout=120,
+            timeout=600,
             check=False,
         )
 
@@ -86,7 +86,7 @@ def _strays(folder: Path) -> list[str]:
 
 def test_a_seeded_bug_is_shown_everywhere(user: User, toy: Toy) -> None:
     done = user.toy(toy, "adds_one", "many", edit=("d + `STEP", "d + 2"))
-    out, _ = done.communicate(timeout=120)
+    out, _ = done.communicate(timeout=600)
     cause = "q is not d + 1"
     assert done.returncode == 1
     assert f"mismatch: AssertionError: {cause}" in out
@@ -118,7 +118,7 @@ def test_an_interrupt_leaves_what_finished(user: User, toy: Toy, number: signal.
             break
     time.sleep(0.5)
     process.send_signal(number)
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "1 of 2 runs did not finish" in rest
     records = document.read_records(user.home / "report" / report.JSON)
@@ -143,7 +143,7 @@ def _kill_tree(pid: int) -> None:
     children = psutil.Process(pid).children(recursive=True)
     for process in [psutil.Process(pid), *children]:
         process.kill()
-    psutil.wait_procs(children, timeout=10)
+    psutil.wait_procs(children, timeout=120)
 
 
 def test_what_cannot_be_written_is_one_line(user: User, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_bash_completes(tmp_path: Path, line: str, offers: list[str]) -> None:
         env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert [word.strip() for word in done.stdout.split()] == offers, done.stderr

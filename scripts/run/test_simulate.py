@@ -63,7 +63,7 @@ def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
 def test_hang_is_killed(toy: Toy, sim: str) -> None:
     record = toy.run(toy.spec(sim), "hang", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
-    assert record.seconds < 10
+    assert record.seconds < 50  # it hangs for 60
 
 
 def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:

@@ -48,7 +48,7 @@ def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=240,
+        timeout=900,
         check=False,
     )
 
