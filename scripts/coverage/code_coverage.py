@@ -22,6 +22,8 @@ from scripts.coverage.places import (
     ranges,
 )
 
+_WHOLE = "default"  # the build that has every line of the design
+
 
 @dataclass(frozen=True)
 class Share:
@@ -111,7 +113,8 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
     if not counts:
         return None
     runs = sum(bool(run.table) for run in merged.runs)
-    return Counted(runs, counts, judge(waivers, counts))
+    whole = any(run.table and run.build == _WHOLE for run in merged.runs)
+    return Counted(runs, counts, judge(waivers, counts, whole))
 
 
 def _is_wave_name(place: Place) -> bool:

@@ -125,9 +125,10 @@ class Judged:
     unneeded: tuple[str, ...]
 
 
-def judge(waivers: Iterable[CodeWaiver], counts: Mapping[Place, int]) -> Judged:
+def judge(waivers: Iterable[CodeWaiver], counts: Mapping[Place, int], whole: bool = True) -> Judged:
     """Hold the waivers against what was measured. A file without points was in no build: its
-    waivers are not judged."""
+    waivers are not judged. Unless `whole`, nor are those that match nothing: builds with fewer
+    regions or slots have fewer points."""
     by_file: dict[str, list[Place]] = {}
     for place in counts:
         by_file.setdefault(place.file, []).append(place)
@@ -140,7 +141,7 @@ def judge(waivers: Iterable[CodeWaiver], counts: Mapping[Place, int]) -> Judged:
         texts = dict(enumerate(source_lines(waiver.file), 1))
         found = [place for place in places if waiver.fits(place, texts.get(place.line, ""))]
         hit = [place for place in found if counts[place]]
-        if not found:
+        if not found and whole:
             unneeded.append(f"{waiver.label}: matches nothing")
         elif hit:
             names = ", ".join(f"{place.line} {place.name}" for place in sorted(hit)[:3])
