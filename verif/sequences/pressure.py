@@ -47,7 +47,8 @@ class ParkedSequence(NfSequence):
 
 
 class MissSequence(NfSequence):
-    """A burst of contributions, each to another line: every one evicts a dirty line."""
+    """A burst of contributions, each to another line: of few slots every one evicts a dirty line,
+    of many each is filled, hit and taken from its line."""
 
     bursts: int = 4
 
@@ -56,9 +57,10 @@ class MissSequence(NfSequence):
         mem = self.env.cfg.mem
         mem.latency = (20, 60)
         mem.w_stall = mem.aw_stall = 0.5
-        config = self.layout.region(Mode.G_BINARY, 6, 5)
+        slots = self.cfg.hw.slots
+        config = self.layout.region(Mode.G_BINARY, max(6, slots.bit_length()), 5)
         await self.commit(rng.randrange(self.cfg.hw.regions), config)
-        lines = rng.sample(range(config.lines), min(config.lines, 4 * self.cfg.hw.slots))
+        lines = rng.sample(range(config.lines), slots + max(12, slots // 4))
         for worker in range(self.cfg.count(self.bursts)):
             for line in rng.sample(lines, len(lines)):
                 await self.contribute(config, worker % config.workers, line)
@@ -67,6 +69,30 @@ class MissSequence(NfSequence):
             for selector in (0, 8, 9):
                 await self.read_region(config, line, selector)
         await self.drain()
+
+
+class EverySlotSequence(NfSequence):
+    """FP32 stores and sums of a few more lines than slots, in bursts: each slot is filled, stored
+    to, summed from and given to another line; the next epoch takes all of them at once."""
+
+    epochs: int = 2
+
+    async def body(self) -> None:
+        rng = self.rng
+        self.env.cfg.mem.latency = (10, 40)
+        slots = self.cfg.hw.slots
+        config = self.layout.region(Mode.FP32, max(4, slots.bit_length()), 2)
+        lines = rng.sample(range(config.lines), slots + max(8, slots // 8))
+        region = rng.randrange(self.cfg.hw.regions)
+        for epoch in range(self.epochs):
+            await self.commit(region, None if epoch else config)
+            for worker in range(config.workers):
+                for line in rng.sample(lines, len(lines)):
+                    await self.contribute(config, worker, line)
+            await self.drain()
+            for line in rng.sample(lines, len(lines)):
+                await self.read_region(config, line, 0)
+            await self.drain()
 
 
 class ReadOnlySequence(NfSequence):

@@ -9,6 +9,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.pressure import (
+    EverySlotSequence,
     EvictedSumSequence,
     MissSequence,
     ParkedSequence,
@@ -31,6 +32,13 @@ class MissTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await MissSequence(self.env).run()
+
+
+class EverySlotTest(NfBaseTest):
+    """FP32 lines in every slot."""
+
+    async def scenario(self) -> None:
+        await EverySlotSequence(self.env).run()
 
 
 class ReadOnlyTest(NfBaseTest):
@@ -78,6 +86,12 @@ async def parked(_dut: Any) -> None:
 async def misses(_dut: Any) -> None:
     """A burst of misses, each with a dirty victim."""
     await run_uvm(MissTest)
+
+
+@cocotb.test()
+async def every_slot(_dut: Any) -> None:
+    """Stores and sums find their line in whatever slot it is."""
+    await run_uvm(EverySlotTest)
 
 
 @cocotb.test()
