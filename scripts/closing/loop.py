@@ -159,7 +159,9 @@ class Closing:
         progress = self.close.progress
         way = choice.way
         length = f" x {way.length:g}" if way.length != 1 else ""
-        toward = f" toward {way.aim} {' / '.join(choice.target or ())}" if way.aim else ""
+        toward = f" toward {way.aim}" if way.aim else ""
+        if choice.target and way.aim == choice.target[0]:
+            toward += f" / {choice.target[1]}"
         return (
             f"{progress.cycles:>9,} cycles  {progress.closed:4} of {len(progress.goals)} bins"
             f"  +{gain:.1f}  {way.test}{length}{toward}"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the next run from what the runs so far have hit.
 
-A way of running is a test, a length (how much of its usual traffic), and for a test that draws by
-the knobs whether it is aimed. Each way is worth what its last runs brought a cycle; the one that is
-worth most goes next. What a way brings only falls as bins close, so an old figure is never too
-low for long: a way that looks best and is not is found out by one run.
+A way of running is a test with a length (a factor on its usual traffic), and for a test that draws
+by the knobs an aim: all open bins that name the test, or those of one point. Each way is worth what
+its last runs brought a cycle; the one that is worth most goes next. What a way brings only falls as
+bins close, so that an old figure is never too low for long: a way that looks best and is not is
+found out by one run. A way that was not tried is taken for a good one.
 
-An aimed run draws an open bin that names its test, and takes those that are like it; the weights of
-the choices that their words ask for (`verif.scenario.aims`) are raised. A point toward which runs
-were aimed in vain is drawn less and less.
+An aimed run raises the weights of the choices that the words of its bins ask for
+(`verif.scenario.aims`). Toward a point it takes an open bin by chance, and those that are like it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,12 @@ Weights = dict[str, dict[str, float]]
 Floats = npt.NDArray[np.float64]
 Aims = Callable[[str, str], Iterable[tuple[str, str]]]  # point, bin: knobs and choices
 
-ALL, LIKE = "all", "like"
-AIMED_LENGTHS = (1.0, 0.25, 3.0)  # of a test that draws by the knobs; the first is tried first
-LENGTHS = (0.25, 1.0)  # of others
+ALL = "all"
+LENGTHS = (0.25, 1.0)  # of a test that does not draw by the knobs
 _PULL = 0.9  # share of a knob's draws that follow the aims when all bins have one
-_NEW = (
-    1.1  # what a way that was not tried is worth of the best way of its test, or of tests like it
-)
-_HOPE = 0.25  # share of the open bins that name a test, which its first run is taken to bring ...
-_FIRST = 5000  # ... in so many cycles
-_CHANCE = 0.1  # of the runs take any way: one that was unlucky once is not lost
+_NEW = 1.1  # what a test by the knobs that was not tried is worth of the best one
+_HOPE = 3e-4  # gain a cycle for each open bin that a way that was not tried is meant to hit
+_CHANCE = 0.05  # of the runs take any way: one that was unlucky once is not lost
 _LATE = 0.5  # how much the last run counts in what a way is worth
 
 
@@ -52,8 +48,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Way:
-    """How to run; `length` is a factor on the traffic, `aim` says how many bins a run is aimed at:
-    none, all open ones that name the test, or those that are like one of them."""
+    """How to run; `length` is a factor on the traffic, `aim` a point, ALL of the test's, or ""."""
 
     test: str
     length: float = 1.0
@@ -89,13 +84,12 @@ class Progress:
                     out[n] = times
         return out
 
-    def add(self, row: Floats, cycles: int) -> Floats:
-        """Count a run; the hits that it brought to each open goal, as a share of what it wanted."""
+    def add(self, row: Floats, cycles: int) -> float:
+        """Count a run; the hits that it brought to open goals, as shares of what they wanted."""
         before = np.minimum(self.hits, self.wanted)
         self.hits += row
         self.cycles += cycles
-        gains: Floats = (np.minimum(self.hits, self.wanted) - before) / self.wanted
-        return gains
+        return float(((np.minimum(self.hits, self.wanted) - before) / self.wanted).sum())
 
     @property
     def open(self) -> npt.NDArray[np.bool_]:
@@ -119,75 +113,61 @@ class Policy:
     ) -> None:
         """`tests` are those to choose from, each with the weights that it draws by; {}: none."""
         self.progress, self.tests, self.aims, self.rng = progress, tests, aims, rng
-        self.ways = {test: list(_ways(test, bool(knobs))) for test, knobs in tests.items()}
         self._worth: dict[Way, float] = {}  # recent gain a cycle
-        self._vain: Counter[str] = Counter()  # by point: aimed runs in a row that did not help it
-        self._members: dict[str, list[int]] = defaultdict(list)  # goals of each point
-        for n, goal in enumerate(progress.goals):
-            self._members[goal.bin[0]].append(n)
 
     # ---- learning
 
     def add(self, choice: Choice, row: Floats, cycles: int) -> float:
         """A run of a choice ended with these hits (`Progress.row`); what it brought."""
-        gains = self.progress.add(row, cycles)
-        gain = float(gains.sum())
+        gain = self.progress.add(row, cycles)
         now = gain / max(cycles, 1)
         self._worth[choice.way] = _LATE * now + (1 - _LATE) * self._worth.get(choice.way, now)
-        if choice.target is not None:
-            point = choice.target[0]
-            helped = gains[self._members[point]].any()
-            self._vain[point] = 0 if helped else self._vain[point] + 1
         return gain
 
     # ---- choosing
 
     def next(self) -> Choice:
         """The next run."""
-        targets = {test: self._targets(test) for test in self.tests}
-        ways = [
-            way
-            for test, some in self.ways.items()
-            for way in some
-            if bool(way.aim) == bool(targets[test] and self.tests[test])
-        ]
+        ways = self._ways()
         if self.rng.random() < _CHANCE:
-            way = self.rng.choice(ways)
+            way = self.rng.choice(list(ways))
         else:
-            way = max(ways, key=self._promise)  # the first of equals
-        some, base = targets[way.test], self.tests[way.test]
+            best = max((way for way in ways if self.tests[way.test]), key=self._known, default=None)
+            most = self._known(best) if best else 0.0
+            way = max(ways, key=lambda way: self._promise(way, len(ways[way]), most))
+        bins = ways[way]
         if not way.aim:
             return Choice(way, {})
-        if way.aim == ALL:
-            return Choice(way, self._toward(base, [(p, one) for p in some for one in some[p]]))
-        point = self.rng.choices(
-            list(some), [len(bins) / (1 + self._vain[p]) ** 2 for p, bins in some.items()]
-        )[0]
-        target = self.rng.choice(some[point])
-        alike = [(point, one) for one in some[point] if _alike(one, target)]
-        return Choice(way, self._toward(base, alike), (point, target))
+        target = self.rng.choice(bins)
+        if way.aim != ALL:
+            bins = [one for one in bins if _alike(one[1], target[1])]
+        return Choice(way, self._toward(self.tests[way.test], bins), target)
 
-    def _targets(self, test: str) -> dict[str, list[str]]:
-        """Open bins that name the test, by point."""
-        out: dict[str, list[str]] = defaultdict(list)
+    def _ways(self) -> dict[Way, list[Bin]]:
+        """All ways there are now, each with the open bins that it is meant to hit."""
+        named: dict[str, list[Bin]] = {test: [] for test in self.tests}
         for n in np.flatnonzero(self.progress.open):
             goal = self.progress.goals[n]
-            if goal.test == test:
-                out[goal.bin[0]].append(goal.bin[1])
+            if goal.test in named:
+                named[goal.test].append(goal.bin)
+        out: dict[Way, list[Bin]] = defaultdict(list)
+        for test, bins in named.items():
+            if not self.tests[test] or not bins:
+                out |= {Way(test, length): bins for length in LENGTHS}
+            else:
+                out[Way(test, aim=ALL)] = bins
+                for one in bins:
+                    out[Way(test, aim=one[0])].append(one)
         return out
 
-    def _promise(self, way: Way) -> float:
-        """What a way is worth, or is taken to be."""
+    def _known(self, way: Way) -> float:
+        return self._worth.get(way, 0.0)
+
+    def _promise(self, way: Way, bins: int, most: float) -> float:
+        """What a way is worth, or is taken to be; `most`: the best of those by the knobs."""
         if way in self._worth:
             return self._worth[way]
-        tried = [self._worth[one] for one in self.ways[way.test] if one in self._worth]
-        if tried:
-            return _NEW * max(tried)
-        if self.tests[way.test]:
-            alike = [worth for one, worth in self._worth.items() if self.tests[one.test]]
-            return _NEW * max(alike, default=1.0)
-        named = sum(map(len, self._targets(way.test).values()))
-        return _HOPE * (named + 1) / _FIRST
+        return max(_HOPE * bins, _NEW * most if way.aim == ALL else 0.0)
 
     def _toward(self, base: Mapping[str, Mapping[str, float]], bins: Sequence[Bin]) -> Weights:
         """Weights by which the choices that bins ask for are drawn more often than by default."""
@@ -207,14 +187,6 @@ class Policy:
                 for choice, weight in base[knob].items()
             }
         return out
-
-
-def _ways(test: str, knobs: bool) -> Iterable[Way]:
-    if not knobs:
-        yield from (Way(test, length) for length in LENGTHS)
-        return
-    yield from (Way(test, 1.0, ALL), Way(test))
-    yield from (Way(test, length, LIKE) for length in AIMED_LENGTHS)
 
 
 def _alike(one: str, other: str) -> bool:

@@ -187,17 +187,16 @@ def test_aims_at_bins_that_are_open_and_at_what_they_ask_for() -> None:
         made.add(choice, np.zeros(len(GOALS)), 1000)
 
 
-def test_a_point_that_nothing_helps_is_drawn_less() -> None:
-    goals = [Goal((point, "a x small"), 1, "test_scenario::mixed") for point in ("helped", "never")]
-    goals[0] = replace(goals[0], at_least=10_000)
+def test_a_point_that_nothing_helps_is_taken_less() -> None:
+    bins = [("helped", "a x small"), ("never", "a x small")]
+    goals = [Goal(one, 10_000, "test_scenario::mixed") for one in bins]
     made = policy(goals, {"test_scenario::mixed": KNOBS})
-    drawn = Counter()  # type: Counter[str]
+    taken = Counter()  # type: Counter[str]
     for _ in range(200):
         choice = made.next()
-        if choice.target is not None:
-            drawn[choice.target[0]] += 1
-        made.add(choice, np.array([1.0, 0.0]), 1000)
-    assert drawn["helped"] > 3 * drawn["never"] > 0
+        taken[choice.way.aim] += 1
+        made.add(choice, np.array([choice.way.aim == "helped", 0.0]), 1000)
+    assert taken["helped"] > 10 * taken["never"] > 0
 
 
 def test_length_and_weights_are_those_of_the_run() -> None:
