@@ -2,7 +2,8 @@
 """Chooses the next run from what the runs so far have hit.
 
 A way of running is a test with a length (a factor on its usual traffic), and for a test that draws
-by the knobs an aim: all open bins that name the test, or those of one point. Each way is worth what
+by the knobs an aim: all open bins that name the test, or those of one point (where a test that
+does not draw by the knobs is named, the first one that does can be aimed at it). Each is worth what
 its last runs brought a cycle; the one that is worth most goes next. What a way brings only falls as
 bins close, so that an old figure is never too low for long: a way that looks best and is not is
 found out by one run. A way that was not tried is taken for a good one.
@@ -113,6 +114,7 @@ class Policy:
     ) -> None:
         """`tests` are those to choose from, each with the weights that it draws by; {}: none."""
         self.progress, self.tests, self.aims, self.rng = progress, tests, aims, rng
+        self.steered = next((test for test, knobs in tests.items() if knobs), "")
         self._worth: dict[Way, float] = {}  # recent gain a cycle
 
     # ---- learning
@@ -146,18 +148,20 @@ class Policy:
     def _ways(self) -> dict[Way, list[Bin]]:
         """All ways there are now, each with the open bins that it is meant to hit."""
         named: dict[str, list[Bin]] = {test: [] for test in self.tests}
+        out: dict[Way, list[Bin]] = defaultdict(list)
         for n in np.flatnonzero(self.progress.open):
             goal = self.progress.goals[n]
             if goal.test in named:
                 named[goal.test].append(goal.bin)
-        out: dict[Way, list[Bin]] = defaultdict(list)
+            test = goal.test if self.tests.get(goal.test) else self.steered
+            if test and any(self.aims(*goal.bin)):
+                out[Way(test, aim=goal.bin[0])].append(goal.bin)
         for test, bins in named.items():
-            if not self.tests[test] or not bins:
-                out |= {Way(test, length): bins for length in LENGTHS}
-            else:
+            if self.tests[test] and bins:
                 out[Way(test, aim=ALL)] = bins
-                for one in bins:
-                    out[Way(test, aim=one[0])].append(one)
+            else:
+                lengths = LENGTHS[-1:] if self.tests[test] else LENGTHS
+                out |= {Way(test, length): bins for length in lengths}
         return out
 
     def _known(self, way: Way) -> float:
@@ -167,7 +171,9 @@ class Policy:
         """What a way is worth, or is taken to be; `most`: the best of those by the knobs."""
         if way in self._worth:
             return self._worth[way]
-        return max(_HOPE * bins, _NEW * most if way.aim == ALL else 0.0)
+        return max(
+            _HOPE * bins, _NEW * most if self.tests[way.test] and way.aim in ("", ALL) else 0.0
+        )
 
     def _toward(self, base: Mapping[str, Mapping[str, float]], bins: Sequence[Bin]) -> Weights:
         """Weights by which the choices that bins ask for are drawn more often than by default."""

@@ -199,6 +199,23 @@ def test_a_point_that_nothing_helps_is_taken_less() -> None:
     assert taken["helped"] > 10 * taken["never"] > 0
 
 
+def test_a_scenario_is_aimed_at_points_of_other_tests_where_aims_are_known() -> None:
+    goals = [Goal(("known", "a x small"), 1, SHORT), Goal(("unknown", ""), 1, SHORT)]
+    tests: dict[str, dict[str, dict[str, float]]] = {SHORT: {}, "test_scenario::mixed": KNOBS}
+    made = Policy(
+        Progress(goals),
+        tests,
+        lambda point, name: aims(point, name) if point == "known" else set(),
+        random.Random(1),
+    )
+    taken = set()
+    for _ in range(100):
+        choice = made.next()
+        taken.add((choice.way.test, choice.way.aim))
+        made.add(choice, np.zeros(2), 1000)
+    assert taken == {(SHORT, ""), ("test_scenario::mixed", ""), ("test_scenario::mixed", "known")}
+
+
 def test_length_and_weights_are_those_of_the_run() -> None:
     choice = Choice(Way("test_scenario::mixed", 0.25), {"mode": {"a": 1.0}})
     env = dict(loop.with_choice(replace(SPEC, env=(("NF_SCALE", "2"),)), 7, choice).env)

@@ -251,8 +251,10 @@ CHEAP: Final = frozenset(
 
 @cache
 def aims(point: str, bin_name: str) -> frozenset[tuple[str, str]]:
-    """Knobs and choices that make the bin likelier, and the run short."""
+    """Knobs and choices that make the bin likelier, and the run short; none if nothing is known."""
     found = set(_found(point, bin_name))
+    if not found:
+        return frozenset()
     knobs = {knob for knob, _ in found}
     return frozenset(found | {(knob, choice) for knob, choice in CHEAP if knob not in knobs})
 
