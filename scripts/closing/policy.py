@@ -34,6 +34,7 @@ LENGTHS = (0.25, 1.0)  # of a test that does not draw by the knobs
 _PULL = 0.9  # share of a knob's draws that follow the aims when all bins have one
 _NEW = 1.1  # what a test by the knobs that was not tried is worth of the best one
 _HOPE = 3e-4  # gain a cycle for each open bin that a way that was not tried is meant to hit
+_SHARE = 0.5  # of the open bins that name a test, which a run of it may close
 _CHANCE = 0.05  # of the runs take any way: one that was unlucky once is not lost
 _LATE = 0.5  # how much the last run counts in what a way is worth
 
@@ -116,6 +117,8 @@ class Policy:
         self.progress, self.tests, self.aims, self.rng = progress, tests, aims, rng
         self.steered = next((test for test, knobs in tests.items() if knobs), "")
         self._worth: dict[Way, float] = {}  # recent gain a cycle
+        self._last: dict[Way, tuple[Floats, int]] = {}  # hits and cycles of the last run
+        self._runs: Counter[str] = Counter()
 
     # ---- learning
 
@@ -123,6 +126,8 @@ class Policy:
         """A run of a choice ended with these hits (`Progress.row`); what it brought."""
         gain = self.progress.add(row, cycles)
         now = gain / max(cycles, 1)
+        self._last[choice.way] = row, max(cycles, 1)
+        self._runs[choice.way.test] += 1
         self._worth[choice.way] = _LATE * now + (1 - _LATE) * self._worth.get(choice.way, now)
         return gain
 
@@ -169,11 +174,25 @@ class Policy:
 
     def _promise(self, way: Way, bins: int, most: float) -> float:
         """What a way is worth, or is taken to be; `most`: the best of those by the knobs."""
+        if not self.tests[way.test]:
+            return self._again(way, bins)
         if way in self._worth:
             return self._worth[way]
         return max(
             _HOPE * bins, _NEW * most if self.tests[way.test] and way.aim in ("", ALL) else 0.0
         )
+
+    def _again(self, way: Way, bins: int) -> float:
+        """What a test that does not draw by the knobs is worth: it does much the same again, so the
+        hits of its last run count where they are still wanted; open bins that name it count half
+        after each run that left them open."""
+        left = bins * 0.5 ** self._runs[way.test]
+        if way not in self._last:
+            return _HOPE * left
+        row, cycles = self._last[way]
+        progress = self.progress
+        wanted = np.minimum(row, np.maximum(progress.wanted - progress.hits, 0)) / progress.wanted
+        return (float(wanted.sum()) + _SHARE * left) / cycles
 
     def _toward(self, base: Mapping[str, Mapping[str, float]], bins: Sequence[Bin]) -> Weights:
         """Weights by which the choices that bins ask for are drawn more often than by default."""

@@ -213,7 +213,8 @@ def test_a_scenario_is_aimed_at_points_of_other_tests_where_aims_are_known() -> 
         choice = made.next()
         taken.add((choice.way.test, choice.way.aim))
         made.add(choice, np.zeros(2), 1000)
-    assert taken == {(SHORT, ""), ("test_scenario::mixed", ""), ("test_scenario::mixed", "known")}
+    assert taken >= {(SHORT, ""), ("test_scenario::mixed", "known")}
+    assert taken <= {(SHORT, ""), ("test_scenario::mixed", ""), ("test_scenario::mixed", "known")}
 
 
 def test_length_and_weights_are_those_of_the_run() -> None:
