@@ -184,9 +184,9 @@ class Policy:
 
     def _again(self, way: Way, bins: int) -> float:
         """What a test that does not draw by the knobs is worth: it does much the same again, so the
-        hits of its last run count where they are still wanted; open bins that name it count half
+        hits of its last run count where they are still wanted; open bins that name it count less
         after each run that left them open."""
-        left = bins * 0.5 ** self._runs[way.test]
+        left = bins / (1 + self._runs[way.test]) ** 2
         if way not in self._last:
             return _HOPE * left
         row, cycles = self._last[way]
