@@ -228,6 +228,7 @@ class LinkPoints:
         self._frames, self._runs = {M2S: 0, S2M: 0}, {M2S: 0, S2M: 0}
         self._be_owed = False  # byte enables of the message that is under way
         self._phase = "new"
+        self._again = 0  # flits to the device that are still to come of a replay
 
     # -------------------------------------------------------------------------- samples
 
@@ -245,7 +246,7 @@ class LinkPoints:
             owed[1] > 3,
             m2s.frames > 0,
             s2m.frames > 0,
-            m2s.cursor < m2s.accepted,
+            self._again > 0,
             s2m.cursor < s2m.accepted,
             m2s.frozen,
         )
@@ -253,7 +254,7 @@ class LinkPoints:
             if here:
                 self.phy_down.hit(name)
         self._runs[M2S] = self._runs[S2M] = 0
-        self._phase = "discarded"
+        self._phase, self._again = "discarded", 0
 
     def flit(self, event: FlitEvent) -> None:
         """A flit, after the tracker has taken it."""
@@ -278,9 +279,7 @@ class LinkPoints:
         if event.direction is M2S:
             if kind in LOSSES:
                 self.loss.hit(LOSSES[kind], self._phase)
-            self._phase = (
-                "discarded" if way.frozen else "replayed" if way.cursor < way.accepted else "new"
-            )
+            self._phase = "discarded" if way.frozen else "replayed" if self._again else "new"
 
     def _retryable(self, way: Way, event: FlitEvent) -> None:
         name, kinds = event.direction.value, self._kinds[event.direction]
@@ -297,8 +296,11 @@ class LinkPoints:
         kinds.pop(event.number - _KEPT, None)
         if event.direction is S2M:
             self._multi.pop(event.number - _KEPT, None)
+        # The device asks for what it has not accepted: at its pins nothing comes twice.
+        again = way.direction is M2S and self._again > 0
+        self._again -= again
         if event.control is None or control:
-            self.phase.hit(name, "new", kind)
+            self.phase.hit(name, "replayed" if again else "new", kind)
         wrap = way.wrap
         free = wrap + 1 - (way.accepted - way.acked)
         if free > 0:
@@ -323,6 +325,8 @@ class LinkPoints:
             self.eseq.hit(direction.value, place)
         elif isinstance(control, RetryAck) and frames >= FRAMES:
             length = way.accepted - way.cursor
+            if direction is M2S:
+                length = self._again = (control.wr_ptr - control.eseq) % (way.wrap + 1)
             self.replay.hit(direction.value, class_of(LENGTHS, length))
         elif isinstance(control, Llcrd) and event.number >= 0:
             self.acks.hit(direction.value, class_of(ACKS, control.ack))

@@ -71,10 +71,11 @@ class EveryCountSequence(NfSequence):
 
     async def net(self, workers: int, threshold: int) -> None:
         """Every pair of counts that W workers can give, or as many as a line has elements."""
-        config = self.layout.region(Mode.G_TERNARY, 0, workers, threshold=threshold)
+        config = self.layout.region(Mode.G_TERNARY, 1, workers, threshold=threshold)
         await self.commit(1, config)
         pairs = [(p, q) for p in range(workers + 1) for q in range(workers + 1 - p)]
-        await self.lines(config, contributions(config.mode, workers, pairs[:256]), 0)
+        for line in range(config.lines):
+            await self.lines(config, contributions(config.mode, workers, pairs[:256]), line)
 
     async def planes(self, mode: Mode, pairs: Sequence[Pair]) -> None:
         """64 workers that agree: plane p is read when 2^p of them have come."""
@@ -137,11 +138,12 @@ class EveryPairSequence(NfSequence):
         for line in range(config.lines):
             await self.read_region(config, line, 0)
         await self.drain()
-        for worker in range(2):
+        for line, worker in itertools.product(range(2), range(2)):
             words = [edge[worker] for edge in EDGES]
-            await self.contribute(config, worker, 0, struct.pack("<16I", *words))
+            await self.contribute(config, worker, line, struct.pack("<16I", *words))
         await self.drain()
-        await self.read_region(config, 0, 0)
+        for line in range(2):
+            await self.read_region(config, line, 0)
         await self.drain()
 
     def operand(self, kind: int) -> int:

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import itertools
 
-from models.line_packing import Mode
+import cocotb
+
+from models.line_packing import LINE_BYTES, Mode
+from models.nf_regs import REG_MAP
 from models.regions import RegionConfig
 from verif.sequences.base import NfSequence
+from verif.sequences.line_data import ZEROS
 
 
 class EveryStatusSequence(NfSequence):
@@ -20,7 +24,9 @@ class EveryStatusSequence(NfSequence):
         await self.done(first, second)
         await self.fallback()
         await self.limits()
-        await self.complete(first)
+        await self.loads()
+        for enabled in (False, True):
+            await self.interrupts(enabled)
 
     async def complete(self, config: RegionConfig) -> None:
         """Every worker contributes; then the status is read."""
@@ -81,7 +87,49 @@ class EveryStatusSequence(NfSequence):
         for name, level in itertools.product(("OPTIMAL", "MODERATE", "SEVERE"), levels):
             await registers.write(f"DEVLOAD_THRESHOLD.{name}", level)
             await self.some(config)
+        await self.drain()
         await registers.write("FALLBACK", 7)
+
+    async def loads(self) -> None:
+        """The load of a busy device goes from every level to every other one."""
+        config = self.layout.region(Mode.G_BINARY, 3, 5)
+        await self.commit(2, config)
+        writer = cocotb.start_soon(self.thresholds())
+        while not writer.done():
+            await self.read_region(config, self.rng.randrange(8), 0)
+        await self.drain()
+
+    async def thresholds(self) -> None:
+        """One level at a time is reported, or none."""
+        names = ("OPTIMAL", "MODERATE", "SEVERE")
+        register = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
+        steps = "LOLMLSOMOSMSL"  # each level after each other one
+        for step in steps * 2:
+            values = {name: int(name.startswith(step)) for name in names}
+            await self.env.registers.write("DEVLOAD_THRESHOLD", register.pack(**values))
+            await self.env.clocks(30)
+        await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
+
+    async def interrupts(self, enabled: bool) -> None:
+        """DONE, FALLBACK, a refused access, a memory error and poison, masked and enabled."""
+        registers, memory, model = self.env.registers, self.env.cfg.mem, self.env.scoreboard.model
+        fields = REG_MAP.expand()["IRQ_STATUS"].fields
+        await registers.write("IRQ_STATUS", sum(field.mask for field in fields))
+        await registers.write("IRQ_ENABLE", enabled * sum(field.mask for field in fields))
+        config = self.layout.region(Mode.G_BINARY, 0, 2)
+        await self.commit(0, config)
+        await self.complete(config)
+        await self.read(self.cfg.hw.mem_lines * LINE_BYTES)
+        await self.write(5 * LINE_BYTES, ZEROS, poison=True)
+        for lines in (memory.read_error_lines, model.read_errors):
+            lines.add(6)
+        await self.read(6 * LINE_BYTES)
+        await self.drain()
+        for lines in (memory.read_error_lines, model.read_errors):
+            lines.clear()
+        await registers.read("IRQ_STATUS")
+        await registers.write("IRQ_STATUS", sum(field.mask for field in fields))
+        await registers.read("IRQ_STATUS")
 
     async def some(self, config: RegionConfig) -> None:
         """A few contributions and reads."""

@@ -50,9 +50,12 @@ class FullFillSequence(ParkedBase):
             await self.contribute(config, 0, line)
         await self.leave()
         self.env.cfg.mem.ar_stall = 1.0
+        for place in range(3):  # the way to memory is full before the first fill
+            await self.read((50 + place) * LINE_BYTES)
+        await self.env.clocks(APART)
         for line in lines:
-            await self.read_region(config, line, 0)
-        await self.env.clocks(3 * APART)
+            await self.contribute(config, 1, line)
+        await self.env.clocks(6 * APART)
         self.env.cfg.mem.ar_stall = 0.0
         await self.drain()
 

@@ -143,7 +143,8 @@ class HeldBackSequence(ParkedBase):
         await self.commit(1, fp32)
         await self.initialised()
         pairs = [(low, earlier, later) for earlier in LOW_KINDS for later in LOW_KINDS]
-        pairs += [(fp32, "poisoned store", "sum"), (fp32, "raw", "sum"), (fp32, "sum", "raw")]
+        pairs += [(fp32, "poisoned store", kind) for kind in ("sum", "raw")]
+        pairs += [(fp32, one, other) for one in ("sum", "raw") for other in ("sum", "raw")]
         for config, earlier, later in pairs:
             for delay in (1, 6, 12, 18):
                 await self.meet(config, earlier, later, delay)
@@ -151,8 +152,9 @@ class HeldBackSequence(ParkedBase):
         for config, kind in uses:
             for delay in range(1, 11):
                 await self.fill_first(config, kind, delay)
+            await self.meet_fill(config, kind)
         for kind in FP_KINDS:
-            for delay in range(1, 25):
+            for delay in range(-8, 16):
                 await self.after_store(fp32, kind, delay)
         for gap in range(1, 6):
             await self.answers(fp32, gap)
@@ -191,9 +193,25 @@ class HeldBackSequence(ParkedBase):
         mem.b_stall = 1.0
         await self.issue(self.message(config, "store", 0, 1))
         await self.env.clocks(2 * APART)
+        if delay < 0:
+            mem.b_stall = 0.0
+            await self.env.clocks(-delay)
         await self.issue(self.message(config, kind, 0, 2))
-        await self.env.clocks(delay)
+        if delay > 0:
+            await self.env.clocks(delay)
         await self.release()
+
+    async def meet_fill(self, config: RegionConfig, kind: str) -> None:
+        """An operation comes around the clock in which its line is filled."""
+        mem = self.env.cfg.mem
+        mem.latency = (APART, APART)
+        for delay in range(20, 52):
+            line = delay % config.lines  # not in its slot: there are more lines than slots
+            await self.issue(self.message(config, kind, line, 1))
+            await self.env.clocks(delay)
+            await self.issue(self.message(config, kind, line, 2))
+            await self.drain()
+        mem.latency = (3, 3)
 
     async def answers(self, config: RegionConfig, gap: int) -> None:
         """Memory answers to stores of one line, `gap` clocks apart."""

@@ -28,7 +28,7 @@ class HeldChannelSequence(ParkedBase):
         await self.initialised()
         for _ in range(REPEATS):
             await self.memory_not_ready()
-        for delay in range(0, 48, 4):
+        for delay in range(0, 48, 3):
             await self.device_not_ready(delay)
             await self.fills_not_taken(delay)
 
@@ -36,6 +36,14 @@ class HeldChannelSequence(ParkedBase):
         """Requests and data of each client are held for a while; the first one finds a memory that
         was ready before it came."""
         mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        for worker in range(4):
+            await self.contribute(self.fp32, worker, 0)
+        await self.drain()
+        mem.ar_stall = 0.7  # short waits
+        for _ in range(3):
+            await self.read_region(self.fp32, 0, 0)
+        await self.drain()
+        mem.ar_stall = 0.0
         for name in ("aw_stall", "w_stall", "ar_stall"):
             for kind in ("record", "plain write", "plain read", "store", "sum", "initialiser"):
                 for line in range(slots):
@@ -74,9 +82,8 @@ class HeldChannelSequence(ParkedBase):
             await self.read_region(self.fp32, 0, 0)
             await self.shut()
             line = self.rng.randrange(self.low.lines)
-            await self.in_order(
-                [self.message(self.low, kind, line, worker) for worker in range(MOST_PARKED)]
-            )
+            many = range(MOST_PARKED if delay % 2 else 5)
+            await self.in_order([self.message(self.low, kind, line, worker) for worker in many])
             mem.latency = (3 * APART, 3 * APART)
             if kind == "contribute":
                 await self.write(7 * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
@@ -160,8 +167,22 @@ class BusyCommitSequence(ParkedBase):
             await self.initialised()
             for kind in ("nothing", "eviction", "store", "sum", "fill", "plain", "initialiser"):
                 await self.meet(kind)
+            await self.answers()
             await self.commit(2, self.layout.region(mode, 6, 3))
             await self.commit(2)  # while its own records are written
+
+    async def answers(self) -> None:
+        """A commit of region 2 while more answers wait than the link takes."""
+        reader = cocotb.start_soon(self.flood())
+        await self.env.clocks(3 * APART)
+        await self.commit(2)
+        await reader
+        await self.drain()
+
+    async def flood(self) -> None:
+        """Reads of two lines, as fast as the link takes them."""
+        for number in range(160):
+            await self.read_region(self.low, number % 2, 0)
 
     async def meet(self, kind: str) -> None:
         """A commit of region 2 while memory does not answer."""
