@@ -126,6 +126,11 @@ class ManyRegionsSequence(NfSequence):
             await self.commit(region, config)
         for _ in range(self.rounds):
             for region in rng.sample(range(count), count // 2):
+                # A line of another region is on chip alone when this one drops its lines.
+                other = configs[(region + count // 2) % count]
+                worker, line = rng.randrange(other.workers), rng.randrange(other.lines)
+                await self.contribute(other, worker, line)
+                await self.drain()
                 for _ in range(rng.randint(1, 3)):
                     await self.commit(region)
             work = [

@@ -191,12 +191,13 @@ class StoreBurstSequence(NfSequence):
 
 
 class EvictedSumSequence(NfSequence):
-    """While a long sum is read, other lines want its slot; then two of its workers store again.
+    """While a long sum is read, two of its workers store again; before, others want its slot.
 
     The second store is sent when the first is answered: a sum that holds the second alone is torn.
     """
 
     repeats: int = 8
+    reads: int = 60
 
     async def body(self) -> None:
         rng = self.rng
@@ -209,17 +210,30 @@ class EvictedSumSequence(NfSequence):
         for worker in range(config.workers):
             await self.contribute(config, worker, 0, self.values())
         await self.drain()
-        mem.r_stall = 0.8
+        mem.r_stall, mem.reorder, mem.interleave = 0.8, True, True  # a fill overtakes the sum
         for _ in range(self.cfg.count(self.repeats)):
+            missing = rng.random() < 0.5  # then the first store is parked behind the sum
+            if missing:
+                await self.crowd_out(crowd)
+                await self.drain()
             await self.read_region(config, 0, 0)
-            await self.env.clocks(rng.randint(1, 20))
-            for line in rng.sample(range(crowd.lines), 2 * self.cfg.hw.slots):
-                await self.contribute(crowd, rng.randrange(3), line)
+            if not missing:
+                await self.env.clocks(rng.randint(1, 20))
+                await self.crowd_out(crowd)
             low, high = rng.randrange(1, 40), rng.randrange(50, 64)
             ldid = self.ldid_for(config, low)
             await self.call(self.write_msg(config.address(low, 0), self.values(), ldid=ldid))
             await self.contribute(config, high, 0, self.values())
             await self.drain()
+        mem.r_stall, mem.latency = 0.2, (3, 12)
+        for _ in range(self.cfg.count(self.reads)):  # one ends in the clock in which one begins
+            await self.read_region(config, 0, 64 + rng.randrange(64), limit=12)
+        await self.drain()
+
+    async def crowd_out(self, crowd: RegionConfig) -> None:
+        """Other lines want all slots."""
+        for line in self.rng.sample(range(crowd.lines), 2 * self.cfg.hw.slots):
+            await self.contribute(crowd, self.rng.randrange(3), line)
 
     def values(self) -> bytes:
         """Values of one scale: no infinity or NaN that would swallow all other workers."""

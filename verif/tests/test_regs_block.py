@@ -21,6 +21,7 @@ from verif.tests.packed_structs import layout, pack, unpack
 from verif.tests.regs_testbench import Bench, raw_read, raw_write
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
+LINK_STATUS = layout("link_status_t")
 EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events")}
 IRQ_OF_EVENT = {
     "CRC_ERROR": "LINK_ERROR",
@@ -88,6 +89,7 @@ async def event_in_clock_of_clear(dut: Any) -> None:
         ("IRQ_STATUS", bench.regs["IRQ_STATUS"].field("DONE").mask, "region_done_set", 1),
         ("FALLBACK", last, "fallback_set", last),
         ("ERR_INFO", 1, "access_error", error),
+        ("LINK_ERR_INFO", 1, "link_status", pack(LINK_STATUS, error_kind=5)),
         ("CTRL", 1, "core_events", pack(EVENTS["core_events"], early_read=1)),
     )
     for name, clear, port, event in cases:
