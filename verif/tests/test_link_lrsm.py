@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ESeq of ``nf_link_lrsm`` alone (top ``nf_link_lrsm``; spec: link spec §8, §9).
+"""``nf_link_lrsm`` alone (top ``nf_link_lrsm``; spec: link spec §8, §9).
 
 Before INIT.Param nothing moves ESeq through the pins of the link, so its wrap value of that time
-can only be seen here.
+can only be seen here; and here an answer can be put into the very clock of the time-out.
 """
 
 from __future__ import annotations
@@ -34,24 +34,52 @@ _INPUTS = [
 ]
 
 
+EDGE_NS = 2
+TIMEOUT = 300
+"""RETRY_TIMEOUT of the build, in flits sent."""
+REINIT = 3
+"""Code of RETRY_PHY_REINIT in `lrsm`."""
+
+
+class Bench:
+    """One clock is one call of `pulse`, with these inputs high."""
+
+    def __init__(self, dut: Any) -> None:
+        self.dut = dut
+        self.edge = FallingEdge(dut.clk)
+
+    async def start(self) -> Bench:
+        """Reset, with the physical layer up."""
+        for name in _INPUTS:
+            getattr(self.dut, name).value = 0
+        self.dut.phy_up.value = 1
+        self.dut.rst_n.value = 0
+        Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()
+        await self.edge
+        self.dut.rst_n.value = 1
+        return self
+
+    async def pulse(self, *names: str, clocks: int = 1) -> None:
+        """Clocks with some inputs high."""
+        for name in names:
+            getattr(self.dut, name).value = 1
+        for _ in range(clocks):
+            await self.edge
+        for name in names:
+            getattr(self.dut, name).value = 0
+
+    async def answer(self, empty: bool = False) -> None:
+        """RETRY.Ack, behind its five frames, to the last RETRY.Req."""
+        await self.pulse("got_frame", clocks=5)
+        self.dut.rx_echo.value = int(self.dut.num_retry.value)
+        await self.pulse("got_ack", *(["rx_empty"] if empty else []))
+
+
 @cocotb.test
 async def eseq_wraps(dut: Any) -> None:
     """0..9 until INIT.Param has come, 0..wrap afterwards; frozen from an error to RETRY.Ack."""
-    for name in _INPUTS:
-        getattr(dut, name).value = 0
-    dut.phy_up.value = 1
-    dut.rst_n.value = 0
-    Clock(dut.clk, 2, unit="ns", impl="gpi").start()
-    edge = FallingEdge(dut.clk)
-    await edge
-    dut.rst_n.value = 1
-
-    async def pulse(*names: str) -> None:
-        for name in names:
-            getattr(dut, name).value = 1
-        await edge
-        for name in names:
-            getattr(dut, name).value = 0
+    bench = await Bench(dut).start()
+    pulse = bench.pulse
 
     async def count(flits: int) -> list[int]:
         seen = []
@@ -70,9 +98,43 @@ async def eseq_wraps(dut: Any) -> None:
     await pulse("lost")
     assert not int(dut.normal.value)
     await pulse("req_sent")
-    for _ in range(5):
-        await pulse("got_frame")
-    dut.rx_echo.value = 1
-    await pulse("got_ack")
+    await bench.answer()
     assert int(dut.normal.value)
     assert int(dut.eseq.value) == frozen
+
+
+@cocotb.test
+async def answer_at_the_time_out(dut: Any) -> None:
+    """An answer counts up to the clock of the time-out, that one included."""
+    bench = await Bench(dut).start()
+    for late in (-1, 0, 1):
+        await bench.pulse("lost")
+        await bench.pulse("req_sent")
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("tx_flit", clocks=TIMEOUT + late)
+        dut.rx_echo.value = int(dut.num_retry.value)
+        await bench.pulse("got_ack")
+        assert bool(int(dut.normal.value)) == (late <= 0), f"answer {late} flits late"
+        if late <= 0:
+            await bench.pulse("good_retryable")
+
+
+@cocotb.test
+async def empty_answer_clears_counts(dut: Any) -> None:
+    """After a reinit an answer with Empty clears NUM_RETRY and NUM_PHY_REINIT: no flit will."""
+    bench = await Bench(dut).start()
+    await bench.pulse("lost")
+    while int(dut.lrsm.value) != REINIT:
+        await bench.pulse("req_sent")
+        await bench.pulse("tx_flit", clocks=TIMEOUT + 1)
+        await bench.pulse()
+    assert int(dut.num_phy_reinit.value) == 1
+    dut.phy_up.value = 0
+    await bench.pulse(clocks=3)
+    dut.phy_up.value = 1
+    await bench.pulse(clocks=2)
+    await bench.pulse("req_sent")
+    assert int(dut.num_retry.value) == 1
+    await bench.answer(empty=True)
+    assert int(dut.normal.value)
+    assert (int(dut.num_retry.value), int(dut.num_phy_reinit.value)) == (0, 0)
