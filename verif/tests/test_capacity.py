@@ -66,6 +66,7 @@ class CapacityTest(NfBaseTest):
         assert not await registers.read("REGION[1].STATUS.FALLBACK")
         pairs = await self.mixed_pairs(run, wide, calm)
         self.figure("mixed_devload_pairs", pairs)
+        await self.others(run, wide)
         await self.clear(run, wide)
 
     async def mixed_pairs(self, run: NfSequence, wide: Any, calm: Any) -> int:
@@ -89,6 +90,23 @@ class CapacityTest(NfBaseTest):
         pairs = sum(len(values) > 1 for values in loads.values())
         assert pairs, "no flit held two NDRs of unlike DevLoad: nothing was tested"
         return pairs
+
+    async def others(self, run: NfSequence, wide: Any) -> None:
+        """FALLBACK says nothing of what is outside its region, and nothing less than SEVERE."""
+        beyond = run.layout.params.mem_lines << 6
+        for line in range(6):
+            await run.write(line << 6, run.rng.randbytes(64))
+            await run.read(line << 6, limit=RACE_LIMIT)
+            await run.read(beyond)
+            await run.write(beyond, bytes(64))
+        await run.drain()
+        severe = REGS["DEVLOAD_THRESHOLD"].pack(OPTIMAL=0, MODERATE=0, SEVERE=1)
+        await self.env.registers.write("DEVLOAD_THRESHOLD", severe)
+        for line in range(6):
+            await run.contribute(wide, 1, line, limit=RACE_LIMIT)
+            await run.read_region(wide, line, 0, limit=RACE_LIMIT)
+        await run.drain()
+        await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
 
     async def clear(self, run: NfSequence, wide: Any) -> None:
         """FALLBACK is sticky until written 1, over a commit too."""

@@ -253,7 +253,9 @@ async def protocol_ids(dut: Any) -> None:
         packer.push(req)
         packed = packer.next(Credits(1, 0))
         assert packed is not None
-        bench.to_send.append((word, seal(packed.payload)))
+        # The CRC of what is not CXL.mem is nobody's business here.
+        damage = 0 if used else rng.getrandbits(1) << rng.randrange(528)
+        bench.to_send.append((word, seal(packed.payload) ^ damage))
         bench.credits.plain -= used
         bench.unacked += used
         await bench.clocks(1 if pid.code else 40)  # what follows a loss is dropped

@@ -146,6 +146,9 @@ async def exhaustion_and_reset(dut: Any) -> None:
     await bench.clocks(20)
     bench.muted = True
     bench.raw.append((PID, 1 << 520))  # a bad CRC; nobody answers the requests
+    for _ in range(120):  # more than leave: queues are full at the abort
+        bench.answer(random_drs(bench.rng))
+        bench.answer(random_ndr(bench.rng))
     start, retrains, down_for, before = len(bench.tx_log), 0, 0, bench.events["phy_reinit"]
     for _ in range(130 * (RETRY_TIMEOUT + 60)):
         await bench.clock()
