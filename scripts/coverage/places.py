@@ -10,6 +10,7 @@ points of one place each: what one of them reaches, is reached.
 from __future__ import annotations
 
 import functools
+import gc
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -43,8 +44,17 @@ class Point(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def points(keys: bytes) -> tuple[Point | None, ...]:
     """The points of a key table in its order; None for what is not of the design."""
+    collecting = gc.isenabled()
+    gc.disable()  # it would look again and again through a million tuples that all stay
+    try:
+        return tuple(_points(keys))
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _points(keys: bytes) -> Iterator[Point | None]:
     known: dict[tuple[str, str], _Where | None] = {}  # the bits of a bus differ in their name alone
-    out: list[Point | None] = []
     for key in keys.decode("ascii", "replace").split("\n"):
         head, _, tail = key.partition("\x01o\x02")
         name, _, rest = tail.partition("\x01")
@@ -52,13 +62,12 @@ def points(keys: bytes) -> tuple[Point | None, ...]:
             known[head, rest] = _where(f"{head}\x01{rest}")
         where = known[head, rest]
         if where is None:
-            out.append(None)
+            yield None
             continue
         if "%" in name:
             name = _HEX.sub(lambda found: chr(int(found[1], 16)), name)
         place = Place(where.file, where.line, where.column, where.kind, name)
-        out.append(Point(place, where.lines))
-    return tuple(out)
+        yield Point(place, where.lines)
 
 
 class _Where(NamedTuple):
