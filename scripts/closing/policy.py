@@ -3,10 +3,11 @@
 
 A way of running is a test with a length (a factor on its usual traffic), and for a test that draws
 by the knobs an aim: all open bins that name the test, or those of one point (where a test that
-does not draw by the knobs is named, the first one that does can be aimed at it). Each is worth what
-its last runs brought a cycle; the one that is worth most goes next. What a way brings only falls as
-bins close, so that an old figure is never too low for long: a way that looks best and is not is
-found out by one run. A way that was not tried is taken for a good one.
+does not draw by the knobs is named, the first one that does can be aimed at it). The way that is
+worth most a cycle goes next. One that draws by the knobs is worth what its last runs brought: that
+only falls as bins close, so a way that looks best and is not is found out by one run. Another does
+much the same again: what its last run hit and is still wanted counts, and open bins that name it,
+less after each run. A way that was not tried is taken for a good one.
 
 An aimed run raises the weights of the choices that the words of its bins ask for
 (`verif.scenario.aims`). Toward a point it takes an open bin by chance, and those that are like it.
