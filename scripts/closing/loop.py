@@ -79,6 +79,7 @@ class Closing:
         self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
         self._end = time.monotonic() + 60 * limits.minutes
         self._seeds = SEEDS * limits.seed
+        self._red_rounds = 0  # of plain seeds, one after the other
         self._turn = itertools.cycle(specs)
 
     def run(self) -> None:
@@ -93,14 +94,14 @@ class Closing:
             while (
                 limits.plain
                 and self.plain.progress.cycles < self.close.progress.cycles
-                and time.monotonic() <= self._end
+                and self._plain_may()
             ):
                 self._plain()  # in step, so that an interrupted run compares as well
         most = limits.plain * (self.close.line().reached(self.close.line().bins) or 0)
         while (
             self.plain.progress.closed < self.close.progress.closed
             and self.plain.progress.cycles < most
-            and time.monotonic() <= self._end
+            and self._plain_may()
         ):
             self._plain()
 
@@ -125,6 +126,10 @@ class Closing:
                 self.say(self._told(choice, gain))
         return any(gains)
 
+    def _plain_may(self) -> bool:
+        """Whether time is left, and not all tests are red again and again: they take no cycles."""
+        return time.monotonic() <= self._end and self._red_rounds < 5 * len(self.specs)
+
     def _plain(self) -> None:
         specs = []
         for number in range(self.limits.jobs):
@@ -137,9 +142,7 @@ class Closing:
             if row is not None:
                 self.plain.progress.add(row, cycles_of(record))
                 self._point(self.plain)
-        if self.plain.progress.cycles == before:  # all red: time must not stand still
-            self.plain.progress.cycles += 1
-            self._end = min(self._end, time.monotonic() + 60)
+        self._red_rounds = self._red_rounds + 1 if self.plain.progress.cycles == before else 0
 
     def _count(self, arm: Arm, record: RunRecord | None) -> Floats | None:
         """The hits of a green run; a red one counts for nothing, and is kept."""

@@ -132,6 +132,22 @@ def test_plain_seeds_that_are_all_red_end(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < len(found.plain.red) < 200
 
 
+def test_a_red_plain_seed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_red(specs: Sequence[RunSpec]) -> list[RunRecord]:
+        return [
+            replace(run, passed=False, kind=FailureKind.MISMATCH)
+            if run.seed == SEEDS + PLAIN_SEED
+            else run
+            for run in execute(specs)
+        ]
+
+    clock = itertools.count(step=10)  # seconds: a minute is over soon
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    found = closing(1, Limits(runs=20, plain=1, patience=20), one_red)
+    assert len(found.plain.red) == 1
+    assert found.close.runs == 20
+
+
 def test_ratio_of_plain_seeds_that_never_came_so_far() -> None:
     ours = Line("close", ((100, 3), (200, 9)))
     plain = Line("plain", ((100, 2), (500, 3), (900, 3)))
