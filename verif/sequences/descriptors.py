@@ -73,6 +73,7 @@ class DescriptorErrorSequence(NfSequence):
             (code.BASE_ALIGN, replace(good, base=good.base + (window << 5))),
             (code.BASE_ALIGN, replace(good, base=rng.randint(1, window - 1) << 6)),
             (code.WINDOW_MEMORY, replace(good, base=0)),
+            (code.WINDOW_MEMORY, replace(good, base=0, lines_log2=46 - SELECTOR_BITS)),
             (code.WINDOW_MEMORY, replace(good, base=mem - window << 6)),
             (code.WINDOW_OVERLAP, replace(good, base=other.base)),
             (code.WINDOW_OVERLAP, self._around(good, other)),

@@ -26,7 +26,7 @@ class ResetTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await self.env.registers.read_all()  # reset values
-        await MixedRegionsSequence(self.env, transactions=120).run()
+        await MixedRegionsSequence(self.env, transactions=60).run()
 
     async def finish(self) -> None:
         await super().finish()
