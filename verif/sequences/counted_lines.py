@@ -44,7 +44,14 @@ class CountSequence(NfSequence):
         (32, 63),
         (64, 64),
     )
-    thresholds: tuple[tuple[int, int], ...] = ((1, 2), (1, 64), (65, 127), (128, 191), (192, 255))
+    thresholds: tuple[tuple[int, int], ...] = (
+        (1, 2),
+        (1, 64),
+        (65, 127),
+        (128, 191),
+        (192, 239),
+        (240, 255),  # with a count it leaves eight bits
+    )
 
     async def body(self) -> None:
         rng = self.rng
