@@ -50,7 +50,7 @@ class FullFillSequence(ParkedBase):
             await self.contribute(config, 0, line)
         await self.leave()
         self.env.cfg.mem.ar_stall = 1.0
-        for place in range(3):  # the way to memory is full before the first fill
+        for place in range(6):  # the way to memory is full before the first fill
             await self.read((50 + place) * LINE_BYTES)
         await self.env.clocks(APART)
         for line in lines:
