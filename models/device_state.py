@@ -195,4 +195,5 @@ class DeviceState:
         now = self._tallies.get(key, {})
         for name, value in now.items():
             self.counters[name] += old.get(name, 0) - value
-        self._tallies[key] = dict(old)
+        # A name that the old tally lacks stays, so that a later one which has it moves the counter.
+        self._tallies[key] = dict.fromkeys(now, 0) | old

@@ -29,6 +29,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 MEM = 20
 BINARY = RegionConfig(1 << 40, 0x10000, 2, 3, Mode.G_BINARY)
 FP32 = RegionConfig(1 << 41, 0x40000, 2, 3, Mode.FP32)
+IDENTITY = RegionConfig(1 << 42, 0x80000, 2, 3, Mode.IDENTITY)
 ONE = b"\x01" * 64
 TWO = b"\x02" * 64
 
@@ -92,6 +93,20 @@ def test_right_answers_pass() -> None:
     )
     bench.scoreboard.compare_region(0, {"complete_lines": 1, "done": 0, "committed": 1})
     assert bench.scoreboard.errors == []
+
+
+def test_events_between_two_commits_count_once() -> None:
+    bench = Bench(IDENTITY)
+    held = bench.begin(read(IDENTITY.address(0, 0)))  # keeps the region from being judged
+    bench.commit(0, IDENTITY, 2)
+    place = IDENTITY.address(1, 3)
+    racing = [bench.begin(dataclasses.replace(write(place), poison=True)), bench.begin(read(place))]
+    for msg in racing:
+        bench.answer(msg)
+    bench.commit(0, IDENTITY, 3)
+    bench.answer(held)
+    assert bench.scoreboard.errors == []
+    assert bench.scoreboard.counter_range("POISON_RECEIVED") == (1, 1)
 
 
 CHANGES: list[tuple[str, Callable[[Any], S2MMessage]]] = [
