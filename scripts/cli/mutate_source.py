@@ -39,12 +39,14 @@ from scripts.run import forkserver, simulate
 EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
   nf mutate --all --module 'nf_link_*'       all those of some modules
   nf mutate --list --all --operator reset    what there is
-  nf mutate --id nf_fill.logical.a3217b45    one again, with its diff
+  nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
   nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
 """
 # Each further parameter set costs a build with all mutants, and its tests run on one of these too.
 _BUILDS = ("default", "small", "regs", "link", "link_retry", "retry")
+# A survivor meets every test that sees it: 300 s of them, so that 50 survivors would take hours.
+_EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"
 
@@ -78,6 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=equivalence.LIMIT_S,
         metavar="S",
         help=f"longest proof of equivalence ({equivalence.LIMIT_S:g} s)",
+    )
+    made.add_argument(
+        "--effort",
+        type=seconds,
+        default=_EFFORT_S,
+        metavar="S",
+        help=f"tests that a mutant meets take so long together ({_EFFORT_S:g} s), likely kills first",
     )
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
     made.add_argument(
@@ -201,6 +210,7 @@ def _run(
         waived=waivers.read(),
         without=args.without or "",
         again=args.again,
+        effort=args.effort,
         deadline=start + args.within if args.within else math.inf,
     )
     if not args.no_prove:
@@ -254,7 +264,7 @@ def _report(
             say(f"{outcome.state} {outcome.id} {outcome.file}:{outcome.line}")
             say(*(f"  {line}" for line in outcome.diff.splitlines()))
             names = ", ".join(outcome.tests) or "no test sees a difference there"
-            say(f"  ran over it: {one_line(names, 600)}")
+            say(f"  {outcome.note}: {one_line(names, 600)}")
     command = shlex.join(["nf", *sys.argv[1:]])
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     found = score.summary(outcomes, command, when, took)

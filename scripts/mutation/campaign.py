@@ -79,6 +79,7 @@ class Campaign:
     waived: Mapping[str, str] = field(default_factory=dict)
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
+    effort: float = math.inf  # seconds of tests on a mutant; those that would take more are left out
     deadline: float = math.inf  # of time.monotonic(); a mutant without outcome by then stays open
 
     def __post_init__(self) -> None:
@@ -97,7 +98,8 @@ class Campaign:
 
     def key(self, mutant: Mutant, test: str = "") -> str:
         """What an outcome hangs on; `test` is the one that killed, "" stands for all."""
-        digest = hashlib.sha256(f"{mutant.id}\0{self.without}".encode())
+        effort = "" if test else str(self.effort)
+        digest = hashlib.sha256(f"{mutant.id}\0{self.without}\0{effort}".encode())
         for file in sorted({mutant.file, *(f for f in self.sources if f.endswith("_pkg.sv"))}):
             digest.update(self.sources[file].encode("latin-1"))
         benches = [self._benches.get(test, "")] if test else sorted(set(self._benches.values()))
@@ -208,8 +210,11 @@ class Campaign:
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
         record = _nothing(self._spec(self.candidates[0], number))
-        for candidate in self._ranked(number):
-            if len(ran) == _PROOF_AFTER:
+        ranked = self._ranked(number)
+        for candidate in ranked:
+            if ran and seconds + candidate.seconds > self.effort:
+                continue
+            if len(ran) == _PROOF_AFTER and not tried:
                 proof, tried = self.prove(mutant), True
                 if proof:
                     break
@@ -227,7 +232,8 @@ class Campaign:
         if not tried:
             proof = self.prove(mutant)
         state = State.EQUIVALENT if proof else State.SURVIVED if ran else State.UNSEEN
-        return self._outcome(mutant, state, ran, seconds, note=proof), record
+        note = proof or f"{len(ran)} of {len(ranked)} tests that see it ran, {seconds:.0f} s"
+        return self._outcome(mutant, state, ran, seconds, note=note), record
 
     def waves(self, id: str) -> tuple[str, ...]:
         """Wave files of a test that sees a mutant: without it, and with it. Two runs on a build of
