@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=_EFFORT_S,
         metavar="S",
-        help=f"tests that a mutant meets take so long together ({_EFFORT_S:g} s), likely kills first",
+        help=f"seconds of tests for a mutant, likely kills first ({_EFFORT_S:g})",
     )
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
     made.add_argument(

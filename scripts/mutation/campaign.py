@@ -79,7 +79,7 @@ class Campaign:
     waived: Mapping[str, str] = field(default_factory=dict)
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
-    effort: float = math.inf  # seconds of tests on a mutant; those that would take more are left out
+    effort: float = math.inf  # seconds of tests on a mutant; a test that exceeds it is left out
     deadline: float = math.inf  # of time.monotonic(); a mutant without outcome by then stays open
 
     def __post_init__(self) -> None:
