@@ -189,8 +189,8 @@ def _told(closing: Closing, took: float) -> int:
     ]
     if plain.points:
         said.append(
-            f"plain random seeds: the same {len(closing.specs)} tests in turn, each with its own "
-            f"weights and usual length; closure: as many bins as nf close closed"
+            f"plain random seeds: a test drawn of the same {len(closing.specs)}, with its own "
+            f"weights, usual length and a new seed; closure: as many bins as nf close closed"
         )
         found = [curve.ratio(*lines), curve.same_bins(*lines)]
         said += [str(one) for one in dict.fromkeys(found) if one is not None]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests toward open bins until nothing improves, and plain random seeds beside them.
 
-Both start with the same hits and choose from the same tests: plain seeds take each in turn, with
-its default weights and a seed that was not used before.
+Both start with the same hits and choose from the same tests: plain random draws a test, each as
+likely as another, with its default weights, its usual length and a seed that was not used before.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,7 +80,7 @@ class Closing:
         self._end = time.monotonic() + 60 * limits.minutes
         self._seeds = SEEDS * limits.seed
         self._red_rounds = 0  # of plain seeds, one after the other
-        self._turn = itertools.cycle(specs)
+        self._draw = random.Random(f"plain random {limits.seed}")
 
     def run(self) -> None:
         """Both arms to their end."""
@@ -133,7 +133,7 @@ class Closing:
     def _plain(self) -> None:
         specs = []
         for number in range(self.limits.jobs):
-            test = next(self._turn)
+            test = self._draw.choice(list(self.specs))
             seed = self._seeds + PLAIN_SEED + self.plain.runs + number
             specs.append(with_choice(self.specs[test], seed))
         before = self.plain.progress.cycles
