@@ -36,7 +36,9 @@ from scripts.run import simulate
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
 # A run that takes so many times what it took without a mutant hangs; seconds for a busy machine.
 _SLOWER, _MORE_S = 8.0, 30.0
-_PROOF_AFTER = 4  # runs that a mutant outlives before its proof is tried: most are dead by then
+# Tests that a mutant outlives before its proof is tried, which takes about as long: most are dead
+# by then.
+_PROOF_AFTER_S = 15.0
 _FEW = 10  # mutants whose runs take less than compiling with optimisation does
 UNKNOWN_S = 2.0
 
@@ -214,7 +216,7 @@ class Campaign:
         for candidate in ranked:
             if ran and seconds + candidate.seconds > self.effort:
                 continue
-            if len(ran) == _PROOF_AFTER and not tried:
+            if seconds > _PROOF_AFTER_S and not tried:
                 proof, tried = self.prove(mutant), True
                 if proof:
                     break

@@ -20,7 +20,7 @@ from scripts.mutation.mutant import Mutant
 from scripts.mutation.mutant_outcome import FOLDER
 
 PROOFS = FOLDER / "proofs"
-LIMIT_S = 120.0
+LIMIT_S = 30.0
 PROVED = "proved by yosys: outputs and next states agree (SAT)"
 _SCRIPT = """
 read_slang {options} {gold}
