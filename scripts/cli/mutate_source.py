@@ -30,7 +30,7 @@ from scripts.mutation import equivalence, score, waivers, walk
 from scripts.mutation.campaign import UNKNOWN_S, Campaign, Candidate
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, Outcome, Store
-from scripts.plan import testplan
+from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.order import Memory
 from scripts.report import mutation
@@ -44,7 +44,7 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
 """
 # Each further parameter set costs a build with all mutants, and its tests run on one of these too.
-_BUILDS = ("default", "small", "regs", "link", "link_retry", "retry")
+_BUILDS = ("default", "small", "regs", "counter", "link", "link_retry", "retry")
 # A survivor meets every test that sees it: 300 s of them, so that 50 survivors would take hours.
 _EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
@@ -208,6 +208,7 @@ def _run(
         store,
         folder,
         waived=waivers.read(),
+        meant=mutants.catches(mutants.read()),
         without=args.without or "",
         again=args.again,
         effort=args.effort,

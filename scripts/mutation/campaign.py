@@ -79,6 +79,8 @@ class Campaign:
     runs: Path
     prove: Prove = lambda mutant: ""
     waived: Mapping[str, str] = field(default_factory=dict)
+    meant: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How many mutants written by hand each test is there to catch, by module and test."""
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
     effort: float = math.inf  # seconds of tests on a mutant; a test that exceeds it is left out
@@ -251,11 +253,15 @@ class Campaign:
 
     def _ranked(self, number: int) -> list[Candidate]:
         """Tests that see the mutant, those first that are likely to kill a second."""
-        mutant = self.mutants[number]
-        seeing = [c for c in self.candidates if c.sees(number, mutant.module)]
+        module = self.mutants[number].module
+
+        def worth(candidate: Candidate) -> float:
+            meant = self.meant.get((module, candidate.spec.name), 0)
+            return self.store.chance(module, candidate.name, meant) / candidate.seconds
+
         with self._lock:
             return sorted(
-                seeing, key=lambda c: -self.store.chance(mutant.module, c.name) / c.seconds
+                (c for c in self.candidates if c.sees(number, module)), key=worth, reverse=True
             )
 
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:

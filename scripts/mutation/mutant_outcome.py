@@ -106,10 +106,12 @@ class Store:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(outcome)) + "\n")
 
-    def chance(self, module: str, name: str) -> float:
+    def chance(self, module: str, name: str, meant: int = 0) -> float:
         """How likely a test kills a mutant of a module that it sees; never 0, never 1.
 
-        By what it did to mutants of this module; where these are few, of any module.
+        By what it did to mutants of this module; where these are few, of any module. `meant`:
+        mutants written by hand, of this module, that it is there to catch.
         """
         any_module = (self.kills["", name] + 0.5) / (self.tries["", name] + 1.0)
-        return (self.kills[module, name] + 2 * any_module) / (self.tries[module, name] + 2)
+        kills = self.kills[module, name] + 2 * any_module + meant
+        return kills / (self.tries[module, name] + 2 + meant)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,4 +117,14 @@ def caught(mutant: Mutant, record: RunRecord) -> bool:
         not record.passed
         and record.kind in mutant.caught_by
         and re.search(mutant.cause, record.cause) is not None
+    )
+
+
+def catches(mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
+    """How many mutants of a module (the name of its file) each test is meant to catch."""
+    return Counter(
+        (Path(edit.file).stem, test.partition("/")[0])
+        for mutant in mutants
+        for edit in mutant.edits
+        for test in mutant.tests
     )
