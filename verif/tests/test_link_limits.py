@@ -19,6 +19,7 @@ from cocotbext.cxl.wire.control import (
     RetryFrame,
     RetryIdle,
     RetryReq,
+    UnknownControl,
     decode_control,
     encode_control,
 )
@@ -76,6 +77,23 @@ async def static_bits(dut: Any) -> None:
             bench.to_send.append((PID, seal(payload)))
             await bench.clocks(6)
             assert bench.events["protocol_error"] == before + 1, f"bit {bit} of {kind}"
+
+
+@cocotb.test
+@covered
+async def control_codes(dut: Any) -> None:
+    """Each LLCTRL with each SubType: a code that is reserved is an error and does nothing."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up()
+    plain = encode_control(RetryFrame()) & ~(0xFF << 32)
+    payloads = [plain | code << 32 for code in rng.sample(range(256), 256)]
+    reserved = [one for one in payloads if isinstance(decode_control(one)[0], UnknownControl)]
+    assert len(reserved) > 240
+    credits = bench.credits.plain, bench.credits.data
+    bench.to_send.extend((PID, seal(one)) for one in reserved)
+    await bench.clocks(len(reserved) + 10)
+    assert bench.events["protocol_error"] == len(reserved)
+    assert (bench.credits.plain, bench.credits.data) == credits
 
 
 @cocotb.test
