@@ -3,8 +3,8 @@
 //
 // Bound into nf_engine under Verilator (pipeline_points.py reads the counters and names the bins).
 // Each array of counters is a point; its index is the concatenation of the codes of its axes, in
-// the order in which the Python file lists them. A reset clears all counters, so that each test starts
-// at 0. The module drives nothing.
+// the order in which the Python file lists them. A reset clears all counters, so that each test
+// starts at 0. The module drives nothing.
 
 `default_nettype none
 `include "nf_cover.svh"
