@@ -192,8 +192,8 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("nf run --until", ["--until-fail"]),
         ("nf run --suite smo", ["smoke"]),
         ("nf run --build link_l", ["link_lrsm"]),
-        ("nf run test_link_lr", ["test_link_lrsm::eseq_wraps"]),
-        ("nf list test_link_lr", ["test_link_lrsm::eseq_wraps"]),
+        ("nf run test_counter", ["test_counter::saturates"]),
+        ("nf list test_counter", ["test_counter::saturates"]),
         ("nf history --result fl", ["flaky"]),
     ],
 )

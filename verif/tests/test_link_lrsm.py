@@ -55,7 +55,8 @@ class Bench:
         self.dut.phy_up.value = 1
         self.dut.rst_n.value = 0
         Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()
-        await self.edge
+        for _ in range(2):  # the first edge may see the state before the reset
+            await self.edge
         self.dut.rst_n.value = 1
         return self
 
