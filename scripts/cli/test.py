@@ -21,7 +21,7 @@ EXAMPLES = """examples:
   nf test --only lint                        one stage of it
   nf test --only mutate --seed 7             another sample of the mutants
 """
-MUTATE_S = 50
+MUTATE_S = 30
 """Seconds in which runs of listed mutants begin: a sample. `make nightly` runs all of them, and
 1000 of those made from the source, whose one build alone takes longer than this."""
 
@@ -57,7 +57,10 @@ def run(args: argparse.Namespace) -> int:
     }
     # Every core there is: one after the other.
     wide = {
-        "pytest": [sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"],
+        "pytest": [
+            *(sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"),
+            "--durations=20",
+        ],
         "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
         "mutate": steps.nf("mutate", *drawn),
     }
