@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import os
 import random
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from scripts.closing.curve import OpenBin
 from scripts.closing.loop import Closing, Limits
 from scripts.closing.policy import Goal, Policy
 from scripts.common import claims, paths
-from scripts.common.arguments import positive, seconds
+from scripts.common.arguments import add_jobs, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import RunRecord, RunSpec
@@ -83,13 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=positive, default=1, help="of the choices and of the runs")
     parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run of both")
-    parser.add_argument(
-        *("--jobs", "-j"),
-        type=positive,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="runs at once (all cores)",
-    )
+    add_jobs(parser)
 
 
 def times(text: str) -> float:

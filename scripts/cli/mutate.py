@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import os
 import time
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -16,7 +15,7 @@ from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.completion import with_completer
 from scripts.common import claims, paths
-from scripts.common.arguments import positive, seconds
+from scripts.common.arguments import add_jobs, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
@@ -43,13 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         lambda: (mutant.id for mutant in mutants.read()),
     )
     parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
-    parser.add_argument(
-        *("--jobs", "-j"),
-        type=positive,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="runs at once (all cores)",
-    )
+    add_jobs(parser)
     parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
     parser.add_argument(
         "--within", type=seconds, metavar="S", help="start no mutant after so many seconds"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from contextlib import suppress
@@ -13,7 +12,7 @@ from datetime import date
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import steps
-from scripts.common.arguments import positive
+from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import NfError
 from scripts.record.database import History
 
@@ -30,13 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
     )
-    parser.add_argument(
-        *("--jobs", "-j"),
-        type=positive,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="runs at once (all cores)",
-    )
+    add_jobs(parser)
     parser.add_argument("--seed", type=positive, help="of all that is drawn (the date)")
 
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="name-glob=G_BINARY, G_TERNARY or FP32; the first that matches wins",
     )
     add(
-        *("--sim",),
+        "--sim",
         choices=registry.choices(),
         default=registry.names()[0],
         help=f"simulator ({registry.names()[0]})",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 
@@ -12,7 +11,7 @@ from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.regress import CAPTURE, short_replays
-from scripts.common.arguments import positive
+from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import NfError
 from scripts.report.invocation import revision
 
@@ -31,13 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
     )
-    parser.add_argument(
-        *("--jobs", "-j"),
-        type=positive,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="runs at once (all cores)",
-    )
+    add_jobs(parser)
     parser.add_argument(
         "--seed", type=positive, help="of the sample of mutants (drawn from the commit)"
     )

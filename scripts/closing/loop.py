@@ -24,6 +24,7 @@ Execute = Callable[[Sequence[RunSpec]], list[RunRecord]]
 SCALE = "NF_SCALE"
 CLOCK_NS = 2  # of nearly every bench
 CLOSE_SEED, PLAIN_SEED, SEEDS = 1, 500_001, 1_000_000  # seeds of the two never meet
+_SETS = 2_000  # of SEEDS each: a seed of a run has 31 bits
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Closing:
         self.policy = policy(self.close.progress)
         self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
         self._end = time.monotonic() + 60 * limits.minutes
-        self._seeds = SEEDS * limits.seed
+        self._seeds = SEEDS * (limits.seed % _SETS)
         self._red_rounds = 0  # of plain seeds, one after the other
         self._draw = random.Random(f"plain random {limits.seed}")
 

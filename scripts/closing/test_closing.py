@@ -100,6 +100,19 @@ def test_takes_a_third_of_the_cycles_of_plain_seeds(seed: int) -> None:
     assert ratio.value >= 3, str(ratio)
 
 
+def test_seeds_of_runs_have_31_bits() -> None:
+    seen: set[int] = set()
+
+    def noted(specs: Sequence[RunSpec]) -> list[RunRecord]:
+        seen.update(spec.seed for spec in specs)
+        return [simulate(spec) for spec in specs]
+
+    for seed in (20261122, 2**31 - 1):  # `nf nightly` takes the date
+        closing(1, Limits(runs=3, plain=1, seed=seed), noted)
+    assert len(seen) >= 12
+    assert max(seen) < 1 << 31
+
+
 def test_stops_when_nothing_improves() -> None:
     def nothing(specs: Sequence[RunSpec]) -> list[RunRecord]:
         return [replace(simulate(spec), metrics={}) for spec in specs]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 
 
@@ -33,3 +34,14 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e7:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """`--jobs N`: what runs at once, by default on every core."""
+    parser.add_argument(
+        *("--jobs", "-j"),
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="runs at once (all cores)",
+    )

@@ -161,7 +161,7 @@ class Campaign:
         build = candidate.spec.build
         words = (candidate.name, build.variant, *map(str, build.parameters), self.without)
         words = (*words, self._benches[candidate.name], *self.sources.values())
-        digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape"))
+        digest = hashlib.sha256("\0".join(words).encode())
         return self.store.folder / "seen" / f"{digest.hexdigest()[:16]}.json"
 
     def _probed(self, candidate: Candidate) -> bool:

@@ -16,15 +16,26 @@ HOLD = 40
 REPEATS = 3
 
 
-class HeldChannelSequence(ParkedBase):
+class TwoRegionBase(ParkedBase):
+    """A low-bit region 0 of 16 lines, and an FP32 region 1."""
+
+    low: RegionConfig
+    fp32: RegionConfig
+
+    async def two_regions(self, mode: Mode, fp32_lines_log2: int) -> None:
+        """Commits both."""
+        self.low = self.layout.region(mode, 4, WORKERS)
+        self.fp32 = self.layout.region(Mode.FP32, fp32_lines_log2, WORKERS)
+        await self.commit(0, self.low)
+        await self.commit(1, self.fp32)
+
+
+class HeldChannelSequence(TwoRegionBase):
     """Memory is not ready to take from each client; the device is not ready to take for each."""
 
     async def body(self) -> None:
         await self.prepare()
-        self.low = self.layout.region(Mode.G_BINARY, 4, WORKERS)
-        self.fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
-        await self.commit(0, self.low)
-        await self.commit(1, self.fp32)
+        await self.two_regions(Mode.G_BINARY, fp32_lines_log2=4)
         await self.initialised()
         for _ in range(REPEATS):
             await self.memory_not_ready()
@@ -153,15 +164,12 @@ class LatencySequence(ParkedBase):
         await self.initialised()
 
 
-class BusyCommitSequence(ParkedBase):
+class BusyCommitSequence(TwoRegionBase):
     """Commits of every mode while evictions, stores, sums and fills of others are under way."""
 
     async def body(self) -> None:
         await self.prepare()
-        self.low = self.layout.region(Mode.G_TERNARY, 4, WORKERS)
-        self.fp32 = self.layout.region(Mode.FP32, 2, WORKERS)
-        await self.commit(0, self.low)
-        await self.commit(1, self.fp32)
+        await self.two_regions(Mode.G_TERNARY, fp32_lines_log2=2)
         for mode in Mode:
             await self.commit(2, self.layout.region(mode, 0, 3))
             await self.initialised()
