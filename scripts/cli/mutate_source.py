@@ -35,6 +35,7 @@ from scripts.plan.discover import discover, select
 from scripts.plan.order import Memory
 from scripts.report import mutation
 from scripts.run import forkserver, simulate
+from verif.scoreboard.checkers_off import CHECKERS
 
 EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
   nf mutate --all --module 'nf_link_*'       all those of some modules
@@ -150,6 +151,10 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     what, _, name = (args.without or "").partition(":")
     if args.without and (what not in ("sequence", "checker") or not name):
         raise NfError(f"--without {args.without!r}: write sequence:GLOB or checker:NAME.")
+    if what == "checker" and name not in CHECKERS:
+        raise NfError(
+            f"--without {args.without!r}: no such checker; there are {', '.join(CHECKERS)}."
+        )
     if what == "sequence":
         gone = {test.id for test in select(tests, [name])}
         tests = [test for test in tests if test.id not in gone]

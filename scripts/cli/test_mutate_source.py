@@ -115,3 +115,9 @@ def test_an_interrupted_probe_ends_the_command(
     words = ["mutate", "--sample", "1", "--module", "nf_capacity", "--no-prove"]
     assert main(words) == 130
     assert "they are green" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["checker:nope", "nope", "sequence:nope"])
+def test_what_cannot_be_left_out(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutate", "--sample", "1", "--without", what]) == 2
+    assert "nope" in capsys.readouterr().err
