@@ -79,13 +79,11 @@ module nf_respond
   resp_meta_t ndr_meta;
   logic [3:0] ndr_region, drs_region;
   s2m_ndr_t   ndr_in;
-  logic       ndr_push, ndr_room, ndr_overload, direct_ndr;
+  logic       ndr_push, ndr_room, ndr_overload;
   logic [$clog2(NDR_DEPTH+1)-1:0] ndr_count;
 
   assign plain_ndr_ready  = !engine_ndr_valid;
-  assign direct_ndr       = direct_valid && !direct_is_read && !engine_ndr_valid
-                            && !plain_ndr_valid;
-  assign ndr_push = engine_ndr_valid || plain_ndr_valid || direct_ndr;
+  assign ndr_push = engine_ndr_valid || plain_ndr_valid || (direct_valid && !direct_is_read);
   assign ndr_meta = engine_ndr_valid ? engine_ndr_meta : plain_ndr_valid ? plain_ndr_meta
                     : direct_meta;
   assign ndr_region   = ndr_meta.region;
@@ -102,15 +100,15 @@ module nf_respond
   // ---- DRS --------------------------------------------------------------------------------------
   answer_t    answer;
   s2m_drs_t   drs_in;
-  logic       drs_push, drs_room, drs_overload, direct_drs;
+  logic       drs_push, drs_room, drs_overload;
   logic [$clog2(DRS_DEPTH+1)-1:0] drs_count;
 
   assign plain_drs_ready  = !engine_drs_valid;
   assign gather_drs_ready = plain_drs_ready && !plain_drs_valid;
-  assign direct_drs       = direct_valid && direct_is_read && gather_drs_ready && !gather_drs_valid;
   assign direct_ready     = direct_is_read ? (gather_drs_ready && !gather_drs_valid)
                             : !(engine_ndr_valid || plain_ndr_valid);
-  assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid || direct_drs;
+  assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid
+                    || (direct_valid && direct_is_read);
   assign drs_region   = answer.meta.region;
   assign drs_overload = answer.meta.in_region && fallback[32'(drs_region) % REGIONS];
 

@@ -19,28 +19,26 @@ module nf_capacity (
 );
   logic [255:0] history_q;
   logic [8:0]   misses_q, misses_d, window_q;
-  logic         leaves, check_q;
+  logic         leaves, restart, check_q;
 
+  assign restart  = clear || (window != window_q);
   assign leaves   = (window != 9'd0) && history_q[window[7:0] - 8'd1];
   assign misses_d = misses_q + 9'(miss) - 9'(leaves);
 
   always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
+    if (!rst_n) check_q <= 1'b0;
+    else        check_q <= contribution && !restart && (window != 9'd0);
+  end
+
+  // No reset: the commit before the first contribution clears it.
+  always_ff @(posedge clk) begin
+    window_q <= window;
+    if (restart) begin
       history_q <= '0;
       misses_q  <= '0;
-      window_q  <= '0;
-      check_q   <= 1'b0;
-    end else begin
-      window_q <= window;
-      check_q  <= 1'b0;
-      if (clear || window != window_q) begin
-        history_q <= '0;
-        misses_q  <= '0;
-      end else if (contribution) begin
-        history_q <= {history_q[254:0], miss};
-        misses_q  <= misses_d;
-        check_q   <= (window != 9'd0);
-      end
+    end else if (contribution) begin
+      history_q <= {history_q[254:0], miss};
+      misses_q  <= misses_d;
     end
   end
 

@@ -125,20 +125,18 @@ module nf_fill
     if (!rst_n) begin
       beat_q <= '0;
       full_q <= 1'b0;
-      bad_q  <= 1'b0;
-      ours_q <= 1'b0;
     end else begin
-      if (r_valid && r_ready) begin
-        beat_q <= r_beat.last ? '0 : beat_q + 1'b1;
-        bad_q  <= bad;
-        ours_q <= ours;
-      end
+      if (r_valid && r_ready) beat_q <= r_beat.last ? '0 : beat_q + 1'b1;
       if (track_pop) full_q <= 1'b1;
       else if (out_ready) full_q <= 1'b0;
     end
   end
 
   always_ff @(posedge clk) begin
+    if (r_valid && r_ready) begin
+      bad_q  <= bad;
+      ours_q <= ours;
+    end
     if (track_pop) slot_q <= track_slot;
     if (r_valid && r_ready && beat_q == '0) begin
       book_q   <= ours ? record.book : '0;

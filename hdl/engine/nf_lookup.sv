@@ -82,14 +82,12 @@ module nf_lookup
   assign stored_op = make_engine_op(OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0,
                                     1'b0, BE_W'(0), LINE_W'(0));
 
-  // FP32 reads wait for the stores of their line, so that a sum is of what was contributed; a
-  // partial store waits too, because it must know whether it is its worker's first. Stores wait for
-  // the gathers of their line: a sum reads line by line and must not mix the moments before and
-  // after a store.
-  assign op_settled     = !(lk_writing && (op_reads_fp || (op_stores_fp && op.be != '1)))
-                          && !(lk_reading && op_stores_fp);
-  assign head_settled   = !(head_writing && (head_reads_fp || (head_stores_fp && wait_op.be != '1)))
-                          && !(head_reading && head_stores_fp);
+  // FP32 reads (they enable no byte) wait for the stores of their line, so that a sum is of what
+  // was contributed; a partial store waits too, because it must know whether it is its worker's
+  // first. Stores wait for the gathers of their line: a sum reads line by line and must not mix the
+  // moments before and after a store.
+  assign op_settled     = !(lk_writing && op.be != '1) && !(lk_reading && op_stores_fp);
+  assign head_settled   = !(head_writing && wait_op.be != '1) && !(head_reading && head_stores_fp);
 
   logic hit_open, new_turn;
   assign hit_open = lk_hit && lk_open && op_settled;

@@ -72,9 +72,6 @@ module nf_record_init
     if (!rst_n) begin
       pending_q <= '0;
       active_q  <= 1'b0;
-      region_q  <= '0;
-      issued_q  <= '0;
-      written_q <= '0;
     end else begin
       // A region in work that is claimed anew starts over, or ends when it needs no records any
       // more (commits happen with no write under way).
@@ -83,18 +80,22 @@ module nf_record_init
         pending_q <= (pending_q & ~cancel) | start;
       end else if (!active_q) begin
         pending_q <= (pending_q & ~cancel & ~(hold ? '0 : lowest)) | start;
-        if (|pending_q && !hold) begin
-          active_q  <= 1'b1;
-          region_q  <= lowest_region;
-          issued_q  <= '0;
-          written_q <= '0;
-        end
+        active_q  <= |pending_q && !hold;
       end else begin
         pending_q <= (pending_q & ~cancel) | start;
-        if (wr_valid && wr_ready) issued_q <= issued_q + 1'b1;
-        if (b_valid) written_q <= written_q + 1'b1;
-        if (all_written) active_q <= 1'b0;
+        active_q  <= !all_written;
       end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (!active_q) begin
+      region_q  <= lowest_region;
+      issued_q  <= '0;
+      written_q <= '0;
+    end else begin
+      if (wr_valid && wr_ready) issued_q <= issued_q + 1'b1;
+      if (b_valid) written_q <= written_q + 1'b1;
     end
   end
 

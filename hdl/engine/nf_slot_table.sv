@@ -128,7 +128,7 @@ module nf_slot_table
   end
 
   // A free slot if there is one, else the oldest allocation that is not pinned.
-  assign evictable   = used_q & ready_q & ~waited & ~writing & ~reading;
+  assign evictable   = ready_q & ~waited & ~writing & ~reading;
   assign preferred   = evictable & ({SLOTS{1'b1}} << ptr_q);
   assign choice_from = |(~used_q) ? ~used_q : |preferred ? preferred : evictable;
   assign choice      = choice_from & (~choice_from + 1'b1);

@@ -26,7 +26,7 @@ module nf_vote
   localparam logic [LINE_W-1:0] EVEN = {LINE_W/2{2'b01}};
 
   // ---- binary -----------------------------------------------------------------------------------
-  logic [LINE_W-1:0] gt, eq, twice, binary_line;  // twice: bit b of 2c
+  logic [LINE_W-1:0] gt, eq, twice, binary_line;  // eq counts where not gt; twice: bit b of 2c
   logic [WIDE-1:0]   m;
 
   assign m = WIDE'(contributions);
@@ -38,12 +38,8 @@ module nf_vote
     if (en && !ternary) begin
       for (int b = WIDE - 1; b >= 0; b--) begin
         twice = (b >= 1 && b <= CNT_W) ? planes[(b-1)*LINE_W +: LINE_W] : '0;
-        if (m[b]) begin
-          eq = eq & twice;
-        end else begin
-          gt = gt | (eq & twice);
-          eq = eq & ~twice;
-        end
+        if (m[b]) eq = eq & twice;
+        else      gt = gt | (eq & twice);
       end
     end
   end

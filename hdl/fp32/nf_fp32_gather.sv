@@ -125,25 +125,22 @@ module nf_fp32_gather
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      adding_q   <= 1'b0;
-      add_last_q <= 1'b0;
-      full_q     <= 1'b0;
-      bad_q      <= 1'b0;
-      poison_q   <= 1'b0;
+      adding_q <= 1'b0;
+      full_q   <= 1'b0;
     end else begin
       adding_q <= add_start;
-      if (take) begin
-        add_last_q <= t_last;
-        bad_q      <= (!t_first && bad_q) || (!t_none && r_beat.err);
-        poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_beat.poison);
-      end
       if ((take && t_last && !add_start) || (adding_q && add_last_q)) full_q <= 1'b1;
       else if (drs_ready) full_q <= 1'b0;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (take) meta_q <= t_meta;
+    if (take) begin
+      meta_q     <= t_meta;
+      add_last_q <= t_last;
+      bad_q      <= (!t_first && bad_q) || (!t_none && r_beat.err);
+      poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_beat.poison);
+    end
     if (adding_q) acc_q <= sum;
     else if (take && t_none) acc_q <= '0;
     else if (take && t_first) acc_q <= first_line;

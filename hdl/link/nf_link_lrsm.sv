@@ -2,10 +2,10 @@
 // State machines of link-level retry, receiving side (link spec §9): LRSM, RRSM, ESeq, NUM_RETRY,
 // NUM_PHY_REINIT and TIMEOUT.
 //
-// In, at most one a clock: `lost` (a flit with a bad CRC or Protocol ID), `good_retryable`, the
-// RETRY strobes, or `got_other` (any other good flit: it breaks a run of RETRY.Frame). `normal`
-// and `discard` say what may become of the flit of this clock: all of it, or nothing; in between
-// only RETRY flits count. Out to the sender: `want_req` and `want_ack` are levels, taken with
+// In: `lost` (a flit with a bad CRC or Protocol ID), `got_frame`, or `got_other` (any other good
+// flit: it breaks a run of RETRY.Frame), with it `good_retryable` or a RETRY strobe. `normal` and
+// `discard` say what may become of the flit of this clock: all of it, or nothing; in between only
+// RETRY flits count. Out to the sender: `want_req` and `want_ack` are levels, taken with
 // `req_sent` and `ack_begun`; a RETRY.Req that comes after `ack_begun` is answered by another
 // sequence. `tx_flit` counts sent flits for TIMEOUT. `quiet`: nothing may be sent.
 
@@ -138,8 +138,8 @@ module nf_link_lrsm
     end else begin
       state_q <= state_d;
 
-      if (lost || got_req || got_ack || got_other || discard) frames_q <= '0;
-      else if (got_frame && !sequence_ok)                      frames_q <= frames_q + 1'b1;
+      if (lost || got_other || discard)   frames_q <= '0;
+      else if (got_frame && !sequence_ok) frames_q <= frames_q + 1'b1;
 
       if (good_retryable) eseq_q <= (eseq_q >= wrap_q) ? '0 : eseq_q + 1'b1;
       if (got_init)       wrap_q <= init_wrap;

@@ -70,7 +70,6 @@ module nf_link_retry_seq
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       active_q <= 1'b0;
-      is_ack_q <= 1'b0;
       count_q  <= '0;
     end else if (cancel) begin
       active_q <= 1'b0;
@@ -78,11 +77,11 @@ module nf_link_retry_seq
     end else if (fire) begin
       active_q <= !last;
       count_q  <= last ? '0 : count_q + 1'b1;
-      if (!active_q) is_ack_q <= want_ack;
     end
   end
 
   always_ff @(posedge clk) begin
+    if (!active_q) is_ack_q <= want_ack;
     if (ack_begun) begin
       eseq_q <= ack_eseq;
       echo_q <= ack_num_retry;

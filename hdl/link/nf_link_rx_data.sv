@@ -55,7 +55,7 @@ module nf_link_rx_data
   assign before1 = {3'd0, data[0]} + {3'd0, data[1]};  // data slots before slot 2, before slot 3
   assign before2 = before1 + {3'd0, data[2]};
 
-  assign old_sel[0] = data[0] && (owed_q > 4'd0);
+  assign old_sel[0] = data[0];  // an all-data flit, which comes only when more than three are owed
   assign old_sel[1] = data[1] && (owed_q > {3'd0, data[0]});
   assign old_sel[2] = data[2] && (owed_q > before1);
   assign old_sel[3] = data[3] && (owed_q > before2);
@@ -118,49 +118,35 @@ module nf_link_rx_data
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      valid_q        <= 1'b0;
-      drop_q         <= 1'b0;
-      has_be_q       <= 1'b0;
-      illegal_q      <= 1'b0;
-      owed_q         <= '0;
-      chunk_q        <= '0;
-      next_valid_q   <= 1'b0;
-      next_drop_q    <= 1'b0;
-      next_illegal_q <= 1'b0;
-      next_slots_q   <= '0;
+      valid_q      <= 1'b0;
+      owed_q       <= '0;
+      next_valid_q <= 1'b0;
     end else begin
-      if (promote) begin
-        valid_q   <= 1'b1;
-        drop_q    <= behind_drop;
-        has_be_q  <= (behind_slots == 4'd5);
-        illegal_q <= behind_illegal;
-        owed_q    <= behind_slots - {1'b0, new_take};
-        chunk_q   <= new_take;
-      end else begin
-        valid_q   <= valid_q && !done;
-        owed_q    <= owed_after;
-        chunk_q   <= chunk_q + old_take[2:0];
-      end
-      if (promote) begin
-        next_valid_q <= 1'b0;
-      end else if (start) begin
-        next_valid_q   <= 1'b1;
-        next_drop_q    <= hdr_drop;
-        next_illegal_q <= hdr_illegal;
-        next_slots_q   <= hdr_slots;
-      end
+      valid_q      <= promote || (valid_q && !done);
+      owed_q       <= promote ? behind_slots - {1'b0, new_take} : owed_after;
+      next_valid_q <= !promote && (start || next_valid_q);
     end
   end
 
   always_ff @(posedge clk) begin
-    if (start) next_meta_q <= hdr;
+    if (start) begin
+      next_meta_q    <= hdr;
+      next_drop_q    <= hdr_drop;
+      next_illegal_q <= hdr_illegal;
+      next_slots_q   <= hdr_slots;
+    end
     if (promote) begin
-      meta_q <= next_valid_q ? next_meta_q : hdr;
-      be_q   <= '1;
-      line_q <= {slot3, slot3, new1, new0};  // chunks that have not come yet are overwritten
+      meta_q    <= next_valid_q ? next_meta_q : hdr;
+      drop_q    <= behind_drop;
+      has_be_q  <= (behind_slots == 4'd5);
+      illegal_q <= behind_illegal;
+      chunk_q   <= new_take;
+      be_q      <= '1;
+      line_q    <= {slot3, slot3, new1, new0};  // chunks that have not come yet are overwritten
     end else if (take_protocol || take_adf) begin
-      be_q   <= be_old;
-      line_q <= line_old;
+      chunk_q   <= chunk_q + old_take[2:0];
+      be_q      <= be_old;
+      line_q    <= line_old;
     end
   end
 

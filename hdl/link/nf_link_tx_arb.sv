@@ -69,7 +69,7 @@ module nf_link_tx_arb
   assign llcrd_sent  = new_ready && !param_valid && !pack_go && llcrd_go;
 
   assign new_valid = param_valid || pack_go || llcrd_go;
-  assign new_adf   = !param_valid && pack_go && !pack_header;
+  assign new_adf   = !pack_header;  // nothing else can leave then
   assign new_run   = !param_valid && pack_go && pack_run;
   assign new_flit  = param_valid ? {384'd0, param_slot} :
                      pack_go     ? pack_flit : {384'd0, llcrd_slot};

@@ -67,13 +67,15 @@ module nf_axi_write
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       last_q   <= '0;
-      owner_q  <= '0;
       locked_q <= 1'b0;
     end else if (take) begin
-      owner_q  <= grant;
       locked_q <= !last;
       if (last) last_q <= grant;
     end
+  end
+
+  always_ff @(posedge clk) begin
+    if (take) owner_q <= grant;
   end
 
   nf_fifo #(.WIDTH(AW_W), .DEPTH(2)) u_aw (

@@ -86,18 +86,19 @@ module nf_regions
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       state_q <= COMMIT_IDLE;
-      code_q  <= COMMIT_OK;
     end else begin
       case (state_q)
         COMMIT_IDLE:  if (commit_valid) state_q <= COMMIT_DRAIN;
         COMMIT_DRAIN: if (core_idle) state_q <= COMMIT_APPLY;
-        COMMIT_APPLY: begin
-          code_q  <= check_code;
-          state_q <= COMMIT_DONE;
-        end
-        default:  state_q <= COMMIT_IDLE;
+        COMMIT_APPLY: state_q <= COMMIT_DONE;
+        default:      state_q <= COMMIT_IDLE;
       endcase
     end
+  end
+
+  // The descriptor is in force with the next clock, and would then be judged against itself.
+  always_ff @(posedge clk) begin
+    if (state_q == COMMIT_APPLY) code_q <= check_code;
   end
 
   assign hold        = (state_q != COMMIT_IDLE);
@@ -115,7 +116,8 @@ module nf_regions
     assign hit           = (event_region == 4'(r));
     assign apply[r]      = (state_q == COMMIT_APPLY) && (check_code == COMMIT_OK)
                            && (commit_region == 4'(r));
-    assign same_area     = committed_q && !untrusted[r]
+    // A region that was never committed has no workers; no descriptor that is applied is like it.
+    assign same_area     = !untrusted[r]
                            && (desc_q.state_base == commit_desc.state_base)
                            && (desc_q.lines_log2 == commit_desc.lines_log2)
                            && (desc_q.workers == commit_desc.workers)

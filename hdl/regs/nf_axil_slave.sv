@@ -63,24 +63,10 @@ module nf_axil_slave
       aw_full_q <= 1'b0;
       w_full_q  <= 1'b0;
       b_full_q  <= 1'b0;
-      b_error_q <= 1'b0;
-      aw_word_q <= '0;
-      w_data_q  <= '0;
-      w_strb_q  <= '0;
     end else begin
-      if (s_axil_awvalid && s_axil_awready) begin
-        aw_full_q <= 1'b1;
-        aw_word_q <= s_axil_awaddr[ADDR_W-1:2];
-      end
-      if (s_axil_wvalid && s_axil_wready) begin
-        w_full_q <= 1'b1;
-        w_data_q <= s_axil_wdata;
-        w_strb_q <= s_axil_wstrb;
-      end
-      if (wr_valid && wr_done) begin
-        b_full_q  <= 1'b1;
-        b_error_q <= wr_error;
-      end
+      if (s_axil_awvalid && s_axil_awready) aw_full_q <= 1'b1;
+      if (s_axil_wvalid && s_axil_wready)   w_full_q  <= 1'b1;
+      if (wr_valid && wr_done)              b_full_q  <= 1'b1;
       // Both buffers are full here, so nothing is accepted in this clock.
       if (b_full_q && s_axil_bready) begin
         aw_full_q <= 1'b0;
@@ -88,6 +74,15 @@ module nf_axil_slave
         b_full_q  <= 1'b0;
       end
     end
+  end
+
+  always_ff @(posedge clk) begin
+    if (s_axil_awvalid && s_axil_awready) aw_word_q <= s_axil_awaddr[ADDR_W-1:2];
+    if (s_axil_wvalid && s_axil_wready) begin
+      w_data_q <= s_axil_wdata;
+      w_strb_q <= s_axil_wstrb;
+    end
+    if (wr_valid && wr_done) b_error_q <= wr_error;
   end
 
   // ---- read -----------------------------------------------------------------------------------
@@ -102,23 +97,21 @@ module nf_axil_slave
     if (!rst_n) begin
       ar_full_q <= 1'b0;
       r_full_q  <= 1'b0;
-      r_error_q <= 1'b0;
-      ar_word_q <= '0;
-      r_data_q  <= '0;
     end else begin
-      if (s_axil_arvalid && s_axil_arready) begin
-        ar_full_q <= 1'b1;
-        ar_word_q <= s_axil_araddr[ADDR_W-1:2];
-      end
-      if (ar_full_q && !r_full_q) begin
-        r_full_q  <= 1'b1;
-        r_error_q <= rd_error;
-        r_data_q  <= rd_data;
-      end
+      if (s_axil_arvalid && s_axil_arready) ar_full_q <= 1'b1;
+      if (ar_full_q && !r_full_q)           r_full_q  <= 1'b1;
       if (r_full_q && s_axil_rready) begin
         ar_full_q <= 1'b0;
         r_full_q  <= 1'b0;
       end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (s_axil_arvalid && s_axil_arready) ar_word_q <= s_axil_araddr[ADDR_W-1:2];
+    if (ar_full_q && !r_full_q) begin
+      r_error_q <= rd_error;
+      r_data_q  <= rd_data;
     end
   end
 

@@ -86,7 +86,7 @@ module nf_regs
   logic [11:0] wr_rel, rd_rel, wr_off, rd_off;  // within the region area, within the region
   logic        wr_in_region, rd_in_region;
   logic [3:0]  wr_region, rd_region;
-  logic        wr_device, commit_end;
+  logic        wr_device;
 
   // Below the area the subtraction wraps to a large number, so that one comparison is enough.
   assign wr_rel       = wr_addr - ADDR_REGION;
@@ -111,8 +111,6 @@ module nf_regs
   assign commit_region = wr_region;
   assign commit_desc   = desc_of(desc, wr_region);
   assign commit_epoch  = write_bits(epoch[int'(wr_region) * 32 +: 32], wr_data, wr_mask, '1);
-  assign commit_end    = commit_valid && commit_done;
-
   for (genvar r = 0; r < REGIONS; r++) begin : g_region
     region_desc_t shadow;
     logic         selected;
@@ -124,7 +122,7 @@ module nf_regs
       .clk, .rst_n,
       .wr_en(wr_valid && wr_in_region && selected), .wr_off, .wr_data, .wr_mask,
       .rd_off, .rd_data(region_rd[r*32 +: 32]),
-      .commit_end(commit_end && selected), .commit_code, .commit_epoch,
+      .commit_end(commit_done && selected), .commit_code, .commit_epoch,
       .desc(shadow), .epoch(epoch[r*32 +: 32]),
       .committed(region_committed[r]), .done(region_done[r]), .fallback(fallback[r]),
       .saturated(region_saturated[r]), .illegal(region_illegal[r]),

@@ -34,11 +34,10 @@ from cocotbext.cxl.wire.control import (
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from verif.tests.link_coverage import LinkObserver
+from verif.tests.link_rules import EVENTS, STATUS, count_events
 from verif.tests.link_testbench import (
-    EVENTS,
     PARAMETERS,
     PID,
-    STATUS,
     random_drs,
     random_ndr,
     random_req,
@@ -255,11 +254,8 @@ class RetryTestbench:
     # ---- sampling
     def _sample(self) -> None:
         dut, tracker = self.dut, self.tracker
-        events = int(dut.events.value)
-        if events:
-            for name, value in unpack(EVENTS, events).items():
-                self.events[name] += value
-        status = self.status()
+        events, status = int(dut.events.value), self.status()
+        count_events(self.events, events, status["error_kind"])
         if status["error_kind"]:
             self.errors.append(status["error_kind"])
         self.observer.clock(self.now, status, self.phy, self.driven)

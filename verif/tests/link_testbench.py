@@ -39,10 +39,10 @@ from cocotbext.cxl.wire.unpack import S2MUnpacker
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 from verif.tests.link_coverage import LinkObserver
-from verif.tests.packed_structs import layout, sampled, unpack
+from verif.tests.link_rules import EVENTS, STATUS, count_events
+from verif.tests.packed_structs import sampled, unpack
 
 PID = flits.ProtocolCode.CACHEMEM.word
-EVENTS, STATUS = layout("link_events_t"), layout("link_status_t")
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
 REQ_CREDITS, RWD_CREDITS = PARAMETERS["REQ_CREDITS"], PARAMETERS["RWD_CREDITS"]
 
@@ -205,11 +205,9 @@ class LinkTestbench:
     # ---- sampling
     def _sample(self) -> None:
         dut = self.dut
-        events = int(dut.events.value)
-        if events:
-            for name, value in unpack(EVENTS, events).items():
-                self.events[name] += value
-        self.observer.clock(self.now, unpack(STATUS, int(dut.status.value)), True, self.driven)
+        events, status = int(dut.events.value), unpack(STATUS, int(dut.status.value))
+        count_events(self.events, events, status["error_kind"])
+        self.observer.clock(self.now, status, True, self.driven)
         if int(dut.tx_valid.value):
             flit = int(dut.tx_flit.value)
             assert self.stalled in (None, flit), "tx_flit moved under back-pressure"

@@ -24,7 +24,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import chunks_of_line
+from cocotbext.cxl.wire.flits import FlitHeader, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits
 from verif.tests.link_coverage import covered
@@ -41,6 +41,7 @@ from verif.tests.link_testbench import (
 )
 
 _FORCE, _FLUSH = 16, 32  # acknowledgements and clocks that force an LLCRD
+_HEADER = 8  # acknowledgements that a header takes along
 
 
 @cocotb.test
@@ -183,7 +184,7 @@ async def more_credits_than_fit(dut: Any) -> None:
 @covered
 async def forced_llcrd(dut: Any) -> None:
     """An LLCRD leaves with the 16th acknowledgement, or when something has waited 32 clocks; a
-    header that takes nothing along starts the time anew."""
+    header that takes nothing along starts the time anew. It takes 8 along when there are 8."""
     bench = await LinkTestbench(dut).up()
     await bench.clocks(120)
     bench.knobs.rx = 0.0
@@ -204,6 +205,14 @@ async def forced_llcrd(dut: Any) -> None:
     await send(2 * _FORCE)
     await bench.clocks(8)
     assert llcrds(sent)[0][1].ack == _FORCE, "forced by the number of acknowledgements"
+    for count in (_HEADER - 1, _HEADER):
+        await bench.clocks(120)
+        await send(count - bench.unacked)
+        sent = len(bench.tx_log)
+        bench.out_ndr.append(random_ndr(bench.rng))
+        await bench.clocks(8)
+        header = FlitHeader.decode(bench.tx_log[sent][1] & PAYLOAD_MASK)
+        assert header.ak == (count == _HEADER), f"Ak of a header while {count} are owed"
     await bench.clocks(120)
     # Two acknowledgements wait; nothing else leaves.
     waits = []

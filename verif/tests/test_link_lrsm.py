@@ -61,7 +61,9 @@ class Bench:
         return self
 
     async def pulse(self, *names: str, clocks: int = 1) -> None:
-        """Clocks with some inputs high."""
+        """Clocks with some inputs high; `got_other` with every flit that is no RETRY.Frame."""
+        if {"got_req", "got_ack", "good_retryable"} & set(names):
+            names = (*names, "got_other")
         for name in names:
             getattr(self.dut, name).value = 1
         for _ in range(clocks):
