@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric import output
@@ -17,6 +18,7 @@ from scripts.coverage import closure_goals, code_coverage, code_waivers, lcov, r
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
 from scripts.coverage.places import KINDS, TOGGLE
+from scripts.coverage.run_counts import PACKED
 from scripts.record.database import History
 from scripts.report import functional, source_page
 from scripts.report.functional import Functional
@@ -98,14 +100,22 @@ def _add(merger: Merger, text: str) -> None:
     if text == "last" or (text.isascii() and text.isdecimal()):
         records = _of_command(merger, None if text == "last" else int(text))
     elif path.is_dir():
-        records = [data.load_json(one, RunRecord) for one in sorted(path.glob("*/record.json"))]
+        records = [_in_folder(one) for one in sorted(path.glob("*/record.json"))]
         if not records:
             raise NfError(f"{shown(path)} holds no run (FOLDER/*/record.json).")
     else:
         merger.merged(read(path))
         return
     for record in records:
-        merger.record(record)
+        merger.record(record, whole=True)
+
+
+def _in_folder(path: Path) -> RunRecord:
+    """The record of a run with what lies beside it now: the folder may have been moved."""
+    record = data.load_json(path, RunRecord)
+    if not record.coverage:
+        return record
+    return replace(record, coverage=str(path.parent.absolute() / PACKED))
 
 
 def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,43 @@ def test_merge_holes_rank_html_diff(folders: Path, capsys: pytest.CaptureFixture
     assert nf("cov", "diff", a, b) == 0
     assert f"+ branch {FILE}:5 if" in capsys.readouterr().out
     assert nf("cov", "diff", b, a) == 1  # something was lost
+
+
+def test_moved_runs_keep_their_code_coverage(
+    folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The record names the old place, where another run may lie by now; the key table comes along
+    in the build, or in a run beside it, or the merge is refused."""
+    (folders / "a").rename(folders / "moved")
+    (folders / "b").rename(folders / "a")
+    lines = "3 of 4 lines (75.0 %), 0 of 1 branches"
+    assert nf("cov", "merge", folders / "moved") == 0
+    assert lines in capsys.readouterr().out
+    [table] = (folders / "build" / "coverage").glob("*.keys")
+    (folders / "moved" / "one" / table.name).unlink()
+    monkeypatch.setattr(paths, "BUILD", folders / "other")
+    for place in ("runs/beside", "coverage"):
+        there = folders / "old" / place
+        there.mkdir(parents=True)
+        shutil.copyfile(table, there / table.name)
+        (folders / "old" / "runs").mkdir(exist_ok=True)
+        shutil.copytree(folders / "moved" / "one", folders / "old" / "runs" / "one")
+        assert nf("cov", "merge", folders / "old" / "runs") == 0
+        assert lines in capsys.readouterr().out
+        shutil.rmtree(folders / "old")
+
+
+@pytest.mark.parametrize("gone", ["one/coverage.counts", "one/*.keys"])
+def test_runs_without_their_code_coverage_are_refused(
+    folders: Path, gone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paths, "BUILD", folders / "other")
+    for path in (folders / "a").glob(gone):
+        path.unlink()
+    assert nf("cov", "merge", folders / "a") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("nf: ")
+    assert len(err.splitlines()) == 1
 
 
 def test_bad_input_is_one_line(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,12 +112,12 @@ class Merger:
         self._keys: dict[str, bytes] = {}
         self._counts: dict[str, Counts] = {}
 
-    def record(self, record: RunRecord) -> bool:
+    def record(self, record: RunRecord, whole: bool = False) -> bool:
         """Add a run; False for one that counts for nothing. NfError when what it left is damaged,
-        or its key table is gone."""
+        or its key table is gone. Counts that are gone or damaged are none; `whole`: NfError."""
         if not record.passed:
             return False
-        found = _code_of(record)
+        found = _code_of(record, whole)
         functional = hits_of(record)
         if found is None and not functional:
             return False
@@ -218,14 +218,18 @@ def _matrix(rows: Sequence[bytes], points: int) -> Bits:
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), width)
 
 
-def _code_of(record: RunRecord) -> run_counts.RunCounts | None:
+def _code_of(record: RunRecord, whole: bool) -> run_counts.RunCounts | None:
     """Counts of a run; None when there are none: `nf clean`, or a run on another machine."""
     if not record.coverage:
         return None
+    path = ROOT / record.coverage
     try:
-        return run_counts.read(ROOT / record.coverage)
-    except (OSError, DataError):
-        return None
+        return run_counts.read(path)
+    except (OSError, DataError) as error:
+        if not whole:
+            return None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise NfError(f"{shown(path)}: no code coverage of {record.name} ({why}).") from error
 
 
 def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:

@@ -139,10 +139,17 @@ def adopt(folder: Path) -> None:
 
 
 def read_table(table: str, near: Path | None = None) -> bytes:
-    """The keys of a table, a line each; `near` is a folder that may hold it. NfError."""
-    places = [tables(), *([near] if near else [])]
-    for place in places:
-        path = place / f"{table}{_SUFFIX}"
+    """The keys of a table, a line each; NfError.
+
+    `near` is the folder of a run, moved or copied perhaps, with or without its `build`: the table
+    is also looked for there, in the runs beside it (one of them had it first), and in that build.
+    """
+    name = f"{table}{_SUFFIX}"
+    places = [tables() / name]
+    if near:
+        places += [near / name, *near.parent.glob(f"*/{name}")]
+        places += [near.parent.parent / tables().name / name]
+    for path in places:
         try:
             keys = inflated(read_bytes(path), _MAX_FILE)
         except FileNotFoundError:
