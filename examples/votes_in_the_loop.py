@@ -37,6 +37,7 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, shown
 from scripts.run.torchrun import run_workers
 from verif.replay.live import ModelReducer, Reducer, ReducerError, RtlReducer, Totals
+from verif.replay.options import ReplayOptions
 from verif.replay.routing import assign_routes, parse_routes
 
 CAPTURE = BUILD / "examples" / "digits"
@@ -214,7 +215,7 @@ def _table(results: list[Result]) -> None:
     print(
         f"{sum(t.steps for t in totals)} steps, {sum(t.lines for t in totals):,} lines reduced, "
         f"{sum(t.mismatches for t in totals)} mismatches, "
-        f"{sum(t.cycles for t in totals):,} cycles of the device"
+        f"{sum(t.cycles for t in totals):,} cycles of the device at {ReplayOptions().memory}"
     )
 
 

@@ -29,6 +29,7 @@ from scripts.common.records import FailureKind, RunRecord
 from verif.host.bulk_device import BulkFault
 from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
+from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.epoch import EpochLines
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 from verif.replay.tensors import TERNARY_RATIO, outputs_from_lines, pack_tensor
@@ -205,7 +206,9 @@ class BulkModel(replay.Simulators):
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
         return self
 
-    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> ModelDevice:
+    def open(
+        self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
+    ) -> ModelDevice:
         plays = self
 
         class Mortal(ModelDevice):

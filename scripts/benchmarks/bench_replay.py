@@ -32,10 +32,12 @@ from scripts.benchmarks.goals import Goal
 from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
+from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import up_to
 from scripts.common.paths import BUILD
 from verif.host.bulk_device import IcarusDevice, IcarusModel, VerilatedDevice, VerilatedModel
-from verif.host.c_interface import MEMORY_LATENCY, Block
+from verif.host.c_interface import Block
+from verif.mem.memory_timing import LATENCIES, MemoryTiming
 from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import judge, reduced_by_words
@@ -103,6 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="lines a worker under Verilator",
     )
+    add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
 
 
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> int:
@@ -111,12 +114,14 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     sims, note = simulators.choose(args.sim)
     if note:
         say(note)
-    say(f"memory latency {MEMORY_LATENCY} clocks in (a), (b) and (c)")
-    say(f"simulator  route      {'lines/s, median of ' + str(args.runs):36} least     most")
     goals: list[Goal] = []
-    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
-        for sim in sims:
-            goals += _Bench(simulators, sim, Path(folder), args).run()
+    for latency in args.memory_latency:
+        memory = memory_of(args, latency)
+        say(f"{memory} in (a), (b) and (c)")
+        say(f"simulator  route      {'lines/s, median of ' + str(args.runs):36} least     most")
+        with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+            for sim in sims:
+                goals += _Bench(simulators, sim, Path(folder), args, memory).run()
     code = judge_goals(goals)
     say(f"peak memory {peak_mebibytes():,.0f} MiB")
     return code
@@ -132,6 +137,7 @@ class _Bench:
     sim: str
     folder: Path
     args: argparse.Namespace
+    memory: MemoryTiming
 
     def run(self) -> list[Goal]:
         """Every route on one simulator."""
@@ -154,7 +160,10 @@ class _Bench:
         load, small = Load.of(mode, self.args.lines), Load.of(mode, SIGNAL_LINES)
         blocks = [made.block for made in load.blocks()]
         return {
-            "(a) bare C++ harness": (load, lambda: _bare_seconds(model.unchecked, blocks)),
+            "(a) bare C++ harness": (
+                load,
+                lambda: _bare_seconds(model.unchecked, self.memory, blocks),
+            ),
             "(b) bulk, all checks": (load, lambda: self._bulk_seconds(model, load)),
             "(c) signal level": (small, lambda: self._signal_seconds(small)),
         }
@@ -162,7 +171,7 @@ class _Bench:
     def _icarus(self, model: IcarusModel, mode: Mode) -> Measured:
         load = Load.of(mode, ICARUS_LINES)
         inputs, nothing = self.folder / "inputs.bin", self.folder / "nothing.bin"
-        _record_inputs(model, inputs, load, self.folder)
+        _record_inputs(model, inputs, load, self.folder, self.memory)
         nothing.write_bytes(b"")
         return {
             "(a) bare Verilog bench": (
@@ -186,14 +195,18 @@ class _Bench:
             say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
         return [
             Goal(
-                f"{self.sim} {mode.name} (b) / {to}", middle["(b)"] / middle[to], least, least=True
+                f"{self.sim} {mode.name} at {self.memory} (b) / {to}",
+                middle["(b)"] / middle[to],
+                least,
+                least=True,
             )
             for to, least in LEAST.items()
             if to in middle
         ]
 
     def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
-        with closing(model.open(self.folder, load.plan.params.mem_lines_log2, SEED)) as device:
+        log2 = load.plan.params.mem_lines_log2
+        with closing(model.open(self.folder, log2, SEED, self.memory)) as device:
             start = time.perf_counter()
             for block, _ in stream(device, load.blocks()):
                 found, told = judge(block.work, reduced_by_words).first, block.problems()
@@ -214,7 +227,8 @@ class _Bench:
         parser = argparse.ArgumentParser()
         nf_replay.add_arguments(parser)
         words = [str(capture), "--sim", self.sim, "--route", f"*={load.mode.name}"]
-        words += ["--transport", "signal"]
+        words += ["--transport", "signal", "--memory-latency", str(self.memory.latency)]
+        words += ["--memory-beat", str(self.memory.beat), "--memory-stall", str(self.memory.stall)]
         start = time.perf_counter()
         with redirect_stdout(io.StringIO()) as said:
             code = nf_replay.run(parser.parse_args(words), self.simulators)
@@ -223,9 +237,9 @@ class _Bench:
         return time.perf_counter() - start
 
 
-def _bare_seconds(library: Path, blocks: Sequence[Block]) -> float:
+def _bare_seconds(library: Path, memory: MemoryTiming, blocks: Sequence[Block]) -> float:
     """Seconds that a host without checks needs for blocks that lie ready."""
-    device = VerilatedDevice(library, DeviceParams().mem_lines_log2, SEED)
+    device = VerilatedDevice(library, DeviceParams().mem_lines_log2, SEED, memory)
     with closing(device):
         start = time.perf_counter()
         for block in blocks:
@@ -233,10 +247,13 @@ def _bare_seconds(library: Path, blocks: Sequence[Block]) -> float:
         return time.perf_counter() - start
 
 
-def _record_inputs(model: IcarusModel, path: Path, load: Load, folder: Path) -> None:
+def _record_inputs(
+    model: IcarusModel, path: Path, load: Load, folder: Path, memory: MemoryTiming
+) -> None:
     """The inputs of every clock of a bulk run from its reset on."""
     log, lines_log2 = folder / "record.log", load.plan.params.mem_lines_log2
-    with closing(IcarusDevice(model.command, log, lines_log2, SEED, model.start, path)) as device:
+    device = IcarusDevice(model.command, log, lines_log2, SEED, model.start, memory, path)
+    with closing(device):
         for made in load.blocks():
             device.run(made.block)
 

@@ -10,6 +10,7 @@ import importlib
 BENCHES = {
     "runner": "scripts.benchmarks.bench_runner",
     "replay": "scripts.benchmarks.bench_replay",
+    "misses": "scripts.benchmarks.bench_misses",
     "draws": "scripts.benchmarks.bench_draws",
     "coverage": "scripts.benchmarks.bench_coverage",
 }
@@ -17,6 +18,7 @@ BENCHES = {
 EXAMPLES = """examples:
   nf bench runner                            the runner against its goals
   nf bench replay --sim verilator            bulk replay against the bare model
+  nf bench misses --memory-latency 48        hits, misses and isolation, in clocks
   nf bench draws                             a draw of a scenario against the libraries
   nf bench coverage                          what sampling adds to a test
 """

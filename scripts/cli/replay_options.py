@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from typing import Any
 
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import OptionError
+from verif.mem.memory_timing import MAX_BEAT, MAX_LATENCY, MAX_STALL, MemoryTiming
 from verif.replay import options as replay_options
 from verif.replay.job import Shard
 from verif.replay.options import ReplayOptions, parse_parameters
@@ -51,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--waves", action="store_true", help="write waves (slower build and run)")
     add("--record", metavar="DIR", help="leave the record of the run there too")
     add("--stimulus", metavar="FILE", help="in place of CAPTURE: what a bulk replay found wrong")
+    add_memory(parser, str(MemoryTiming().latency))
     group = parser.add_argument_group("bulk transport")
     add = group.add_argument
     add("--synthetic", choices=sorted(NETWORKS), help="in place of CAPTURE: drawn from --seed")
@@ -58,6 +61,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--shard", type=parse_shard, metavar="I/N", help="part I (1..N) of the lines; needs --out")
     add("--merge", type=_parts, metavar="N", help="make --out from the N shards that lie beside it")
     add("--resume", action="store_true", help="go on where a replay with this --out was ended")
+
+
+def add_memory(parser: argparse.ArgumentParser, usual: str, nargs: str | None = None) -> None:
+    """The options of `memory_of`; ``usual`` and ``nargs`` are those of the latency."""
+    add = parser.add_argument_group("device memory").add_argument
+    latency: Any = [int(one) for one in usual.split()] if nargs else int(usual)
+    add(
+        "--memory-latency",
+        type=up_to(MAX_LATENCY),
+        nargs=nargs,
+        default=latency,
+        metavar="N",
+        help=f"clocks from a request to its answer ({usual})",
+    )
+    add(
+        "--memory-beat",
+        type=up_to(MAX_BEAT),
+        default=1,
+        metavar="N",
+        help="clocks a beat of data (1)",
+    )
+    add("--memory-stall", type=_percent, default=0, metavar="P", help="%% of clocks without READY")
+
+
+def memory_of(args: argparse.Namespace, latency: int) -> MemoryTiming:
+    """The memory that is asked for."""
+    return MemoryTiming(latency, args.memory_beat, args.memory_stall)
 
 
 def check_words(args: argparse.Namespace) -> None:
@@ -125,6 +155,7 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
         synthetic=args.synthetic or "",
         workers=args.workers,
         epoch_lines_log2=log2,
+        memory=memory_of(args, args.memory_latency),
     )
 
 
@@ -136,6 +167,10 @@ def command(args: argparse.Namespace, sim: str) -> str:
     words += ["--nonfinite", args.nonfinite] if args.nonfinite != "refuse" else []
     words += ["--tie", args.tie] if args.tie != "plus" else []
     words += ["--threshold", str(args.threshold)] if args.threshold != 1 else []
+    usual = MemoryTiming()
+    for name in ("latency", "beat", "stall"):
+        value = getattr(args, f"memory_{name}")
+        words += [f"--memory-{name}", str(value)] if value != getattr(usual, name) else []
     if args.ternary_ratio != TERNARY_RATIO:
         words += ["--ternary-ratio", repr(args.ternary_ratio)]
     return shlex.join(words)
@@ -153,6 +188,12 @@ _natural = up_to((1 << 31) - 1, "a number above 0")
 _threshold = up_to(255)
 _parts = up_to(9999, "a number of shards")
 _workers = up_to(MAX_WORKERS)
+
+
+def _percent(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,2}", text) or int(text) > MAX_STALL:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 to {MAX_STALL}")
+    return int(text)
 
 
 def _ratio(text: str) -> float:

@@ -22,9 +22,11 @@ uint64_t number(const uint32_t (&words)[2]) { return words[0] | uint64_t{words[1
 
 }  // namespace
 
-AxiMemory::AxiMemory(unsigned lines_log2, uint32_t seed, nf_figures& figures, Fault& fault)
+AxiMemory::AxiMemory(unsigned lines_log2, uint32_t seed, const nf_memory& timing,
+                     nf_figures& figures, Fault& fault)
     : lines_(UINT64_C(1) << lines_log2),
       seed_(seed),
+      timing_(timing),
       figures_(figures),
       fault_(fault),
       pages_(static_cast<size_t>((lines_ + kPageLines - 1) / kPageLines)) {}
@@ -46,7 +48,7 @@ AxiMemory::Page& AxiMemory::page_of(uint64_t line) {
 
 AxiMemory::Burst AxiMemory::take(const char* channel, uint32_t id, uint64_t address,
                                  uint32_t length, uint32_t size, uint32_t burst) {
-  Burst out{id, address / kLineBytes, length + 1, 0, now() + NF_MEMORY_LATENCY};
+  Burst out{id, address / kLineBytes, length + 1, 0, due()};
   if (address % kLineBytes) {
     fault_.set("AXI: %sADDR %#" PRIx64 " is not aligned", channel, address);
   }
@@ -90,7 +92,7 @@ void AxiMemory::take_write_beats() {
       fault_.set("AXI: WLAST is %d at beat %u of %u", beat.last, burst.done, burst.beats);
     }
     if (burst.done == burst.beats) {
-      burst.ready = now() + NF_MEMORY_LATENCY;
+      burst.ready = due();
       answers_.push_back(burst);
       writes_.pop_front();
     }
@@ -98,8 +100,14 @@ void AxiMemory::take_write_beats() {
   }
 }
 
+// Whether a channel takes something in the next clock, drawn from the seed.
+bool AxiMemory::takes() {
+  return !timing_.stall || mix(uint64_t{seed_} << 40 ^ ++draws_) % 100 >= timing_.stall;
+}
+
 void AxiMemory::show_read(ToDevice& host) {
-  host.m_axi_rvalid = !reads_.empty() && reads_.front().ready <= now();
+  host.m_axi_rvalid =
+      !reads_.empty() && reads_.front().ready <= now() && read_free_ <= now();
   if (!host.m_axi_rvalid) return;
   const Burst& burst = reads_.front();
   const uint64_t line = burst.line + burst.done;
@@ -121,6 +129,7 @@ void AxiMemory::clock(const FromDevice& device, ToDevice& host) {
     beat.strobe = number(device.m_axi_wstrb);
     beat.last = device.m_axi_wlast & 1;
     beat.poison = device.m_axi_wuser & 1;
+    write_free_ = now() + timing_.beat - 1;
   }
   take_write_beats();
   if (device.m_axi_arvalid && host.m_axi_arready) {
@@ -131,6 +140,7 @@ void AxiMemory::clock(const FromDevice& device, ToDevice& host) {
     show_read(host);
   } else if (device.m_axi_rready) {
     ++figures_.memory_reads;
+    read_free_ = now() + timing_.beat - 1;
     if (++reads_.front().done == reads_.front().beats) reads_.pop_front();
     show_read(host);
   }
@@ -141,5 +151,7 @@ void AxiMemory::clock(const FromDevice& device, ToDevice& host) {
       answers_.pop_front();
     }
   }
-  host.m_axi_awready = host.m_axi_wready = host.m_axi_arready = 1;
+  host.m_axi_awready = takes();
+  host.m_axi_wready = takes() && write_free_ <= now();
+  host.m_axi_arready = takes();
 }

@@ -16,7 +16,8 @@
 
 class AxiMemory {
  public:
-  AxiMemory(unsigned lines_log2, uint32_t seed, nf_figures& figures, Fault& fault);
+  AxiMemory(unsigned lines_log2, uint32_t seed, const nf_memory& timing, nf_figures& figures,
+            Fault& fault);
 
   // One clock: `device` as it is before the edge, `host` what it was shown; the next to be shown.
   void clock(const FromDevice& device, ToDevice& host);
@@ -47,12 +48,17 @@ class AxiMemory {
   void land(uint64_t line, const Beat& beat);
   void show_read(ToDevice& host);
   uint64_t now() const { return figures_.cycles; }
+  uint64_t due() const { return now() + timing_.latency; }
+  bool takes();
 
   uint64_t lines_;
   uint32_t seed_;
+  nf_memory timing_;
   nf_figures& figures_;
   Fault& fault_;
   std::vector<std::unique_ptr<Page>> pages_;
   std::deque<Burst> writes_, answers_, reads_;
   std::deque<Beat> beats_;  // data may come before their address
+  uint64_t read_free_ = 0, write_free_ = 0;  // clock from which a beat may move
+  uint64_t draws_ = 0;
 };

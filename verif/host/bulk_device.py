@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 
 from models.line_packing import LINE_BYTES
-from verif.host.c_interface import FIGURES_BYTES, Block, Figures
+from verif.host.c_interface import FIGURES_BYTES, Block, CMemory, Figures
+from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 """(command, both outputs, cwd, env, pass_fds) -> a process that ends when this one does."""
@@ -50,7 +51,9 @@ class BulkModel(Protocol):
     def build_seconds(self) -> float:
         """What the build took; 0 when it was there."""
 
-    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+    def open(
+        self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
+    ) -> BulkDevice:
         """A reset device with its link up; a simulator process leaves its log in ``folder``."""
 
 
@@ -65,21 +68,32 @@ class VerilatedModel:
     build_seconds: float
     took_seconds: float
 
-    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+    def open(
+        self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
+    ) -> BulkDevice:
         """See BulkModel."""
-        return VerilatedDevice(self.library, mem_lines_log2, seed)
+        return VerilatedDevice(self.library, mem_lines_log2, seed, memory)
 
 
 class VerilatedDevice:
     """The verilated controller in this process; the core works in the block's own arrays."""
 
-    def __init__(self, library: Path, mem_lines_log2: int, seed: int) -> None:
+    def __init__(
+        self,
+        library: Path,
+        mem_lines_log2: int,
+        seed: int,
+        memory: MemoryTiming = USUAL_MEMORY,
+    ) -> None:
         """BulkFault when the link does not come up."""
         self._library = ctypes.CDLL(str(library))
         self._library.nf_open.restype = ctypes.c_void_p
         self._library.nf_fault.restype = ctypes.c_char_p
         word = ctypes.c_uint32
-        device = self._library.nf_open(word(mem_lines_log2), word(seed & 0xFFFFFFFF))
+        timing = CMemory(memory.latency, memory.beat, memory.stall)
+        device = self._library.nf_open(
+            word(mem_lines_log2), word(seed & 0xFFFFFFFF), ctypes.byref(timing)
+        )
         self._device: ctypes.c_void_p | None = ctypes.c_void_p(device)
         try:
             self._raise_fault()
@@ -123,10 +137,12 @@ class IcarusModel:
     took_seconds: float
     start: Start
 
-    def open(self, folder: Path, mem_lines_log2: int, seed: int) -> BulkDevice:
+    def open(
+        self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
+    ) -> BulkDevice:
         """See BulkModel."""
         log = folder / "simulator.log"
-        return IcarusDevice(self.command, log, mem_lines_log2, seed, self.start)
+        return IcarusDevice(self.command, log, mem_lines_log2, seed, self.start, memory)
 
 
 class IcarusDevice:
@@ -139,6 +155,7 @@ class IcarusDevice:
         mem_lines_log2: int,
         seed: int,
         start: Start,
+        memory: MemoryTiming = USUAL_MEMORY,
         record: Path | None = None,
     ) -> None:
         """BulkFault when the link does not come up. ``record``: a file for the inputs of every
@@ -150,7 +167,8 @@ class IcarusDevice:
         commands_in, commands_out = os.pipe()
         answers_in, answers_out = os.pipe()
         files = (commands_in, answers_out, self._memory)
-        numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF)))
+        timing = (memory.latency, memory.beat, memory.stall)
+        numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF, *timing)))
         recorded = {} if record is None else {"NF_BULK_RECORD": str(record)}
         with log.open("ab") as out:
             env = {**os.environ, "NF_BULK": numbers, **recorded}
@@ -181,7 +199,8 @@ class IcarusDevice:
         at += sizes[1]
         self._map[at : at + sizes[2]] = block.sent.tobytes()
         at += sizes[2]
-        self._commands.write(f"run {len(block.ops)} {len(block.sent)} {len(block.got)}\n")
+        sizes = (len(block.ops), len(block.sent), len(block.got), block.beside)
+        self._commands.write(f"run {' '.join(map(str, sizes))}\n")
         self._await()
         block.answers[:] = np.frombuffer(self._map[answers : answers + sizes[1]], np.uint64)
         got = np.frombuffer(self._map[at : at + sizes[3]], np.uint8)

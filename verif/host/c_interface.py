@@ -2,9 +2,11 @@
 """The C interface of the host for both languages: `generated_sources` makes the C declarations.
 
 A block is an array of operations, done in order: writes and reads of lines over the CXL link, and
-register accesses over AXI4-Lite. A write or a read leaves as soon as credits allow; a read waits
-until every operation before `after` has been answered. A register access waits until everything
-before it has been answered, and nothing behind it starts before it has been answered itself.
+register accesses over AXI4-Lite. A write or a read leaves as soon as credits allow, and when every
+operation before `after` has been answered. A register access waits until everything before it has
+been answered, and nothing behind it starts before it has been answered itself. The first
+`beside` operations of a block may be a stream of their own, as of another host: neither stream
+waits for the other.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Kind(IntEnum):
 class Op(ctypes.Structure):
     """One operation. `address` is the byte address of a line or of a register; `line` the line of
     `CBlock.sent` that a write carries, the line of `CBlock.got` that a read fills, or the value of
-    a register write. A read waits for the first `after` answers."""
+    a register write. A write or a read waits for the first `after` answers."""
 
     _fields_ = (
         ("address", c_uint64),
@@ -48,9 +50,16 @@ class Op(ctypes.Structure):
 OP = np.dtype(Op)
 
 ANSWERED = np.uint64(1 << 63)
-"""Set in every answer, beside POISON and the DevLoad of a response, or the value of a register."""
+"""Set in every answer, beside POISON, the DevLoad and the clocks of a response, or the value of a
+register."""
 POISON = np.uint64(1)
 DEVLOAD_SHIFT = 1
+CLOCKS_SHIFT = 8
+"""Clocks from the flit of a request to that of its response; MAX_CLOCKS stands for more."""
+MAX_CLOCKS = (1 << 24) - 1
+ENDED_SHIFT = 32
+"""The clock of the response, as the figures count them; MAX_ENDED and then 0 again."""
+MAX_ENDED = (1 << 31) - 1
 
 
 class CBlock(ctypes.Structure):
@@ -65,7 +74,7 @@ class CBlock(ctypes.Structure):
         ("count", c_uint32),
         ("sent_lines", c_uint32),
         ("got_lines", c_uint32),
-        ("unused", c_uint32),
+        ("beside", c_uint32),
     )
 
 
@@ -96,28 +105,34 @@ class Figures(ctypes.Structure):
 FIGURES_BYTES = 512
 """Room for the figures before the arrays, where a block lies in shared memory (VPI module)."""
 
-MEMORY_LATENCY = 3
-"""Clocks from a request at the memory port to its answer."""
+
+class CMemory(ctypes.Structure):
+    """How fast the memory is: see `verif.mem.memory_timing.MemoryTiming`."""
+
+    _fields_ = (("latency", c_uint32), ("beat", c_uint32), ("stall", c_uint32))
 
 
 @dataclass(frozen=True)
 class Block:
     """``ops`` OP[n]; ``sent`` uint8[k, 64] is written from, ``got`` uint8[m, 64] is read into;
-    ``answers`` uint64[n]: POISON and DevLoad of a response, or the value of a register read."""
+    ``answers`` uint64[n]: POISON, DevLoad and clocks of a response, or the value of a register
+    read. ``beside``: how many of the first operations are a stream of their own."""
 
     ops: NDArray[Any]
     sent: U8
     got: U8
     answers: NDArray[np.uint64]
+    beside: int = 0
 
     @staticmethod
-    def of(ops: NDArray[Any], sent: U8 | None = None, got_lines: int = 0) -> Block:
+    def of(ops: NDArray[Any], sent: U8 | None = None, got_lines: int = 0, beside: int = 0) -> Block:
         """A block with room for what comes back."""
         return Block(
             ops,
             np.zeros((0, LINE_BYTES), np.uint8) if sent is None else sent.reshape(-1, LINE_BYTES),
             np.zeros((got_lines, LINE_BYTES), np.uint8),
             np.zeros(len(ops), np.uint64),
+            beside,
         )
 
     def as_c(self) -> CBlock:
@@ -127,11 +142,19 @@ class Block:
             raise ValueError("the core takes contiguous arrays")
         kinds: list[Any] = [field[1] for field in CBlock._fields_]
         pointers = [array.ctypes.data_as(kind) for array, kind in zip(arrays, kinds)]
-        return CBlock(*pointers, len(self.ops), len(self.sent), len(self.got))
+        return CBlock(*pointers, len(self.ops), len(self.sent), len(self.got), self.beside)
 
     def value(self, index: int) -> int:
         """What the register read at that place returned."""
         return int(self.answers[index] & ~ANSWERED)
+
+    def clocks(self) -> NDArray[np.uint64]:
+        """What each write and read took, uint64[n]."""
+        return (self.answers >> np.uint64(CLOCKS_SHIFT)) & np.uint64(MAX_CLOCKS)
+
+    def ended(self) -> NDArray[np.uint64]:
+        """The clock at which each write and read was answered, uint64[n]."""
+        return (self.answers >> np.uint64(ENDED_SHIFT)) & np.uint64(MAX_ENDED)
 
 
 def operations(count: int, kind: Kind) -> NDArray[Any]:

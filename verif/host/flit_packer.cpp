@@ -21,27 +21,39 @@ void FlitPacker::pack_data_flit(uint32_t* flit) {
   ++state_.figures.data_flits_to_device;
 }
 
-// What may go into a free slot of a flit that holds so many headers of each kind.
+// What operation `at` of a stream, which has `end` as its last, is if it may go into a free slot of
+// a flit that holds so many headers of each kind.
+FlitPacker::Kind FlitPacker::startable(uint32_t at, uint32_t end, unsigned writes, unsigned reads,
+                                       bool room) const {
+  const HostState& s = state_;
+  if (!s.ready || at == end || at > s.prefix + kWindow) return Kind::kNothing;
+  const nf_op& op = s.block.ops[at];
+  if (op.kind > NF_READ || op.after > s.prefix) return Kind::kNothing;
+  if (op.kind == NF_WRITE) {
+    return writes < wire::MAX_RWD && room && s.rwd_credits ? Kind::kWrite : Kind::kNothing;
+  }
+  return reads < wire::MAX_REQ && s.req_credits ? Kind::kRead : Kind::kNothing;
+}
+
+// The next operation: the streams take turns where both can go.
 FlitPacker::Next FlitPacker::next(unsigned writes, unsigned reads, bool room) const {
   const HostState& s = state_;
-  const bool window_full = s.cursor - s.prefix >= kWindow;
-  if (!s.ready || s.cursor == s.block.count || window_full) return Next::kNothing;
-  const nf_op& op = s.block.ops[s.cursor];
-  if (op.kind == NF_WRITE) {
-    return writes < wire::MAX_RWD && room && s.rwd_credits ? Next::kWrite : Next::kNothing;
-  }
-  if (op.kind != NF_READ || op.after > s.prefix) return Next::kNothing;
-  return reads < wire::MAX_REQ && s.req_credits ? Next::kRead : Next::kNothing;
+  const Kind own = startable(s.cursor, s.block.count, writes, reads, room);
+  if (!s.block.beside) return {own, false};
+  const Kind other = startable(s.beside, s.block.beside, writes, reads, room);
+  const bool beside = other != Kind::kNothing && (own == Kind::kNothing || !beside_);
+  return {beside ? other : own, beside};
 }
 
 // The header of the next operation, MemWr or MemRd; the chunks of a write are owed from now on.
-Bits FlitPacker::start(Next kind) {
-  const uint32_t index = state_.cursor++;
+Bits FlitPacker::start(Next next) {
+  const uint32_t index = next.beside ? state_.beside++ : state_.cursor++;
   const nf_op& op = state_.block.ops[index];
   const uint32_t tag = tag_;
+  beside_ = next.beside;
   tag_ = (tag_ + 1) % (1 << wire::req::tag.width);
-  state_.op_of_tag[tag] = index;
-  const bool read = kind == Next::kRead;
+  state_.started[tag] = {index, state_.figures.cycles};
+  const bool read = next.kind == Kind::kRead;
   // Valid; Req and RwD differ in the place of the address alone (§5).
   const Bits header = 1 | wire::req::opcode.put(read ? wire::ReqOp::MEM_RD : wire::RwdOp::MEM_WR) |
                       wire::req::meta_field.put(wire::MetaField::NO_OP) | wire::req::tag.put(tag) |
@@ -68,11 +80,11 @@ uint32_t FlitPacker::pack_protocol_flit(uint32_t* flit, bool room) {
       put_chunk(flit, slot);
       ++state_.figures.slots_to_device[row][format];
     } else {
-      const Next kind = next(writes, reads, room);
-      format = kind == Next::kWrite ? kRwdFormat[row] : kReqFormat[row];
-      if (kind != Next::kNothing) {
-        store_slot(flit, slot, slot ? start(kind) : start(kind) << kHeaderBits);
-        ++(kind == Next::kWrite ? writes : reads);
+      const Next op = next(writes, reads, room);
+      format = op.kind == Kind::kWrite ? kRwdFormat[row] : kReqFormat[row];
+      if (op.kind != Kind::kNothing) {
+        store_slot(flit, slot, slot ? start(op) : start(op) << kHeaderBits);
+        ++(op.kind == Kind::kWrite ? writes : reads);
         ++state_.figures.slots_to_device[row][format];
       }
     }

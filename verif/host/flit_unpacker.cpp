@@ -75,12 +75,12 @@ FlitUnpacker::Count FlitUnpacker::take_slot(unsigned slot, unsigned format, cons
 }
 
 uint32_t FlitUnpacker::answered_op(const char* kind, uint32_t tag, uint32_t ldid, uint8_t wanted) {
-  const uint32_t op = state_.op_of_tag[tag];
+  const uint32_t op = state_.started[tag].op;
   if (op == HostState::kNobody) {
     state_.fault.set("%s with tag %04X, which no request has", kind, tag);
     return op;
   }
-  state_.op_of_tag[tag] = HostState::kNobody;
+  state_.started[tag].op = HostState::kNobody;
   const nf_op& asked = state_.block.ops[op];
   if (asked.kind == wanted && asked.ldid == ldid) return op;
   state_.fault.set("%s with tag %04X and LD-ID %u answers a %s of LD-ID %u", kind, tag, ldid,
@@ -99,7 +99,7 @@ void FlitUnpacker::take_ndr(Bits ndr) {
                             field, value);
   }
   ++state_.figures.devload[devload];
-  state_.answer(op, static_cast<uint64_t>(devload) << NF_DEVLOAD_SHIFT);
+  state_.answer(op, static_cast<uint64_t>(devload) << NF_DEVLOAD_SHIFT | state_.clocks(tag));
 }
 
 void FlitUnpacker::take_drs(Bits drs, uint32_t header) {
@@ -118,7 +118,8 @@ void FlitUnpacker::take_drs(Bits drs, uint32_t header) {
   ++state_.figures.devload[devload];
   // Not answered before its last chunk; what it said is kept till then.
   const uint64_t poison = wire::drs::poison.get(drs) ? NF_POISON : 0;
-  state_.block.answers[op] = static_cast<uint64_t>(devload) << NF_DEVLOAD_SHIFT | poison;
+  state_.block.answers[op] =
+      static_cast<uint64_t>(devload) << NF_DEVLOAD_SHIFT | poison | state_.clocks(tag);
   pending_[(first_ + count_++) % kMaxPending] = {op, 0};
   owed_ += kChunks;
 }

@@ -32,7 +32,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
 )
 from verif.host import c_interface
-from verif.host.c_interface import CBlock, Figures, Kind, Op
+from verif.host.c_interface import CBlock, CMemory, Figures, Kind, Op
 
 Port = tuple[str, bool, int]
 """Name, whether it is an input, width in bits."""
@@ -153,7 +153,7 @@ endmodule
 
 # ---- C interface ------------------------------------------------------------------------------
 
-_STRUCTS = {Op: "nf_op", CBlock: "nf_block", Figures: "nf_figures"}
+_STRUCTS = {Op: "nf_op", CBlock: "nf_block", CMemory: "nf_memory", Figures: "nf_figures"}
 _C_NAMES: dict[Any, str] = {
     ctypes.c_uint8: "uint8_t",
     ctypes.c_uint32: "uint32_t",
@@ -175,7 +175,16 @@ def _types_header() -> str:
     kinds = ", ".join(f"NF_{kind.name} = {kind.value}" for kind in Kind)
     lines = [f"{_NOTE} verif/host/c_interface.py.\n#pragma once\n#include <stdint.h>\n"]
     lines.append(f"enum nf_kind {{ {kinds} }};")
-    for name in ("ANSWERED", "POISON", "DEVLOAD_SHIFT", "FIGURES_BYTES", "MEMORY_LATENCY"):
+    for name in (
+        "ANSWERED",
+        "POISON",
+        "DEVLOAD_SHIFT",
+        "CLOCKS_SHIFT",
+        "MAX_CLOCKS",
+        "ENDED_SHIFT",
+        "MAX_ENDED",
+        "FIGURES_BYTES",
+    ):
         lines.append(f"#define NF_{name} UINT64_C({int(getattr(c_interface, name))})")
     for struct, name in _STRUCTS.items():
         members = "".join(f"  {_member(*field[:2])};\n" for field in struct._fields_)

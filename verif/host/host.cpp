@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host.h"
 
-Host::Host(unsigned mem_lines_log2, uint32_t seed, uint32_t grant)
-    : memory_(mem_lines_log2, seed, state_.figures, state_.fault) {
+Host::Host(unsigned mem_lines_log2, uint32_t seed, const nf_memory& memory, uint32_t grant)
+    : memory_(mem_lines_log2, seed, memory, state_.figures, state_.fault) {
   state_.ndr_return = state_.drs_return = grant;
 }
 
 void Host::begin(const nf_block& block) {
   constexpr unsigned kLdids = 1 << wire::req::ldid.width;
   state_.block = block;
-  state_.cursor = state_.prefix = 0;
+  state_.prefix = state_.beside = 0;
+  state_.cursor = block.beside;
   state_.progress = state_.figures.cycles;
   std::memset(block.answers, 0, block.count * sizeof *block.answers);
   for (uint32_t i = 0; i < block.count; ++i) {
     const nf_op& op = block.ops[i];
     const bool wrong = op.kind > NF_REG_READ || op.ldid >= kLdids || op.after > i ||
                        (op.kind == NF_WRITE && op.line >= block.sent_lines) ||
-                       (op.kind == NF_READ && op.line >= block.got_lines);
+                       (op.kind == NF_READ && op.line >= block.got_lines) ||
+                       (block.beside && op.kind > NF_READ);
     if (wrong) state_.fault.set("operation %u of the block makes no sense", i);
   }
 }

@@ -14,7 +14,8 @@
 class Host {
  public:
   // `grant`: credits of each kind that the device gets.
-  Host(unsigned mem_lines_log2, uint32_t seed, uint32_t grant = wire::LinkConfig::grant_plain);
+  Host(unsigned mem_lines_log2, uint32_t seed, const nf_memory& memory,
+       uint32_t grant = wire::LinkConfig::grant_plain);
 
   // Starts a block; its arrays must live until busy() is false.
   void begin(const nf_block& block);

@@ -4,8 +4,8 @@
 
 extern "C" {
 
-Host* nf_host_new(uint32_t mem_lines_log2, uint32_t grant) {
-  return new Host(mem_lines_log2, 1, grant);
+Host* nf_host_new(uint32_t mem_lines_log2, uint32_t grant, const nf_memory* memory) {
+  return new Host(mem_lines_log2, 1, *memory, grant);
 }
 void nf_host_begin(Host* host, const nf_block* block) { host->begin(*block); }
 int nf_host_busy(const Host* host) { return host->busy(); }

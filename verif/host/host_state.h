@@ -2,6 +2,7 @@
 // What the sender, the receiver and the register manager of the host share.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cxl_wire.h"
@@ -17,9 +18,14 @@ struct HostState {
   // The block that is being done.
   nf_block block{};
   uint32_t cursor = 0;    // the next operation to start
+  uint32_t beside = 0;    // the same of the stream beside it
   uint32_t prefix = 0;    // every operation before it has been answered
   uint64_t progress = 0;  // clock of the last answer
-  std::vector<uint32_t> op_of_tag = std::vector<uint32_t>(1 << wire::req::tag.width, kNobody);
+  struct Started {
+    uint32_t op = kNobody;
+    uint64_t clock = 0;
+  };
+  std::vector<Started> started = std::vector<Started>(1 << wire::req::tag.width);  // by tag
 
   // Initialisation (§8): a good flit has come, INIT.Param has left, has come.
   bool clean_seen = false, param_sent = false, param_received = false;
@@ -34,6 +40,11 @@ struct HostState {
   uint32_t ndr_return = 0, drs_return = 0;
   int ndr_granted = 0, drs_granted = 0;
 
+  // This clock, and how many since the request with that tag, at their places in an answer.
+  uint64_t clocks(uint32_t tag) const {
+    return std::min(figures.cycles - started[tag].clock, NF_MAX_CLOCKS) << NF_CLOCKS_SHIFT |
+           (figures.cycles & NF_MAX_ENDED) << NF_ENDED_SHIFT;
+  }
   bool block_done() const { return prefix == block.count; }
 
   void answer(uint32_t op, uint64_t value) {

@@ -11,7 +11,7 @@ struct nf_device;
 
 // Opens a device, resets it and brings the link up. `seed` draws what flops hold before the reset
 // and what memory holds before it is written.
-nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed);
+nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed, const nf_memory* memory);
 // Does a block; 0, or 1 when a rule was broken: nf_fault says which, and the device is of no use.
 int nf_run(nf_device* device, const nf_block* block);
 const char* nf_fault(const nf_device* device);

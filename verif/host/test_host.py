@@ -30,7 +30,7 @@ from scripts.build.build_cache import once
 from scripts.build.sources import collect
 from scripts.common.paths import SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec
-from verif.host.c_interface import OP, POISON, Block, CBlock, Figures, Kind
+from verif.host.c_interface import OP, POISON, Block, CBlock, CMemory, Figures, Kind
 from verif.host.generated_sources import PINS, words
 
 PAYLOAD = (1 << 512) - 1
@@ -69,11 +69,12 @@ def _pins(library: Path) -> dict[str, Any]:
 class CHost:
     """The host of the library, its pins and the block that it is given."""
 
-    def __init__(self, library: Path, mem_lines_log2: int = 10, grant: int = 64) -> None:
+    def __init__(self, library: Path, grant: int = 64, memory: CMemory | None = None) -> None:
         self._library = ctypes.CDLL(str(library))
         self._library.nf_host_new.restype = ctypes.c_void_p
         self._library.nf_host_fault.restype = ctypes.c_char_p
-        self._host = ctypes.c_void_p(self._library.nf_host_new(mem_lines_log2, grant))
+        timing = ctypes.byref(memory or CMemory(3, 1, 0))
+        self._host = ctypes.c_void_p(self._library.nf_host_new(10, grant, timing))
         pins = _pins(library)
         self.device, self.to = pins["FromDevice"], pins["ToDevice"]
         self._kept: list[CBlock] = []

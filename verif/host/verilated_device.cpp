@@ -39,7 +39,8 @@ void vl_fatal(const char* file, int line, const char*, const char* text) VL_MT_U
 }
 
 struct nf_device {
-  nf_device(uint32_t mem_lines_log2, uint32_t seed) : host(mem_lines_log2, seed) {
+  nf_device(uint32_t mem_lines_log2, uint32_t seed, const nf_memory& memory)
+      : host(mem_lines_log2, seed, memory) {
     context.randReset(2);  // 2-state must not hide a flop without a reset
     context.randSeed(static_cast<int>(seed % 0x7FFFFFFF) + 1);
     top = std::make_unique<Vnf>(&context);
@@ -78,8 +79,8 @@ struct nf_device {
   ToDevice to{};
 };
 
-nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed) {
-  auto* device = new nf_device(mem_lines_log2, seed);
+nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed, const nf_memory* memory) {
+  auto* device = new nf_device(mem_lines_log2, seed, *memory);
   device->run();
   return device;
 }

@@ -3,7 +3,8 @@
 //
 // Blocks come from another process: a line of text over a pipe says how large the arrays are, which
 // lie in shared memory; a line goes back when the block is done. Environment: NF_BULK (file numbers
-// of both pipes and of the memory, log2 of the device's lines, seed), NF_BULK_RECORD (a file).
+// of both pipes and of the memory, log2 of the device's lines, seed, the three of nf_memory),
+// NF_BULK_RECORD (a file).
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,8 +22,9 @@ constexpr size_t kFromWords = sizeof(FromDevice) / 4, kToWords = sizeof(ToDevice
 
 class Server {
  public:
-  Server(int commands, int answers, int memory, unsigned lines_log2, uint32_t seed)
-      : host_(lines_log2, seed), commands_(fdopen(commands, "r")), answers_(answers),
+  Server(int commands, int answers, int memory, unsigned lines_log2, uint32_t seed,
+         const nf_memory& timing)
+      : host_(lines_log2, seed, timing), commands_(fdopen(commands, "r")), answers_(answers),
         memory_(memory) {
     map();
     if (const char* path = std::getenv("NF_BULK_RECORD")) record_ = std::fopen(path, "wb");
@@ -86,16 +88,18 @@ class Server {
 
   // Waits for the next block; the end of the pipe ends the simulation.
   void wait() {
-    unsigned count, sent, got;
+    unsigned count, sent, got, beside;
     char line[100];
     while (std::fgets(line, sizeof line, commands_)) {
-      if (std::sscanf(line, "run %u %u %u", &count, &sent, &got) == 3 && !host_.fault()) {
+      if (std::sscanf(line, "run %u %u %u %u", &count, &sent, &got, &beside) == 4 &&
+          !host_.fault()) {
         map();
         uint8_t* at = base_ + NF_FIGURES_BYTES;
         nf_block block{};
         block.count = count;
         block.sent_lines = sent;
         block.got_lines = got;
+        block.beside = beside;
         block.ops = reinterpret_cast<nf_op*>(at);
         at += sizeof(nf_op) * count;
         block.answers = reinterpret_cast<uint64_t*>(at);
@@ -138,14 +142,16 @@ PLI_INT32 call(PLI_BYTE8*) {
   if (!server) {
     int commands, answers, memory;
     unsigned lines_log2, seed;
+    nf_memory timing;
     const char* text = std::getenv("NF_BULK");
-    if (!text || std::sscanf(text, "%d,%d,%d,%u,%u", &commands, &answers, &memory, &lines_log2,
-                             &seed) != 5) {
+    if (!text || std::sscanf(text, "%d,%d,%d,%u,%u,%u,%u,%u", &commands, &answers, &memory,
+                             &lines_log2, &seed, &timing.latency, &timing.beat,
+                             &timing.stall) != 8) {
       vpi_printf(const_cast<char*>("$nf_bulk: the variable NF_BULK is missing\n"));
       vpi_control(vpiFinish, 1);
       return 0;
     }
-    server = std::make_unique<Server>(commands, answers, memory, lines_log2, seed);
+    server = std::make_unique<Server>(commands, answers, memory, lines_log2, seed, timing);
     vpiHandle arguments = vpi_iterate(vpiArgument, vpi_handle(vpiSysTfCall, nullptr));
     outputs = vpi_scan(arguments);
     inputs = vpi_scan(arguments);

@@ -25,12 +25,14 @@ class MemConfig:
     """Behaviour of the memory; every knob may be changed while the simulation runs.
 
     `latency` is the inclusive range of clocks from the last request beat to the first response
-    beat. The `*_stall` figures are the probability of a clock in which that channel is held. An
-    error is drawn from `error_resps`; a line is poisoned in the store (`MemStore.poison`).
+    beat. `beat` is the number of clocks that a beat of data takes, each way. The `*_stall` figures
+    are the probability of a clock in which that channel is held. An error is drawn from
+    `error_resps`; a line is poisoned in the store (`MemStore.poison`).
     """
 
     lines_log2: int = 20
     latency: tuple[int, int] = (3, 3)
+    beat: int = 1
     aw_stall: float = 0.0
     w_stall: float = 0.0
     ar_stall: float = 0.0

@@ -69,6 +69,7 @@ class MemResponder(uvm_component):
         self._r: deque[_Read] = deque()
         self._b_out: _Write | None = None
         self._r_out: _Read | None = None
+        self._w_free = self._r_free = 0  # clock from which a beat may move
         self._level: dict[str, int] = {}
 
     # -- pins ---------------------------------------------------------------------------------
@@ -122,18 +123,21 @@ class MemResponder(uvm_component):
         if wv and level.get("wready"):
             poison = bool(int(pins.wuser.value) & 1)
             self._w.append((int(pins.wdata.value), int(pins.wstrb.value), poison))
+            self._w_free = self.cycle + self.cfg.beat - 1
         if arv and level.get("arready"):
             self._accept_read()
         if self._b_out is not None and pins.bready.value == 1:
             self._b_out = None
         if self._r_out is not None and pins.rready.value == 1:
             self._r_beat_taken()
+            self._r_free = self.cycle + self.cfg.beat - 1
         self._gather_writes()
         self._drive_b()
         self._drive_r()
         rng, cfg = self.rng, self.cfg
         self._set("awready", int(not cfg.aw_stall or rng.random() >= cfg.aw_stall))
-        self._set("wready", int(not cfg.w_stall or rng.random() >= cfg.w_stall))
+        ready = not cfg.w_stall or rng.random() >= cfg.w_stall
+        self._set("wready", int(ready and self._w_free <= self.cycle))
         self._set("arready", int(not cfg.ar_stall or rng.random() >= cfg.ar_stall))
         pending = self._aw or self._w or self._b or self._r or self._b_out or self._r_out
         return bool(awv or wv or arv or pending)
@@ -192,7 +196,7 @@ class MemResponder(uvm_component):
         if self._r_out is not None:
             return
         cfg = self.cfg
-        read = self.next_read() if self._r else None
+        read = self.next_read() if self._r and self._r_free <= self.cycle else None
         if read is None or (cfg.r_stall and self.rng.random() < cfg.r_stall):
             self._set("rvalid", 0)
             return

@@ -111,6 +111,7 @@ class Replay:
             "threshold": options.threshold,
             "ratio": options.ratio,
             "seed": options.seed,
+            "memory": str(options.memory),
             "shard": f"{self.shard.number}/{self.shard.of}",
         }
 

@@ -99,7 +99,7 @@ class RtlReducer:
     def __enter__(self) -> RtlReducer:
         log2, seed = self.options.device.mem_lines_log2, self.options.seed
         try:
-            self._device: BulkDevice = self.model.open(self.folder, log2, seed)
+            self._device: BulkDevice = self.model.open(self.folder, log2, seed, self.options.memory)
         except BulkFault as error:
             raise ReducerError(_one_line(self.simulator, error)) from None
         return self

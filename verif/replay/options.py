@@ -14,6 +14,7 @@ from models.parameters import DeviceParams
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import MAX_STEP
 from neuron_fabric.errors import CaptureError
+from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.tensors import TERNARY_RATIO
 
 EPOCH_LINES_LOG2 = 11
@@ -33,6 +34,7 @@ class ReplayOptions:
     ``NAME-GLOB=ROUTE`` in order of precedence. ``parameters`` are RTL parameters that differ from
     the defaults, by RTL name. ``synthetic``: in place of a capture, the network whose gradients
     are drawn for ``workers``. ``epoch_lines_log2``: in bulk, what bounds the size of an epoch.
+    ``memory``: how fast device memory is, by both transports.
     """
 
     capture: str = ""
@@ -47,6 +49,7 @@ class ReplayOptions:
     synthetic: str = ""
     workers: int = 8
     epoch_lines_log2: int | None = None
+    memory: MemoryTiming = USUAL_MEMORY
 
     @property
     def bulk(self) -> bool:

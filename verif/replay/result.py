@@ -80,6 +80,7 @@ def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dic
         "routes": json.dumps({name: mode.name for name, mode in one.routes.items()}),
         "simulator": ",".join(cycles),
         "cycles": ",".join(map(str, cycles.values())),
+        "memory": str(options.memory),
         "tie": options.tie.name,
         "threshold": str(options.threshold),
         "ternary_ratio": repr(options.ratio),

@@ -22,6 +22,7 @@ from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
+from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.options import parse_parameters
 
 FORMAT = "neuron-fabric-stimulus"
@@ -66,12 +67,14 @@ Operation = Commit | Write | Read
 
 @dataclass(frozen=True)
 class Stimulus:
-    """``note`` says what is wrong; ``parameters`` are RTL parameters by name."""
+    """``note`` says what is wrong; ``parameters`` are RTL parameters by name; ``memory`` is that of
+    the replay."""
 
     note: str
     parameters: Mapping[str, int]
     seed: int
     operations: Sequence[Operation]
+    memory: MemoryTiming = USUAL_MEMORY
 
     def write(self, path: Path) -> None:
         """Whole or not at all."""
@@ -81,6 +84,7 @@ class Stimulus:
             "note": self.note,
             "parameters": dict(self.parameters),
             "seed": self.seed,
+            "memory": dataclasses.asdict(self.memory),
             "operations": [_to_json(one) for one in self.operations],
         }
         write_text(path, json.dumps(content, indent=1))
@@ -103,10 +107,11 @@ class Stimulus:
             if not 1 <= file.seed < 1 << 31:
                 raise DataError(f"seed {file.seed}")
             values = [f"{name}={value}" for name, value in file.parameters.items()]
-            return Stimulus(file.note, parse_parameters(values), file.seed, operations)
+            parameters = parse_parameters(values)
+            return Stimulus(file.note, parameters, file.seed, operations, file.memory)
         except OSError as error:
             raise CaptureError(path, error.strerror or error, "check the file") from None
-        except (DataError, CaptureError) as error:
+        except (DataError, CaptureError, ValueError) as error:
             raise CaptureError(path, f"no stimulus ({error})", _FIX) from None
 
 
@@ -129,6 +134,7 @@ class _File:
     parameters: dict[str, int]
     seed: int
     operations: list[dict[str, Any]]
+    memory: MemoryTiming = USUAL_MEMORY
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 
 from models.line_packing import LINE_BYTES
-from verif.host.c_interface import MEMORY_LATENCY
 from verif.replay.job import Replay, StepPlan
 from verif.replay.plan import ROUTE_ORDER
 from verif.replay.source import route_lines
@@ -24,12 +23,12 @@ def opening(replay: Replay) -> Iterator[str]:
         shard = replay.shard
         part = f", shard {shard.number} of {shard.of}" if shard.of > 1 else ""
         yield (
-            f"bulk replay of {source.name}: {what}, {len(replay.own_keys())} rounds{part}, memory "
-            f"latency {MEMORY_LATENCY} clocks"
+            f"bulk replay of {source.name}: {what}, {len(replay.own_keys())} rounds{part}, "
+            f"{replay.options.memory}"
         )
         yield from (f"  {mode.name:9} {lines[mode]:10,} lines a worker" for mode in sorted(lines))
         return
-    yield f"replay of {source.name} ({replay.model}): {what}"
+    yield f"replay of {source.name} ({replay.model}): {what}, {replay.options.memory}"
     for mode in ROUTE_ORDER:
         own = [spec for spec in source.tensors if first.routes[spec.name] == mode]
         if own:
@@ -51,7 +50,8 @@ def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
         read = f"{plan.reads:,} lines read back, {done.wrong[one.step]} mismatches, "
     return (
         f"{done.simulator:9} step {one.step}: {figures['lines']:,} lines x {plan.workers} workers, "
-        f"{read}{figures['cycles']:,} cycles, slot hits {figures['SLOT_HIT'] / lookups:.1%}, "
+        f"{read}{figures['cycles']:,} cycles at {replay.options.memory}, "
+        f"slot hits {figures['SLOT_HIT'] / lookups:.1%}, "
         f"flits {figures['RX_FLIT']:,} in {figures['TX_FLIT']:,} out"
     )
 
@@ -87,11 +87,12 @@ def closing(replay: Replay, done: Sequence[Transport], start: float, failed: boo
         writes = sum(one.writes for one in done)
         lines = f"{writes:,} contributions"
         seconds = max(sum(one.seconds for one in done), 1e-9)
-        speed = f"{writes / seconds:,.0f} lines/s at memory latency {MEMORY_LATENCY}, "
+        speed = f"{writes / seconds:,.0f} lines/s, "
         peak = f", peak memory {peak_mebibytes():,.0f} MiB"
     return (
         f"nf replay: {'FAILED, ' * failed}{lines}, "
-        f"{sum(one.wrong.total() for one in done)} mismatches, {cycles:,} cycles, {speed}"
+        f"{sum(one.wrong.total() for one in done)} mismatches, "
+        f"{cycles:,} cycles at {replay.options.memory}, {speed}"
         f"{time.monotonic() - start:.1f} s on "
         f"{' and '.join(one.simulator for one in done)}"
         f"{f' ({built:.1f} s of it to build)' * (built >= 1)}{peak}"

@@ -66,14 +66,16 @@ class BulkTransport(Transport):
         except EpochFault as fault:
             note = _one_line(fault)
             operations = epoch_operations(fault.block)
-            self._leave(Stimulus(note, options.parameters, options.seed, operations))
+            stimulus = Stimulus(note, options.parameters, options.seed, operations, options.memory)
+            self._leave(stimulus)
             raise ReplayStop(note) from None
         except BulkFault as fault:  # before the first epoch
             raise ReplayStop(_one_line(fault)) from None
 
     def _fresh(self) -> BulkDevice:
         options = self.replay.options
-        return self.model.open(self.folder, options.device.mem_lines_log2, options.seed)
+        log2, seed = options.device.mem_lines_log2, options.seed
+        return self.model.open(self.folder, log2, seed, options.memory)
 
     def stop(self, driven: Driven, found: Mismatch | None) -> None:
         """See Transport: says which worker it was, leaves a stimulus, and stops."""

@@ -52,7 +52,8 @@ def narrow(
             return Finding(f"{who}{'; ' if who else ''}{rest}", None)
         text, operations = who or "no single worker explains it", epoch_operations(block)
     note = f"{text}; {found.text}"
-    return Finding(text, Stimulus(note, options.parameters, options.seed, tuple(operations)))
+    own = options.parameters, options.seed, tuple(operations), options.memory
+    return Finding(text, Stimulus(note, *own))
 
 
 def arrival(found: Mismatch, block: EpochBlock) -> list[int]:

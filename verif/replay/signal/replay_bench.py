@@ -15,6 +15,8 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.config import EnvConfig
+from verif.mem.memory_timing import MemoryTiming
 from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.signal.replay_sequence import ReplaySequence
@@ -23,6 +25,11 @@ from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 
 class ReplayTest(NfBaseTest):
     """Drives a session; red when a line differs, or when a counter tells of trouble."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        memory: MemoryTiming | None = self.settings.get("memory")
+        if memory is not None:
+            memory.apply(cfg.mem)
 
     def steps(self) -> Iterable[list[EpochLines]]:
         """The steps to drive."""
@@ -58,4 +65,5 @@ async def replay(_dut: Any) -> None:
     """The session that the job file describes."""
     session = Session.read(Path(os.environ[SESSION]))
     steps = steps_of(session.prepare(), session.keys)
-    await run_uvm(ReplayTest, steps=steps, folder=session.folder)
+    memory = session.options.memory
+    await run_uvm(ReplayTest, steps=steps, folder=session.folder, memory=memory)

@@ -14,6 +14,7 @@ from cocotbext.cxl.transactions import Transaction
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.config import EnvConfig
 from verif.env.env import NfEnv
 from verif.replay.signal.replay_sequence import BatchSequence
 from verif.replay.stimulus import STIMULUS, Commit, Operation, Read, Stimulus, Write
@@ -69,6 +70,9 @@ def _message(one: Operation) -> M2SReq | M2SRwD:
 
 class StimulusTest(NfBaseTest):
     """Red when a read differs from what the reducers say, or when any other checker complains."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        self.settings["stimulus"].memory.apply(cfg.mem)
 
     async def scenario(self) -> None:
         sequence = StimulusSequence(self.env, self.settings["stimulus"])

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf bench misses`: clocks of accesses that hit and that miss the on-chip slots, by the latency of
+device memory, and what one host's misses cost another (spec: controller-2 §2).
+
+Traffic goes through the whole controller at the packing limit of the link, with full credits, by
+the C++ host of bulk replay. Everything is counted in clocks: the same command gives the same
+figures. Answers and lines are checked elsewhere; here each access has to be answered clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from models.line_packing import Mode
+from neuron_fabric.text import say
+from scripts.benchmarks.goals import Goal, judge
+from scripts.benchmarks.miss_loads import Bench
+from scripts.build import registry
+from scripts.cli import replay as nf_replay
+from scripts.cli.replay_options import add_memory, memory_of
+from scripts.common.arguments import up_to
+from scripts.common.paths import BUILD
+from verif.mem.memory_timing import LATENCIES
+
+HELP = "clocks of hits and misses by the latency of memory, and what a host's misses cost others"
+Figure = Callable[[Bench], float]
+GB, GT, FP = Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32
+
+ROWS: dict[str, Figure] = {
+    "hits: contributions, lines a clock": lambda b: b.hits(write=True),
+    "hits: votes, lines a clock": lambda b: b.hits(write=False),
+    "stream W 8: contributions, lines a clock": lambda b: b.stream(),
+    "stream W 8, tiles of one line: lines a clock": lambda b: b.stream(tile=1),
+    "worker-major W 8: lines a clock": lambda b: b.stream(tile=b.lines),
+    "read once W 8: clocks a line": lambda b: b.read_once(),
+    "plain writes: clocks a line": lambda b: b.plain(write=True),
+    "plain reads: clocks a line": lambda b: b.plain(write=False),
+    "misses, first of an epoch, G_BINARY W 8: clocks a line": lambda b: b.misses(GB, 8, first=True),
+    "misses, G_BINARY W 8: clocks a line": lambda b: b.misses(GB, 8),
+    "misses, G_TERNARY W 8: clocks a line": lambda b: b.misses(GT, 8),
+    "misses, FP32 W 8: clocks a line": lambda b: b.misses(FP, 8),
+    "misses, G_BINARY W 64: clocks a line": lambda b: b.misses(GB, 64),
+    "one at a time: IDENTITY write, clocks": lambda b: b.alone(Mode.IDENTITY, 8),
+    "one at a time: first of an epoch, G_BINARY W 8": lambda b: b.alone(GB, 8, first=True),
+    "one at a time: miss, G_BINARY W 8": lambda b: b.alone(GB, 8),
+    "one at a time: miss, G_BINARY W 64": lambda b: b.alone(GB, 64),
+    "one at a time: first FP32 store of a line": lambda b: b.alone(FP, 8, first=True),
+    "one at a time: first FP32 store of a worker": lambda b: b.alone(FP, 8),
+    "plain read alone: clocks": lambda b: b.plain_read("nothing"),
+    "plain read beside an initialiser: clocks": lambda b: b.plain_read("initialiser"),
+    "plain read beside contributions that miss: clocks": lambda b: b.plain_read("contributions"),
+    "plain read beside votes that miss: clocks": lambda b: b.plain_read("votes"),
+    "plain reads beside an initialiser: clocks a line": lambda b: b.plain_rate("initialiser"),
+    "plain reads beside contributions: clocks a line": lambda b: b.plain_rate("contributions"),
+    "plain reads beside votes: clocks a line": lambda b: b.plain_rate("votes"),
+}
+"""What is measured, by the name that is printed."""
+
+# The figure at a memory latency, and what it must reach: (row, latency, least or most, value).
+TARGETS: tuple[tuple[str, int, bool, float], ...] = ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sim", choices=registry.names(), default=registry.names()[0], help="simulator"
+    )
+    parser.add_argument(
+        "--lines", type=up_to(1 << 14), default=2048, metavar="N", help="lines a worker (2048)"
+    )
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has it")
+    add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
+
+
+def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> int:
+    """Measure and print; the exit code is 1 when a target is missed."""
+    model = nf_replay.Simulators(files=files).bulk(args.sim, {})
+    rows = {name: figure for name, figure in ROWS.items() if args.only in name}
+    measured: dict[tuple[str, int], float] = {}
+    width = max(map(len, rows))
+    memories = [memory_of(args, latency) for latency in args.memory_latency]
+    say(f"{args.lines} lines a worker; {'; '.join(map(str, memories))}")
+    say(f"{'':{width}} " + "".join(f"{memory.latency:>10}" for memory in memories), flush=True)
+    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+        for name, figure in rows.items():
+            for memory in memories:
+                bench = Bench(model, Path(folder), memory, args.lines)
+                measured[name, memory.latency] = figure(bench)
+            values = [measured[name, memory.latency] for memory in memories]
+            say(f"{name:{width}} " + "".join(f"{value:10.3f}" for value in values), flush=True)
+    usual = args.memory_beat == 1 and not args.memory_stall and args.lines == 2048
+    goals = [
+        Goal(f"{name} at {latency}", measured[name, latency], value, least=least)
+        for name, latency, least, value in TARGETS
+        if (name, latency) in measured and usual
+    ]
+    return judge(goals) if goals else 0

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loads of `nf bench misses`: each on a device that has just been reset."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.line_packing import LINE_BYTES, Mode
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
+from models.regions import RegionConfig
+from verif.host.bulk_device import BulkDevice, BulkModel
+from verif.host.c_interface import POISON, Block, Kind, operations, register_ops
+from verif.mem.memory_timing import MemoryTiming
+from verif.replay.bulk.epoch_block import commit_ops
+
+Beside = Literal["nothing", "initialiser", "contributions", "votes"]
+
+TILE = 16
+"""Lines that all workers write before the next tile: they stay in their slots meanwhile."""
+HIT_LINES, HIT_WORKERS = 16, 16
+ONES = 200
+"""Accesses that are measured one at a time."""
+LARGE_LOG2 = 18
+"""Lines of the region whose initialiser is in the way: its state is the upper half of memory."""
+LATE = 32
+"""Clocks of a block behind its last answer."""
+_STATUS = REG_MAP.expand()["STATUS"]
+_INIT_BUSY = _STATUS.field("INIT_BUSY")
+_MEMORY = DeviceParams().mem_lines
+_PLAIN = _MEMORY // 4
+"""First line of plain memory; state areas of what is measured are below."""
+_WINDOWS = 1 << 36
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Loads over ``lines`` lines a worker, on devices of ``model`` with that memory."""
+
+    model: BulkModel
+    folder: Path
+    memory: MemoryTiming
+    lines: int
+
+    # ---- what is measured ---------------------------------------------------------------------
+    def hits(self, write: bool) -> float:
+        """Lines a clock of contributions or votes on lines that are all in their slots."""
+        config = self._region(Mode.G_BINARY, 64, HIT_LINES)
+        rest = [(w, i) for w in range(1, HIT_WORKERS) for i in range(HIT_LINES)]
+        with closing(self._device(config)) as device:
+            _run(device, _writes(config, [(0, i) for i in range(HIT_LINES)]))
+            if write:
+                return len(rest) / _run(device, _writes(config, rest))
+            return len(rest) / _run(device, _reads(config, [(0, i) for _, i in rest]))
+
+    def stream(self, tile: int = TILE) -> float:
+        """Lines a clock: the workers write a tile of lines in turn, then the next."""
+        config = self._region(Mode.G_BINARY, 8, self.lines)
+        with closing(self._device(config)) as device:
+            return 8 * self.lines / _run(device, _writes(config, self._tiles(8, tile)))
+
+    def read_once(self) -> float:
+        """Clocks a line of votes over lines that were all written, and are in memory by now."""
+        config = self._region(Mode.G_BINARY, 8, self.lines)
+        with closing(self._device(config)) as device:
+            _run(device, _writes(config, self._tiles(8, TILE)))
+            return _run(device, _reads(config, _worker(0, self.lines))) / self.lines
+
+    def plain(self, write: bool) -> float:
+        """Clocks a line of ordinary memory."""
+        places = _worker(0, self.lines)
+        with closing(self._device()) as device:
+            made = (_writes if write else _reads)(None, places)
+            return _run(device, made) / self.lines
+
+    def misses(self, mode: Mode, workers: int, first: bool = False) -> float:
+        """Clocks a line of contributions none of which finds its line on chip; ``first``: nobody
+        has contributed to them in this epoch."""
+        config = self._region(mode, workers, self.lines)
+        with closing(self._device(config)) as device:
+            if first:
+                return _run(device, _writes(config, _worker(0, self.lines))) / self.lines
+            _run(device, _writes(config, _worker(0, self.lines)))
+            return _run(device, _writes(config, _worker(1, self.lines))) / self.lines
+
+    def alone(self, mode: Mode, workers: int, first: bool = False) -> float:
+        """Clocks that a write takes at the link, each after the one before; the median."""
+        config = self._region(mode, workers, self.lines)
+        with closing(self._device(config)) as device:
+            if not first:
+                _run(device, _writes(config, _worker(0, self.lines)))
+            block = _writes(config, _worker(0 if first else 1, ONES))
+            block.ops["after"] = np.arange(ONES)
+            _run(device, block)
+            return float(np.median(block.clocks()))
+
+    def plain_read(self, beside: Beside) -> float:
+        """Clocks that the slowest plain read takes, each after the one before."""
+        block = self._beside(beside, one_at_a_time=True)
+        return float(block.clocks()[:ONES].max())
+
+    def plain_rate(self, beside: Beside) -> float:
+        """Clocks a line of plain reads with full credits."""
+        block = self._beside(beside, one_at_a_time=False)
+        ended = block.ended()[:ONES]
+        skip = ONES // 4  # the queues fill up
+        return float(ended[-1] - ended[skip]) / (ONES - 1 - skip)
+
+    # ---- what it is made of -------------------------------------------------------------------
+    def _beside(self, beside: Beside, one_at_a_time: bool) -> Block:
+        """Plain reads as one stream beside another; what each has taken."""
+        reads = _reads(None, _worker(0, ONES), first_line=_PLAIN)
+        if one_at_a_time:
+            reads.ops["after"] = np.arange(ONES)
+        config = self._region(Mode.G_BINARY, 8, self.lines)
+        with closing(self._device(config)) as device:
+            _run(device, _writes(config, _worker(0, self.lines)))
+            if beside == "nothing":
+                _run(device, reads)
+                return reads
+            if beside == "initialiser":  # and what the host writes to its region meanwhile
+                large = RegionConfig(
+                    *(1 << 40, _MEMORY // 2 * LINE_BYTES, LARGE_LOG2, 1, Mode.G_BINARY)
+                )
+                _commit(device, 1, large, wait=False)
+                other = _writes(large, _worker(0, self.lines))
+            elif beside == "contributions":
+                other = _writes(config, [(w, i) for w in range(1, 8) for i in range(self.lines)])
+            else:
+                other = _reads(config, _worker(0, self.lines) * 7)
+                other.ops["line"] = len(reads.got) + np.arange(len(other.got))
+            both = Block.of(
+                np.concatenate([reads.ops, other.ops]),
+                other.sent,
+                len(reads.got) + len(other.got),
+                beside=len(reads.ops),
+            )
+            _run(device, both)
+            return both
+
+    def _region(self, mode: Mode, workers: int, lines: int) -> RegionConfig:
+        return RegionConfig(_WINDOWS, 0, (lines - 1).bit_length(), workers, mode)
+
+    def _device(self, config: RegionConfig | None = None) -> BulkDevice:
+        device = self.model.open(self.folder, DeviceParams().mem_lines_log2, 1, self.memory)
+        if config is not None:
+            _commit(device, 0, config, wait=True)
+        return device
+
+    def _tiles(self, workers: int, tile: int) -> list[tuple[int, int]]:
+        return [
+            (worker, line)
+            for at in range(0, self.lines, tile)
+            for worker in range(workers)
+            for line in range(at, min(at + tile, self.lines))
+        ]
+
+
+def _worker(worker: int, lines: int) -> list[tuple[int, int]]:
+    return [(worker, line) for line in range(lines)]
+
+
+def _addresses(
+    config: RegionConfig | None, places: list[tuple[int, int]], first_line: int
+) -> NDArray[Any]:
+    """Byte addresses of (selector, line) pairs; of plain memory without a region."""
+    pairs = np.array(places, np.uint64)
+    if config is None:
+        return (np.uint64(first_line) + pairs[:, 1]) * np.uint64(LINE_BYTES)
+    offset = (pairs[:, 0] << np.uint64(config.lines_log2)) + pairs[:, 1]
+    return np.uint64(config.base) + offset * np.uint64(LINE_BYTES)
+
+
+def _writes(
+    config: RegionConfig | None, places: list[tuple[int, int]], first_line: int = _PLAIN
+) -> Block:
+    """A write of one of a few lines of drawn bits to each (worker, line)."""
+    sent = np.random.default_rng(1).integers(0, 256, (64, LINE_BYTES), np.uint8)
+    ops = operations(len(places), Kind.WRITE)
+    ops["address"] = _addresses(config, places, first_line)
+    ops["line"] = np.arange(len(places)) % len(sent)
+    return Block.of(ops, sent)
+
+
+def _reads(
+    config: RegionConfig | None, places: list[tuple[int, int]], first_line: int = _PLAIN
+) -> Block:
+    ops = operations(len(places), Kind.READ)
+    ops["address"] = _addresses(config, places, first_line)
+    ops["line"] = np.arange(len(places))
+    return Block.of(ops, got_lines=len(places))
+
+
+def _run(device: BulkDevice, block: Block) -> int:
+    """Clocks of a block; each of its accesses has to be answered clean."""
+    before = device.figures().cycles
+    device.run(block)
+    if (block.answers & POISON).any() and block.ops["kind"][0] <= Kind.READ:
+        raise AssertionError("an answer is poisoned: this measures nothing")
+    return device.figures().cycles - before - LATE
+
+
+def _commit(device: BulkDevice, region: int, config: RegionConfig, wait: bool) -> None:
+    """Commit, and wait for the initialiser."""
+    device.run(Block.of(commit_ops(region, config, 1)))
+    while wait:
+        poll = Block.of(register_ops(Kind.REG_READ, [(_STATUS.address, 0)]))
+        device.run(poll)
+        wait = bool(_INIT_BUSY.extract(poll.value(0)))

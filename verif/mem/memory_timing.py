@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast device memory is in replays and benches, at signal level and in bulk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from verif.mem.memory_config import MemConfig
+
+MAX_LATENCY = 10_000
+"""A host gives a device up after 20,000 clocks without any answer."""
+MAX_BEAT = 64
+MAX_STALL = 90
+LATENCIES = (3, 48, 100, 300)
+"""Clocks at which benches print every rate."""
+
+
+@dataclass(frozen=True)
+class MemoryTiming:
+    """``latency``: clocks from a request to its answer; ``beat``: clocks that a beat of read or
+    write data takes; ``stall``: percent of the clocks in which memory takes no request and no
+    write data. ValueError out of range."""
+
+    latency: int = 100
+    beat: int = 1
+    stall: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, least, most in (
+            ("latency", self.latency, 1, MAX_LATENCY),
+            ("beat", self.beat, 1, MAX_BEAT),
+            ("stall", self.stall, 0, MAX_STALL),
+        ):
+            if not least <= value <= most:
+                raise ValueError(f"memory {name} {value} is not {least} to {most}")
+
+    def __str__(self) -> str:
+        """As it stands beside every figure that depends on it."""
+        beat = f", {self.beat} clocks a beat" if self.beat > 1 else ""
+        stall = f", {self.stall} % stalled" if self.stall else ""
+        return f"memory latency {self.latency}{beat}{stall}"
+
+    def at(self, latency: int) -> MemoryTiming:
+        """The same memory with another latency."""
+        return replace(self, latency=latency)
+
+    def apply(self, config: MemConfig) -> None:
+        """The same memory at signal level."""
+        config.latency = (self.latency, self.latency)
+        config.beat = self.beat
+        config.aw_stall = config.w_stall = config.ar_stall = self.stall / 100
+
+
+USUAL_MEMORY = MemoryTiming()
