@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Line formats: gradients to 64-byte lines and back.
 
-spec: controller §1. A line is little-endian: element ``e`` starts at bit ``e * width``, and bit
-``n`` of a line is bit ``n mod 8`` of byte ``n // 8``.
+spec: controller §1, second edition §7. A line is little-endian: element ``e``
+starts at bit ``e * width``, and bit ``n`` of a line is bit ``n mod 8`` of byte ``n // 8``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ LINE_BITS = 8 * LINE_BYTES
 
 U8 = NDArray[np.uint8]
 I8 = NDArray[np.int8]
+I16 = NDArray[np.int16]
 F32 = NDArray[np.float32]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -30,11 +31,22 @@ class Mode(IntEnum):
     G_BINARY = 1
     G_TERNARY = 2
     FP32 = 3
+    G_INT4 = 4
+    G_INT8 = 5
 
     @property
     def low_bit(self) -> bool:
-        """True for the modes that vote."""
-        return self in (Mode.G_BINARY, Mode.G_TERNARY)
+        """True for the modes that count."""
+        return self in (Mode.G_BINARY, Mode.G_TERNARY) or self.bits > 0
+
+    @property
+    def bits(self) -> int:
+        """Bits of a code, in the modes whose result is the sum of codes; 0 in all others."""
+        return {Mode.G_INT4: 4, Mode.G_INT8: 8}.get(self, 0)
+
+
+FIRST_EDITION = (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+"""The modes that a region can be committed in."""
 
 
 class Tie(IntEnum):
@@ -44,7 +56,13 @@ class Tie(IntEnum):
     MINUS = 1
 
 
-_ELEMENTS = {Mode.G_BINARY: 512, Mode.G_TERNARY: 256, Mode.FP32: 16}
+_ELEMENTS = {
+    Mode.G_BINARY: 512,
+    Mode.G_TERNARY: 256,
+    Mode.FP32: 16,
+    Mode.G_INT4: 128,
+    Mode.G_INT8: 64,
+}
 
 
 def elements_per_line(mode: Mode) -> int:
@@ -126,6 +144,43 @@ def pack_fp32(x: ArrayLike) -> U8:
     # Moved as bit patterns: a float move may quieten a signalling NaN.
     words = _padded(values.reshape(-1).view(np.uint32), elements_per_line(Mode.FP32))
     return words.astype("<u4").view(np.uint8).reshape(-1, LINE_BYTES)
+
+
+def code_range(mode: Mode, signed: bool = True) -> tuple[int, int]:
+    """(smallest, largest) code of G_INT4 or G_INT8; ValueError for another mode."""
+    if not mode.bits:
+        raise ValueError(f"mode {Mode(mode).name} has no integer codes")
+    low = -(1 << (mode.bits - 1)) if signed else 0
+    return low, low + (1 << mode.bits) - 1
+
+
+def pack_int(codes: ArrayLike, mode: Mode, signed: bool = True) -> U8:
+    """Integer codes [...] of G_INT4 or G_INT8 to uint8[n, 64], tail padded with code 0.
+
+    ValueError for a code out of range.
+    """
+    values = np.asarray(codes, dtype=np.int16)
+    low, high = code_range(mode, signed)
+    if values.size and not (low <= int(values.min()) and int(values.max()) <= high):
+        raise ValueError(f"a {mode.name} code is {low}..{high}")
+    flat = _padded(values, elements_per_line(mode)) & ((1 << mode.bits) - 1)
+    if mode == Mode.G_INT4:
+        flat = flat[0::2] | flat[1::2] << 4
+    return flat.astype(np.uint8).reshape(-1, LINE_BYTES)
+
+
+def unpack_int(lines: ArrayLike, mode: Mode, signed: bool = True, count: int | None = None) -> I16:
+    """uint8[..., 64] to the codes int16[..., 512 / bits]; ``count``: the first of all, flat."""
+    low, _ = code_range(mode, signed)
+    array = np.asarray(lines, dtype=np.uint8)
+    if array.ndim == 0 or array.shape[-1] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[..., {LINE_BYTES}], not shape {array.shape}")
+    codes = array.astype(np.int16)
+    if mode == Mode.G_INT4:
+        codes = np.stack((codes & 15, codes >> 4), axis=-1)
+        codes = codes.reshape(*array.shape[:-1], 2 * LINE_BYTES)
+    codes[codes >= low + (1 << mode.bits)] -= 1 << mode.bits
+    return codes.reshape(-1)[:count] if count is not None else codes
 
 
 def unpack_binary(lines: ArrayLike, count: int | None = None) -> I8:

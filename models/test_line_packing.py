@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 
 from models.line_packing import (
     Mode,
+    code_range,
     codes_to_lines,
     elements_per_line,
     lines_needed,
     lines_to_codes,
     pack_binary,
     pack_fp32,
+    pack_int,
     pack_ternary,
     unpack_binary,
     unpack_fp32,
+    unpack_int,
     unpack_ternary,
 )
 
@@ -24,7 +27,7 @@ finite = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), ma
 patterns = st.lists(st.integers(0, 2**32 - 1), max_size=40)
 
 
-@pytest.mark.parametrize(("mode", "count"), [(1, 512), (2, 256), (3, 16)])
+@pytest.mark.parametrize(("mode", "count"), [(1, 512), (2, 256), (3, 16), (4, 128), (5, 64)])
 def test_elements_per_line(mode: int, count: int) -> None:
     assert elements_per_line(Mode(mode)) == count
     assert [lines_needed(n, Mode(mode)) for n in (0, 1, count, count + 1)] == [0, 1, 1, 2]
@@ -59,6 +62,42 @@ def test_fp32_byte_order() -> None:
     lines = pack_fp32(np.array([1.0, -2.0], dtype=np.float32))
     assert lines[0, :8].tobytes() == bytes.fromhex("0000803f000000c0")
     assert not lines[0, 8:].any()
+
+
+@pytest.mark.parametrize(
+    ("mode", "signed", "codes", "word"),
+    [
+        (Mode.G_INT4, True, [-8, 7, -1, 0, 1], 0x1_0F_78),
+        (Mode.G_INT4, False, [15, 1, 8], 0x81F),
+        (Mode.G_INT8, True, [-128, 127, -1], 0xFF_7F_80),
+        (Mode.G_INT8, False, [255, 128], 0x80FF),
+    ],
+)
+def test_int_bit_positions(mode: Mode, signed: bool, codes: list[int], word: int) -> None:
+    line = pack_int(codes, mode, signed)
+    assert line.shape == (1, 64)
+    assert int.from_bytes(line[0].tobytes(), "little") == word
+    assert list(unpack_int(line, mode, signed, len(codes))) == codes
+
+
+@given(st.data(), st.sampled_from([Mode.G_INT4, Mode.G_INT8]), st.booleans())
+def test_int_round_trip(data: st.DataObject, mode: Mode, signed: bool) -> None:
+    codes = data.draw(st.lists(st.integers(*code_range(mode, signed)), max_size=300))
+    lines = pack_int(codes, mode, signed)
+    assert len(lines) == lines_needed(len(codes), mode)
+    assert list(unpack_int(lines, mode, signed, len(codes))) == codes
+    assert not unpack_int(lines, mode, signed).reshape(-1)[len(codes) :].any()
+
+
+def test_int_misuse_is_refused() -> None:
+    with pytest.raises(ValueError, match="G_INT4 code is -8"):
+        pack_int([8], Mode.G_INT4)
+    with pytest.raises(ValueError, match="G_INT8 code is 0"):
+        pack_int([-1], Mode.G_INT8, signed=False)
+    with pytest.raises(ValueError, match="no integer codes"):
+        pack_int([1], Mode.G_BINARY)
+    with pytest.raises(ValueError, match="lines must be"):
+        unpack_int(np.zeros((2, 63), dtype=np.uint8), Mode.G_INT8)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -9,7 +9,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.line_packing import FIRST_EDITION
 from models.regions import RegionConfig
 from verif.coverage.capacity_points import SOURCES
 from verif.coverage.cover_model import CoverModel
@@ -92,7 +92,7 @@ def test_samples_fall_into_planned_bins() -> None:
     scoreboard = Scoreboard(DeviceModel(), 8)
     coverage.watch(scoreboard)
     device = DeviceModel()
-    for region, mode in enumerate(Mode):
+    for region, mode in enumerate(FIRST_EDITION):
         config = RegionConfig((region + 1) << 40, region << 20, 2, 5, mode)
         for _ in range(2):
             scoreboard.commit_begin(region, config, 1)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
 from models.regions import SELECTOR_BITS, RegionConfig, state_lines
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import line_for
@@ -22,13 +22,13 @@ class EveryAccessSequence(NfSequence):
 
     async def body(self) -> None:
         rng = self.rng
-        for region, mode in enumerate(Mode):
+        for region, mode in enumerate(FIRST_EDITION):
             workers = rng.randint(20, 60)
             config = self.layout.region(mode, 1, workers, ld_mask=0xFFF0)
             await self.commit(region, config)
             await self.selectors(config)
             bound = self.layout.region(mode, 0, 16, ld_mask=0x00FF, bind=True)
-            await self.commit(region + len(Mode), bound)
+            await self.commit(region + len(FIRST_EDITION), bound)
             for _ in range(REPEATS):
                 await self.devices(bound)
             await self.other_opcodes(config)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import cocotb
 
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
 from models.regions import RegionConfig
 from verif.sequences.parked_programs import APART, MOST_PARKED, WORKERS, ParkedBase
 
@@ -170,7 +170,7 @@ class BusyCommitSequence(TwoRegionBase):
     async def body(self) -> None:
         await self.prepare()
         await self.two_regions(Mode.G_TERNARY, fp32_lines_log2=2)
-        for mode in Mode:
+        for mode in FIRST_EDITION:
             await self.commit(2, self.layout.region(mode, 0, 3))
             await self.initialised()
             for kind in ("nothing", "eviction", "store", "sum", "fill", "plain", "initialiser"):

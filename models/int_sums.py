@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reference of G_INT4 and G_INT8: exact sums of k-bit codes, and the lines that show them.
+
+spec: controller, second edition §7. Sums are integers per element, computed with numpy from the
+codes; never from planes: the device counts bits and weighs them, so its reference does neither.
+`sums_of_planes` is the host's arithmetic on count planes, for a region that has no sum view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode, unpack_int
+from models.reducers import U16, count_planes, planes_to_counts
+
+I32 = NDArray[np.int32]
+SUM8_WORKERS = 16
+"""The largest W whose sums of 4-bit codes fit eight bits."""
+
+
+def sum16_lines(mode: Mode) -> int:
+    """SUM16 lines of one line of codes."""
+    return {Mode.G_INT4: 4, Mode.G_INT8: 2}.get(mode, 0)
+
+
+def sum8_lines(mode: Mode, workers: int) -> int:
+    """SUM8 lines of one line of codes: G_INT4 up to 16 workers alone has them."""
+    return 2 if mode == Mode.G_INT4 and workers <= SUM8_WORKERS else 0
+
+
+@dataclass(frozen=True)
+class IntResult:
+    """Result of ``n`` lines of integer codes."""
+
+    mode: Mode
+    sums: I32
+    """int32[n, elements of a line]."""
+    counts: U16
+    """uint16[n, 512]: contributions that have a one at each bit of the line."""
+    contributions: U16
+    """uint16[n]: contributions that are summed (m)."""
+
+    @property
+    def planes(self) -> U8:
+        """uint8[8, n, 64]: the lines that selectors 8..15 read."""
+        return count_planes(self.counts)
+
+    @property
+    def sum16(self) -> U8:
+        """uint8[4 or 2, n, 64]: the lines that selectors 16.. read."""
+        return _views(self.sums.astype("<i2"))
+
+    @property
+    def sum8(self) -> U8:
+        """uint8[2, n, 64]: the lines that selectors 32.. read, of G_INT4 and W <= 16."""
+        return _views(self.sums.astype("<i1"))
+
+
+def _views(values: NDArray[np.signedinteger]) -> U8:
+    """[n, elements] in the order of the elements to uint8[views, n, 64]."""
+    lines = values.view(np.uint8).reshape(len(values), -1, LINE_BYTES)
+    return np.ascontiguousarray(lines.transpose(1, 0, 2))
+
+
+def reduce_int(
+    lines: ArrayLike, mode: Mode, present: ArrayLike | None = None, signed: bool = True
+) -> IntResult:
+    """Sums of the codes in uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+
+    ``signed``: codes are two's complement, else 0 .. 2^k - 1. ValueError for another mode or shape.
+    """
+    array = np.asarray(lines, dtype=np.uint8)
+    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
+    mask = np.ones(array.shape[:2], np.bool_) if present is None else np.asarray(present, np.bool_)
+    if mask.shape != array.shape[:2]:
+        raise ValueError(f"present must be bool{array.shape[:2]}, not {mask.shape}")
+    counts = np.zeros((array.shape[1], LINE_BITS), np.uint16)
+    sums = np.zeros((array.shape[1], LINE_BITS // max(1, mode.bits)), np.int32)
+    for line, here in zip(array, mask, strict=True):
+        counts += np.unpackbits(line, axis=1, bitorder="little") & here[:, None]
+        sums += unpack_int(line, mode, signed) * here[:, None]
+    return IntResult(mode, sums, counts, mask.sum(axis=0).astype(np.uint16))
+
+
+def sums_of_planes(
+    planes: ArrayLike, mode: Mode, signed: bool = True, zeros_of: int | None = None
+) -> I32:
+    """int32[n, elements of a line] from the count planes uint8[p, n, 64] of the codes' bits.
+
+    ``zeros_of``: the planes are those of a G_BINARY region, which counts zeros, and that many
+    workers have contributed to each line; None: the planes count ones.
+    """
+    counts = planes_to_counts(planes).astype(np.int32)
+    if zeros_of is not None:
+        counts = zeros_of - counts
+    weights = 1 << np.arange(mode.bits, dtype=np.int32)
+    if signed:
+        weights[-1] = -weights[-1]
+    sums: I32 = (counts.reshape(len(counts), -1, mode.bits) * weights).sum(axis=2, dtype=np.int32)
+    return sums
