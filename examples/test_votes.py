@@ -23,7 +23,7 @@ from examples.vote_hook import VoteState, vote_hook  # noqa: E402
 from models.line_packing import Mode  # noqa: E402
 from neuron_fabric.capture import Capture  # noqa: E402
 from verif.replay.live import Contribution, ModelReducer, ReducerError  # noqa: E402
-from verif.replay.tensors import Lines  # noqa: E402
+from verif.replay.views import Lines  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 

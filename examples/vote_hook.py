@@ -8,6 +8,9 @@ gradient:
 - G_BINARY, G_TERNARY: ``scale * vote``, vote +1, -1 (or 0). With plain SGD that is signSGD with
   majority vote (docs/references.md): each weight moves by lr * scale, whatever the size of its
   gradient.
+- G_INT4, G_INT8: scale * sum of codes / workers, the mean of what the codes stand for; rounded
+  stochastically, so that it is right on average. All workers share the scale of a bucket, of which
+  they exchange the largest |x| first.
 - FP32: the ordered sum over the number of workers: the mean, but for the last bits (DDP scales
   before it adds).
 """
@@ -31,10 +34,12 @@ from models.line_packing import (
     unpack_fp32,
     unpack_ternary,
 )
+from models.quantize import bucket_maxima, mean_of_sums, scale_of_each, scales
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.ddp import gradients_of
 from verif.replay.live import Contribution, Reducer
-from verif.replay.tensors import pack_tensor
+from verif.replay.tensors import pack_shared, pack_tensor, sums_of_lines
+from verif.replay.views import Lines, carrier
 
 
 class VoteState:
@@ -54,44 +59,76 @@ class VoteState:
             (TensorSpec(n, tuple(p.shape)), routes[n]) for n, p in model.module.named_parameters()
         ]
         self.lines = [lines_needed(spec.elements, mode) for spec, mode in self.tensors]
+        self.sizes = [spec.elements for spec, _ in self.tensors]
+        self.draws = np.random.default_rng(dist.get_rank(self.group))
 
     def reduce(self, gradients: Mapping[str, F32]) -> dict[str, F32]:
         """One step: this worker's gradients float32[*shape] in, the common ones out."""
-        packed = [pack_tensor(gradients[spec.name], mode) for spec, mode in self.tensors]
+        units = self._units(gradients)
+        packed = [
+            self._pack(gradients[spec.name], mode, units.get(spec.name))
+            for spec, mode in self.tensors
+        ]
         own = torch.from_numpy(np.concatenate(packed))
         first = self.reducer is not None
         sent = [torch.empty_like(own) for _ in range(self.group.size())] if first else None
         dist.gather(own, sent, group=self.group)
-        back = torch.empty_like(own)
+        back = torch.empty(sum(self.sizes))
         if self.reducer is not None and sent is not None:
+            lines = self._on_device(self.reducer, np.stack([s.numpy() for s in sent]))
             back = torch.from_numpy(
-                self._on_device(self.reducer, np.stack([s.numpy() for s in sent]))
+                np.concatenate(
+                    [
+                        self._gradient(spec, mode, lines[spec.name], units)
+                        for spec, mode in self.tensors
+                    ]
+                )
             )
         dist.broadcast(back, 0, group=self.group)
+        parts = np.split(back.numpy(), np.cumsum(self.sizes)[:-1])
         return {
-            spec.name: self._gradient(spec, mode, lines)
-            for (spec, mode), lines in zip(self.tensors, self._split(back.numpy()), strict=True)
+            spec.name: part.reshape(spec.shape)
+            for (spec, _), part in zip(self.tensors, parts, strict=True)
         }
 
-    def _on_device(self, reducer: Reducer, sent: U8) -> U8:
-        """uint8[W, n, 64] to the result lines uint8[n, 64]."""
-        parts = [self._split(one) for one in sent]
+    def _units(self, gradients: Mapping[str, F32]) -> dict[str, F32]:
+        """The scale of each element, of tensors that go by integer codes; equal in all workers."""
+        out = {}
+        for spec, mode in self.tensors:
+            if mode.bits:
+                maxima = torch.from_numpy(bucket_maxima(gradients[spec.name].reshape(-1)))
+                dist.all_reduce(maxima, dist.ReduceOp.MAX, group=self.group)
+                out[spec.name] = scale_of_each(scales(maxima.numpy(), mode), spec.elements)
+        return out
+
+    def _pack(self, gradient: F32, mode: Mode, u: F32 | None) -> U8:
+        """This worker's tensor as lines uint8[n, 64]; ``u``: the scales of its codes."""
+        if u is None:
+            return pack_tensor(gradient, mode)
+        return pack_shared(gradient[None], mode, u, self.draws.random((1, gradient.size)))[0]
+
+    def _on_device(self, reducer: Reducer, sent: U8) -> dict[str, Lines]:
+        """uint8[W, n, 64] to what is read of each tensor."""
+        parts = [np.split(one, np.cumsum(self.lines)[:-1]) for one in sent]
         work = [
             Contribution(spec, mode, np.stack([part[i] for part in parts]))
             for i, (spec, mode) in enumerate(self.tensors)
         ]
-        returned = reducer.reduce(work)
-        return np.concatenate([returned[spec.name].result for spec, _ in self.tensors])
+        return reducer.reduce(work)
 
-    def _split(self, lines: U8) -> list[U8]:
-        return np.split(lines, np.cumsum(self.lines)[:-1])
-
-    def _gradient(self, spec: TensorSpec, mode: Mode, lines: U8) -> F32:
+    def _gradient(
+        self, spec: TensorSpec, mode: Mode, lines: Lines, units: Mapping[str, F32]
+    ) -> F32:
+        """The common gradient float32[elements], from what was read of the tensor."""
+        workers = self.group.size()
         if mode == Mode.FP32:
-            return (unpack_fp32(lines, spec.elements) / self.group.size()).reshape(spec.shape)
+            return unpack_fp32(lines.result, spec.elements) / np.float32(workers)
+        if mode.bits:
+            sums = sums_of_lines(mode, carrier(mode), lines, workers).reshape(-1)[: spec.elements]
+            return mean_of_sums(sums, units[spec.name], workers)
         unpack = unpack_binary if mode == Mode.G_BINARY else unpack_ternary
-        votes = unpack(lines, spec.elements).astype(np.float32)
-        return (votes * np.float32(self.scale)).reshape(spec.shape)
+        votes = unpack(lines.result, spec.elements).astype(np.float32)
+        return votes * np.float32(self.scale)
 
     def bytes_sent(self) -> int:
         """What a worker sends to the device in a step."""

@@ -46,8 +46,11 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "FP32": ("*=FP32",),
     "G_BINARY everywhere": ("*=G_BINARY",),
     "G_TERNARY everywhere": ("*=G_TERNARY",),
+    "G_INT4 everywhere": ("*=G_INT4",),
+    "G_INT8 everywhere": ("*=G_INT8",),
     "G_BINARY, head in FP32": ("head.*=FP32", "*=G_BINARY"),
     "G_TERNARY, head in FP32": ("head.*=FP32", "*=G_TERNARY"),
+    "G_INT4, head in FP32": ("head.*=FP32", "*=G_INT4"),
 }
 MOMENTUM = 0.9
 

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
+from models.int_sums import reduce_int
 from models.line_packing import F32, U8, Mode, Tie
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
+from models.quantize import bucket_maxima, scale_of_each, scales
 from models.reducers import count_planes, reduce_binary, reduce_ternary
 from models.regions import CommitCode, RegionConfig
 from neuron_fabric.capture import write_capture
@@ -32,7 +34,13 @@ from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.epoch import EpochLines
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
-from verif.replay.tensors import TERNARY_RATIO, outputs_from_lines, pack_tensor
+from verif.replay.tensors import (
+    TERNARY_RATIO,
+    outputs_from_lines,
+    pack_shared,
+    pack_tensor,
+    sum_outputs,
+)
 from verif.replay.traffic import traffic
 
 _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
@@ -225,7 +233,9 @@ class BulkModel(replay.Simulators):
 
 # -- references ---------------------------------------------------------------------------
 def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]."""
+    """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]; codes to nearest."""
+    if mode.bits:
+        return pack_shared(x, mode)
     return np.stack([pack_tensor(one, mode, ratio) for one in x])
 
 
@@ -240,6 +250,11 @@ def expected_outputs(
     """What a replay of float32[W, *shape] must read back, computed by the reference models."""
     lines = pack_workers(x, mode, ratio)
     shape = tuple(x.shape[1:])
+    if mode.bits:
+        u = scales(bucket_maxima(x.reshape(len(x), -1)), mode) if x.size else np.zeros(0, "f4")
+        each = scale_of_each(u, x[0].size)
+        sums = reduce_int(lines, mode).sums
+        return {**sum_outputs(sums, shape, each, len(x)), "scale": u}
     if mode == Mode.FP32:
         return outputs_from_lines(mode, shape, ordered_sum(lines))
     if mode == Mode.G_BINARY:

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="PATTERN=ROUTE",
-        help="name-glob=G_BINARY, G_TERNARY or FP32; the first that matches wins",
+        help="name-glob=G_BINARY, G_TERNARY, G_INT4, G_INT8 or FP32; the first that matches wins",
     )
     add(
         "--sim",
@@ -45,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FILE", help="safetensors with what the device returned, one file a step")
     add("--nonfinite", choices=("refuse", "fp32"), default="refuse", help="NaN, infinity: by FP32?")
     add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help="gate at R * mean")
+    add(
+        *("--rounding",),
+        choices=("nearest", "stochastic"),
+        default="nearest",
+        help="of the codes of G_INT4 and G_INT8; stochastic: drawn from --seed",
+    )
     add("--tie", choices=("plus", "minus"), default="plus", help="what a tied binary vote gives")
     add("--threshold", type=_threshold, default=1, metavar="T", help="net count of a ternary vote")
     add("--seed", type=_natural, default=1, help="order of the workers, content of the memory")
@@ -148,6 +154,7 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
         routes=tuple(args.route),
         nonfinite=args.nonfinite,
         ratio=args.ternary_ratio,
+        rounding=args.rounding,
         tie=Tie[args.tie.upper()],
         threshold=args.threshold,
         seed=args.seed,
@@ -171,6 +178,7 @@ def command(args: argparse.Namespace, sim: str) -> str:
     for name in ("latency", "beat", "stall"):
         value = getattr(args, f"memory_{name}")
         words += [f"--memory-{name}", str(value)] if value != getattr(usual, name) else []
+    words += ["--rounding", args.rounding] if args.rounding != "nearest" else []
     if args.ternary_ratio != TERNARY_RATIO:
         words += ["--ternary-ratio", repr(args.ternary_ratio)]
     return shlex.join(words)

@@ -19,6 +19,7 @@ from models.line_packing import (
     elements_per_line,
     lines_to_codes,
     unpack_binary,
+    unpack_int,
 )
 from models.nf_regs import REG_MAP
 from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
@@ -26,7 +27,8 @@ from models.regions import DeviceParams, RegionConfig, planes_kept
 from models.register_map import Counts
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import RegionUse
-from verif.replay.tensors import Lines
+from verif.replay.tensors import wrong_sums
+from verif.replay.views import Lines
 
 SHOWN_WORKERS = 8
 COST = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
@@ -43,44 +45,51 @@ COUNTERS = (*ZERO, "CONTRIBUTION", *COST)
 # -- lines --------------------------------------------------------------------------------------
 def expected_lines(
     sent: U8,
-    mode: Mode,
-    tie: Tie,
-    threshold: int,
+    use: RegionUse,
     device: DeviceParams,
     present: NDArray[np.bool_] | None = None,
 ) -> Lines:
-    """What must come back for uint8[W, n, 64]: results, and the planes that carry counts.
+    """What must be read of the region when uint8[W, n, 64] have been sent.
 
     ``present`` bool[W, n]: who has contributed (None: all).
     """
-    if mode == Mode.FP32:
-        return Lines(ordered_sum(sent, present), np.zeros((0, *sent.shape[1:]), dtype=np.uint8))
-    if mode == Mode.G_BINARY:
-        low = reduce_binary(sent, present, tie, device.cnt_max)
+    config = use.config
+    if config.mode == Mode.FP32:
+        return Lines(use.selectors, ordered_sum(sent, present)[None])
+    if config.mode == Mode.G_BINARY:
+        low = reduce_binary(sent, present, _tie(config), device.cnt_max)
     else:
-        low = reduce_ternary(sent, present, threshold, device.cnt_max)
-    return Lines(low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])
+        low = reduce_ternary(sent, present, config.threshold, device.cnt_max)
+    return _of(use, low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])
 
 
-Reduce = Callable[[U8, RegionConfig, DeviceParams], Lines]
-"""(uint8[W, n, 64], region, device) -> what must come back when everybody has contributed."""
+def _tie(config: RegionConfig) -> Tie:
+    return Tie.MINUS if config.tie_minus else Tie.PLUS
 
 
-def reduced(sent: U8, config: RegionConfig, device: DeviceParams) -> Lines:
+def _of(use: RegionUse, vote: U8, planes: U8) -> Lines:
+    """Those of them that are read."""
+    return Lines(use.selectors, planes) if use.route.bits else Lines.of(vote, planes)
+
+
+Reduce = Callable[[U8, RegionUse, DeviceParams], Lines]
+"""(uint8[W, n, 64], region, device) -> what must be read when everybody has contributed."""
+
+
+def reduced(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
     """By the reducers of the reference, element by element."""
-    tie = Tie.MINUS if config.tie_minus else Tie.PLUS
-    return expected_lines(sent, config.mode, tie, config.threshold, device)
+    return expected_lines(sent, use, device)
 
 
-def reduced_by_words(sent: U8, config: RegionConfig, device: DeviceParams) -> Lines:
+def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
     """The same for millions of lines: bit-sliced where the counters cannot saturate."""
+    config = use.config
     if config.mode == Mode.FP32 or len(sent) > device.cnt_max:
-        return reduced(sent, config, device)
+        return reduced(sent, use, device)
     planes = planes_kept(len(sent), device.cnt_w)
     if config.mode == Mode.G_BINARY:
-        tie = Tie.MINUS if config.tie_minus else Tie.PLUS
-        return Lines(*vote_binary(sent, tie, planes))
-    return Lines(*vote_ternary(sent, config.threshold, planes))
+        return _of(use, *vote_binary(sent, _tie(config), planes))
+    return _of(use, *vote_ternary(sent, config.threshold, planes))
 
 
 @dataclass(frozen=True)
@@ -103,16 +112,17 @@ class Verdict:
 
 
 def judge(work: EpochLines, reduce: Reduce = reduced) -> Verdict:
-    """Every result and count plane of an epoch against the reducers."""
+    """Every line of an epoch against the reducers, and sums of codes against numpy's integers."""
     wrong, first = 0, None
     for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):
-        want = reduce(sent, use.config, work.plan.params)
-        differs = (got[0] != want.result).any(axis=1)
-        differs |= (got[1:] != want.planes).any(axis=(0, 2))
+        want = reduce(sent, use, work.plan.params)
+        differs = got.differ(want)
+        if use.route.bits:
+            differs |= wrong_sums(use.route, use.config.mode, got, sent)
         wrong += int(differs.sum())
         if first is None and differs.any():
             line = int(np.flatnonzero(differs)[0])
-            text = describe(work.step, use, sent, Lines(got[0], got[1:]), want, line)
+            text = describe(work.step, use, sent, got, want, line)
             first = Mismatch(work, number, line, text)
     return Verdict(work.lines, wrong, first)
 
@@ -122,7 +132,7 @@ def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line:
 
     ``line`` counts in the region, as the arrays do; the text counts in the tensor.
     """
-    mode, at = use.config.mode, line
+    mode, at = use.route, line
     for extent in use.extents:
         if at < extent.lines:
             break
@@ -145,19 +155,20 @@ def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line:
     )
 
 
-def first_value(mode: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
+def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
     """(what, element, [device, reducers]) of the first element of a line that differs."""
-    pair = (got.result[line], want.result[line])
-    if (pair[0] != pair[1]).any():
-        per_line = elements_per_line(mode)
-        texts = [_values(mode, one) for one in pair]
-        element = next(e for e in range(per_line) if texts[0][e] != texts[1][e])
-        return ("sum" if mode == Mode.FP32 else "vote"), element, [t[element] for t in texts]
     counts = [planes_to_counts(one.planes[:, line : line + 1])[0] for one in (got, want)]
+    if not route.bits and (got.result[line] != want.result[line]).any():
+        per_line = elements_per_line(route)
+        texts = [_values(route, one.result[line]) for one in (got, want)]
+        element = next(e for e in range(per_line) if texts[0][e] != texts[1][e])
+        return ("sum" if route == Mode.FP32 else "vote"), element, [t[element] for t in texts]
     column = int(np.flatnonzero(counts[0] != counts[1])[0])
     values = [str(int(c[column])) for c in counts]
-    if mode == Mode.G_TERNARY:
+    if route == Mode.G_TERNARY:
         return ("count of -1" if column & 1 else "count of +1"), column // 2, values
+    if route.bits:
+        return f"count of bit {column % route.bits}", column // route.bits, values
     return "count of non-negative", column, values
 
 
@@ -167,6 +178,8 @@ def _values(mode: Mode, line: U8) -> list[str]:
         return ["+1" if value > 0 else "-1" for value in unpack_binary(line)]
     if mode == Mode.G_TERNARY:
         return [("0", "illegal 01", "+1", "-1")[code] for code in lines_to_codes(line)]
+    if mode.bits:
+        return [str(code) for code in unpack_int(line, mode).reshape(-1)]
     words = np.frombuffer(line.tobytes(), dtype="<u4")
     with np.errstate(all="ignore"):
         return [f"{word:08X}h ({value:.9g})" for word, value in zip(words, words.view("<f4"))]

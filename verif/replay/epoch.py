@@ -11,7 +11,7 @@ import numpy as np
 from models.line_packing import LINE_BYTES, U8
 from verif.replay.plan import Extent, Plan, RegionUse
 from verif.replay.source import LineSource
-from verif.replay.tensors import Lines
+from verif.replay.views import Lines
 
 Key = tuple[int, int]
 """(step, epoch counted from 0 within the step)"""
@@ -22,7 +22,7 @@ class EpochLines:
     """Lines of the regions of an epoch, before and after it went through a device.
 
     ``sent`` holds uint8[W, n, 64] for each use; ``returned`` uint8[m, 64] is filled by the
-    transport: for each use its results, then its count planes.
+    transport: for each use and each of its selectors the lines that it reads.
     """
 
     step: int
@@ -40,10 +40,9 @@ class EpochLines:
         uses = plan.epoch(number)
         sent = []
         for use in uses:
-            mode = use.config.mode
-            parts = [source.lines(step, extent, mode) for extent in use.extents]
+            parts = [source.lines(step, extent, use.route) for extent in use.extents]
             sent.append(np.ascontiguousarray(np.concatenate(parts, axis=1)))
-        size = sum(use.lines * (1 + plan.planes(use.config.mode)) for use in uses)
+        size = sum(use.lines * len(use.selectors) for use in uses)
         room = np.zeros((size, LINE_BYTES), np.uint8)
         return EpochLines(step, number, epoch, plan, uses, tuple(sent), room)
 
@@ -63,32 +62,30 @@ class EpochLines:
         return self.lines * self.plan.workers
 
     @property
-    def got(self) -> tuple[U8, ...]:
-        """Views of ``returned``, uint8[1 + planes, n, 64] for each use."""
-        return views(self.plan, self.uses, self.returned)
+    def got(self) -> tuple[Lines, ...]:
+        """Views of ``returned``, for each use."""
+        return views(self.uses, self.returned)
 
     def extents(self) -> Iterator[tuple[Extent, RegionUse, Lines]]:
         """What came back, extent by extent; the arrays are views."""
-        return extents(self.plan, self.uses, self.returned)
+        return extents(self.uses, self.returned)
 
 
-def views(plan: Plan, uses: tuple[RegionUse, ...], returned: U8) -> tuple[U8, ...]:
-    """The lines uint8[m, 64] of an epoch as uint8[1 + planes, n, 64] for each use."""
+def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
+    """The lines uint8[m, 64] of an epoch, for each use."""
     out, at = [], 0
     for use in uses:
-        count = 1 + plan.planes(use.config.mode)
-        out.append(returned[at : at + count * use.lines].reshape(count, use.lines, LINE_BYTES))
+        count = len(use.selectors)
+        own = returned[at : at + count * use.lines].reshape(count, use.lines, LINE_BYTES)
+        out.append(Lines(use.selectors, own))
         at += count * use.lines
     return tuple(out)
 
 
-def extents(
-    plan: Plan, uses: tuple[RegionUse, ...], returned: U8
-) -> Iterator[tuple[Extent, RegionUse, Lines]]:
+def extents(uses: tuple[RegionUse, ...], returned: U8) -> Iterator[tuple[Extent, RegionUse, Lines]]:
     """The lines uint8[m, 64] of an epoch, extent by extent."""
-    for use, got in zip(uses, views(plan, uses, returned)):
+    for use, got in zip(uses, views(uses, returned)):
         at = 0
         for extent in use.extents:
-            part = got[:, at : at + extent.lines]
-            yield extent, use, Lines(part[0], part[1:])
+            yield extent, use, got.part(slice(at, at + extent.lines))
             at += extent.lines

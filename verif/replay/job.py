@@ -12,12 +12,13 @@ from typing import Any
 from models.line_packing import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
+from verif.replay.codes import CodeRounding
 from verif.replay.doubts import route_doubts
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.plan import Plan, plan_step
 from verif.replay.routing import assign_routes, parse_routes
-from verif.replay.source import NETWORKS, CaptureSource, LineSource, SyntheticSource
+from verif.replay.source import NETWORKS, CaptureSource, ScaledSource, SyntheticSource
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Shard:
 class Replay:
     """All epochs of a replay in order, and those that are asked for."""
 
-    source: LineSource
+    source: ScaledSource
     model: str
     options: ReplayOptions
     steps: tuple[StepPlan, ...]
@@ -110,6 +111,7 @@ class Replay:
             "tie": options.tie.name,
             "threshold": options.threshold,
             "ratio": options.ratio,
+            "rounding": options.rounding,
             "seed": options.seed,
             "memory": str(options.memory),
             "shard": f"{self.shard.number}/{self.shard.of}",
@@ -152,7 +154,10 @@ def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:
     patterns = parse_routes(options.routes)
     wanted = assign_routes(capture.tensors, patterns, capture.modules)
     doubts = route_doubts(capture, wanted, patterns)
-    source = CaptureSource(capture, steps, wanted, options.nonfinite, options.ratio, doubts)
+    rounding = CodeRounding(options.rounding, options.seed)
+    source = CaptureSource(
+        capture, steps, wanted, options.nonfinite, options.ratio, doubts, rounding
+    )
     return source, capture.model
 
 
@@ -161,7 +166,8 @@ def _synthetic(options: ReplayOptions) -> tuple[SyntheticSource, str]:
     tensors = NETWORKS[options.synthetic]()
     routes = assign_routes(tensors, parse_routes(options.routes))
     name = f"synthetic {options.synthetic}"
+    rounding = CodeRounding(options.rounding, options.seed)
     source = SyntheticSource(
-        name, tensors, options.workers, routes, options.ratio, options.seed, steps
+        name, tensors, options.workers, routes, options.ratio, options.seed, steps, rounding
     )
     return source, name

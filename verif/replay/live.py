@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from models.line_packing import U8, Mode
+from models.line_packing import U8, Mode, Tie
+from models.regions import RegionConfig
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import LineError
@@ -22,9 +23,9 @@ from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import expected_lines, judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
-from verif.replay.plan import Plan, plan_step
+from verif.replay.plan import Plan, RegionUse, plan_step
 from verif.replay.source import HeldLines
-from verif.replay.tensors import Lines
+from verif.replay.views import Lines, carrier, selectors
 
 
 class ReducerError(LineError):
@@ -56,7 +57,7 @@ class Reducer(Protocol):
     totals: Totals
 
     def reduce(self, tensors: Sequence[Contribution]) -> dict[str, Lines]:
-        """Result lines and count planes by tensor; the same tensors and modes in every step."""
+        """What is read of each tensor; the same tensors and modes in every step."""
 
 
 @dataclass
@@ -68,15 +69,20 @@ class ModelReducer:
 
     def reduce(self, tensors: Sequence[Contribution]) -> dict[str, Lines]:
         """See `Reducer`."""
-        options = self.options
         self.totals.steps += 1
         self.totals.lines += sum(one.sent.shape[1] for one in tensors)
-        return {
-            one.spec.name: expected_lines(
-                one.sent, one.mode, options.tie, options.threshold, options.device
-            )
-            for one in tensors
-        }
+        return {one.spec.name: self._lines(one) for one in tensors}
+
+    def _lines(self, one: Contribution) -> Lines:
+        options, workers = self.options, len(one.sent)
+        config = RegionConfig(
+            *(0, 0, 0, workers, carrier(one.mode)),
+            tie_minus=options.tie == Tie.MINUS,
+            threshold=options.threshold,
+        )
+        chosen = selectors(one.mode, config, options.device)
+        use = RegionUse(0, config, (), one.mode, chosen)
+        return expected_lines(one.sent, use, options.device)
 
 
 @dataclass
@@ -127,18 +133,16 @@ class RtlReducer:
                 )
             except CaptureError as error:
                 raise ReducerError(error) from None
-        out = {
-            one.spec.name: Lines.empty(one.sent.shape[1], self._plan.planes(one.mode))
-            for one in tensors
-        }
+        out: dict[str, Lines] = {}
+        room = {one.spec.name: one.sent.shape[1] for one in tensors}
         for number in range(self._plan.epochs):
             self._epoch += 1
             work = EpochLines.read(source, self._plan, (self.totals.steps, number), self._epoch)
             self._drive(work)
-            for extent, _, lines in work.extents():
-                part = slice(extent.first, extent.first + extent.lines)
-                out[extent.tensor.name].result[part] = lines.result
-                out[extent.tensor.name].planes[:, part] = lines.planes
+            for extent, use, lines in work.extents():
+                name = extent.tensor.name
+                whole = out.setdefault(name, Lines.empty(use.selectors, room[name]))
+                whole.stack[:, extent.first : extent.first + extent.lines] = lines.stack
         self.totals.steps += 1
         return out
 

@@ -24,6 +24,8 @@ SLOW_LINES_LOG2 = 8
 MAX_STEPS = 10_000
 """Steps of one replay that are drawn, not captured: a typing error must not ask for 10^6."""
 NonFinite = Literal["refuse", "fp32"]
+Rounding = Literal["nearest", "stochastic"]
+"""Of the codes of G_INT4 and G_INT8; stochastic: drawn from the seed."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class ReplayOptions:
     routes: tuple[str, ...] = ()
     nonfinite: NonFinite = "refuse"
     ratio: float = TERNARY_RATIO
+    rounding: Rounding = "nearest"
     tie: Tie = Tie.PLUS
     threshold: int = 1
     seed: int = 1

@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, product
 
 from models.line_packing import Mode, Tie, elements_per_line, lines_needed
-from models.regions import MAX_WORKERS, DeviceParams, RegionConfig, planes_kept
+from models.regions import MAX_WORKERS, DeviceParams, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from verif.replay.placement import Placement, log2_up
+from verif.replay.views import carrier, result_lines, selectors
 
-ROUTE_ORDER = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+ROUTE_ORDER = (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4, Mode.G_INT8, Mode.FP32)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Extent:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """One region in one epoch: the extents fill its lines from 0 on.
+    """One region in one epoch: the extents fill its lines from 0 on, and each line is read by
+    ``selectors``.
 
     DONE needs every line of the region: where it has more than ``lines``, it stays 0.
     """
@@ -47,6 +49,8 @@ class RegionUse:
     region: int
     config: RegionConfig
     extents: tuple[Extent, ...]
+    route: Mode
+    selectors: tuple[int, ...]
 
     @property
     def lines(self) -> int:
@@ -56,13 +60,16 @@ class RegionUse:
 
 @dataclass(frozen=True)
 class Row:
-    """A route: its region at full size, its tensors, and the line where each of them begins.
+    """A route: its region at full size, its tensors, the line where each of them begins, and what
+    is read of a line.
 
     Epoch n takes lines [bounds[n], bounds[n + 1]) of the row.
     """
 
     region: int
+    route: Mode
     config: RegionConfig
+    selectors: tuple[int, ...]
     tensors: tuple[TensorSpec, ...]
     starts: tuple[int, ...]
     bounds: tuple[int, ...]
@@ -78,7 +85,8 @@ class Row:
         if first == last:
             return None
         config = replace(self.config, lines_log2=log2_up(last - first))
-        return RegionUse(self.region, config, tuple(self._extents(first, last)))
+        extents = tuple(self._extents(first, last))
+        return RegionUse(self.region, config, extents, self.route, self.selectors)
 
     def _extents(self, first: int, last: int) -> Iterator[Extent]:
         at = bisect_right(self.starts, first) - 1
@@ -116,13 +124,13 @@ class Plan:
     @property
     def reads(self) -> int:
         """Lines read back: results and count planes."""
-        return sum(
-            row.lines * (1 + self.planes(row.config.mode)) for group in self.groups for row in group
-        )
+        return sum(row.lines * len(row.selectors) for group in self.groups for row in group)
 
-    def planes(self, mode: Mode) -> int:
-        """Count planes that a line of a route is read back with."""
-        return planes_kept(self.workers, self.params.cnt_w) if mode.low_bit else 0
+    @property
+    def results(self) -> int:
+        """The least lines that have to be read for the results alone."""
+        rows = [row for group in self.groups for row in group]
+        return sum(row.lines * result_lines(row.selectors) for row in rows)
 
     def epoch(self, number: int) -> tuple[RegionUse, ...]:
         """The regions at work in epoch ``number``, counted from 0; IndexError beyond the last."""
@@ -181,6 +189,11 @@ class _Route:
     lines: tuple[int, ...]
 
     @property
+    def carrier(self) -> Mode:
+        """The mode of its region."""
+        return carrier(self.mode)
+
+    @property
     def smallest(self) -> int:
         return log2_up(max(self.lines))
 
@@ -201,13 +214,21 @@ class _Route:
             free[at] -= lines
         return epochs
 
-    def row(self, region: int, config: RegionConfig, epochs: Sequence[Sequence[int]]) -> Row:
+    def row(
+        self,
+        region: int,
+        config: RegionConfig,
+        epochs: Sequence[Sequence[int]],
+        params: DeviceParams,
+    ) -> Row:
         """The row, its tensors in the order of the epochs."""
         order = [index for epoch in epochs for index in epoch]
         sizes = [sum(self.lines[index] for index in epoch) for epoch in epochs]
         return Row(
             region,
+            self.mode,
             config,
+            selectors(self.mode, config, params),
             tuple(self.tensors[index] for index in order),
             tuple(accumulate((self.lines[index] for index in order), initial=0)),
             tuple(accumulate(sizes, initial=0)),
@@ -218,7 +239,7 @@ class _Route:
 def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator[tuple[Row, ...]]:
     for route in routes:
         for spec, lines in zip(route.tensors, route.lines, strict=True):
-            placement.check(spec, route.mode, lines)
+            placement.check(spec, route.carrier, lines)
     sizes = _side_by_side(routes, placement)
     parts = (
         [(list(routes), sizes)]
@@ -226,17 +247,17 @@ def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator
         else [([route], [_alone(route, placement)]) for route in routes]
     )
     for members, logs in parts:
-        configs = placement.place([route.mode for route in members], logs)
+        configs = placement.place([route.carrier for route in members], logs)
         if members:
             yield tuple(
-                route.row(region, config, route.first_fit(config.lines_log2))
+                route.row(region, config, route.first_fit(config.lines_log2), placement.params)
                 for region, (route, config) in enumerate(zip(members, configs, strict=True))
             )
 
 
 def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] | None:
     """Region sizes (log2) with the fewest epochs, then the least memory; None: no room for all."""
-    modes = [route.mode for route in routes]
+    modes = [route.carrier for route in routes]
     ranges = [range(route.smallest, route.largest + 1) for route in routes]
     counts = [
         {log2: len(route.first_fit(log2)) for log2 in logs} for route, logs in zip(routes, ranges)
@@ -255,7 +276,7 @@ def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] |
 def _alone(route: _Route, placement: Placement) -> int:
     """The largest useful size that fits when the route has the memory to itself."""
     log2 = route.largest
-    while not placement.holds([route.mode], [log2]):
+    while not placement.holds([route.carrier], [log2]):
         log2 -= 1
     return log2
 
@@ -264,18 +285,18 @@ def _alone(route: _Route, placement: Placement) -> int:
 def _by_size(
     routes: Sequence[_Route], placement: Placement, log2: int
 ) -> Iterator[tuple[Row, ...]]:
-    together = _one_size([route.mode for route in routes], placement, log2) if routes else ()
+    together = _one_size([route.carrier for route in routes], placement, log2) if routes else ()
     if together is not None:
         parts = [(list(routes), together)] if routes else []
     else:
-        alone = [(route, _one_size([route.mode], placement, log2)) for route in routes]
+        alone = [(route, _one_size([route.carrier], placement, log2)) for route in routes]
         parts = [([route], configs) for route, configs in alone if configs is not None]
     for members, configs in parts:
         totals = [sum(route.lines) for route in members]
         epochs = max(-(-lines // own.lines) for lines, own in zip(totals, configs, strict=True))
         yield tuple(
             replace(
-                route.row(region, config, [range(len(route.tensors))]),
+                route.row(region, config, [range(len(route.tensors))], placement.params),
                 bounds=tuple(lines * number // epochs for number in range(epochs + 1)),
             )
             for region, (route, config, lines) in enumerate(

@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.line_packing import LINE_BYTES
+from models.quantize import BUCKET, scale_of_each
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFileWriter, dtype_name
 from neuron_fabric.errors import CaptureError
@@ -21,9 +24,17 @@ from neuron_fabric.output import check_output, in_the_way
 from verif.replay.epoch import Key, extents
 from verif.replay.job import Replay, StepPlan
 from verif.replay.journal import Journal
+from verif.replay.plan import Extent, RegionUse
 from verif.replay.source import elements_of
-from verif.replay.tensors import OUTPUTS, outputs_from_lines
+from verif.replay.tensors import (
+    OUTPUTS,
+    output_shape,
+    outputs_from_lines,
+    sum_outputs,
+    sums_of_lines,
+)
 from verif.replay.transport import Kept
+from verif.replay.views import Lines
 
 FORMAT = "neuron-fabric-replay"
 
@@ -38,7 +49,11 @@ def write_step(
     """Write the result file of a step, whole or not at all; ``cycles`` by simulator: several when
     all returned the same lines. CaptureError when it cannot be written."""
     specs = [
-        TensorSpec(f"{spec.name}.{suffix}", spec.shape, dtype_name(suffix, np.dtype(kind)))
+        TensorSpec(
+            f"{spec.name}.{suffix}",
+            output_shape(suffix, spec.shape),
+            dtype_name(suffix, np.dtype(kind)),
+        )
         for spec in replay.source.tensors
         for suffix, kind in OUTPUTS[one.routes[spec.name]].items()
     ]
@@ -47,19 +62,38 @@ def write_step(
         with TensorFileWriter(path, specs, metadata, durable=True, zeros=True) as writer:
             for number in range(one.plan.epochs):
                 lines = returned[one.step, number].lines((one.step, number))
-                for extent, use, own in extents(one.plan, one.plan.epoch(number), lines):
-                    mode = use.config.mode
-                    first, count = elements_of(extent, mode)
-                    planes = own.planes if mode.low_bit else None
-                    made = outputs_from_lines(mode, (count,), own.result, planes)
+                for extent, use, own in extents(one.plan.epoch(number), lines):
+                    first, _ = elements_of(extent, use.route)
+                    made = _outputs(replay, one.step, extent, use, own)
                     for suffix, values in made.items():
                         at = first * values.itemsize
                         writer.write(f"{extent.tensor.name}.{suffix}", values, at)
+            for spec in replay.source.tensors:
+                route = one.routes[spec.name]
+                if route.bits and spec.elements:
+                    u = replay.source.scales(one.step, spec, route)
+                    writer.write(f"{spec.name}.scale", u)
     except OSError as error:
         todo = "make room or choose another --out, and replay again"
         if replay.options.bulk:
             todo = "make room, then go on with the same command and --resume (--merge: as it was)"
         raise CaptureError(path, error.strerror or error, todo) from None
+
+
+def _outputs(
+    replay: Replay, step: int, extent: Extent, use: RegionUse, lines: Lines
+) -> dict[str, NDArray[Any]]:
+    """What an extent's lines give, flat; the scale of a sum's buckets is not among it."""
+    route, workers = use.route, replay.source.workers
+    first, count = elements_of(extent, route)
+    if not route.bits:
+        planes = lines.planes if route.low_bit else None
+        return outputs_from_lines(route, (count,), lines.result, planes)
+    u = replay.source.scales(step, extent.tensor, route)
+    each = scale_of_each(u[first // BUCKET :], count, first)
+    return sum_outputs(
+        sums_of_lines(route, use.config.mode, lines, workers), (count,), each, workers
+    )
 
 
 def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dict[str, str]:
@@ -84,6 +118,7 @@ def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dic
         "tie": options.tie.name,
         "threshold": str(options.threshold),
         "ternary_ratio": repr(options.ratio),
+        "rounding": options.rounding,
         "seed": str(options.seed),
     }
 

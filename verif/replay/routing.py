@@ -16,7 +16,7 @@ from models.line_packing import Mode
 from neuron_fabric.capture import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 
-ROUTES = {mode.name: mode for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)}
+ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY}
 
 
 @dataclass(frozen=True)

@@ -170,12 +170,11 @@ def differences(
         lines, peer = first.lines(key), other.lines(key)
         if lines.tobytes() == peer.tobytes():
             continue
-        plan = replay.step(key[0]).plan
-        uses = plan.epoch(key[1])
+        uses = replay.step(key[0]).plan.epoch(key[1])
         for (extent, _, a), (_, _, b) in zip(
-            extents(plan, uses, lines), extents(plan, uses, peer), strict=True
+            extents(uses, lines), extents(uses, peer), strict=True
         ):
-            if (a.result != b.result).any() or (a.planes != b.planes).any():
+            if a.differ(b).any():
                 return [f"step {key[0]}: {extent.tensor.name}"]
     return []
 

@@ -14,9 +14,11 @@ from typing import Literal, Protocol
 import numpy as np
 
 from models.line_packing import F32, U8, Mode, elements_per_line
+from models.quantize import bucket_maxima, buckets, scales
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.errors import CaptureError
+from verif.replay.codes import CodeRounding, bucket_range, pieces, uniform
 from verif.replay.doubts import ZeroTensors
 from verif.replay.pinned import PinnedFile, changed
 from verif.replay.plan import Extent
@@ -50,6 +52,13 @@ class LineSource(Protocol):
         """uint8[W, extent.lines, 64]: what every worker sends."""
 
 
+class ScaledSource(LineSource, Protocol):
+    """Lines that were made of numbers: the codes of G_INT4 and G_INT8 have a scale."""
+
+    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
+        """float32[buckets]: the scale of each bucket of a tensor that goes by ``mode``."""
+
+
 def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
     """(first element, elements) that a stretch of lines carries."""
     per_line = elements_per_line(mode)
@@ -68,10 +77,12 @@ class CaptureSource:
     nonfinite: Literal["refuse", "fp32"]
     ratio: float
     doubts: Sequence[str] = ()
+    rounding: CodeRounding = field(default_factory=CodeRounding)
     _zeros: ZeroTensors = field(default_factory=ZeroTensors)
     _files: dict[int, list[TensorFile]] = field(default_factory=dict)
     _pinned: dict[int, list[PinnedFile]] = field(default_factory=dict)
     _thresholds: dict[tuple[int, str], list[np.float32]] = field(default_factory=dict)
+    _maxima: dict[tuple[int, str], F32] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -112,12 +123,13 @@ class CaptureSource:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _scan(self, step: int, spec: TensorSpec, mode: Mode) -> bool:
-        """False: it has a value without a sign vote, and goes by FP32."""
+        """False: it has a value that no low-bit code stands for, and goes by FP32."""
         thresholds, zeros = [], []
+        maxima = np.zeros(buckets(spec.elements), np.float32)
         for worker, file in enumerate(self._files[step]):
             total, zero = 0.0, spec.elements > 0
-            for at in range(0, spec.elements, SUM_PIECE):
-                piece = file.stretch_f32(spec.name, at, min(SUM_PIECE, spec.elements - at))
+            for at, count in pieces(spec.elements, SUM_PIECE):
+                piece = file.stretch_f32(spec.name, at, count)
                 bad = np.flatnonzero(~np.isfinite(piece))
                 if bad.size and self.nonfinite == "fp32":
                     return False
@@ -130,11 +142,15 @@ class CaptureSource:
                         "send the tensor by FP32 (--nonfinite fp32) or drop the step",
                     )
                 total += absolute_sum(piece) if mode == Mode.G_TERNARY else 0.0
+                if mode.bits:
+                    own = maxima[slice(*bucket_range(at, count))]
+                    np.maximum(own, bucket_maxima(piece), out=own)
                 zero = zero and not piece.any()
             if zero and mode == Mode.G_BINARY:
                 zeros.append(worker)
             thresholds.append(threshold_of(total, spec.elements, self.ratio))
         self._thresholds[step, spec.name] = thresholds
+        self._maxima[step, spec.name] = maxima
         for worker in zeros:
             self._zeros.add(step, worker, spec.name)
         return True
@@ -147,6 +163,11 @@ class CaptureSource:
         """See LineSource."""
         name, (first, count) = extent.tensor.name, elements_of(extent, mode)
         files = self._files[step]
+        if mode.bits:
+            x = np.stack([file.stretch_f32(name, first, count) for file in files])
+            u = self.scales(step, extent.tensor, mode)[slice(*bucket_range(first, count))]
+            number = [spec.name for spec in self.tensors].index(name)
+            return self.rounding.pack(x, u, mode, (step, number, first))
         thresholds = self._thresholds.get((step, name), [np.float32(0)] * len(files))
         return np.stack(
             [
@@ -154,6 +175,10 @@ class CaptureSource:
                 for file, threshold in zip(files, thresholds)
             ]
         )
+
+    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
+        """See ScaledSource."""
+        return scales(self._maxima[step, tensor.name], mode)
 
 
 @dataclass(frozen=True)
@@ -184,10 +209,6 @@ class HeldLines:
         return self.sent[extent.tensor.name][:, extent.first : extent.first + extent.lines]
 
 
-_PIECE = 1 << 16
-"""Elements that are drawn at a time: any stretch can be drawn without what stands before it."""
-
-
 @dataclass(frozen=True)
 class SyntheticSource:
     """Gradients drawn from a seed, uniform around 0 with a scale of their own in each tensor.
@@ -202,6 +223,8 @@ class SyntheticSource:
     ratio: float
     seed: int
     steps: tuple[int, ...] = (0,)
+    rounding: CodeRounding = field(default_factory=CodeRounding)
+    _maxima: dict[tuple[int, str], F32] = field(default_factory=dict, compare=False)
 
     def routes(self, step: int) -> Mapping[str, Mode]:
         """See LineSource."""
@@ -214,26 +237,41 @@ class SyntheticSource:
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
         """See LineSource."""
-        number = next(i for i, t in enumerate(self.tensors) if t.name == extent.tensor.name)
-        scale = np.float32(10.0 ** -(1 + number % 4))
-        gate = np.float32(self.ratio / 4) * scale
+        number = self._number(extent.tensor)
         first, count = elements_of(extent, mode)
-        return np.stack(
-            [
-                pack_stretch(self._drawn(step, number, worker, first, count) * scale, mode, gate)
-                for worker in range(self.workers)
-            ]
-        )
+        x = self._drawn(step, number, first, count)
+        if mode.bits:
+            u = self.scales(step, extent.tensor, mode)[slice(*bucket_range(first, count))]
+            return self.rounding.pack(x, u, mode, (step, number, first))
+        gate = np.float32(self.ratio / 4) * _scale(number)
+        return np.stack([pack_stretch(own, mode, gate) for own in x])
 
-    def _drawn(self, step: int, number: int, worker: int, first: int, count: int) -> F32:
-        pieces = range(first // _PIECE, -(-(first + count) // _PIECE))
-        drawn = []
-        for piece in pieces:
-            seed = np.random.SeedSequence((self.seed, step, number, worker, piece))
-            rng = np.random.Generator(np.random.SFC64(seed))
-            drawn.append(rng.random(_PIECE, dtype=np.float32) - np.float32(0.5))
-        start = first - pieces.start * _PIECE
-        return np.concatenate(drawn)[start : start + count]
+    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
+        """See ScaledSource."""
+        maxima = self._maxima.get((step, tensor.name))
+        if maxima is None:
+            number = self._number(tensor)
+            parts = [
+                bucket_maxima(self._drawn(step, number, first, count))
+                for first, count in pieces(tensor.elements, SUM_PIECE)
+            ]
+            maxima = np.concatenate(parts)
+            self._maxima[step, tensor.name] = maxima
+        return scales(maxima, mode)
+
+    def _number(self, tensor: TensorSpec) -> int:
+        return next(i for i, t in enumerate(self.tensors) if t.name == tensor.name)
+
+    def _drawn(self, step: int, number: int, first: int, count: int) -> F32:
+        """float32[W, count]"""
+        half = np.float32(0.5)
+        keys = [(self.seed, step, number, worker) for worker in range(self.workers)]
+        drawn = [uniform(key, first, count, np.float32) - half for key in keys]
+        return np.stack(drawn) * _scale(number)
+
+
+def _scale(number: int) -> np.float32:
+    return np.float32(10.0 ** -(1 + number % 4))
 
 
 def resnet18() -> tuple[TensorSpec, ...]:

@@ -63,7 +63,8 @@ def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
     whole = sum(plan.lines for plan in plans)
     if replay.options.bulk or any(count != whole for count in lines):
         return
-    to, back = sum(plan.writes for plan in plans) * LINE_BYTES, whole * LINE_BYTES
+    to = sum(plan.writes for plan in plans) * LINE_BYTES
+    back = sum(plan.results for plan in plans) * LINE_BYTES
     counts = sum(plan.reads for plan in plans) * LINE_BYTES - back
     fp32_back = replay.fp32_lines * len(plans) * LINE_BYTES
     fp32_to = fp32_back * replay.source.workers

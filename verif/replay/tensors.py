@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors to lines and read-back lines to tensors.
 
-spec: capture spec. A tensor is flattened in C order and starts on a new line; the tail of its last
-line carries code 0.
+spec: capture spec; controller, second edition §7. A tensor is flattened in C order and starts on a
+new line; the tail of its last line carries code 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.int_sums import I32, reduce_int, sums_of_planes
 from models.line_packing import (
     F32,
     LINE_BYTES,
@@ -21,38 +21,27 @@ from models.line_packing import (
     lines_needed,
     pack_binary,
     pack_fp32,
+    pack_int,
     pack_ternary,
     unpack_binary,
     unpack_fp32,
     unpack_ternary,
 )
+from models.quantize import bucket_maxima, buckets, mean_of_sums, quantize, scale_of_each, scales
 from models.reducers import planes_to_counts
+from verif.replay.views import Lines
 
 TERNARY_RATIO = 0.7
 OUTPUTS: dict[Mode, dict[str, type[np.generic]]] = {
     Mode.G_BINARY: {"vote": np.int8, "plus": np.uint8},
     Mode.G_TERNARY: {"vote": np.int8, "plus": np.uint8, "minus": np.uint8},
+    Mode.G_INT4: {"sum": np.int16, "mean": np.float32, "scale": np.float32},
+    Mode.G_INT8: {"sum": np.int16, "mean": np.float32, "scale": np.float32},
     Mode.FP32: {"sum": np.float32},
 }
 """What a replay writes for a tensor of a route: suffix of the name and type."""
 SUM_PIECE = 1 << 20
 """Elements that a mean is summed over at a time: a tensor read piece by piece gives the same."""
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Result lines uint8[n, 64] and count planes uint8[p, n, 64] (p = 0 in FP32)."""
-
-    result: U8
-    planes: U8
-
-    @staticmethod
-    def empty(lines: int, planes: int) -> Lines:
-        """Zeros of that size, to be filled."""
-        return Lines(
-            np.zeros((lines, LINE_BYTES), dtype=np.uint8),
-            np.zeros((planes, lines, LINE_BYTES), dtype=np.uint8),
-        )
 
 
 def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
@@ -79,7 +68,10 @@ def threshold_of(total: float, count: int, ratio: float = TERNARY_RATIO) -> np.f
 
 
 def pack_tensor(x: ArrayLike, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """One worker's tensor float32[*shape] as lines uint8[n, 64]; ValueError for IDENTITY."""
+    """One worker's tensor float32[*shape] as lines uint8[n, 64].
+
+    ValueError for IDENTITY, and for integer codes, whose scale all workers share (`pack_shared`).
+    """
     return pack_stretch(x, mode, ternary_threshold(x, ratio) if mode == Mode.G_TERNARY else 0.0)
 
 
@@ -94,7 +86,49 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
         return pack_ternary(x, threshold)
     if mode == Mode.FP32:
         return pack_fp32(x)
+    if mode.bits:
+        raise ValueError(f"the scale of {mode.name} codes takes the tensors of all workers")
     raise ValueError("a tensor has no IDENTITY route")
+
+
+def pack_shared(x: F32, mode: Mode, u: F32 | None = None, draws: ArrayLike | None = None) -> U8:
+    """Tensors of all workers, float32[W, *shape], as lines of G_INT4 or G_INT8 uint8[W, n, 64].
+
+    ``u``: the scale of each element; None: that of the buckets of these tensors. ``draws``: as in
+    `quantize`, float64[W, elements].
+    """
+    flat = np.asarray(x, dtype=np.float32).reshape(len(x), int(np.prod(x.shape[1:])))
+    if u is None:
+        u = scale_of_each(scales(bucket_maxima(flat), mode), flat.shape[1])
+    codes = quantize(flat, u, mode, draws)
+    return np.stack([pack_int(own, mode) for own in codes])
+
+
+def output_shape(suffix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an output of a tensor of that shape: a scale a bucket, else the tensor's own."""
+    return (buckets(int(np.prod(shape, dtype=np.int64))),) if suffix == "scale" else shape
+
+
+def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
+    """int32[n, elements of a line]: the sums in what was read of a region of ``mode`` to which all
+    ``workers`` have contributed."""
+    zeros_of = workers if mode == Mode.G_BINARY else None
+    return sums_of_planes(lines.planes, route, zeros_of=zeros_of)
+
+
+def wrong_sums(route: Mode, mode: Mode, lines: Lines, sent: U8) -> np.ndarray[Any, Any]:
+    """bool[n]: lines whose sums are not those of the codes uint8[W, n, 64], added as integers."""
+    want = reduce_int(sent, route).sums
+    return np.asarray((sums_of_lines(route, mode, lines, len(sent)) != want).any(axis=1))
+
+
+def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict[str, NDArray[Any]]:
+    """{"sum": int16, "mean": float32} in ``shape``; ``u``: the scale of each element, flat."""
+    flat = sums.reshape(-1)[: u.size]
+    return {
+        "sum": flat.astype(np.int16).reshape(shape),
+        "mean": mean_of_sums(flat, u, workers).reshape(shape),
+    }
 
 
 def outputs_from_lines(

@@ -21,7 +21,7 @@ from verif.replay.routing import assign_routes, parse_routes
 from verif.replay.tensors import outputs_from_lines
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
-ROUTES = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
+ROUTES = [Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4, Mode.G_INT8, Mode.FP32]
 
 
 def epochs(plan: Plan) -> list[tuple[int, tuple[RegionUse, ...]]]:
@@ -46,7 +46,7 @@ def drive(
         for use in uses:
             at, mode, first = use.config.address, use.config.mode, 0
             kept = planes_kept(plan.workers, plan.params.cnt_w) if mode.low_bit else 0
-            assert plan.planes(mode) == kept
+            assert use.selectors == (0, *range(8, 8 + kept))
             for extent in use.extents:
                 lines = pack_workers(gradients[extent.tensor.name], mode)
                 assert (0, lines.shape[1]) == (extent.first, extent.lines)
@@ -138,9 +138,9 @@ def test_plans_are_legal_and_complete(
                 for extent in use.extents:
                     assert (extent.first, extent.lines) == (
                         0,
-                        lines_needed(extent.tensor.elements, use.config.mode),
+                        lines_needed(extent.tensor.elements, use.route),
                     )
-                    assert routes[extent.tensor.name] == use.config.mode
+                    assert routes[extent.tensor.name] == use.route
                     placed.append(extent.tensor.name)
     assert sorted(placed) == sorted(2 * [t.name for t in listed if t.elements])
     assert plan.writes == workers * sum(use.lines for _, uses in epochs(plan) for use in uses)

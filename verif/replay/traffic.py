@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import LINE_BYTES
-from models.regions import PLANE_SELECTOR, RegionConfig
+from models.regions import RegionConfig
 from verif.host.c_interface import Kind, operations
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import RegionUse
@@ -56,8 +56,7 @@ def traffic(work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]]) -> Tr
     writes, reads, order = [], [], []
     sent = got = 0
     for use, place, who in zip(work.uses, mixed(work.uses), workers, strict=True):
-        planes = work.plan.planes(use.config.mode)
-        w, r = _writes(use, who, sent), _reads(use, planes, got)
+        w, r = _writes(use, who, sent), _reads(use, got)
         writes.append(w)
         reads.append(r)
         order.append((np.repeat(place, w.shape[1]), np.repeat(place, r.shape[1])))
@@ -91,20 +90,15 @@ def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
     return ops
 
 
-def _reads(use: RegionUse, planes: int, first_got: int) -> NDArray[Any]:
-    """OP[n, 1 + planes]: result, then planes."""
-    lines, count = use.lines, 1 + planes
+def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
+    """OP[n, selectors]: what is read of each line."""
+    lines, count = use.lines, len(use.selectors)
     ops = operations(lines * count, Kind.READ).reshape(lines, count)
     index = np.arange(lines)[:, None]
-    ops["address"] = _addresses(use.config, np.array([selectors(planes)]), index)
+    ops["address"] = _addresses(use.config, np.array([use.selectors]), index)
     ops["line"] = first_got + np.arange(count)[None, :] * lines + index
     ops["ldid"] = index % min(LDIDS, use.config.workers)
     return ops
-
-
-def selectors(planes: int) -> list[int]:
-    """Selectors of a result and of its count planes."""
-    return [0, *range(PLANE_SELECTOR, PLANE_SELECTOR + planes)]
 
 
 def _addresses(

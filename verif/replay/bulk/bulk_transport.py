@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cocotbext.cxl.wire.messages import DevLoad
+from models.regions import PLANE_SELECTOR
 from neuron_fabric.output import write_text
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
@@ -156,9 +157,9 @@ def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
         mode = use.config.mode
         coverage.epoch.committed(use.region, use.config, done.work.epoch, 0, busy=False)
         coverage.transaction.access.hit(f"write {mode.name}", use.lines * plan.workers)
-        coverage.transaction.access.hit(f"read result {mode.name}", use.lines)
-        for plane in range(plan.planes(mode)):
-            coverage.transaction.access.hit(f"read plane {plane} {mode.name}", use.lines)
+        for selector in use.selectors:
+            what = f"plane {selector - PLANE_SELECTOR}" if selector else "result"
+            coverage.transaction.access.hit(f"read {what} {mode.name}", use.lines)
     for name in ("SLOT_HIT", "SLOT_MISS", "EVICTION"):
         coverage.engine.slots.hit(name, done.value(name))
 

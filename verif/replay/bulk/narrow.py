@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import LINE_BYTES, U8, Tie
+from models.line_packing import LINE_BYTES, U8
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
 from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
 from verif.replay.options import ReplayOptions
 from verif.replay.stimulus import Commit, Operation, Read, Stimulus, Write
-from verif.replay.tensors import Lines
-from verif.replay.traffic import LDIDS, selectors
+from verif.replay.traffic import LDIDS
+from verif.replay.views import Lines
 
 Open = Callable[[], BulkDevice]
 
@@ -67,12 +67,11 @@ def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
 
 def _expected(found: Mismatch, present: list[int]) -> Lines:
     """The line when only those workers have contributed."""
-    work, config = found.work, found.work.uses[found.use].config
+    work, use = found.work, found.work.uses[found.use]
     sent = work.sent[found.use][:, found.line : found.line + 1]
     mask = np.zeros((len(sent), 1), np.bool_)
     mask[present] = True
-    tie = Tie.MINUS if config.tie_minus else Tie.PLUS
-    return expected_lines(sent, config.mode, tie, config.threshold, work.plan.params, mask)
+    return expected_lines(sent, use, work.plan.params, mask)
 
 
 def _line_alone(
@@ -82,14 +81,14 @@ def _line_alone(
     work, line = found.work, found.line
     use = work.uses[found.use]
     config, order = use.config, arrival(found, block)
-    chosen = selectors(work.plan.planes(config.mode))
+    chosen = use.selectors
     operations: list[Operation] = list(_commits(block))
     wanted: list[Lines] = []
     for count, worker in enumerate(order, start=1):
         data = work.sent[found.use][worker, line].tobytes()
         operations.append(Write(config.address(worker, line), worker % LDIDS, data))
         wanted.append(_expected(found, order[:count]))
-        expect = [wanted[-1].result[0], *wanted[-1].planes[:, 0]]
+        expect = wanted[-1].stack[:, 0]
         operations += [
             Read(config.address(selector, line), line % min(LDIDS, config.workers), one.tobytes())
             for selector, one in zip(chosen, expect)
@@ -100,11 +99,10 @@ def _line_alone(
         return f"line alone: {fault}", operations
     per_read = got.reshape(len(order), len(chosen), LINE_BYTES)
     for count, (worker, want) in enumerate(zip(order, wanted), start=1):
-        own = Lines(per_read[count - 1, :1], per_read[count - 1, 1:, None])
-        same = (own.result == want.result).all() and (own.planes == want.planes).all()
-        if same:
+        own = Lines(chosen, per_read[count - 1][:, None])
+        if not own.differ(want).any():
             continue
-        what, element, values = first_value(config.mode, own, want, 0)
+        what, element, values = first_value(use.route, own, want, 0)
         text = (
             f"worker {worker}, line {line} of region {use.region}, element {element}: after its "
             f"contribution, number {count} of the line, {what} is {values[0]}, not {values[1]}"
@@ -145,12 +143,12 @@ def _drive(operations: list[Operation], open_device: Open) -> U8:
 
 def _absent(found: Mismatch) -> int | None:
     """The one worker without whom the line would be what came back."""
-    got = found.work.got[found.use][:, found.line]
+    got = found.work.got[found.use].stack[:, found.line]
     everybody = list(range(found.work.plan.workers))
     suspects = []
     for worker in everybody:
         want = _expected(found, [w for w in everybody if w != worker])
-        if np.array_equal(got, np.concatenate([want.result, want.planes[:, 0]])):
+        if np.array_equal(got, want.stack[:, 0]):
             suspects.append(worker)
     return suspects[0] if len(suspects) == 1 else None
 
@@ -173,8 +171,8 @@ def epoch_operations(block: EpochBlock) -> list[Operation]:
     """All transactions of an epoch in their order, with what the reads must give."""
     work, sent, parts = block.work, block.block.sent, []
     for use, own in zip(work.uses, work.sent):
-        want = reduced_by_words(own, use.config, work.plan.params)
-        parts += [want.result, want.planes.reshape(-1, LINE_BYTES)]
+        want = reduced_by_words(own, use, work.plan.params)
+        parts.append(want.stack.reshape(-1, LINE_BYTES))
     expect = np.concatenate(parts)  # uint8[m, 64]: what ``EpochLines.returned`` should be
     out: list[Operation] = list(_commits(block))
     for op in block.block.ops:

@@ -75,8 +75,7 @@ def write_raw(
     tensors: dict[str, NDArray[Any]] = {}
     for work in works:
         for extent, _, lines in work.extents():
-            tensors[f"{extent.tensor.name}.result"] = lines.result
-            tensors[f"{extent.tensor.name}.planes"] = lines.planes
+            tensors[extent.tensor.name] = lines.stack
     measured = json.dumps({"figures": figures, "problems": list(problems)})
     write_tensors(_raw_path(folder, works), tensors, {"measured": measured})
 
@@ -96,15 +95,11 @@ def read_raw(folder: Path, works: Sequence[EpochLines]) -> tuple[Counter[str], l
     for work in works:
         for extent, _, lines in work.extents():
             name = extent.tensor.name
-            for suffix, room, what in (
-                ("result", lines.result, "nothing was read back"),
-                ("planes", lines.planes, "count planes are missing"),
-            ):
-                entry = file.tensors.get(f"{name}.{suffix}")
-                if entry is None or entry.shape != room.shape:
-                    missing.append(f"step {work.step} tensor {name}: {what}")
-                    break
-                np.copyto(room, file.read(f"{name}.{suffix}"))
+            entry = file.tensors.get(name)
+            if entry is None or entry.shape != lines.stack.shape:
+                missing.append(f"step {work.step} tensor {name}: nothing was read back")
+                continue
+            np.copyto(lines.stack, file.read(name))
     return Counter(measured.figures), missing + measured.problems
 
 
