@@ -23,7 +23,7 @@ _CAUSES = {
     Cause.LD_MASK: "LD_MASK does not name this LD-ID",
     Cause.SELECTOR: "the selector means nothing in this mode and direction",
     Cause.PARTIAL: "MemWrPtl is refused in the low-bit modes",
-    Cause.BIND: "BIND: the LD-ID is not the worker's",
+    Cause.BIND: "BIND: the LD-ID is not that of the worker (w >> BIND_SHIFT)",
 }
 
 

@@ -24,6 +24,7 @@ SELECTORS = 1 << SELECTOR_BITS
 PLANE_SELECTOR = 8
 PLANE_COUNT = 8
 RAW_SELECTOR = 64
+MAX_BIND_SHIFT = 2
 _CONFIG = REG_MAP.region_register("CONFIG")
 
 
@@ -96,6 +97,7 @@ class RegionConfig:
     bind: bool = False
     threshold: int = 1
     ld_mask: int = 0xFFFF
+    bind_shift: int = 0
 
     def __post_init__(self) -> None:
         for name, value in (("base", self.base), ("state_base", self.state_base)):
@@ -107,11 +109,17 @@ class RegionConfig:
             if not 0 <= value < 1 << bits:
                 raise ValueError(f"{name} does not fit its {bits} bits: {value}")
         Mode(self.mode)
+        if not 0 <= self.bind_shift <= MAX_BIND_SHIFT:
+            raise ValueError(f"bind_shift is 0..{MAX_BIND_SHIFT}, not {self.bind_shift}")
 
     def register_values(self) -> dict[str, int]:
         """What software writes to REGION[r].NAME, by NAME; EPOCH, which commits it, apart."""
         options = _CONFIG.pack(
-            MODE=self.mode, TIE_MINUS=self.tie_minus, STRICT=self.strict, BIND=self.bind
+            MODE=self.mode,
+            TIE_MINUS=self.tie_minus,
+            STRICT=self.strict,
+            BIND=self.bind,
+            BIND_SHIFT=self.bind_shift,
         )
         return {
             "BASE_LO": self.base & WORD_MASK,
@@ -140,6 +148,7 @@ class RegionConfig:
             bind=bool(options["BIND"]),
             threshold=values["THRESHOLD"],
             ld_mask=values["LD_MASK"],
+            bind_shift=options["BIND_SHIFT"],
         )
 
     @property
@@ -161,6 +170,10 @@ class RegionConfig:
     def window_lines(self) -> int:
         """Lines of the window."""
         return 1 << (self.lines_log2 + SELECTOR_BITS)
+
+    def owner(self, selector: int) -> int:
+        """The LD-ID that BIND lets write at a selector (spec: second edition, section 6)."""
+        return selector >> self.bind_shift
 
     def address(self, selector: int, line: int) -> int:
         """Byte address of (selector, line) in the window."""
@@ -306,7 +319,7 @@ def _decode_window(msg: M2SMessage, address_line: int, number: int, config: Regi
     if write:
         if config.mode.low_bit and is_partial(msg):
             return access(Kind.REFUSED, Cause.PARTIAL)
-        if config.bind and msg.ldid != selector:
+        if config.bind and msg.ldid != config.owner(selector):
             return access(Kind.REFUSED, Cause.BIND)
     return access(kind)
 

@@ -290,3 +290,20 @@ def test_addresses_outside_the_window_are_refused() -> None:
         BASE.address(256, 0)
     with pytest.raises(ValueError, match="no such place"):
         BASE.address(0, 4)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2])
+@pytest.mark.parametrize("mode", [Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY])
+def test_bind_shift(mode: Mode, shift: int) -> None:
+    """With BIND, worker w may be written by LD-ID w >> BIND_SHIFT alone (second edition, 6)."""
+    config = replace(BASE, mode=mode, workers=64, lines_log2=0, bind=True, bind_shift=shift)
+    for worker in range(64):
+        for ldid in range(16):
+            access = decode(write(config.address(worker, 0), ldid), config)
+            assert (access.cause == Cause.NONE) == (ldid == worker >> shift)
+            assert decode(read(config.address(0, 0), ldid), config).cause == Cause.NONE
+
+
+def test_bind_shift_is_at_most_2() -> None:
+    with pytest.raises(ValueError, match="bind_shift"):
+        replace(BASE, bind_shift=3)

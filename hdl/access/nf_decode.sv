@@ -51,7 +51,7 @@ module nf_decode
   region_desc_t       d;
   logic               is_read, is_write, is_inval, is_known, windowed, in_memory;
   logic [LADDR_W-1:0] shifted, offset;
-  logic [7:0]         selector;
+  logic [7:0]         selector, bound_to;
   logic [INDEX_W-1:0] index;
   logic               low_bit, sel_ok, sel_raw, sel_plane;
   cause_e             cause;
@@ -92,6 +92,7 @@ module nf_decode
   assign selector  = shifted[7:0];
   assign offset    = in_msg.addr & ((LADDR_W'(1) << d.lines_log2) - LADDR_W'(1));
   assign index     = offset[INDEX_W-1:0];
+  assign bound_to  = selector >> d.bind_shift;
   assign low_bit   = is_low_bit(d.mode);
   assign sel_plane = (selector[7:3] == 5'd1);
   assign sel_raw   = (selector[7:6] == 2'd1) && ({2'd0, selector[5:0]} < d.workers);
@@ -112,7 +113,7 @@ module nf_decode
     else if (!ld_mask[ldid])                                           cause = CAUSE_LD_MASK;
     else if (!sel_ok)                                                  cause = CAUSE_SELECTOR;
     else if (is_write && low_bit && in_msg.opcode == RWD_MEM_WR_PTL)   cause = CAUSE_PARTIAL;
-    else if (is_write && d.bind_ld && selector != {4'd0, in_msg.ldid}) cause = CAUSE_BIND;
+    else if (is_write && d.bind_ld && bound_to != {4'd0, in_msg.ldid}) cause = CAUSE_BIND;
     else                                                               cause = CAUSE_NONE;
   end
 

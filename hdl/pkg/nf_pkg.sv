@@ -139,6 +139,7 @@ package nf_pkg;
     logic               tie_minus;
     logic               strict;
     logic               bind_ld;
+    logic [1:0]         bind_shift;  // an LD-ID has 2^bind_shift workers
     logic [7:0]         threshold;
     logic [15:0]        ld_mask;
   } region_desc_t;

@@ -41,6 +41,12 @@ module nf_region_regs
   commit_code_e code_q;
   logic [31:0] status;
 
+  // A BIND_SHIFT that is too great is taken as the greatest there is.
+  logic [31:0] config_d, shift_d;
+
+  assign config_d = write_bits(config_q, wr_data, wr_mask, WRITABLE_REGION_CONFIG);
+  assign shift_d  = 32'(config_d[LSB_REGION_CONFIG_BIND_SHIFT +: W_REGION_CONFIG_BIND_SHIFT]);
+
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       base_lo_q   <= RESET_REGION_BASE_LO;
@@ -66,8 +72,12 @@ module nf_region_regs
           lines_q     <= write_bits(lines_q, wr_data, wr_mask, WRITABLE_REGION_LINES_LOG2);
         ADDR_REGION_WORKERS:
           workers_q   <= write_bits(workers_q, wr_data, wr_mask, WRITABLE_REGION_WORKERS);
-        ADDR_REGION_CONFIG:
-          config_q    <= write_bits(config_q, wr_data, wr_mask, WRITABLE_REGION_CONFIG);
+        ADDR_REGION_CONFIG: begin
+          config_q <= config_d;
+          if (shift_d > 32'(MAX_REGION_CONFIG_BIND_SHIFT))
+            config_q[LSB_REGION_CONFIG_BIND_SHIFT +: W_REGION_CONFIG_BIND_SHIFT]
+                <= W_REGION_CONFIG_BIND_SHIFT'(MAX_REGION_CONFIG_BIND_SHIFT);
+        end
         ADDR_REGION_THRESHOLD:
           threshold_q <= write_bits(threshold_q, wr_data, wr_mask, WRITABLE_REGION_THRESHOLD);
         ADDR_REGION_LD_MASK:
@@ -102,6 +112,7 @@ module nf_region_regs
   assign desc.tie_minus  = config_q[LSB_REGION_CONFIG_TIE_MINUS];
   assign desc.strict     = config_q[LSB_REGION_CONFIG_STRICT];
   assign desc.bind_ld    = config_q[LSB_REGION_CONFIG_BIND];
+  assign desc.bind_shift = config_q[LSB_REGION_CONFIG_BIND_SHIFT +: W_REGION_CONFIG_BIND_SHIFT];
   assign desc.threshold  = threshold_q[W_REGION_THRESHOLD_VALUE-1:0];
   assign desc.ld_mask    = ld_mask_q[W_REGION_LD_MASK_VALUE-1:0];
 

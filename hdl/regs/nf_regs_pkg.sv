@@ -15,7 +15,7 @@ package nf_regs_pkg;
   localparam int W_ID_VALUE = 32;
 
   localparam logic [11:0] ADDR_VERSION = 12'h004;
-  localparam logic [31:0] RESET_VERSION = 32'h00010001;
+  localparam logic [31:0] RESET_VERSION = 32'h00010002;
   localparam int LSB_VERSION_MINOR = 0;
   localparam int W_VERSION_MINOR = 16;
   localparam int LSB_VERSION_MAJOR = 16;
@@ -282,13 +282,16 @@ package nf_regs_pkg;
   localparam int W_REGION_WORKERS_VALUE = 8;
 
   localparam logic [11:0] ADDR_REGION_CONFIG = 12'h018;
-  localparam logic [31:0] WRITABLE_REGION_CONFIG = 32'h00000073;
+  localparam logic [31:0] WRITABLE_REGION_CONFIG = 32'h00000373;
   localparam logic [31:0] RESET_REGION_CONFIG = 32'h00000000;
   localparam int LSB_REGION_CONFIG_MODE = 0;
   localparam int W_REGION_CONFIG_MODE = 2;
   localparam int LSB_REGION_CONFIG_TIE_MINUS = 4;
   localparam int LSB_REGION_CONFIG_STRICT = 5;
   localparam int LSB_REGION_CONFIG_BIND = 6;
+  localparam int LSB_REGION_CONFIG_BIND_SHIFT = 8;
+  localparam int W_REGION_CONFIG_BIND_SHIFT = 2;
+  localparam int MAX_REGION_CONFIG_BIND_SHIFT = 2;
 
   localparam logic [11:0] ADDR_REGION_THRESHOLD = 12'h01C;
   localparam logic [31:0] WRITABLE_REGION_THRESHOLD = 32'h000000FF;

@@ -25,6 +25,7 @@ from verif.coverage.memory_port_points import MemoryPortPoints
 from verif.coverage.pipeline_points import PipelinePoints
 from verif.coverage.region_points import RegionPoints
 from verif.coverage.transaction_points import TransactionPoints
+from verif.coverage.view_points import ViewPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.operations import Op
@@ -43,6 +44,7 @@ class NfCoverage:
         self.memory_port = MemoryPortPoints(model)
         self.epoch = EpochPoints(model)
         self.region = RegionPoints(model)
+        self.view = ViewPoints(model)
         self.capacity = CapacityPoints(model)
         self.pipeline = PipelinePoints(model)
         self.link = LinkPoints(model)
@@ -71,6 +73,7 @@ class NfCoverage:
         if op.access.cause is Cause.UNMAPPED:
             self.transaction.unmapped(op.msg.addr, self.scoreboard.configs)
         self.region.op(op)
+        self.view.op(op, config)
         self.capacity.op(op)
 
     def judged(

@@ -50,8 +50,9 @@ class AccessDraws:
     def ldid(self, live: LiveRegion, worker: int | None = None) -> int:
         """An LD-ID that may do it, if there is one."""
         config = live.config
-        if config.bind and worker is not None and worker < 16 and config.ld_mask >> worker & 1:
-            return worker
+        owner = 16 if worker is None else config.owner(worker)
+        if config.bind and owner < 16 and config.ld_mask >> owner & 1:
+            return owner
         return self.rng.choice([k for k in range(16) if config.ld_mask >> k & 1])
 
     def wrong_ldid(self, live: LiveRegion) -> int:
@@ -180,11 +181,12 @@ class AccessDraws:
             self.read(live)
             return
         selector = self._identity_selector()
+        bound = config.bind and rng.random() < 0.8
         self._memory_write(
             Operation(
                 Do.WRITE,
                 region=live.index,
-                selector=rng.randrange(16) if config.bind and rng.random() < 0.8 else selector,
+                selector=rng.randrange(16 << config.bind_shift) if bound else selector,
                 line=rng.choice(live.lines),
                 ldid=self.ldid(live),
                 data=random_line(rng).hex(),

@@ -74,6 +74,13 @@ AIMS: Final[dict[str, dict[str, str]]] = {
         "BIND": "bind=yes",
         "free": "bind=no",
     },
+    "bind shift": {
+        "": "bind=yes; action=commit; commit=options",
+        "0": "bind_shift=0",
+        "1": "bind_shift=1",
+        "2": "bind_shift=2",
+        "other": "event=wrong LD-ID; event=odd selector",
+    },
     "threshold": {"": "mode=G_TERNARY; action=commit; commit=options; regions=all"},
     "commit": {"": "action=commit; commit=refused; regions=all"},
     "commit change": {

@@ -41,7 +41,8 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
     ),
     "tie": ({"PLUS": 1, "MINUS": 1}, "the side that a tied vote goes to"),
     "strict": ({"no": 2, "yes": 1}, "early reads come back poisoned"),
-    "bind": ({"no": 3, "yes": 1}, "worker w may be written by LD-ID w alone"),
+    "bind": ({"no": 3, "yes": 1}, "worker w may be written by LD-ID w >> BIND_SHIFT alone"),
+    "bind_shift": ({"0": 2, "1": 1, "2": 1}, "workers of an LD-ID with BIND: 1, 2 or 4"),
     "ld_mask": ({"all": 3, "some": 2, "one": 1}, "which LD-IDs may touch the region"),
     "window": (
         {"memory end": 1, "beside another": 2, "address top": 1, "anywhere": 3},

@@ -41,6 +41,8 @@ def _region(index: int, region: Region) -> str:
     options = "".join(
         f" {name.upper()}" for name in ("tie_minus", "strict", "bind") if getattr(config, name)
     )
+    if config.bind:
+        options += f" BIND_SHIFT={config.bind_shift}"
     return (
         f"descriptor {index}: region {region.number} {config.mode.name} W={config.workers} "
         f"lines=2^{config.lines_log2} T={config.threshold} LD_MASK={config.ld_mask:#x}{options} "

@@ -132,7 +132,7 @@ def _smaller_regions(region: Region, scenario: Scenario, index: int) -> Iterator
         yield replace(region, config=replace(config, workers=workers))
     if lines < config.lines_log2:
         yield replace(region, config=replace(config, lines_log2=lines))
-    plain = replace(config, tie_minus=False, strict=False, bind=False, ld_mask=0xFFFF)
+    plain = replace(config, tie_minus=False, strict=False, bind=False, bind_shift=0, ld_mask=0xFFFF)
     yield replace(region, config=plain)
 
 

@@ -115,7 +115,7 @@ class NfSequence(uvm_sequence):
     def ldid_for(self, config: RegionConfig, worker: int) -> int:
         """An LD-ID that the region admits for this worker."""
         if config.bind:
-            return worker
+            return config.owner(worker)
         return self.rng.choice([k for k in range(16) if config.ld_mask >> k & 1])
 
     async def contribute(

@@ -158,7 +158,8 @@ class SelectorSequence(NfSequence):
         modes = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
         for mode in modes:
             workers = rng.choice((rng.randint(17, 63), 64))
-            config = self.layout.region(mode, 1, workers, bind=rng.random() < 0.5)
+            bound = {"bind": rng.random() < 0.5, "bind_shift": rng.randrange(3)}
+            config = self.layout.region(mode, 1, workers, **bound)
             await self.commit(rng.randrange(self.cfg.hw.regions), config)
             selectors = rng.sample(range(256), 256)
             for selector in selectors:
@@ -173,7 +174,7 @@ class SelectorSequence(NfSequence):
         """A write, whole or by MemWrPtl with all, no or some bytes."""
         rng = self.rng
         be = None if full else rng.choice((None, None, BE_ALL, 0, rng.getrandbits(64)))
-        ldid = selector & 15 if rng.random() < 0.8 else rng.randrange(16)
+        ldid = config.owner(selector) & 15 if rng.random() < 0.8 else rng.randrange(16)
         data = line_for(config.mode, rng)
         await self.write(config.address(selector, 0), data, RACE_LIMIT, ldid=ldid, be=be)
 

@@ -24,7 +24,8 @@ class ProtectionSequence(NfSequence):
         count = min(len(modes), self.cfg.hw.regions)
         for number, region in enumerate(rng.sample(range(self.cfg.hw.regions), count)):
             mask = rng.getrandbits(16) | 1 << rng.randrange(16)
-            options = {"ld_mask": mask} if number % 2 == 0 else {"bind": True}
+            bound = {"bind": True, "bind_shift": rng.randrange(3)}
+            options = {"ld_mask": mask} if number % 2 == 0 else bound
             workers = rng.choice((1, 5, 16, 17, 63, 64, rng.randint(1, 64)))
             config = self.layout.region(modes[number], rng.randrange(3), workers, **options)
             self.configs.append(config)
@@ -44,7 +45,7 @@ class ProtectionSequence(NfSequence):
         w = config.workers
         for selector in sorted({0, w - 1, w, 63 + w, 64 + w}):
             addr = config.address(selector, rng.randrange(config.lines))
-            for ldid in (selector & 15, rng.choice(ldids)):
+            for ldid in (config.owner(selector) & 15, rng.choice(ldids)):
                 data = line_for(config.mode, rng)
                 yield M2SReq(ReqOp.MEM_RD, 0, addr, ldid=ldid)
                 yield M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data)
@@ -68,7 +69,8 @@ class ProtectionSequence(NfSequence):
         else:
             addr = rng.randrange(8) << 6
         # By the low bits of the selector, too: it may be bound to this LD-ID, or to its alias.
-        ldid = rng.choice((rng.randrange(16), addr >> 6 + config.lines_log2 & 15))
+        selector = addr >> 6 + config.lines_log2
+        ldid = rng.choice((rng.randrange(16), config.owner(selector) & 15))
         if rng.random() < 0.5:
             opcode = rng.choice((ReqOp.MEM_RD,) * 6 + (ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15))
             return M2SReq(opcode, 0, addr, ldid=ldid)
@@ -131,7 +133,9 @@ class CombinedCausesSequence(NfSequence):
         kinds: dict[tuple[object, ...], M2SMessage] = {}
         for region, mode in enumerate(modes[: self.cfg.hw.regions]):
             mask = rng.randint(1, 0xFFFE)
-            config = self.layout.region(mode, 1, rng.randint(2, 14), ld_mask=mask, bind=True)
+            shift = rng.randrange(3)
+            workers = rng.randint(2, 14)
+            config = self.layout.region(mode, 1, workers, ld_mask=mask, bind=True, bind_shift=shift)
             await self.commit(region, config)
             for _ in range(self.draws):
                 place, ldid = self.place(config), rng.randrange(16)
@@ -183,7 +187,7 @@ class CombinedCausesSequence(NfSequence):
             int(message.opcode),
             config.ld_mask >> message.ldid & 1,
             legal,
-            selector == message.ldid,
+            config.owner(selector) == message.ldid,
         )
 
 

@@ -23,6 +23,7 @@ from verif.tests.regs_testbench import Bench, raw_read, raw_write
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
 EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events")}
+PLAIN_FIELDS = ("lines_log2", "workers", "threshold", "ld_mask", "bind_shift")
 IRQ_OF_EVENT = {
     "CRC_ERROR": "LINK_ERROR",
     "PID_UNCORRECTABLE": "LINK_ERROR",
@@ -205,6 +206,7 @@ async def commit(dut: Any) -> None:
     for step in range(40):
         r = rng.randrange(bench.params.regions)
         d = {name: rng.getrandbits(width) for name, width in DESCRIPTOR}
+        d["bind_shift"] %= 3
         config = RegionConfig(
             base=d["base"] << 6,
             state_base=d["state_base"] << 6,
@@ -212,7 +214,7 @@ async def commit(dut: Any) -> None:
             tie_minus=bool(d["tie_minus"]),
             strict=bool(d["strict"]),
             bind=bool(d["bind_ld"]),
-            **{name: d[name] for name in ("lines_log2", "workers", "threshold", "ld_mask")},
+            **{name: d[name] for name in PLAIN_FIELDS},
         )
         for name, value in config.register_values().items():
             await bench.write(f"REGION[{r}].{name}", value)
