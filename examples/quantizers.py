@@ -44,6 +44,7 @@ def _fitted(estimate: F64, mean: F64) -> F64:
 def _votes(mode: Mode, counts: bool) -> Estimate:
     def estimate(x: F32, _: np.random.Generator) -> F64:
         lines, elements = np.stack([pack_tensor(one, mode) for one in x]), x.shape[1]
+        got: np.ndarray
         if mode == Mode.G_BINARY:
             low = reduce_binary(lines)
             got = low.counts.reshape(-1) * 2.0 - len(x) if counts else unpack_binary(low.vote)

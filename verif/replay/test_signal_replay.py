@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,6 @@ import pytest
 from models.line_packing import Mode, Tie
 from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.safetensors_io import open_tensors
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.lock import Lock
-from neuron_fabric.output import check_output
 from scripts.common.records import RunRecord
 from verif.conftest import SignalModel, StepResult, expected_outputs, gradients, nf_replay, record
 from verif.replay.epoch import EpochLines
@@ -329,48 +324,6 @@ def test_a_capture_that_changes_between_two_readers_is_refused(
     assert not list(tmp_path.glob("out*"))
 
 
-PLACES = {
-    "link": ("link.safetensors", "is a link to "),
-    "long": ("x" * 300, "its name has 300 bytes"),
-    "journal": ("y" * 230, "its name has 230 bytes"),
-    "folder": ("capture", "is a folder"),
-    "fifo": ("fifo", "is no regular file"),
-    "step": ("steps.safetensors", "is a link to "),
-}
-
-
-@pytest.mark.parametrize("transport", ["signal", "bulk"])
-@pytest.mark.parametrize(("name", "text"), PLACES.values(), ids=PLACES.keys())
-def test_an_out_that_must_not_be_written(
-    capture: Path,
-    signal_model: SignalModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    text: str,
-    transport: str,
-) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("mine", encoding="utf-8")
-    for link in ("link.safetensors", "steps.step-000060.safetensors"):
-        (tmp_path / link).symlink_to(victim)
-    os.mkfifo(tmp_path / "fifo")
-    words = ("--transport", transport, "--out", tmp_path / name)
-    assert nf_replay(signal_model, capture, *words) == 2
-    error = capsys.readouterr().err
-    assert text in error
-    assert len(error.splitlines()) == 1
-    assert signal_model.runs == []
-    assert victim.read_text(encoding="utf-8") == "mine"
-    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
-
-
-def test_a_device_is_no_out() -> None:
-    """The check alone: where it failed, a root would lose his /dev/null to the replay itself."""
-    with pytest.raises(CaptureError, match="/dev/null: is no regular file; give --out the name"):
-        check_output(Path("/dev/null"), "--out")
-
-
 def test_planted_links_are_not_followed(
     capture: Path, signal_model: SignalModel, tmp_path: Path
 ) -> None:
@@ -381,57 +334,3 @@ def test_planted_links_are_not_followed(
     assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 0
     assert victim.read_text(encoding="utf-8") == "mine"
     check_file(out, capture, 3)
-
-
-def test_a_second_replay_with_the_same_out_is_told_who_has_it(
-    capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.safetensors"
-    with Lock(out):
-        assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
-        error = capsys.readouterr().err
-        assert f"{out}: in use by `" in error
-        assert f"(process {os.getpid()}); wait until it has ended" in error
-    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 0
-    assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == [out.name]
-
-
-def test_a_full_disk_is_named_with_what_to_do(
-    capture: Path,
-    signal_model: SignalModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    out = tmp_path / "out.safetensors"
-    real = os.pwrite
-
-    def full(file: int, data: bytes, offset: int) -> int:
-        if offset > 1000 and "out.safetensors" in os.readlink(f"/proc/self/fd/{file}"):
-            raise OSError(28, "No space left on device")
-        return real(file, data, offset)
-
-    monkeypatch.setattr(os, "pwrite", full)
-    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
-    error = capsys.readouterr().err
-    assert f"{out}: No space left on device; make room or choose another --out" in error
-    assert not list(tmp_path.glob("out*"))
-
-
-def test_a_disk_that_says_it_is_full_at_the_end(
-    capture: Path,
-    signal_model: SignalModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Some file systems take every byte, and tell only when these have to reach the disk."""
-    out = tmp_path / "out.safetensors"
-
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
-    assert f"{out}: No space left on device" in capsys.readouterr().err
-    assert not list(tmp_path.glob("out*"))
