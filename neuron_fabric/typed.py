@@ -20,6 +20,8 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 from neuron_fabric.data import DataError
 
 T = TypeVar("T")
+_AS_THEY_ARE: frozenset[Any] = frozenset({str, int, bool})
+"""Kinds whose values stay what they are."""
 
 
 def typed(kind: type[T], value: object, place: str = "") -> T:
@@ -96,8 +98,15 @@ def _sequence(kind: Any, value: object, place: str) -> Any:
 def _mapping(args: Sequence[Any], value: object, place: str) -> dict[Any, Any]:
     if not isinstance(value, Mapping):
         return cast(dict[Any, Any], _wrong(value, "an object", place))
+    of_keys, of_values = args
+    if (
+        {of_keys, of_values} <= _AS_THEY_ARE
+        and all(type(key) is of_keys for key in value)
+        and all(type(one) is of_values for one in value.values())
+    ):
+        return dict(value)  # thousands of counts by name, at once
     return {
-        _as(args[0], key, place): _as(args[1], one, _below(place, key))
+        _as(of_keys, key, place): _as(of_values, one, _below(place, key))
         for key, one in value.items()
     }
 

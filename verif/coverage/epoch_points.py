@@ -56,7 +56,7 @@ class EpochPoints:
             "lines",
             "windows of one line, of several, and so large that index bits above the slots count",
             {"mode": MODES, "LINES_LOG2": LINES},
-            test="test_scenario::reshaped_regions",
+            test="test_systematic::large_regions",
         )
         self.options = point(
             "options",

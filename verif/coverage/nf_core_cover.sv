@@ -15,7 +15,8 @@ module nf_core_cover
   import nf_core_pkg::*;
 #(
   parameter int REGIONS  = 8,
-  parameter int NUMBER_W = 32  // bits of a generation
+  parameter int NUMBER_W = 32, // bits of a generation in a record
+  parameter int GEN_W    = 32  // bits that count
 ) (
   input wire logic         clk,
   input wire logic         rst_n,
@@ -76,7 +77,7 @@ module nf_core_cover
   end
   always_comb begin
     wraps = 1'b0;
-    for (int r = 0; r < REGIONS; r++) wraps = wraps || (apply[r] && &gen[r]);
+    for (int r = 0; r < REGIONS; r++) wraps = wraps || (apply[r] && &gen[r][GEN_W-1:0]);
   end
   assign init_on = {wraps, init_active && init_hold && !hold_q,
                     init_several && !several_q, init_restart && init_cancel,
@@ -116,7 +117,7 @@ module nf_core_cover
   `NF_POINTS(cut, 2, 1)
 endmodule
 
-bind nf_core nf_core_cover #(.REGIONS(REGIONS), .NUMBER_W($bits(gen) / REGIONS)) u_cover (
+bind nf_core nf_core_cover #(.REGIONS(REGIONS), .NUMBER_W($bits(gen) / REGIONS), .GEN_W(GEN_W)) u_cover (
   .clk, .rst_n,
   .commit_begins (commit_valid && u_regions.state_q == COMMIT_IDLE),
   .commit_region, .commit_desc,

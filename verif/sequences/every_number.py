@@ -54,8 +54,10 @@ class EveryRegionSequence(RecordSequence):
             crowd = self.layout.region(Mode.G_BINARY, 4, 1)
             await self.commit(other, crowd)
             await self.initialised()
+            await self.overlaps(region, crowd)
             for mode in rng.sample(FIRST_EDITION, len(FIRST_EDITION)):
                 await self.one(region, mode, crowd)
+            await self.refused_writes(region, crowd)
             # Out of the way of the next one.
             away = self.layout.region(Mode.G_BINARY, 0, 1)
             await self.commit(region, away)
@@ -94,10 +96,36 @@ class EveryRegionSequence(RecordSequence):
         await self.read_region(config, 0, 0, limit=1)
         await self.drain()
 
+    async def overlaps(self, region: int, crowd: RegionConfig) -> None:
+        """Descriptors that share addresses, or memory, with another region."""
+        free = self.layout.region(Mode.G_BINARY, 4, 1)
+        window = replace(crowd, state_base=free.state_base)
+        area = replace(crowd, base=free.base)
+        await self.commit(region, window, expect=CommitCode.WINDOW_OVERLAP)
+        await self.commit(region, area, expect=CommitCode.STATE_OVERLAP)
+
+    async def refused_writes(self, region: int, crowd: RegionConfig) -> None:
+        """Memory refuses the record of a line: to the initialiser, then to a write-back."""
+        errors = self.env.cfg.mem.write_error_lines
+        config = self.layout.region(Mode.G_BINARY, 1, 2)
+        record = self.record(config, 0)[0]
+        errors.add(record)
+        await self.commit(region, config)
+        await self.initialised()
+        errors.clear()
+        await self.each(config, [0, 1], None)
+        await self.commit(region)
+        await self.each(config, [0, 1], 0)
+        errors.add(record)
+        await self.away(crowd)
+        errors.clear()
+        await self.each(config, [0, 1], None)
+
     async def refusals(self, config: RegionConfig) -> None:
         """An access for each cause that is the region's own."""
         data = line_for(config.mode, self.rng)
         first, second = config.address(0, 0), config.address(1, 0)
+        await self.read(config.state_base)
         await self.read(first, ldid=5)
         await self.write(first, data, ldid=6)
         await self.write(second, data, ldid=2)
@@ -174,20 +202,40 @@ class EveryChangeSequence(NfSequence):
         await self.drain()
 
 
-class LargeIdentitySequence(NfSequence):
-    """IDENTITY regions of 2^14 lines a selector and more. Needs a large memory."""
+class LargeRegionSequence(NfSequence):
+    """Regions of 2^14 lines and more, of every mode. Needs a large memory and many slots.
+
+    Lines that aggregate are used long before the initialiser has come to them; it is stopped by the
+    next commit, as so many records would take it a minute.
+    """
 
     async def body(self) -> None:
         rng = self.rng
         for lines_log2 in (14, rng.randint(15, 20)):
             config = self.layout.region(Mode.IDENTITY, lines_log2, 1)
             await self.commit(0, config)
-            first = rng.randrange(config.lines)
-            lines = [0, config.lines - 1, first, *(first ^ 1 << bit for bit in range(lines_log2))]
-            places = [(rng.choice((0, 1, 128, 255)), line) for line in lines]
+            places = [(rng.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
             for selector, line in places:
                 await self.contribute(config, selector, line, limit=1)
             await self.drain()
             for selector, line in places:
                 await self.read_region(config, line, selector)
             await self.drain()
+        for mode in rng.sample(AGGREGATING, len(AGGREGATING)):
+            config = self.layout.region(mode, rng.randint(14, 17), 3)
+            await self.commit(0, config)
+            lines = self.lines(config)
+            for worker in (2, 0):
+                for line in lines:
+                    await self.contribute(config, worker, line)
+                await self.drain()
+            for line in lines:
+                await self.read_region(config, line, 0)
+            await self.drain()
+        await self.commit(0, self.layout.region(Mode.G_BINARY, 0, 1))
+
+    def lines(self, config: RegionConfig) -> list[int]:
+        """Both ends, any line, and those that differ from it in one bit of the index."""
+        first = self.rng.randrange(config.lines)
+        bits = (first ^ 1 << bit for bit in range(config.lines_log2))
+        return [0, config.lines - 1, first, *bits]

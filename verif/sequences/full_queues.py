@@ -50,12 +50,13 @@ class FullFillSequence(ParkedBase):
             await self.contribute(config, 0, line)
         await self.leave()
         self.env.cfg.mem.ar_stall = 1.0
-        for place in range(6):  # the way to memory is full before the first fill
+        for place in range(2):  # AR's queue is full before the first fill; a third would stop all
             await self.read((50 + place) * LINE_BYTES)
         await self.env.clocks(APART)
-        for line in lines:
+        for line in lines:  # not one a clock: three on their way fill the waiting queue as well
             await self.contribute(config, 1, line)
-        await self.env.clocks(6 * APART)
+            await self.env.clocks(6)
+        await self.env.clocks(APART)
         self.env.cfg.mem.ar_stall = 0.0
         await self.drain()
 

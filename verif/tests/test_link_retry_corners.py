@@ -31,6 +31,7 @@ from verif.tests.link_retry_testbench import (
     RETRY_TIMEOUT,
     RetryTestbench,
     fill,
+    random_damage,
 )
 from verif.tests.link_testbench import PID, count_scale, random_drs, random_ndr, random_rwd
 
@@ -220,7 +221,7 @@ async def full_at_any_place(dut: Any) -> None:
 @cocotb.test
 @covered
 async def many_at_once(dut: Any) -> None:
-    """Full_Ack by all of its bits, both ways: acknowledgements wait until a buffer is full."""
+    """Full_Ack by all of its bits, both ways, and a long replay: a buffer full of each."""
     rng = random.Random(cocotb.RANDOM_SEED)
     settings: dict[str, Any] = {"grant_plain": 256, "grant_data": 256, "ak_in_headers": False}
     bench = RetryTestbench(dut, rng.getrandbits(32), retry_depth=255, **settings)
@@ -249,3 +250,15 @@ async def many_at_once(dut: Any) -> None:
     await bench.clocks(300)
     bench.check()
     assert bench.host.unacknowledged <= 1, "acknowledgements of the device were lost"
+    # A long replay: the host has lost a flit, and asks for it half a buffer later.
+    for _ in range(RETRY_DEPTH // 2):
+        bench.answer(random_drs(rng))
+    await bench.clocks(8)
+    bench.to_host = random_damage(rng, 1.0)
+    await bench.clocks(4)
+    bench.to_host, bench.muted = None, True
+    await bench.clocks(RETRY_DEPTH // 2)
+    bench.muted = False
+    await bench.until(lambda: bench.complete, 3000)
+    await bench.clocks(300)
+    bench.check()

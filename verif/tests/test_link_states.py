@@ -252,7 +252,8 @@ async def answers_and_requests(dut: Any) -> None:
         wr = int(dut.u_retry_buffer.wr_q.value)
         kinds: list[ControlFlit] = [*_FRAMES, RetryReq(wr, 7)]
         sequence = [(PID, seal(encode_control(kind))) for kind in kinds]
-        bench.raw.extend([*sequence, bench.bad()] if number % 2 else [bench.bad(), *sequence])
+        lost = bench.bad() if number < 2 else bench.bad_id()
+        bench.raw.extend([*sequence, lost] if number % 2 else [lost, *sequence])
         await bench.clocks(20)
         assert bench.status()["rrsm"] == 1, "a RETRY.Ack is owed"
         assert bench.lrsm == LLRREQ

@@ -15,7 +15,7 @@ from verif.sequences.every_number import (
     EveryChangeSequence,
     EveryRegionSequence,
     EveryWorkersSequence,
-    LargeIdentitySequence,
+    LargeRegionSequence,
 )
 from verif.sequences.every_status import EveryStatusSequence
 from verif.sequences.full_queues import (
@@ -98,9 +98,9 @@ async def latencies(_dut: Any) -> None:
 
 
 @cocotb.test()
-async def large_identity(_dut: Any) -> None:
-    """IDENTITY regions so large that the upper bits of an index count."""
-    await _run(LargeIdentitySequence)
+async def large_regions(_dut: Any) -> None:
+    """Regions so large that the upper bits of an index count."""
+    await _run(LargeRegionSequence)
 
 
 @cocotb.test()
