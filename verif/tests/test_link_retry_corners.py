@@ -145,9 +145,10 @@ async def sequences(dut: Any) -> None:
     assert bench.lrsm == NORMAL
     assert bench.events["retry_timeout"] == 1
     # More acknowledged than outstanding.
-    bench.put(Llcrd(200))
-    await bench.clocks(8)
-    assert bench.errors[5:] == [_ERR_ACK]
+    for ack in (200, 64):
+        bench.put(Llcrd(ack))
+        await bench.clocks(8)
+    assert bench.errors[5:] == [_ERR_ACK] * 2
     assert int(dut.u_retry_buffer.free_q.value) == RETRY_DEPTH
 
 
