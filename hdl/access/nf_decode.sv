@@ -108,7 +108,7 @@ module nf_decode
     if (!is_known)                                                     cause = CAUSE_UNSUPPORTED;
     else if (is_inval)                                                 cause = CAUSE_NONE;
     else if (!windowed && !in_memory)                                  cause = CAUSE_UNMAPPED;
-    else if (!windowed && |in_state)                                   cause = CAUSE_STATE_AREA;
+    else if (|in_state)                                                cause = CAUSE_STATE_AREA;
     else if (!windowed)                                                cause = CAUSE_NONE;
     else if (!ld_mask[ldid])                                           cause = CAUSE_LD_MASK;
     else if (!sel_ok)                                                  cause = CAUSE_SELECTOR;

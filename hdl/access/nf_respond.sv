@@ -71,7 +71,7 @@ module nf_respond
 
   // The load that an answer carries: at least MODERATE for a region in FALLBACK.
   function automatic devload_e load_of(input devload_e now, input logic overload);
-    if (overload && now < DEVLOAD_MODERATE) return DEVLOAD_MODERATE;
+    if (overload && (now == DEVLOAD_LIGHT || now == DEVLOAD_OPTIMAL)) return DEVLOAD_MODERATE;
     return now;
   endfunction
 

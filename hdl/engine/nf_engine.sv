@@ -182,10 +182,10 @@ module nf_engine
 
   book_t               s3_book_q;
   logic [PLANES_W-1:0] s3_planes_q;
-  logic                s3_wrote_q, s3_wrote_planes_q;
+  logic                s3_wrote_planes_q;
 
   assign op2            = s2_q.op;
-  assign forward        = s3_valid_q && s3_wrote_q && (s3_slot_q == slot2);
+  assign forward        = s3_valid_q && (s3_slot_q == slot2);  // what was written, or is the same
   assign forward_planes = s3_valid_q && s3_wrote_planes_q && (s3_slot_q == slot2);
   assign book2          = forward ? s3_book_q : book_ram_q;
   assign planes2        = forward_planes ? s3_planes_q : planes_ram_q;
@@ -220,7 +220,7 @@ module nf_engine
   assign book2_d   = is_fill2 ? fill_book : book2_applied;
   assign planes2_d = is_fill2 ? fill_planes : planes2_applied;
   assign book_we   = is_fill2 || changed2;
-  assign planes_we = is_fill2 || (changed2 && is_op2 && is_low_bit_op(op2.kind));
+  assign planes_we = is_fill2 || (changed2 && is_low_bit_op(op2.kind));
   assign fill_take = is_fill2;
 
   // ---- FP32 exits -------------------------------------------------------------------------------
@@ -303,7 +303,6 @@ module nf_engine
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
       s3_slot_q   <= slot2;
-      s3_wrote_q  <= book_we;
       s3_book_q   <= book2_d;
       s3_meta_q   <= op2.meta;
       s3_plane_q  <= op2.plane;
@@ -319,7 +318,7 @@ module nf_engine
   assign d3 = desc_of(desc, s3_meta_q.region);
 
   nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .en            (s3_drs_q && s3_vote_q),
+    .en            (s3_vote_q),  // it keeps still for others
     .ternary       (d3.mode == MODE_G_TERNARY),
     .planes        (s3_planes_q),
     .contributions (7'($countones(s3_book_q.bitmap))),
@@ -348,6 +347,12 @@ module nf_engine
   `NF_ASSERT(StoreRoom_A, store_push2 |-> store_push_ready)
   `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
   `NF_ASSERT(FillRoom_A, miss2 |-> fill_req_ready)
+  // A stage that nothing enters does not toggle, and planes are read for those who need them.
+  `NF_ASSERT(Stage1Keeps_A, !s0_valid |=> $stable(s1_q))
+  `NF_ASSERT(Stage2Keeps_A, !s1_valid_q |=> $stable(s2_q))
+  `NF_ASSERT(Stage3Keeps_A, !s2_valid_q |=> $stable(s3_book_q) && $stable(s3_meta_q))
+  `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
+                                     && (s1_q.act == ACT_MISS || is_low_bit_op(s1_q.op.kind))))
 
   `NF_WAVE_NAME(act1_name, s1_q.act, action_name)
   `NF_WAVE_NAME(act2_name, s2_q.act, action_name)

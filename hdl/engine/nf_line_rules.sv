@@ -116,7 +116,7 @@ module nf_line_rules
     seen_now.poison_received = taints;
     seen_now.contribution    = takes;
     seen_now.line_complete   = takes && !seen && !book.lost && ((book.bitmap | me) == everyone);
-    seen_now.saturated       = adds && lost_vote;
+    seen_now.saturated       = lost_vote;
     events                   = seen_now;  // whole, so that its readers wake once
   end
 endmodule

@@ -90,7 +90,7 @@ module nf_lookup
   assign head_settled   = !(head_writing && wait_op.be != '1) && !(head_reading && head_stores_fp);
 
   logic hit_open, new_turn;
-  assign hit_open = lk_hit && lk_open && op_settled;
+  assign hit_open = lk_open && op_settled;
 
   assign do_stored = stored_valid;
   assign do_fill   = !do_stored && fill_valid && !fill_in_pipe;

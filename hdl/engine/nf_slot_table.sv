@@ -83,7 +83,7 @@ module nf_slot_table
     drop = '0;
     if (|invalidate) begin
       for (int s = 0; s < SLOTS; s++) begin
-        drop[s] = used_q[s] && invalidate[32'(key_q[s][KEY_W +: 4]) % REGIONS];
+        drop[s] = invalidate[32'(key_q[s][KEY_W +: 4]) % REGIONS];
       end
     end
   end
@@ -127,8 +127,9 @@ module nf_slot_table
     assign hit[s] = used_q[s] && (key_q[s] == lk_key);
   end
 
-  // A free slot if there is one, else the oldest allocation that is not pinned.
-  assign evictable   = ready_q & ~waited & ~writing & ~reading;
+  // A free slot if there is one, else the oldest allocation that is not pinned. A slot that is
+  // filling is, by the operation that missed.
+  assign evictable   = ~(waited | writing | reading);
   assign preferred   = evictable & ({SLOTS{1'b1}} << ptr_q);
   assign choice_from = |(~used_q) ? ~used_q : |preferred ? preferred : evictable;
   assign choice      = choice_from & (~choice_from + 1'b1);
@@ -147,7 +148,7 @@ module nf_slot_table
   end
 
   assign lk_hit        = |hit;
-  assign lk_open       = |(hit & ready_q & ~waited);
+  assign lk_open       = |(hit & ~waited);  // somebody waits for a slot that is not ready
   assign lk_writing    = |(hit & writing);
   assign lk_reading    = |(hit & reading);
   assign victim_dirty  = |(choice & dirty_q);
@@ -158,6 +159,7 @@ module nf_slot_table
   assign head_reading  = reading[head_slot];
 
   `NF_ASSERT_NEVER(DropBusy_A, |(drop & (waited | writing | reading)))
+  `NF_ASSERT_NEVER(FillingAlone_A, |(used_q & ~ready_q & ~waited))
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
 endmodule

@@ -36,11 +36,12 @@ module nf_vote
     eq    = '1;
     twice = '0;
     if (en && !ternary) begin
-      for (int b = WIDE - 1; b >= 0; b--) begin
-        twice = (b >= 1 && b <= CNT_W) ? planes[(b-1)*LINE_W +: LINE_W] : '0;
+      for (int b = WIDE - 1; b >= 1; b--) begin
+        twice = (b <= CNT_W) ? planes[(b-1)*LINE_W +: LINE_W] : '0;
         if (m[b]) eq = eq & twice;
         else      gt = gt | (eq & twice);
       end
+      if (m[0]) eq = '0;  // 2c is even
     end
   end
 

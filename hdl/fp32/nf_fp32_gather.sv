@@ -142,13 +142,13 @@ module nf_fp32_gather
       poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_beat.poison);
     end
     if (adding_q) acc_q <= sum;
-    else if (take && t_none) acc_q <= '0;
-    else if (take && t_first) acc_q <= first_line;
+    else if (take) acc_q <= t_none ? '0 : first_line;
   end
 
   assign drs_valid = full_q;
   assign drs       = make_answer(meta_q, poison_q || bad_q, bad_q ? '1 : acc_q);
 
+  `NF_ASSERT_NEVER(AddersAwake_A, !r_valid && line_in != '0)
   `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs))
 endmodule
 

@@ -5,12 +5,13 @@
 // oldest store under way: `stored`, valid with it, says whose it was.
 
 `default_nettype none
+`include "nf_assert.svh"
 
 module nf_fp32_store
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(
-  parameter int TRACK = 64
+  parameter int TRACK = 64  // stores under way: the places reserved at admission
 ) (
   input  wire logic          clk,
   input  wire logic          rst_n,
@@ -28,11 +29,10 @@ module nf_fp32_store
 
   output fp_stored_t         stored
 );
-
   logic track_ready;
 
-  assign wr_valid    = store_valid && track_ready;
-  assign store_ready = wr_ready && track_ready;
+  assign wr_valid    = store_valid;
+  assign store_ready = wr_ready;
   assign wr_addr     = store.addr;
   assign wr_data     = store.data;
   assign wr_strb     = store.strb;
@@ -49,6 +49,8 @@ module nf_fp32_store
     .count     ()
   );
   /* verilator lint_on PINCONNECTEMPTY */
+
+  `NF_ASSERT_NEVER(TrackRoom_A, store_valid && !track_ready)
 endmodule
 
 `default_nettype wire

@@ -47,14 +47,16 @@ module nf_link_ack
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       num_ack_q <= '0;
-      timer_q   <= '0;
       initial_q <= 1'b1;
     end else begin
       num_ack_q <= num_ack_d[NUM_ACK_W] ? '1 : num_ack_d[NUM_ACK_W-1:0];
-      if (!waiting || llcrd_sent || header_sent) timer_q <= '0;
-      else if (!expired)                         timer_q <= timer_q + 1'b1;
-      if (link_up && !credits_pending)           initial_q <= 1'b0;
+      if (link_up && !credits_pending) initial_q <= 1'b0;
     end
+  end
+
+  always_ff @(posedge clk) begin
+    if (!waiting || llcrd_sent || header_sent) timer_q <= '0;
+    else if (!expired)                         timer_q <= timer_q + 1'b1;
   end
 
   `NF_ASSERT_NEVER(NumAckUnderflow_A, taken > num_ack_q)

@@ -155,14 +155,14 @@ module nf_link_lrsm
         num_phy_q <= '0;
 
       // TIMEOUT runs in LOCAL_IDLE only.
-      if (!local_idle)                 timer_q <= '0;
-      else if (tx_flit && !timed_out)  timer_q <= timer_q + 1'b1;
+      if (!local_idle)  timer_q <= '0;
+      else if (tx_flit) timer_q <= timer_q + 1'b1;
 
       // The physical layer answers a request by going down and coming back.
       if (ev_phy_reinit && !phy_drop) retrain_q <= 1'b1;
       else if (!phy_up)               retrain_q <= 1'b0;
       phy_seen_q <= phy_seen_q || phy_up;
-      phy_low_q  <= !phy_up || (phy_low_q && (state_q == LRSM_PHY_REINIT));
+      phy_low_q  <= !phy_up;
     end
   end
 

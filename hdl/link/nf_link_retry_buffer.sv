@@ -101,8 +101,8 @@ module nf_link_retry_buffer
 
   assign replay_valid = (rd_q != wr_q);
   assign replay_flit  = out_q[PAYLOAD_W-1:0];
-  assign replay_adf   = replay_valid && out_q[PAYLOAD_W];
-  assign replay_run   = replay_valid && out_q[PAYLOAD_W+1];
+  assign replay_adf   = out_q[PAYLOAD_W];
+  assign replay_run   = out_q[PAYLOAD_W+1];
   assign rewind_adf   = (rewind_to != wr_q) && out_q[PAYLOAD_W];
   assign wr_ptr       = wr_q;
   assign free         = free_q;

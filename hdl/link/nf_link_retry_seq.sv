@@ -50,12 +50,12 @@ module nf_link_retry_seq
 
   assign valid     = active_q || want_ack || want_req;
   assign fire      = valid && ready;
-  assign last      = active_q && (count_q == 3'(RETRY_FRAMES));
+  assign last      = (count_q == 3'(RETRY_FRAMES));
   assign ack_begun = fire && !active_q && want_ack;
   assign ack_sent  = fire && last && is_ack_q;
   assign req_sent  = fire && last && !is_ack_q;
   assign rewind_to  = eseq_q;
-  assign ack_active = want_ack || (active_q && is_ack_q);
+  assign ack_active = want_ack || is_ack_q;  // until the clock behind RETRY.Ack
 
   // NUM_RETRY as it is once the request has left: the echo must equal it.
   assign next_num    = num_retry + 1'b1;

@@ -7,6 +7,7 @@
 // seen while the physical layer is down are ignored.
 
 `default_nettype none
+`include "nf_assert.svh"
 
 module nf_link_rx_frame
   import nf_link_pkg::*;
@@ -88,6 +89,8 @@ module nf_link_rx_frame
   always_ff @(posedge clk) begin
     if (present) flit <= rx_flit[PAYLOAD_W-1:0];
   end
+
+  `NF_ASSERT(FlitKeeps_A, !present |=> $stable(flit))
 endmodule
 
 `default_nettype wire

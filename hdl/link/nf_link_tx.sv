@@ -61,7 +61,7 @@ module nf_link_tx
   assign pick_ctl    = ctl_valid && !run_q;
   assign pick_replay = replay_valid && !pick_ctl;
   assign pick_new    = new_valid && !pick_ctl && !replay_valid;
-  assign idle        = idle_request && !run_q && !pick_ctl && !pick_replay && !pick_new;
+  assign idle        = idle_request && !run_q;  // if there is nothing else
 
   assign ctl_ready    = go && !run_q;
   assign replay_ready = go && !pick_ctl;
@@ -78,7 +78,7 @@ module nf_link_tx
     end else begin
       if (ready1) valid1_q <= chosen;
       if (ready2) valid2_q <= valid1_q;
-      if (chosen) run_q <= pick_ctl ? ctl_hold : pick_replay ? replay_run : pick_new && new_run;
+      if (chosen) run_q <= pick_ctl ? ctl_hold : pick_replay ? replay_run : new_run;
     end
   end
 

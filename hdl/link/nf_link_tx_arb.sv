@@ -64,17 +64,18 @@ module nf_link_tx_arb
   assign llcrd_go = force_llcrd && (plenty || (last_one && (full_ack != '0)));
 
   assign param_ready = new_ready;
-  assign pack_ready  = new_ready && !param_valid && pack_go;
+  assign pack_ready  = new_ready && pack_go;
   assign header_sent = pack_ready && pack_header;
-  assign llcrd_sent  = new_ready && !param_valid && !pack_go && llcrd_go;
+  assign llcrd_sent  = new_ready && !pack_go && llcrd_go;
 
   assign new_valid = param_valid || pack_go || llcrd_go;
   assign new_adf   = !pack_header;  // nothing else can leave then
-  assign new_run   = !param_valid && pack_go && pack_run;
+  assign new_run   = pack_go && pack_run;
   assign new_flit  = param_valid ? {384'd0, param_slot} :
                      pack_go     ? pack_flit : {384'd0, llcrd_slot};
 
   // ---- checks ----------------------------------------------------------------------------------
+  `NF_ASSERT_NEVER(ParamAlone_A, param_valid && (pack_valid || force_llcrd))
   `NF_ASSERT_NEVER(AdfBlocked_A, pack_valid && !pack_header && !pack_go)
   `NF_ASSERT_NEVER(NoRoom_A, new_ready && new_valid && (free <= SEQ_W'(1)))
   `NF_ASSERT_NEVER(LastOneAcks_A, new_ready && new_valid && last_one &&

@@ -35,24 +35,23 @@ module nf_axi_read
   localparam int CLIENT_W = (CLIENTS > 1) ? $clog2(CLIENTS) : 1;
 
   logic [2:0]         last_q, grant;
-  logic               ar_ready, take, r_err;
+  logic               ar_ready, r_err;
   logic [LADDR_W-1:0] addr;
   logic [7:0]         len;
 
   nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (.request(c_valid), .last(last_q), .turn(grant));
 
-  assign take = c_valid[CLIENT_W'(grant)] && ar_ready;
   assign addr = c_addr[32'(grant)*LADDR_W +: LADDR_W];
   assign len  = c_len[32'(grant)*8 +: 8];
 
   for (genvar c = 0; c < CLIENTS; c++) begin : g_client
-    assign c_ready[c] = take && (grant == 3'(c));
+    assign c_ready[c] = ar_ready && (grant == 3'(c));
     assign r_valid[c] = m_axi_rvalid && (m_axi_rid == 3'(c));
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) last_q <= '0;
-    else if (take) last_q <= grant;
+    else if (ar_ready) last_q <= grant;  // without a request it stays
   end
 
   nf_fifo #(.WIDTH(AR_W), .DEPTH(2)) u_ar (

@@ -37,7 +37,7 @@ module nf_axi_write
   localparam int CLIENT_W = (CLIENTS > 1) ? $clog2(CLIENTS) : 1;
   localparam int W_W  = LINE_W + BE_W + 2;
 
-  logic [2:0]         last_q, owner_q, turn, grant;
+  logic [2:0]         last_q, turn, grant;
   logic               locked_q, first, aw_ready, w_ready, any, take;
   logic [LADDR_W-1:0] addr;
   logic [7:0]         len;
@@ -47,7 +47,7 @@ module nf_axi_write
 
   nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (.request(c_valid), .last(last_q), .turn);
 
-  assign grant = locked_q ? owner_q : turn;
+  assign grant = locked_q ? last_q : turn;  // a burst goes on with the client that began it
   assign any   = c_valid[CLIENT_W'(grant)];
   assign first = !locked_q;
   assign take  = any && w_ready && (!first || aw_ready);
@@ -70,12 +70,8 @@ module nf_axi_write
       locked_q <= 1'b0;
     end else if (take) begin
       locked_q <= !last;
-      if (last) last_q <= grant;
+      last_q   <= grant;
     end
-  end
-
-  always_ff @(posedge clk) begin
-    if (take) owner_q <= grant;
   end
 
   nf_fifo #(.WIDTH(AW_W), .DEPTH(2)) u_aw (
@@ -111,7 +107,7 @@ module nf_axi_write
   `NF_ASSERT(AwStable_A,
              (m_axi_awvalid && !m_axi_awready) |=> m_axi_awvalid && $stable(m_axi_awaddr))
   `NF_ASSERT(WStable_A, (m_axi_wvalid && !m_axi_wready) |=> m_axi_wvalid && $stable(m_axi_wdata))
-  `NF_ASSERT(BurstKept_A, (locked_q && !$rose(locked_q)) |-> $stable(owner_q))
+  `NF_ASSERT(BurstKept_A, (locked_q && !$rose(locked_q)) |-> $stable(last_q))
 endmodule
 
 `default_nettype wire

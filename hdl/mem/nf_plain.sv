@@ -6,6 +6,7 @@
 // answered with all ones and Poison, a write error with Cmp and a count.
 
 `default_nettype none
+`include "nf_assert.svh"
 
 module nf_plain
   import nf_pkg::*;
@@ -45,9 +46,9 @@ module nf_plain
   logic       wr_track_ready, rd_track_ready, rd_track_valid;
   resp_meta_t drs_meta;
 
-  assign wr_valid  = op_valid && op.write && wr_track_ready;
-  assign ar_valid  = op_valid && !op.write && rd_track_ready;
-  assign op_ready  = op.write ? (wr_ready && wr_track_ready) : (ar_ready && rd_track_ready);
+  assign wr_valid  = op_valid && op.write;
+  assign ar_valid  = op_valid && !op.write;
+  assign op_ready  = op.write ? wr_ready : ar_ready;
   assign wr_addr   = op.addr;
   assign wr_data   = op.data;
   assign wr_strb   = op.be;
@@ -67,10 +68,14 @@ module nf_plain
   );
   /* verilator lint_on PINCONNECTEMPTY */
 
-  assign drs_valid = r_valid && rd_track_valid;
-  assign r_ready   = drs_ready && rd_track_valid;
+  assign drs_valid = r_valid;
+  assign r_ready   = drs_ready;
   assign drs       = make_answer(drs_meta, r_beat.err || r_beat.poison,
                                  r_beat.err ? '1 : r_beat.data);
+
+  `NF_ASSERT_NEVER(WriteTrackRoom_A, wr_valid && !wr_track_ready)
+  `NF_ASSERT_NEVER(ReadTrackRoom_A, ar_valid && !rd_track_ready)
+  `NF_ASSERT_NEVER(BeatWithoutRead_A, r_valid && !rd_track_valid)
 endmodule
 
 `default_nettype wire

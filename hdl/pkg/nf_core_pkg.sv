@@ -343,26 +343,25 @@ package nf_core_pkg;
     return (mode == MODE_G_BINARY) || (mode == MODE_G_TERNARY);
   endfunction
 
-  // Count planes kept for `workers` contributors: min(cnt_w, ceil(log2(workers + 1))).
+  // Count planes kept for `workers` (1..64) contributors: min(cnt_w, ceil(log2(workers + 1))).
   function automatic logic [3:0] planes_of(input logic [7:0] workers, input logic [3:0] cnt_w);
     logic [3:0] need;
     casez (workers)
-      8'b1???????: need = 4'd8;
-      8'b01??????: need = 4'd7;
-      8'b001?????: need = 4'd6;
-      8'b0001????: need = 4'd5;
-      8'b00001???: need = 4'd4;
-      8'b000001??: need = 4'd3;
-      8'b0000001?: need = 4'd2;
+      8'b?1??????: need = 4'd7;
+      8'b?01?????: need = 4'd6;
+      8'b?001????: need = 4'd5;
+      8'b?0001???: need = 4'd4;
+      8'b?00001??: need = 4'd3;
+      8'b?000001?: need = 4'd2;
       default:     need = 4'd1;
     endcase
     return (need < cnt_w) ? need : cnt_w;
   endfunction
 
-  // log2 of the lines of a record: one bookkeeping line and the planes, rounded up to a power of
-  // two.
+  // log2 of the lines of a record: one bookkeeping line and the planes (1..7), rounded up to a
+  // power of two.
   function automatic logic [2:0] record_log2(input logic [3:0] planes);
-    return (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : (planes <= 4'd7) ? 3'd3 : 3'd4;
+    return (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : 3'd3;
   endfunction
 
   function automatic logic [63:0] worker_mask(input logic [7:0] workers);

@@ -158,8 +158,7 @@ module nf_regions
     assign state_end[r*MADDR_W +: MADDR_W] = state_end_q;
     assign gen[r*REC_GEN_W +: REC_GEN_W] = REC_GEN_W'(gen_q);
     assign complete[r*32 +: 32]            = complete_q;
-    assign done[r]                         = committed_q && (desc_q.mode != MODE_IDENTITY)
-                                             && (complete_q == (32'd1 << desc_q.lines_log2));
+    assign done[r]                         = (complete_q == (32'd1 << desc_q.lines_log2));
     assign saturated[r]                    = saturated_q;
     assign illegal[r]                      = illegal_q;
   end

@@ -82,7 +82,7 @@ module nf_axil_slave
       w_data_q <= s_axil_wdata;
       w_strb_q <= s_axil_wstrb;
     end
-    if (wr_valid && wr_done) b_error_q <= wr_error;
+    b_error_q <= wr_error;  // of the address that is held until the response is taken
   end
 
   // ---- read -----------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ module nf_axil_slave
   end
 
   always_ff @(posedge clk) begin
-    if (s_axil_arvalid && s_axil_arready) ar_word_q <= s_axil_araddr[ADDR_W-1:2];
+    ar_word_q <= s_axil_araddr[ADDR_W-1:2];  // read in the next clock, if it was taken
     if (ar_full_q && !r_full_q) begin
       r_error_q <= rd_error;
       r_data_q  <= rd_data;

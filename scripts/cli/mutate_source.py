@@ -44,8 +44,13 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
   nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
 """
-# Each further parameter set costs a build with all mutants, and its tests run on one of these too.
-_BUILDS = ("default", "small", "regs", "counter", "link", "link_retry", "retry")
+# Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
+# controller takes two minutes to build with 1,000 mutants, a block a part of one.
+_BUILDS = (
+    *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry"),
+    *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
+    *("regs", "regs_small", "counter", "counter_wide"),
+)
 # A survivor meets every test that sees it: 300 s of them, so that 50 survivors would take hours.
 _EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each

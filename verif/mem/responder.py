@@ -209,7 +209,8 @@ class MemResponder(uvm_component):
         pins = self.pins
         pins.rid.value = read.axi_id
         pins.rdata.value = _ERROR_DATA if error else data
-        pins.ruser.value = int(poison and not error)
+        # With an error the mark of poison means nothing.
+        pins.ruser.value = self.rng.getrandbits(1) if error else int(poison)
         pins.rresp.value = int(self.rng.choice(cfg.error_resps) if error else Resp.OKAY)
         pins.rlast.value = int(read.sent + 1 == read.beats)
         self._set("rvalid", 1)
@@ -274,6 +275,12 @@ class MemResponder(uvm_component):
         self.pins.bresp.value = chosen.resp
         self._set("bvalid", 1)
         self._b_out = chosen
+
+    @property
+    def waiting(self) -> tuple[list[int], list[int]]:
+        """AXI IDs of the reads and of the writes that were accepted and have no answer on the pins
+        yet, in the order of their addresses."""
+        return [r.axi_id for r in self._r], [w.axi_id for w in (*self._b, *self._aw)]
 
     @property
     def idle(self) -> bool:

@@ -134,19 +134,23 @@ class EvictionSequence(ParkedBase):
             await self.release()
 
     async def before_initialiser(self, mode: Mode) -> None:
-        """Lines leave their slots before the initialiser has come to their records."""
+        """Lines leave their slots before the initialiser has come to their records, and behind it
+        while it is busy with the others."""
         mem, slots = self.env.cfg.mem, self.cfg.hw.slots
         config = self.layout.region(mode, 9, 2)
         mem.w_stall = 0.8
         await self.commit(0, config)
-        lines = range(config.lines - 3 * slots, config.lines)
-        for line in lines:
+        first, last = range(3 * slots), range(config.lines - 3 * slots, config.lines)
+        for line in last:
             await self.contribute(config, self.rng.randrange(2), line)
+        for worker in range(2):  # of lines that have records by now: out, and in again
+            for line in first:
+                await self.contribute(config, worker, line)
         await self.env.clocks(4 * APART)
         mem.w_stall = 0.0
         await self.drain()
         await self.initialised()
-        for line in lines:
+        for line in (*first, *last):
             await self.read_region(config, line, 0, limit=1)
         await self.drain()
         await self.commit(0, self.low)

@@ -21,11 +21,13 @@ class TwoRegionBase(ParkedBase):
 
     low: RegionConfig
     fp32: RegionConfig
+    fresh: tuple[RegionConfig, RegionConfig]  # of region 2 by turns: each commit moves its area
 
     async def two_regions(self, mode: Mode, fp32_lines_log2: int) -> None:
         """Commits both."""
         self.low = self.layout.region(mode, 4, WORKERS)
         self.fp32 = self.layout.region(Mode.FP32, fp32_lines_log2, WORKERS)
+        self.fresh = (self.layout.region(mode, 8, 3), self.layout.region(mode, 8, 3))
         await self.commit(0, self.low)
         await self.commit(1, self.fp32)
 
@@ -108,21 +110,26 @@ class HeldChannelSequence(TwoRegionBase):
             mem.latency = (3, 3)
 
     async def fills_not_taken(self, delay: int) -> None:
-        """Answers to stores, one a clock, come before what was fetched."""
+        """Answers to stores, one a clock, come before what was fetched, and before lines that need
+        not be fetched, as their records are still to be initialised."""
         mem = self.env.cfg.mem
         await self.leave()
         await self.read_region(self.fp32, 1, 0)
+        fresh = self.fresh[delay // 3 % 2]
+        await self.commit(2, fresh)
         await self.drain()
         mem.b_stall = 1.0
         for worker in range(WORKERS):
             await self.contribute(self.fp32, worker, 1)
         await self.env.clocks(8 * APART)
-        mem.latency = (2 * APART, 2 * APART)
-        for line in range(3):
-            await self.read_region(self.low, line, 0)
-        await self.env.clocks(APART + delay)
+        soon = bool(delay % 2)
+        mem.latency = (1, 1) if soon else (2 * APART, 2 * APART)
+        for line, config in enumerate(self.rng.choices((self.low, fresh), k=3)):
+            await self.read_region(config, config.lines - 1 - line, 0)
+        await self.env.clocks(delay % WORKERS if soon else APART + delay)
         await self.release()
         mem.latency = (3, 3)
+        await self.initialised()
 
 
 class LatencySequence(ParkedBase):

@@ -11,6 +11,10 @@ from models.regions import Access, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
+_ANSWERED = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_SPEC_RD)
+_NOT_SUPPORTED = tuple(code for code in range(16) if code not in _ANSWERED)
+_NOT_WRITES = tuple(code for code in range(16) if code not in tuple(RwdOp))
+
 
 class ProtectionSequence(NfSequence):
     """Regions with LD_MASK and BIND; about half of the requests break a rule."""
@@ -72,7 +76,7 @@ class ProtectionSequence(NfSequence):
         selector = addr >> 6 + config.lines_log2
         ldid = rng.choice((rng.randrange(16), config.owner(selector) & 15))
         if rng.random() < 0.5:
-            opcode = rng.choice((ReqOp.MEM_RD,) * 6 + (ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15))
+            opcode = ReqOp.MEM_RD if rng.random() < 0.6 else rng.choice(_NOT_SUPPORTED)
             return M2SReq(opcode, 0, addr, ldid=ldid)
         data = line_for(config.mode, rng)
         poison = rng.random() < 0.05
@@ -82,7 +86,7 @@ class ProtectionSequence(NfSequence):
         if kind < 0.9:
             be = byte_enables(rng)
             return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
-        return M2SRwD(rng.choice((0, 3, 9, 15)), 0, addr, ldid=ldid, data=data)
+        return M2SRwD(rng.choice(_NOT_WRITES), 0, addr, ldid=ldid, data=data)
 
     def selector(self, config: RegionConfig) -> int:
         """A selector: the edges of what each mode allows, their aliases 128 higher, or any."""
@@ -169,9 +173,10 @@ class CombinedCausesSequence(NfSequence):
         rng = self.rng
         if rng.random() < 0.4:
             known = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_INV, ReqOp.MEM_INV_NT)
-            opcode = rng.choice((*known, rng.choice((ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 5, 15))))
+            opcode = rng.choice((*known, rng.choice(_NOT_SUPPORTED)))
             return M2SReq(opcode, 0, addr, ldid=ldid)
-        opcode = rng.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rng.choice((0, 3))))
+        rare = rng.choice(_NOT_WRITES)
+        opcode = rng.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rare))
         return M2SRwD(opcode, 0, addr, ldid=ldid, data=random_line(rng), be=rng.getrandbits(64))
 
     def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:

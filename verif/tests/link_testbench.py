@@ -320,7 +320,7 @@ def rwd_word(m: M2SRwD, illegal: bool = False, raw_be: bool = False) -> int:
 
 
 def random_req(rng: random.Random) -> M2SReq:
-    op = rng.choice(list(ReqOp))
+    op = rng.choice([*ReqOp, *[rng.randrange(16)] * 3])
     return M2SReq(
         op,
         rng.getrandbits(16),
@@ -332,8 +332,9 @@ def random_req(rng: random.Random) -> M2SReq:
 
 def random_rwd(rng: random.Random, partial: float = 0.3) -> M2SRwD:
     is_partial = rng.random() < partial
+    whole = rng.choice([*[RwdOp.MEM_WR] * 4, rng.choice((0, *range(3, 16)))])  # or reserved
     return M2SRwD(
-        RwdOp.MEM_WR_PTL if is_partial else RwdOp.MEM_WR,
+        RwdOp.MEM_WR_PTL if is_partial else whole,
         rng.getrandbits(16),
         rng.getrandbits(46) << 6,
         rng.getrandbits(4),

@@ -142,15 +142,24 @@ async def raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: 
     return resp
 
 
-async def raw_read(dut: Any, address: int) -> int:
-    """One read on the bare pins; returns the data."""
+async def raw_read(dut: Any, address: int, held: int = 0) -> int:
+    """One read on the bare pins, whose data is taken `held` clocks after it came; returns the data.
+
+    AssertionError when it does not stay as it came.
+    """
     await _send(dut, "ar", 0, addr=address, prot=0)
-    dut.s_axil_rready.value = 1
+    dut.s_axil_rready.value = not held
     await ReadOnly()
     while not int(dut.s_axil_rvalid.value):
         await RisingEdge(dut.clk)
         await ReadOnly()
     data = int(dut.s_axil_rdata.value)
+    if held:
+        await ClockCycles(dut.clk, held)
+        dut.s_axil_rready.value = 1
+        await ReadOnly()
+        assert int(dut.s_axil_rvalid.value), "the response was taken back"
+        assert int(dut.s_axil_rdata.value) == data, "the data changed while it waited"
     await RisingEdge(dut.clk)
     dut.s_axil_rready.value = 0
     return data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block test of `nf_counter` alone, with a narrow count, so that it saturates."""
+"""Block test of `nf_counter` alone, with a narrow count or wide steps, so that it saturates."""
 
 from __future__ import annotations
 

@@ -96,6 +96,12 @@ class EngineTimingTest(NfBaseTest):
             await self.warm(run, config)
             await self.latency(run, config, probe, mode.name.lower())
             await self.interval(run, config, probe, mode.name.lower(), region)
+        config = run.layout.region(Mode.FP32, 2, 64)
+        await run.commit(2, config)
+        await self.warm(run, config)
+        self.env.cfg.mem.latency = (99, 99)  # each answer of memory to a store takes a clock, too
+        await self.interval(run, config, probe, "fp32", 2)
+        await self.fp32_reads(run, config, probe)
 
     async def latency(self, run: NfSequence, config: Any, probe: EngineProbe, name: str) -> None:
         """One write on a slot hit, then one read: input to answer."""
@@ -134,6 +140,17 @@ class EngineTimingTest(NfBaseTest):
         self.figure(f"{name}_back_to_back_on_two_lines", two)
         assert min(one, two) >= RUN_WANTED, f"one operation a clock for {one} and {two} clocks only"
 
+    async def fp32_reads(self, run: NfSequence, config: Any, probe: EngineProbe) -> None:
+        """Reads of FP32 lines that have queued up are taken one a clock, as far as their queue
+        holds, and at the rate of memory behind that."""
+        await run.drain()
+        probe.clear()
+        for worker in range(64):
+            await run.read_region(config, 0, 64 + worker)
+        await run.drain()
+        clocks = probe.taken[-1] - probe.taken[0]
+        self.figure("fp32_64_reads_cycles", clocks)
+
     async def burst(
         self, run: NfSequence, config: Any, probe: EngineProbe, work: list[tuple[int, int]]
     ) -> int:
@@ -148,5 +165,6 @@ class EngineTimingTest(NfBaseTest):
 
 @cocotb.test()
 async def latency_and_interval(_dut: Any) -> None:
-    """Contribution and vote read within 5 cycles; initiation interval 1, also on one line."""
+    """Contribution and vote read within 5 cycles; initiation interval 1, also on one line, and of
+    FP32 stores."""
     await run_uvm(EngineTimingTest)

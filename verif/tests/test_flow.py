@@ -11,6 +11,7 @@ from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.pressure import FlowSequence, HeldSequence
+from verif.sequences.standstill import StandstillSequence
 
 
 class FlowTest(NfBaseTest):
@@ -42,6 +43,19 @@ class HeldCompletionsTest(HeldDataTest):
     """One credit for completions, given back as late."""
 
     data = False
+
+
+class StandstillTest(NfBaseTest):
+    """Memory stands still, one channel after the other."""
+
+    async def scenario(self) -> None:
+        await StandstillSequence(self.env).run()
+
+
+@cocotb.test()
+async def standstill(_dut: Any) -> None:
+    """Every queue towards memory takes what it has room for, and others go on meanwhile."""
+    await run_uvm(StandstillTest)
 
 
 @cocotb.test()

@@ -24,7 +24,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import FlitHeader, chunks_of_line
+from cocotbext.cxl.wire.flits import FlitHeader, chunks_of_line, decode_credit, encode_credit
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits
 from verif.tests.link_coverage import covered
@@ -178,6 +178,81 @@ async def more_credits_than_fit(dut: Any) -> None:
             break
     assert bench.got_drs == drss
     assert bench.got_ndr == ndrs
+
+
+@cocotb.test
+@covered
+async def many_acknowledgements(dut: Any) -> None:
+    """While the wire takes nothing up to 255 acknowledgements add up; then none is missing."""
+    bench = await LinkTestbench(dut).up()
+    await bench.clocks(120)
+    bench.knobs.rx = 0.0
+    for count in (bench.rng.randrange(128, 192), bench.rng.randrange(192, 250)):
+        bench.knobs.tx_ready = 0.0
+        for _ in range(count):
+            bench.inject(Llcrd(0))
+        await bench.clocks(count + 10)
+        bench.knobs.tx_ready = 1.0
+        await bench.clocks(120)
+        assert bench.unacked <= 1, f"{bench.unacked} of {count} flits are not acknowledged"
+
+
+@cocotb.test
+@covered
+async def largest_grants(dut: Any) -> None:
+    """Credits that came back go to the host in the largest grants that cover them."""
+    bench = await LinkTestbench(dut).up()
+    await bench.clocks(120)
+    for count in bench.rng.sample(range(1, min(REQ_CREDITS, 25)), 6):
+        sent = len(bench.tx_log)
+        for tag in range(count):  # all of them before the first flush
+            bench.packer.push(M2SReq(ReqOp.MEM_RD, tag, tag << 6))
+        await bench.clocks(6 * (_FLUSH + 4))
+        kinds = [decode_control(payload)[0] for _, payload in bench.tx_log[sent:]]
+        codes = [kind.req_crd for kind in kinds if isinstance(kind, Llcrd)]
+        grants = [decode_credit(code) for code in codes if code]
+        assert grants == [1 << bit for bit in reversed(range(5)) if count >> bit & 1]
+
+
+@cocotb.test
+@covered
+async def answers_without_credits(dut: Any) -> None:
+    """The queues of answers take four each while the host grants nothing; then all leave."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up(s2m_credits=0)
+    ndrs, drss = [random_ndr(rng) for _ in range(6)], [random_drs(rng) for _ in range(6)]
+    bench.out_ndr.extend(ndrs)
+    bench.out_drs.extend(drss)
+    await bench.clocks(30)
+    left = len(bench.out_ndr), len(bench.out_drs)
+    assert left == (1, 1), "four are taken, one more of each is offered"
+    eight = encode_credit(8)
+    bench.granted = Credits(8, 8)
+    bench.inject(Llcrd(0, eight, 0, eight))
+    await bench.drain(0, 0, len(ndrs), len(drss), 60)
+    assert (bench.got_ndr, bench.got_drs) == (ndrs, drss)
+
+
+@cocotb.test
+@covered
+async def credits_before_own_init(dut: Any) -> None:
+    """The peer is up, grants credits, and the core has answers, while the wire takes nothing:
+    INIT.Param is still the first flit, and nothing that waited is lost."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = LinkTestbench(dut)
+    await bench.start()
+    bench.knobs.rx = bench.knobs.tx_ready = 0.0
+    ndrs, drss = [random_ndr(rng) for _ in range(3)], [random_drs(rng) for _ in range(3)]
+    bench.out_ndr.extend(ndrs)
+    bench.out_drs.extend(drss)
+    four = encode_credit(4)
+    bench.granted = Credits(4, 4)
+    for kind in (RetryIdle(), InitParam(63), Llcrd(0, four, 0, four)):
+        bench.inject(kind)
+    await bench.clocks(rng.randrange(10, 30))
+    bench.knobs.tx_ready = 1.0
+    await bench.drain(0, 0, len(ndrs), len(drss), 60)
+    assert (bench.got_ndr, bench.got_drs) == (ndrs, drss)
 
 
 @cocotb.test

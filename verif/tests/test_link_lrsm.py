@@ -7,6 +7,7 @@ can only be seen here; and here an answer can be put into the very clock of the 
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import cocotb
@@ -33,6 +34,22 @@ _INPUTS = [
     "tx_flit",
 ]
 
+
+_OUTPUTS = [
+    "retrain_request",
+    "normal",
+    "discard",
+    "quiet",
+    "local_idle",
+    "aborted",
+    "lrsm",
+    "want_req",
+    "eseq",
+    "num_retry",
+    "num_phy_reinit",
+    "want_ack",
+]
+_FLITS = ["lost", "good_retryable", "got_frame", "got_req", "got_ack", "got_other"]
 
 EDGE_NS = 2
 TIMEOUT = 300
@@ -71,11 +88,52 @@ class Bench:
         for name in names:
             getattr(self.dut, name).value = 0
 
+    async def reset(self) -> dict[str, int]:
+        """Reset; the outputs behind it."""
+        for name in _INPUTS:
+            getattr(self.dut, name).value = name == "phy_up"
+        self.dut.rst_n.value = 0
+        await self.edge
+        self.dut.rst_n.value = 1
+        return {name: int(getattr(self.dut, name).value) for name in _OUTPUTS}
+
+    async def anything(self, rng: random.Random) -> None:
+        """One clock of what the link may show."""
+        dut, names = self.dut, []
+        normal, want_req = int(dut.normal.value), int(dut.want_req.value)
+        flit = rng.choice([*_FLITS, "got_frame", "got_frame", ""])
+        if flit and (normal or flit != "good_retryable"):
+            names.append(flit)
+        names += ["req_sent"] if want_req and rng.random() < 0.5 else []
+        names += [name for name in ("req_held", "rx_empty", "tx_flit") if rng.random() < 0.5]
+        dut.rx_echo.value = int(dut.num_retry.value) if rng.random() < 0.5 else 0
+        dut.phy_up.value = rng.random() < 0.95
+        await self.pulse(*names)
+
     async def answer(self, empty: bool = False) -> None:
         """RETRY.Ack, behind its five frames, to the last RETRY.Req."""
         await self.pulse("got_frame", clocks=5)
         self.dut.rx_echo.value = int(self.dut.num_retry.value)
         await self.pulse("got_ack", *(["rx_empty"] if empty else []))
+
+
+@cocotb.test
+async def reset_in_any_state(dut: Any) -> None:
+    """A reset leaves nothing over of what was: outputs, frames counted, the wrap value of ESeq."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    fresh = await bench.reset()
+    for _ in range(20):
+        dut.init_wrap.value = rng.randrange(21, 255)
+        await bench.pulse("got_init")
+        for _ in range(rng.randrange(5, 80)):
+            await bench.anything(rng)
+        assert await bench.reset() == fresh
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("got_req", "req_held")
+        assert int(dut.want_ack.value), "five frames are enough"
+        await bench.pulse("good_retryable", clocks=12)
+        assert int(dut.eseq.value) == 2, "12 flits, modulo 10"
 
 
 @cocotb.test

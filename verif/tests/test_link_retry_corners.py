@@ -131,7 +131,8 @@ async def sequences(dut: Any) -> None:
     eseq = bench.controls(sent)[5]
     assert isinstance(eseq, RetryReq)
     assert eseq.num_retry == 1
-    await feed(*_FRAMES, RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    for other in (1 ^ 1 << bit for bit in range(5)):
+        bench.put(*_FRAMES, RetryAck(True, False, other, 0, eseq.eseq, 60))
     await feed(*_FRAMES[:4], RetryAck(True, False, 1, 0, eseq.eseq, 60))
     assert bench.lrsm == LOCAL_IDLE
     # TIMEOUT is counted in flits: RETRY.Idle is sent, and then the next request.
