@@ -117,7 +117,9 @@ module nf_core_cover
   `NF_POINTS(cut, 2, 1)
 endmodule
 
-bind nf_core nf_core_cover #(.REGIONS(REGIONS), .NUMBER_W($bits(gen) / REGIONS), .GEN_W(GEN_W)) u_cover (
+bind nf_core nf_core_cover #(
+  .REGIONS(REGIONS), .NUMBER_W($bits(gen) / REGIONS), .GEN_W(GEN_W)
+) u_cover (
   .clk, .rst_n,
   .commit_begins (commit_valid && u_regions.state_q == COMMIT_IDLE),
   .commit_region, .commit_desc,
