@@ -48,7 +48,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
         bench.knobs = Knobs(rate, 0.6, 0.4, 0.4, rate, rate, 0.3)
     else:
         bench.knobs = Knobs(rx=rate, ndr=rate, drs=rate)
-    count = 120 * count_scale()
+    count = 120 * count_scale() + rng.randrange(4)  # credits come back one at a time, too
     reqs = [random_req(rng) for _ in range(count)]
     rwds = [random_rwd(rng) for _ in range(count)]
     ndrs = [random_ndr(rng) for _ in range(count)]
