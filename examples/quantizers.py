@@ -47,12 +47,13 @@ def _votes(mode: Mode, counts: bool) -> Estimate:
         got: np.ndarray
         if mode == Mode.G_BINARY:
             low = reduce_binary(lines)
-            got = low.counts.reshape(-1) * 2.0 - len(x) if counts else unpack_binary(low.vote)
+            net = low.counts * 2.0 - len(x)
+            got = net.reshape(-1) if counts else unpack_binary(low.vote).astype(float)
         else:
             low = reduce_ternary(lines)
             net = low.counts[:, 0::2].astype(float) - low.counts[:, 1::2]
-            got = net.reshape(-1) if counts else unpack_ternary(low.vote)
-        return _fitted(got[:elements].astype(np.float64), x.mean(axis=0, dtype=np.float64))
+            got = net.reshape(-1) if counts else unpack_ternary(low.vote).astype(float)
+        return _fitted(got[:elements], x.mean(axis=0, dtype=np.float64))
 
     return estimate
 

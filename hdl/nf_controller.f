@@ -21,6 +21,7 @@ hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
 hdl/engine/nf_slot_table.sv
 hdl/engine/nf_vote.sv
+hdl/engine/nf_sum.sv
 hdl/fp32/nf_fp32_add.sv
 hdl/fp32/nf_fp32_gather.sv
 hdl/fp32/nf_fp32_store.sv

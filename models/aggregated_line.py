@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of one aggregated line within an epoch.
 
-spec: controller §3 to §5. A line keeps the contributions themselves, not counters: what a read
+spec: controller §3 to §5, second edition §7. A line keeps the contributions themselves, not
+counters: what a read
 returns is computed from them, so the order of arrival cannot matter by construction.
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from models import fp32
+from models.int_sums import IntResult, reduce_int
 from models.line_packing import LINE_BYTES, Mode, Tie
 from models.memory import ZERO_LINE, merge
 from models.reducers import LowBitResult, reduce_binary, reduce_ternary
-from models.regions import RegionConfig
+from models.regions import PLANE_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
 
 # Bit 0 of each 2-bit code in a 512-bit line.
 _SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
@@ -56,7 +58,7 @@ class AggregatedLine:
         self.counted_complete = False
         self.saturated = False
         self.illegal = False
-        self._cache: LowBitResult | bytes | None = None
+        self._cache: LowBitResult | IntResult | bytes | None = None
 
     def copy(self) -> AggregatedLine:
         """An independent copy (contributions are immutable)."""
@@ -95,12 +97,33 @@ class AggregatedLine:
         self._cache = None
         bad = illegal_codes(data) if config.mode == Mode.G_TERNARY else 0
         self.illegal = self.illegal or bad > 0
-        if len(self.data) > cnt_max and not self.saturated:
+        if len(self.data) > cnt_max and not self.saturated and not config.mode.bits:
             self.saturated = bool(self.reduced(config, cnt_max).saturated[0])
         return bad
 
+    def summed_codes(self, config: RegionConfig) -> IntResult:
+        """The sums (n = 1) of the integer codes that have arrived so far."""
+        if not isinstance(self._cache, IntResult):
+            self._cache = reduce_int(_stack(self.data), config.mode, None, config.signed)
+        return self._cache
+
+    def view(self, selector: int, config: RegionConfig, cnt_max: int) -> bytes:
+        """The line that a selector of a low-bit region reads of what has arrived so far."""
+        if config.mode.bits:
+            codes = self.summed_codes(config)
+            if selector >= SUM8_SELECTOR:
+                line = codes.sum8[selector - SUM8_SELECTOR]
+            elif selector >= SUM16_SELECTOR:
+                line = codes.sum16[selector - SUM16_SELECTOR]
+            else:
+                line = codes.planes[selector - PLANE_SELECTOR]
+        else:
+            votes = self.reduced(config, cnt_max)
+            line = votes.planes[selector - PLANE_SELECTOR] if selector else votes.vote
+        return bytes(line.tobytes())
+
     def reduced(self, config: RegionConfig, cnt_max: int) -> LowBitResult:
-        """The reduction (n = 1) of what has arrived so far."""
+        """The votes (n = 1) of what has arrived so far."""
         if not isinstance(self._cache, LowBitResult):
             lines = _stack(self.data)
             if config.mode == Mode.G_BINARY:

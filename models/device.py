@@ -30,8 +30,8 @@ from models.explain import explain_access
 from models.line_packing import LINE_BYTES, Mode
 from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
 from models.regions import (
-    PLANE_SELECTOR,
     RAW_SELECTOR,
+    READ_KINDS,
     Access,
     Cause,
     Kind,
@@ -205,11 +205,7 @@ class DeviceModel(DeviceState):
             poison = poison or bool(marked)
             data = line.data.get(worker, ZERO_LINE) if raw else line.summed()
         else:
-            result = line.reduced(config, self.params.cnt_max)
-            if access.kind == Kind.RESULT:
-                data = result.vote.tobytes()
-            else:
-                data = result.planes[selector - PLANE_SELECTOR].tobytes()
+            data = line.view(selector, config, self.params.cnt_max)
         return self._data(msg, access, data, poison)
 
     # -- explaining -------------------------------------------------------------------------------
@@ -236,7 +232,7 @@ class DeviceModel(DeviceState):
         access = self.decode(msg)
         if access.memory_line is not None:
             return (MEMORY_KEY, access.memory_line)
-        if access.kind in (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW):
+        if access.kind in (Kind.CONTRIBUTION, *READ_KINDS):
             return (access.region, access.line)
         return None
 

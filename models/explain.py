@@ -10,6 +10,8 @@ from models.memory import ALL_BYTES, MemoryLine
 from models.regions import (
     PLANE_SELECTOR,
     RAW_SELECTOR,
+    SUM8_SELECTOR,
+    SUM16_SELECTOR,
     Access,
     Cause,
     Kind,
@@ -77,8 +79,13 @@ def _effect(
     else:
         early = not complete
         result = "sum" if config.mode == Mode.FP32 else "vote"
-        plane = f"count plane {(access.selector or 0) - PLANE_SELECTOR}"
-        what = (result if access.kind == Kind.RESULT else plane) + (" so far" if early else "")
+        selector = access.selector or 0
+        sums = f"SUM8 line {selector - SUM8_SELECTOR}"
+        if selector < SUM8_SELECTOR:
+            sums = f"SUM16 line {selector - SUM16_SELECTOR}"
+        plane = f"count plane {selector - PLANE_SELECTOR}"
+        what = {Kind.RESULT: result, Kind.SUM: sums}.get(access.kind, plane)
+        what += " so far" if early else ""
     reasons = []
     if early and config.strict:
         reasons.append("early with STRICT")

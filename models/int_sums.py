@@ -65,6 +65,12 @@ def _views(values: NDArray[np.signedinteger]) -> U8:
     return np.ascontiguousarray(lines.transpose(1, 0, 2))
 
 
+def sums_of_views(views: U8, kind: str) -> I32:
+    """int32[n, elements] from SUM16 or SUM8 lines uint8[v, n, 64] of values ``kind`` (`<i2`)."""
+    parts = [np.ascontiguousarray(one).view(kind).astype(np.int32) for one in views]
+    return np.concatenate(parts, axis=1)
+
+
 def reduce_int(
     lines: ArrayLike, mode: Mode, present: ArrayLike | None = None, signed: bool = True
 ) -> IntResult:

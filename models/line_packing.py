@@ -24,6 +24,10 @@ F32 = NDArray[np.float32]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
+MODE_MAX = 15
+"""Of the field in CONFIG."""
+
+
 class Mode(IntEnum):
     """Region mode, as coded in the CONFIG register."""
 
@@ -33,6 +37,21 @@ class Mode(IntEnum):
     FP32 = 3
     G_INT4 = 4
     G_INT8 = 5
+
+    @classmethod
+    def _missing_(cls, value: object) -> Mode | None:
+        """A reserved code (6..15) is a member of its own, which no iteration gives: a register may
+        hold it, and a commit refuses it."""
+        if not isinstance(value, int) or not 0 <= value <= MODE_MAX:
+            return None
+        member = int.__new__(cls, value)
+        member._name_, member._value_ = f"RESERVED_{value}", value
+        return member
+
+    @property
+    def reserved(self) -> bool:
+        """No mode: a commit of it is refused."""
+        return self > Mode.G_INT8
 
     @property
     def low_bit(self) -> bool:
@@ -46,7 +65,7 @@ class Mode(IntEnum):
 
 
 FIRST_EDITION = (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-"""The modes that a region can be committed in."""
+"""Those without integer codes."""
 
 
 class Tie(IntEnum):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
+from models.int_sums import sum8_lines, sum16_lines
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.parameters import LINE_ADDRESS_BITS as LINE_ADDRESS_BITS
@@ -25,11 +26,14 @@ PLANE_SELECTOR = 8
 PLANE_COUNT = 8
 RAW_SELECTOR = 64
 MAX_BIND_SHIFT = 2
+SUM16_SELECTOR = 16
+SUM8_SELECTOR = 32
 _CONFIG = REG_MAP.region_register("CONFIG")
 
 
 class CommitCode(IntEnum):
-    """Outcome of a commit, as in the region's STATUS register. The lowest failing code wins."""
+    """Outcome of a commit, as in the region's STATUS register. The lowest failing code wins; of a
+    reserved mode nothing else is judged."""
 
     OK = 0
     WORKERS = 1
@@ -41,6 +45,8 @@ class CommitCode(IntEnum):
     STATE_ALIGN = 7
     STATE_MEMORY = 8
     STATE_OVERLAP = 9
+    MODE = 10
+    PLANES = 11
 
 
 class Cause(IntEnum):
@@ -76,6 +82,12 @@ class Kind(IntEnum):
     """Read of a count plane (low-bit)."""
     RAW = 8
     """Read of one worker's own line (FP32)."""
+    SUM = 11
+    """Read of a line of sums (G_INT4, G_INT8)."""
+
+
+READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM)
+"""Reads of the state of a line of a region."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,8 @@ class RegionConfig:
     threshold: int = 1
     ld_mask: int = 0xFFFF
     bind_shift: int = 0
+    signed: bool = True
+    """Integer codes are two's complement."""
 
     def __post_init__(self) -> None:
         for name, value in (("base", self.base), ("state_base", self.state_base)):
@@ -120,6 +134,7 @@ class RegionConfig:
             STRICT=self.strict,
             BIND=self.bind,
             BIND_SHIFT=self.bind_shift,
+            SIGNED=self.signed,
         )
         return {
             "BASE_LO": self.base & WORD_MASK,
@@ -149,6 +164,7 @@ class RegionConfig:
             threshold=values["THRESHOLD"],
             ld_mask=values["LD_MASK"],
             bind_shift=options["BIND_SHIFT"],
+            signed=bool(options["SIGNED"]),
         )
 
     @property
@@ -182,6 +198,15 @@ class RegionConfig:
         return self.base + ((selector << self.lines_log2) + line) * LINE_BYTES
 
 
+def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
+    """Selectors that read sums in an integer mode: SUM16 lines, then SUM8 lines where they fit."""
+    wide, narrow = sum16_lines(config.mode), sum8_lines(config.mode, config.workers)
+    return (
+        *range(SUM16_SELECTOR, SUM16_SELECTOR + wide),
+        *range(SUM8_SELECTOR, SUM8_SELECTOR + narrow),
+    )
+
+
 def planes_kept(workers: int, cnt_w: int) -> int:
     """Count planes that carry information: min(cnt_w, ceil(log2(W + 1)))."""
     return min(cnt_w, workers.bit_length())
@@ -209,6 +234,8 @@ def check_commit(
     params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig]
 ) -> CommitCode:
     """The code that a commit of ``config`` gives; ``others``: the other committed descriptors."""
+    if config.mode.reserved:
+        return CommitCode.MODE
     if not 1 <= config.workers <= MAX_WORKERS:
         return CommitCode.WORKERS
     if config.threshold == 0:
@@ -234,6 +261,8 @@ def check_commit(
         for other in others
     ):
         return CommitCode.STATE_OVERLAP
+    if config.mode.bits and config.workers > params.cnt_max:
+        return CommitCode.PLANES
     return CommitCode.OK
 
 
@@ -329,10 +358,13 @@ def _window_kind(write: bool, selector: int, config: RegionConfig) -> Kind:
         return Kind.IDENTITY
     if write:
         return Kind.CONTRIBUTION if selector < config.workers else Kind.REFUSED
+    if config.mode.low_bit and 0 <= selector - PLANE_SELECTOR < PLANE_COUNT:
+        return Kind.PLANE
+    if config.mode.bits:
+        return Kind.SUM if selector in sum_selectors(config) else Kind.REFUSED
     if selector == 0:
         return Kind.RESULT
     if config.mode.low_bit:
-        plane = PLANE_SELECTOR <= selector < PLANE_SELECTOR + PLANE_COUNT
-        return Kind.PLANE if plane else Kind.REFUSED
+        return Kind.REFUSED
     raw = RAW_SELECTOR <= selector < RAW_SELECTOR + config.workers
     return Kind.RAW if raw else Kind.REFUSED

@@ -63,11 +63,11 @@ def test_state_area_sizes() -> None:
 
 
 def test_codes_have_the_register_values() -> None:
-    assert [c.value for c in CommitCode] == list(range(10))
+    assert [c.value for c in CommitCode] == list(range(12))
     assert [c.value for c in Cause] == list(range(8))
 
 
-@pytest.mark.parametrize("mode", FIRST_EDITION)
+@pytest.mark.parametrize("mode", list(Mode))
 def test_legal_in_every_mode(mode: Mode) -> None:
     assert code(replace(BASE, mode=mode)) == CommitCode.OK
 
@@ -103,6 +103,10 @@ def line(number: int) -> int:
         ({"mode": Mode.FP32, "state_base": line(MEMORY - 19)}, CommitCode.STATE_MEMORY),
         ({"mode": Mode.IDENTITY, "state_base": line(MEMORY - 1024)}, CommitCode.OK),
         ({"mode": Mode.IDENTITY, "state_base": line(MEMORY - 1023)}, CommitCode.STATE_MEMORY),
+        ({"mode": Mode.G_INT4, "state_base": line(2)}, CommitCode.STATE_ALIGN),
+        ({"mode": Mode.G_INT8, "state_base": line(MEMORY - 12)}, CommitCode.STATE_MEMORY),
+        ({"mode": Mode(6)}, CommitCode.MODE),
+        ({"mode": Mode(15), "workers": 0, "state_base": line(1)}, CommitCode.MODE),
     ],
 )
 def test_codes_of_one_region(change: dict[str, int], want: CommitCode) -> None:
@@ -146,6 +150,28 @@ def test_the_lowest_code_wins() -> None:
         assert code(bad, other) == want
 
 
+@pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
+def test_sums_need_planes(mode: Mode) -> None:
+    """Counters of CNT_W bits sum the codes of 2^CNT_W - 1 workers; other modes saturate."""
+    small = DeviceParams(mem_lines_log2=12, cnt_w=3)
+    seven, eight = replace(BASE, mode=mode, workers=7), replace(BASE, mode=mode, workers=8)
+    assert check_commit(small, seven, ()) == CommitCode.OK
+    assert check_commit(small, eight, ()) == CommitCode.PLANES
+    assert check_commit(small, replace(eight, threshold=0), ()) == CommitCode.THRESHOLD
+    assert check_commit(small, replace(eight, mode=Mode.G_BINARY), ()) == CommitCode.OK
+    assert code(replace(eight, workers=64, state_base=0)) == CommitCode.OK
+
+
+def test_reserved_modes_are_numbers_without_a_mode() -> None:
+    """A register holds them; nothing that goes through the modes meets them."""
+    reserved = [Mode(value) for value in range(6, 16)]
+    assert all(mode.reserved and not mode.low_bit for mode in reserved)
+    assert not {*reserved} & {*Mode}
+    assert not any(mode.reserved for mode in Mode)
+    config = replace(BASE, mode=Mode(9))
+    assert RegionConfig.from_registers(config.register_values()) == config
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -156,7 +182,7 @@ def test_the_lowest_code_wins() -> None:
         {"workers": 256},
         {"threshold": 256},
         {"ld_mask": 1 << 16},
-        {"mode": 4},
+        {"mode": 16},
     ],
 )
 def test_values_beyond_the_registers(change: dict[str, int]) -> None:

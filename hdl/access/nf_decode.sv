@@ -53,7 +53,7 @@ module nf_decode
   logic [LADDR_W-1:0] shifted, offset;
   logic [7:0]         selector, bound_to;
   logic [INDEX_W-1:0] index;
-  logic               low_bit, sel_ok, sel_raw, sel_plane;
+  logic               low_bit, sel_ok, sel_raw, sel_plane, sums, sel_sum16, sel_sum8;
   cause_e             cause;
   logic [15:0]        ld_mask;
   logic [LDID_W-1:0]  ldid;
@@ -95,11 +95,15 @@ module nf_decode
   assign bound_to  = selector >> d.bind_shift;
   assign low_bit   = is_low_bit(d.mode);
   assign sel_plane = (selector[7:3] == 5'd1);
+  assign sums      = is_int(d.mode);
+  assign sel_sum16 = (selector[7:2] == 6'b0001_00) && (d.mode == MODE_G_INT4 || !selector[1]);
+  assign sel_sum8  = (selector[7:1] == 7'b0010_000) && d.mode == MODE_G_INT4 && d.workers <= 8'd16;
   assign sel_raw   = (selector[7:6] == 2'd1) && ({2'd0, selector[5:0]} < d.workers);
 
   always_comb begin
     if (d.mode == MODE_IDENTITY) sel_ok = 1'b1;
     else if (is_write)           sel_ok = (selector < d.workers);
+    else if (sums)               sel_ok = sel_plane || sel_sum16 || sel_sum8;
     else if (low_bit)            sel_ok = (selector == 8'd0) || sel_plane;
     else                         sel_ok = (selector == 8'd0) || sel_raw;
   end
@@ -135,11 +139,12 @@ module nf_decode
 
   assign plain_addr = !windowed ? in_msg.addr
                       : d.state_base + (LADDR_W'(selector) << d.lines_log2) + LADDR_W'(index);
-  assign kind       = low_bit ? (is_write ? OP_CONTRIBUTE : sel_plane ? OP_PLANE : OP_VOTE)
+  assign kind       = low_bit ? (is_write ? OP_CONTRIBUTE : sel_plane ? OP_PLANE
+                                          : sums ? OP_SUM : OP_VOTE)
                               : (is_write ? OP_FP_STORE : sel_raw ? OP_FP_RAW : OP_FP_SUM);
 
-  // The selector's low bits are the worker (of a write, or of a raw read at 64 + w) or the plane
-  // (at 8 + p).
+  // The selector's low bits are the worker (of a write, or of a raw read at 64 + w), the plane (at
+  // 8 + p) or the line of sums (SUM16 at 16 + j, SUM8 at 32 + j).
   assign plain_op  = make_plain_op(is_write, direct_meta, plain_addr, in_msg.poison, in_msg.be,
                                    in_msg.data);
   assign engine_op = make_engine_op(kind, direct_meta, index, selector[5:0], selector[2:0],

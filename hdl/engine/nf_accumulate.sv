@@ -3,8 +3,8 @@
 //
 // Plane p holds bit p of all 512 counters, so adding a line is one ripple over CNT_W planes of
 // 512-bit logic. G_BINARY counts non-negative votes at bit e; G_TERNARY counts +1 at bit 2e and -1
-// at bit 2e+1, the element layout of the line itself. A counter at its maximum stays there. Without
-// `en` the planes pass unchanged.
+// at bit 2e+1, the element layout of the line itself; integer codes (`ones`) count the ones of each
+// bit. A counter at its maximum stays there. Without `en` the planes pass unchanged.
 
 `default_nettype none
 
@@ -15,6 +15,7 @@ module nf_accumulate
 ) (
   input  wire logic                    en,
   input  wire logic                    ternary,
+  input  wire logic                    ones,
   input  wire logic [LINE_W-1:0]       data,
   input  wire logic [CNT_W*LINE_W-1:0] planes_in,
   output logic [CNT_W*LINE_W-1:0]      planes_out,
@@ -32,7 +33,7 @@ module nf_accumulate
   assign sign    = data & EVEN;
   assign bad     = sign & ~gate;
   assign illegal = ternary ? 9'($countones(bad)) : 9'd0;
-  assign votes   = ternary ? ((gate & ~sign) | ((gate & sign) << 1)) : ~data;
+  assign votes   = ternary ? ((gate & ~sign) | ((gate & sign) << 1)) : ones ? data : ~data;
 
   always_comb begin
     sum   = planes_in;

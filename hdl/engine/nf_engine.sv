@@ -4,7 +4,7 @@
 //   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation.
 //   S1  the state RAM is read (synchronous read).
 //   S2  the operation is applied to the state and written back.
-//   S3  the vote or plane is formed from the written state; the answer leaves.
+//   S3  the vote, plane or sums are formed from the written state; the answer leaves.
 //
 // S1 to S3 never stall: S0 issues only what has room at every exit. Two operations on one slot in
 // consecutive clocks are served by forwarding S3's state to S2, so hits have an initiation interval
@@ -298,7 +298,8 @@ module nf_engine
   resp_meta_t        s3_meta_q;
   logic [2:0]        s3_plane_q;
   logic              s3_vote_q, s3_poison_q, s3_ndr_q, s3_drs_q;
-  logic [LINE_W-1:0] vote3, plane3;
+  logic              s3_sum_q, s3_bytes_q;
+  logic [LINE_W-1:0] vote3, plane3, sums3;
 
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
@@ -307,6 +308,8 @@ module nf_engine
       s3_meta_q   <= op2.meta;
       s3_plane_q  <= op2.plane;
       s3_vote_q   <= (op2.kind == OP_VOTE);
+      s3_sum_q    <= (op2.kind == OP_SUM);
+      s3_bytes_q  <= op2.worker[5];
       s3_poison_q <= poison2;
       s3_ndr_q    <= sends_ndr2;
       s3_drs_q    <= sends_drs2;
@@ -327,6 +330,16 @@ module nf_engine
     .line          (vote3)
   );
 
+  nf_sum #(.CNT_W(CNT_W)) u_sum (
+    .en           (s3_drs_q && s3_sum_q),
+    .wide         (d3.mode == MODE_G_INT8),
+    .codes_signed (d3.codes_signed),
+    .bytes        (s3_bytes_q),
+    .part         (s3_plane_q[1:0]),
+    .planes       (s3_planes_q),
+    .line         (sums3)
+  );
+
   always_comb begin
     plane3 = '0;
     for (int p = 0; p < CNT_W; p++) begin
@@ -337,7 +350,8 @@ module nf_engine
   assign ndr_valid = s3_valid_q && s3_ndr_q;
   assign ndr_meta  = s3_meta_q;
   assign drs_valid = s3_valid_q && s3_drs_q;
-  assign drs       = make_answer(s3_meta_q, s3_poison_q, s3_vote_q ? vote3 : plane3);
+  assign drs       = make_answer(s3_meta_q, s3_poison_q,
+                                 s3_sum_q ? sums3 : s3_vote_q ? vote3 : plane3);
 
   // ---- events -----------------------------------------------------------------------------------
   assign lookup_contribution = (op.kind == OP_CONTRIBUTE);

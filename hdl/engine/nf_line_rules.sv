@@ -27,7 +27,7 @@ module nf_line_rules
   output logic [CNT_W*LINE_W-1:0]      planes_d,
   output logic                         changed,
 
-  // The answer: at once (Cmp, or a vote or plane of the state), or by the FP32 path.
+  // The answer: at once (Cmp, or a vote, plane or sums of the state), or by the FP32 path.
   output logic                         sends_ndr,
   output logic                         sends_drs,
   output logic                         poison,
@@ -47,7 +47,7 @@ module nf_line_rules
   assign stores      = is_op && (op.kind == OP_FP_STORE);
   assign raw         = (op.kind == OP_FP_RAW);
   assign reads_fp    = is_op && (op.kind == OP_FP_SUM || raw);
-  assign sends_drs   = is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE);
+  assign sends_drs   = is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE || op.kind == OP_SUM);
   assign reads       = reads_fp || sends_drs;
 
   assign me       = 64'd1 << op.worker;
@@ -63,6 +63,7 @@ module nf_line_rules
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
     .en         (adds),
     .ternary    (d.mode == MODE_G_TERNARY),
+    .ones       (is_int(d.mode)),
     .data       (op.data),
     .planes_in  (planes),
     .planes_out (planes_d),

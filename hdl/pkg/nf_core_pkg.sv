@@ -91,7 +91,8 @@ package nf_core_pkg;
     OP_PLANE      = 3'd2,  // low-bit count plane
     OP_FP_STORE   = 3'd3,  // FP32 contribution
     OP_FP_SUM     = 3'd4,  // FP32 ordered sum
-    OP_FP_RAW     = 3'd5   // FP32 own line of one worker
+    OP_FP_RAW     = 3'd5,  // FP32 own line of one worker
+    OP_SUM        = 3'd7   // line of sums of integer codes
   } op_kind_e;
 
   typedef struct packed {
@@ -124,7 +125,7 @@ package nf_core_pkg;
 
   // The kinds that work on count planes.
   function automatic logic is_low_bit_op(input op_kind_e kind);
-    return (kind == OP_CONTRIBUTE) || (kind == OP_VOTE) || (kind == OP_PLANE);
+    return (kind == OP_CONTRIBUTE) || (kind == OP_VOTE) || (kind == OP_PLANE) || (kind == OP_SUM);
   endfunction
 
   // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, or
@@ -339,8 +340,13 @@ package nf_core_pkg;
     return store;
   endfunction
 
+  // The modes that sum integer codes, and all that count in planes.
+  function automatic logic is_int(input mode_e mode);
+    return (mode == MODE_G_INT4) || (mode == MODE_G_INT8);
+  endfunction
+
   function automatic logic is_low_bit(input mode_e mode);
-    return (mode == MODE_G_BINARY) || (mode == MODE_G_TERNARY);
+    return (mode == MODE_G_BINARY) || (mode == MODE_G_TERNARY) || is_int(mode);
   endfunction
 
   // Count planes kept for `workers` (1..64) contributors: min(cnt_w, ceil(log2(workers + 1))).

@@ -16,11 +16,14 @@ package nf_pkg;
   localparam int WORKER_W    = 6;
 
   // ---- region modes (CONFIG.MODE) -------------------------------------------------------------
-  typedef enum logic [1:0] {
-    MODE_IDENTITY  = 2'd0,
-    MODE_G_BINARY  = 2'd1,
-    MODE_G_TERNARY = 2'd2,
-    MODE_FP32      = 2'd3
+  // A register may hold codes that are not listed here: a commit refuses them.
+  typedef enum logic [3:0] {
+    MODE_IDENTITY  = 4'd0,
+    MODE_G_BINARY  = 4'd1,
+    MODE_G_TERNARY = 4'd2,
+    MODE_FP32      = 4'd3,
+    MODE_G_INT4    = 4'd4,
+    MODE_G_INT8    = 4'd5
   } mode_e;
 
   // An enum is read from a field of a register or a flit through a packed struct: Icarus refuses a
@@ -29,7 +32,7 @@ package nf_pkg;
     mode_e code;
   } mode_bits_t;
 
-  function automatic mode_e mode_of(input logic [1:0] code);
+  function automatic mode_e mode_of(input logic [3:0] code);
     mode_bits_t bits;
     bits = code;
     return bits.code;
@@ -140,6 +143,7 @@ package nf_pkg;
     logic               strict;
     logic               bind_ld;
     logic [1:0]         bind_shift;  // an LD-ID has 2^bind_shift workers
+    logic               codes_signed;  // integer codes are two's complement
     logic [7:0]         threshold;
     logic [15:0]        ld_mask;
   } region_desc_t;
@@ -167,7 +171,9 @@ package nf_pkg;
     COMMIT_WINDOW_OVERLAP  = 4'd6,  // window overlaps another region's
     COMMIT_STATE_ALIGN     = 4'd7,  // state area not aligned to its record
     COMMIT_STATE_MEMORY    = 4'd8,  // state area not inside the memory
-    COMMIT_STATE_OVERLAP   = 4'd9   // state area overlaps another region's
+    COMMIT_STATE_OVERLAP   = 4'd9,  // state area overlaps another region's
+    COMMIT_MODE            = 4'd10, // reserved MODE
+    COMMIT_PLANES          = 4'd11  // a sum of codes of W workers needs more than CNT_W planes
   } commit_code_e;
 
   // Cause of a refused access, ERR_INFO.CAUSE.

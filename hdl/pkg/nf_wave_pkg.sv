@@ -19,6 +19,8 @@ package nf_wave_pkg;
       `NF_NAME(MODE_G_BINARY)
       `NF_NAME(MODE_G_TERNARY)
       `NF_NAME(MODE_FP32)
+      `NF_NAME(MODE_G_INT4)
+      `NF_NAME(MODE_G_INT8)
       default: return NAME_W'("?");
     endcase
   endfunction
@@ -71,6 +73,7 @@ package nf_wave_pkg;
       `NF_NAME(OP_FP_STORE)
       `NF_NAME(OP_FP_SUM)
       `NF_NAME(OP_FP_RAW)
+      `NF_NAME(OP_SUM)
       default: return NAME_W'("?");
     endcase
   endfunction

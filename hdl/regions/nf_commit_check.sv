@@ -2,8 +2,9 @@
 // Judges a region descriptor against the address map and the other committed regions.
 //
 // Purely combinational: `code` is the first rule that `desc` breaks, in the order of the codes in
-// nf_pkg, or COMMIT_OK. `state_end` is the line after the state area. The region's own old window
-// and area (bit `region` of `committed`) do not count as an overlap.
+// nf_pkg, or COMMIT_OK; of a reserved mode nothing else is judged. `state_end` is the line after
+// the state area. The region's own old window and area (bit `region` of `committed`) do not count
+// as an overlap.
 
 `default_nettype none
 
@@ -24,12 +25,14 @@ module nf_commit_check
   output commit_code_e                    code,
   output logic [MADDR_W-1:0]              state_end
 );
+  localparam logic [8:0] COUNTS = 9'd1 << CNT_W;  // a counter holds fewer
+
   logic [2:0]         rec_log2;
   logic [MADDR_W-1:0] state_lines, state_base;
   logic [LADDR_W-1:0] window_low;  // ones below the window's alignment
   logic [5:0]         window_log2;
   logic [REGIONS-1:0] window_clash, state_clash;
-  logic               lines_ok, base_aligned, state_aligned;
+  logic               mode_ok, lines_ok, base_aligned, state_aligned;
 
   assign rec_log2    = record_log2(planes_of(desc.workers, 4'(CNT_W)));
   assign state_base  = MADDR_W'(desc.state_base);
@@ -45,6 +48,8 @@ module nf_commit_check
     endcase
   end
 
+  assign mode_ok       = is_low_bit(desc.mode) || desc.mode == MODE_IDENTITY
+                         || desc.mode == MODE_FP32;
   assign lines_ok      = desc.lines_log2 <= 6'(LADDR_W - 8);
   assign base_aligned  = (desc.base & window_low) == '0;
   assign state_aligned = !is_low_bit(desc.mode)
@@ -64,7 +69,8 @@ module nf_commit_check
   end
 
   always_comb begin
-    if (desc.workers == 8'd0 || desc.workers > 8'(MAX_WORKERS)) code = COMMIT_WORKERS;
+    if (!mode_ok)                                               code = COMMIT_MODE;
+    else if (desc.workers == 8'd0 || desc.workers > 8'(MAX_WORKERS)) code = COMMIT_WORKERS;
     else if (desc.threshold == 8'd0)                            code = COMMIT_THRESHOLD;
     else if (!lines_ok)                                         code = COMMIT_LINES;
     else if (!base_aligned)                                     code = COMMIT_BASE_ALIGN;
@@ -73,6 +79,7 @@ module nf_commit_check
     else if (!state_aligned)                                    code = COMMIT_STATE_ALIGN;
     else if (state_end > (MADDR_W'(1) << MEM_LINES_LOG2))       code = COMMIT_STATE_MEMORY;
     else if (|state_clash)                                      code = COMMIT_STATE_OVERLAP;
+    else if (is_int(desc.mode) && {1'b0, desc.workers} >= COUNTS) code = COMMIT_PLANES;
     else                                                        code = COMMIT_OK;
   end
 endmodule

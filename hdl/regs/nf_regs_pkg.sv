@@ -282,13 +282,14 @@ package nf_regs_pkg;
   localparam int W_REGION_WORKERS_VALUE = 8;
 
   localparam logic [11:0] ADDR_REGION_CONFIG = 12'h018;
-  localparam logic [31:0] WRITABLE_REGION_CONFIG = 32'h00000373;
-  localparam logic [31:0] RESET_REGION_CONFIG = 32'h00000000;
+  localparam logic [31:0] WRITABLE_REGION_CONFIG = 32'h000003FF;
+  localparam logic [31:0] RESET_REGION_CONFIG = 32'h00000080;
   localparam int LSB_REGION_CONFIG_MODE = 0;
-  localparam int W_REGION_CONFIG_MODE = 2;
+  localparam int W_REGION_CONFIG_MODE = 4;
   localparam int LSB_REGION_CONFIG_TIE_MINUS = 4;
   localparam int LSB_REGION_CONFIG_STRICT = 5;
   localparam int LSB_REGION_CONFIG_BIND = 6;
+  localparam int LSB_REGION_CONFIG_SIGNED = 7;
   localparam int LSB_REGION_CONFIG_BIND_SHIFT = 8;
   localparam int W_REGION_CONFIG_BIND_SHIFT = 2;
   localparam int MAX_REGION_CONFIG_BIND_SHIFT = 2;

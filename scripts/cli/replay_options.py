@@ -51,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="nearest",
         help="of the codes of G_INT4 and G_INT8; stochastic: drawn from --seed",
     )
+    add(
+        *("--sums",),
+        choices=("views", "planes"),
+        default="views",
+        help="G_INT4, G_INT8: regions of that mode, or the count planes of G_BINARY regions",
+    )
     add("--tie", choices=("plus", "minus"), default="plus", help="what a tied binary vote gives")
     add("--threshold", type=_threshold, default=1, metavar="T", help="net count of a ternary vote")
     add("--seed", type=_natural, default=1, help="order of the workers, content of the memory")
@@ -155,6 +161,7 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
         nonfinite=args.nonfinite,
         ratio=args.ternary_ratio,
         rounding=args.rounding,
+        sums=args.sums,
         tie=Tie[args.tie.upper()],
         threshold=args.threshold,
         seed=args.seed,
@@ -178,6 +185,7 @@ def command(args: argparse.Namespace, sim: str) -> str:
     for name in ("latency", "beat", "stall"):
         value = getattr(args, f"memory_{name}")
         words += [f"--memory-{name}", str(value)] if value != getattr(usual, name) else []
+    words += ["--sums", args.sums] if args.sums != "views" else []
     words += ["--rounding", args.rounding] if args.rounding != "nearest" else []
     if args.ternary_ratio != TERNARY_RATIO:
         words += ["--ternary-ratio", repr(args.ternary_ratio)]

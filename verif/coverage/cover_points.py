@@ -18,6 +18,7 @@ from verif.coverage.cover_model import CoverModel
 from verif.coverage.engine_points import EnginePoints
 from verif.coverage.epoch_points import EpochPoints
 from verif.coverage.fp32_points import Fp32Points
+from verif.coverage.int_points import IntPoints
 from verif.coverage.link_fault_points import LinkFaultPoints
 from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
@@ -41,6 +42,7 @@ class NfCoverage:
         self.engine = EnginePoints(model)
         self.count = CountPoints(model)
         self.fp32 = Fp32Points(model)
+        self.int_codes = IntPoints(model)
         self.memory_port = MemoryPortPoints(model)
         self.epoch = EpochPoints(model)
         self.region = RegionPoints(model)
@@ -70,6 +72,8 @@ class NfCoverage:
     def op(self, op: Op, config: RegionConfig | None) -> None:
         """An answered operation."""
         self.transaction.op(op, config)
+        if config is not None and config.mode.bits:
+            self.int_codes.op(op, config)
         if op.access.cause is Cause.UNMAPPED:
             self.transaction.unmapped(op.msg.addr, self.scoreboard.configs)
         self.region.op(op)
@@ -92,7 +96,9 @@ class NfCoverage:
         self.engine.judged(op, config, line)
         self.epoch.judged(op, config, line)
         self.region.judged(op, config, line, after, done)
-        if access.kind is Kind.RESULT and not config.mode.low_bit:
+        if config.mode.bits:
+            self.int_codes.judged(op, config, after)
+        elif access.kind is Kind.RESULT and not config.mode.low_bit:
             self.fp32.sum(after.data[worker] for worker in sorted(after.data))
         elif access.kind is Kind.RESULT:
             self.count.result(config, after.reduced(config, self.device.params.cnt_max))
@@ -106,6 +112,7 @@ class NfCoverage:
         """A commit was decided."""
         self.epoch.committed(region, config, epoch, code, busy)
         self.region.committed(region, code)
+        self.int_codes.committed(config, code)
         if code == 0:
             self.engine.committed(region)
             self.transaction.placed(self.scoreboard.configs, self.device.params)

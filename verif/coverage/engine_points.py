@@ -22,7 +22,7 @@ PLACES = ("never left", "fetched", "back")
 _EVICTED = (
     "; a line 'never left' its slot in this epoch, is 'fetched' after a write-back, or 'back'"
 )
-READS = {Kind.RESULT: "result", Kind.PLANE: "part", Kind.RAW: "part"}
+READS = {Kind.RESULT: "result", Kind.PLANE: "part", Kind.RAW: "part", Kind.SUM: "result"}
 MARKS = (
     "poisoned write first",
     "poisoned write after clean",
@@ -150,7 +150,7 @@ class EnginePoints:
         msg, worker, mode = op.msg, op.access.selector, config.mode.name
         assert isinstance(msg, M2SRwD)
         again, poison = worker in before.data, "poisoned" if msg.poison else "clean"
-        if mode in LOW_BIT:
+        if config.mode.low_bit:
             codes = illegal_codes(msg.data) if mode == "G_TERNARY" else 0
             if codes:
                 line = "duplicate" if again else "poisoned" if msg.poison else "new"
@@ -163,7 +163,7 @@ class EnginePoints:
             self.store.hit("again" if again else "first", kind, poison)
         seen = len(before.data)
         if msg.poison:
-            if not (again and mode in LOW_BIT):
+            if not (again and config.mode.low_bit):
                 self.marked.hit(mode, MARKS[1] if seen else MARKS[0], place)
             return
         if before.poisoned and not again:

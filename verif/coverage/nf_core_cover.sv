@@ -63,7 +63,7 @@ module nf_core_cover
                       gathering, storing, evicting, filling, waiting, 1'b0};
   for (genvar k = 0; k < 10; k++) begin : g_meets
     assign meets_on[k] = commit_begins && (k == 0 ? under_way == '0 : under_way[k]);
-    assign meets_at[k] = {4'(k), commit_desc.mode};
+    assign meets_at[k] = {4'(k), `NF_COVER_MODE(commit_desc.mode)};
   end
   `NF_POINTS(meets, 6, 10)
 

@@ -188,12 +188,12 @@ module nf_engine_cover
     else outcome = |(~used) ? 3'd4 : victim_dirty ? 3'd6 : 3'd5;
   end
   assign lookup_on = do_exec || do_wait || do_miss;
-  assign lookup_at = {d0.mode, outcome, writes0, workers_class(d0.workers)};
+  assign lookup_at = {`NF_COVER_MODE(d0.mode), outcome, writes0, workers_class(d0.workers)};
   `NF_POINT(lookup, 10)
 
   // ---- what an operation does to the state of its line ------------------------------------------
   region_desc_t d2;
-  logic [1:0]   line2;
+  logic [1:0]   line2, mode2;
   logic         reads2, line_read_on, line_write_on, bad2;
   logic [7:0]   line_read_at, line_write_at;
   assign d2     = desc_of(desc, s2.op.meta.region);
@@ -201,10 +201,11 @@ module nf_engine_cover
   assign reads2 = (s2.op.kind != OP_CONTRIBUTE) && (s2.op.kind != OP_FP_STORE);
   assign bad2   = s2.act == ACT_STORED ? s2.stored_err : s2.op.poison;
   assign line_read_on  = acts2 && s2.act == ACT_OP && reads2;
-  assign line_read_at  = {d2.mode, s2.op.kind == OP_VOTE || s2.op.kind == OP_FP_SUM, early2,
+  assign mode2         = `NF_COVER_MODE(d2.mode);
+  assign line_read_at  = {mode2, s2.op.kind == OP_VOTE || s2.op.kind == OP_FP_SUM, early2,
                           d2.strict, line2, forward};
   assign line_write_on = acts2 && !(s2.act == ACT_OP && reads2);
-  assign line_write_at = {d2.mode, s2.act == ACT_STORED, seen2, bad2, line2, forward};
+  assign line_write_at = {mode2, s2.act == ACT_STORED, seen2, bad2, line2, forward};
   `NF_POINT(line_read, 8)
   `NF_POINT(line_write, 8)
 
@@ -312,7 +313,7 @@ module nf_engine_cover
     else fill_end = fill_bad ? 3'd2 : fill_ours ? 3'd0 : 3'd1;
   end
   assign fill_on = fill_pop;
-  assign fill_at = {df.mode, fill_end};
+  assign fill_at = {`NF_COVER_MODE(df.mode), fill_end};
   `NF_POINT(fill, 5)
 endmodule
 

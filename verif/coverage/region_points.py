@@ -78,7 +78,7 @@ class RegionPoints:
         if kind is not None:
             hit(region, kind + config.mode.name)
         else:
-            hit(region, "plane" if access.kind is Kind.PLANE else "raw")
+            hit(region, "raw" if access.kind is Kind.RAW else "plane")
         if access.kind is Kind.CONTRIBUTION:
             if after.poisoned and not before.poisoned:
                 hit(region, "poisoned")

@@ -229,6 +229,8 @@ class TransactionPoints:
             self.access.hit(f"read plane {access.selector - 8} {mode}")
         elif access.kind is Kind.RAW:
             self.access.hit("read raw FP32")
+        elif access.kind is Kind.SUM:
+            self.access.hit(f"read sum {mode}")
         else:
             self.access.hit(f"{way} {mode}")
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from models.bitsliced import vote_binary, vote_ternary
 from models.fp32 import ordered_sum
+from models.int_sums import reduce_int, sum8_lines
 from models.line_packing import (
     LINE_BYTES,
     U8,
@@ -56,6 +57,12 @@ def expected_lines(
     config = use.config
     if config.mode == Mode.FP32:
         return Lines(use.selectors, ordered_sum(sent, present)[None])
+    if config.mode.bits:
+        codes = reduce_int(sent, config.mode, present, config.signed)
+        views = [codes.planes[: planes_kept(len(sent), device.cnt_w)], codes.sum16]
+        if sum8_lines(config.mode, config.workers):
+            views.append(codes.sum8)
+        return Lines(use.selectors, np.concatenate(views))
     if config.mode == Mode.G_BINARY:
         low = reduce_binary(sent, present, _tie(config), device.cnt_max)
     else:
@@ -84,7 +91,7 @@ def reduced(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
 def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
     """The same for millions of lines: bit-sliced where the counters cannot saturate."""
     config = use.config
-    if config.mode == Mode.FP32 or len(sent) > device.cnt_max:
+    if config.mode == Mode.FP32 or config.mode.bits or len(sent) > device.cnt_max:
         return reduced(sent, use, device)
     planes = planes_kept(len(sent), device.cnt_w)
     if config.mode == Mode.G_BINARY:
@@ -163,6 +170,13 @@ def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, i
         texts = [_values(route, one.result[line]) for one in (got, want)]
         element = next(e for e in range(per_line) if texts[0][e] != texts[1][e])
         return ("sum" if route == Mode.FP32 else "vote"), element, [t[element] for t in texts]
+    if route.bits and not (counts[0] != counts[1]).any():
+        wide = (got.sum16[:, line] != want.sum16[:, line]).any()
+        views = [one.sum16 if wide else one.sum8 for one in (got, want)]
+        sums = [one[:, line].reshape(-1).view("<i2" if wide else "<i1") for one in views]
+        element = int(np.flatnonzero(sums[0] != sums[1])[0])
+        text = "sum by SUM16" if wide else "sum by SUM8"
+        return text, element, [str(int(one[element])) for one in sums]
     column = int(np.flatnonzero(counts[0] != counts[1])[0])
     values = [str(int(c[column])) for c in counts]
     if route == Mode.G_TERNARY:

@@ -112,6 +112,7 @@ class Replay:
             "threshold": options.threshold,
             "ratio": options.ratio,
             "rounding": options.rounding,
+            "sums": options.sums,
             "seed": options.seed,
             "memory": str(options.memory),
             "shard": f"{self.shard.number}/{self.shard.of}",
@@ -137,6 +138,7 @@ def make_replay(options: ReplayOptions, shard: Shard = Shard()) -> Replay:
             tie=options.tie,
             threshold=options.threshold,
             epoch_lines_log2=options.epoch_lines_log2,
+            sums=options.sums,
         )
         if not options.bulk and steps and routes != steps[-1].routes:
             epoch = 1  # a new session

@@ -76,7 +76,7 @@ class ModelReducer:
     def _lines(self, one: Contribution) -> Lines:
         options, workers = self.options, len(one.sent)
         config = RegionConfig(
-            *(0, 0, 0, workers, carrier(one.mode)),
+            *(0, 0, 0, workers, carrier(one.mode, options.sums)),
             tie_minus=options.tie == Tie.MINUS,
             threshold=options.threshold,
         )
@@ -130,6 +130,7 @@ class RtlReducer:
                     tie=options.tie,
                     threshold=options.threshold,
                     epoch_lines_log2=EPOCH_LINES_LOG2,
+                    sums=options.sums,
                 )
             except CaptureError as error:
                 raise ReducerError(error) from None

@@ -16,6 +16,7 @@ from neuron_fabric.capture.layout import MAX_STEP
 from neuron_fabric.errors import CaptureError
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.views import Sums
 
 EPOCH_LINES_LOG2 = 11
 """Lines a worker and route of an epoch in bulk: 1 MiB of contributions with 8 workers."""
@@ -45,6 +46,7 @@ class ReplayOptions:
     nonfinite: NonFinite = "refuse"
     ratio: float = TERNARY_RATIO
     rounding: Rounding = "nearest"
+    sums: Sums = "views"
     tie: Tie = Tie.PLUS
     threshold: int = 1
     seed: int = 1

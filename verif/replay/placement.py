@@ -46,6 +46,13 @@ class Placement:
     def check(self, spec: TensorSpec, mode: Mode, lines: int) -> None:
         """CaptureError when a tensor of that many lines does not fit into the empty device."""
         log2, room = log2_up(lines), self.params.mem_lines
+        if mode.bits and self.workers > self.params.cnt_max:
+            raise CaptureError(
+                f"tensor {spec.name!r} {list(spec.shape)}",
+                f"by {mode.name} a device with CNT_W={self.params.cnt_w} sums the codes of "
+                f"{self.params.cnt_max} workers, not of {self.workers}",
+                "use a device with a larger CNT_W or another route",
+            )
         need = self.area(mode, log2)
         if need > room:
             raise CaptureError(

@@ -24,7 +24,7 @@ from models.regions import MAX_WORKERS, DeviceParams, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from verif.replay.placement import Placement, log2_up
-from verif.replay.views import carrier, result_lines, selectors
+from verif.replay.views import Sums, carrier, result_lines, selectors
 
 ROUTE_ORDER = (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4, Mode.G_INT8, Mode.FP32)
 
@@ -154,12 +154,14 @@ def plan_step(
     tie: Tie = Tie.PLUS,
     threshold: int = 1,
     epoch_lines_log2: int | None = None,
+    sums: Sums = "views",
 ) -> Plan:
     """Plan a step; tensors without elements are left out.
 
     ``epoch_lines_log2``: cut by size, into epochs of at most 2**that lines a worker and route;
     None: cut between tensors. CaptureError when the device does not take that many workers, or
-    cannot hold a tensor (a line of each route, where the rows are cut by size).
+    cannot hold a tensor (a line of each route, where the rows are cut by size), or cannot sum the
+    codes of that many workers.
     """
     if not 1 <= workers <= MAX_WORKERS:
         raise CaptureError(
@@ -171,7 +173,8 @@ def plan_step(
     for mode in ROUTE_ORDER:
         own = tuple(t for t in tensors if routes[t.name] == mode and t.elements)
         if own:
-            found.append(_Route(mode, own, tuple(lines_needed(t.elements, mode) for t in own)))
+            lines = tuple(lines_needed(t.elements, mode) for t in own)
+            found.append(_Route(mode, carrier(mode, sums), own, lines))
     placement = Placement(params, workers, tie, threshold)
     if epoch_lines_log2 is None:
         groups = _between_tensors(found, placement)
@@ -182,16 +185,12 @@ def plan_step(
 
 @dataclass(frozen=True)
 class _Route:
-    """Tensors of one mode with their line counts, in manifest order."""
+    """Tensors of one route with their line counts, in manifest order; the mode of its region."""
 
     mode: Mode
+    carrier: Mode
     tensors: tuple[TensorSpec, ...]
     lines: tuple[int, ...]
-
-    @property
-    def carrier(self) -> Mode:
-        """The mode of its region."""
-        return carrier(self.mode)
 
     @property
     def smallest(self) -> int:

@@ -119,6 +119,7 @@ def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dic
         "threshold": str(options.threshold),
         "ternary_ratio": repr(options.ratio),
         "rounding": options.rounding,
+        "sums": options.sums,
         "seed": str(options.seed),
     }
 

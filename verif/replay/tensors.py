@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.int_sums import I32, reduce_int, sums_of_planes
+from models.int_sums import I32, reduce_int, sums_of_planes, sums_of_views
 from models.line_packing import (
     F32,
     LINE_BYTES,
@@ -109,17 +109,30 @@ def output_shape(suffix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (buckets(int(np.prod(shape, dtype=np.int64))),) if suffix == "scale" else shape
 
 
-def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
-    """int32[n, elements of a line]: the sums in what was read of a region of ``mode`` to which all
-    ``workers`` have contributed."""
+def every_sum(route: Mode, mode: Mode, lines: Lines, workers: int) -> dict[str, I32]:
+    """int32[n, elements of a line] by view: the sums in what was read of a region of ``mode`` to
+    which all ``workers`` have contributed."""
     zeros_of = workers if mode == Mode.G_BINARY else None
-    return sums_of_planes(lines.planes, route, zeros_of=zeros_of)
+    out = {"planes": sums_of_planes(lines.planes, route, zeros_of=zeros_of)}
+    if len(lines.sum16):
+        out["SUM16"] = sums_of_views(lines.sum16, "<i2")
+    if len(lines.sum8):
+        out["SUM8"] = sums_of_views(lines.sum8, "<i1")
+    return out
+
+
+def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
+    """The sums as a host reads them: by the view that takes the fewest lines."""
+    *_, last = every_sum(route, mode, lines, workers).values()
+    return last
 
 
 def wrong_sums(route: Mode, mode: Mode, lines: Lines, sent: U8) -> np.ndarray[Any, Any]:
-    """bool[n]: lines whose sums are not those of the codes uint8[W, n, 64], added as integers."""
+    """bool[n]: lines of which a view shows other sums than those of the codes uint8[W, n, 64],
+    added as integers."""
     want = reduce_int(sent, route).sums
-    return np.asarray((sums_of_lines(route, mode, lines, len(sent)) != want).any(axis=1))
+    views = every_sum(route, mode, lines, len(sent)).values()
+    return np.asarray(np.any([(got != want).any(axis=1) for got in views], axis=0))
 
 
 def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from verif.replay.stimulus import Read, Stimulus
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 MIX = ("a.weight=G_BINARY", "c.*=G_TERNARY", "b=G_TERNARY", "s=G_BINARY", "*=FP32")
-INTS = ("a.weight=G_INT4", "a.bias=G_INT8", "s=G_INT8", "b=G_BINARY", "*=FP32")
 
 
 def check_file(path: Path, capture: Path, step: int, **options: Any) -> dict[str, str]:
@@ -75,40 +73,6 @@ def test_each_route_alone(
     assert nf_replay(signal_model, capture, *words) == 0
     assert check_file(out, capture, 60)["simulator"] == "verilator"
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_sums_beside_votes(
-    capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Codes of 4 and 8 bits: exact sums, their mean and the scale of each bucket."""
-    out = tmp_path / "out.safetensors"
-    words = ("--steps", 3, "--sim", "both", "--route", *INTS, "--out", out)
-    assert nf_replay(signal_model, capture, *words) == 0
-    found = check_file(out, capture, 3)
-    assert found["rounding"] == "nearest"
-    # a.weight 5, a.bias, s and b 1, c.weight 3 lines; 3 planes of each line, and the vote of b.
-    assert found["bytes_from_device"] == str((7 * 3 + 4 + 3) * 64)
-    assert "0 mismatches" in capsys.readouterr().out.splitlines()[-1]
-
-
-def test_stochastic_codes_are_drawn_from_the_seed(
-    capture: Path, signal_model: SignalModel, tmp_path: Path
-) -> None:
-    """The same seed gives the same codes; another one does not."""
-    sums: dict[int, Any] = {}
-    for number, seed in enumerate((1, 1, 2)):
-        out = tmp_path / f"out-{number}.safetensors"
-        words = ("--steps", 3, "--route", "a.weight=G_INT4", "--rounding", "stochastic")
-        shutil.rmtree(signal_model.files)
-        signal_model.files.mkdir()
-        assert nf_replay(signal_model, capture, *words, "--seed", seed, "--out", out) == 0
-        file = open_tensors(out)
-        got = file.read("a.weight.sum")
-        assert (sums.setdefault(seed, got) == got).all()
-        mean = Capture.open(capture).load(3)["a.weight"].mean(axis=0)
-        assert np.abs(file.read("a.weight.mean") - mean).max() <= file.read("a.weight.scale").max()
-        assert file.metadata["rounding"] == "stochastic"
-    assert (sums[1] != sums[2]).any()
 
 
 def test_the_shipped_capture(signal_model: SignalModel, tmp_path: Path) -> None:
@@ -196,18 +160,6 @@ def test_a_wrong_bit_is_named(
         assert word in first
     assert "FAILED, 14 lines, 1 mismatches" in shown.out.splitlines()[-1]
     assert "rerun: .venv/bin/nf replay " in shown.out
-
-
-def test_a_wrong_sum_is_named(
-    capture: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Bit 10 of plane 1: bit 2 of the code of element 2."""
-    signal_model.spoil = flip("a.weight", 1, 1)
-    assert nf_replay(signal_model, capture, "--route", *INTS) == 1
-    first = capsys.readouterr().err.splitlines()[0]
-    assert (
-        "step 60 tensor a.weight G_INT4 line 0 element 2 (index [0, 2]): count of bit 2 " in first
-    )
 
 
 def test_the_note_of_a_stimulus_forges_no_line(

@@ -2,39 +2,56 @@
 """What a replay reads of each line of a region, and the lines that have come back.
 
 spec: controller §2, second edition §7. A route is what becomes of a tensor, the mode is that of the
-region it goes through: sums of integer codes may be had of a G_BINARY region, whose count planes
-hold them.
+region it goes through. Sums of integer codes are read of a region of their mode, by every view
+that it has, or of a G_BINARY region, whose count planes hold them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from models.line_packing import LINE_BYTES, U8, Mode
 from models.parameters import DeviceParams
-from models.regions import PLANE_COUNT, PLANE_SELECTOR, RegionConfig, planes_kept
+from models.regions import (
+    PLANE_COUNT,
+    PLANE_SELECTOR,
+    SUM8_SELECTOR,
+    SUM16_SELECTOR,
+    RegionConfig,
+    planes_kept,
+    sum_selectors,
+)
 
 RESULT_SELECTOR = 0
 
 
-def carrier(route: Mode) -> Mode:
+Sums = Literal["views", "planes"]
+"""Integer codes go through a region of their mode, or through a G_BINARY region."""
+
+
+def carrier(route: Mode, sums: Sums = "views") -> Mode:
     """The mode of the region that a route goes through."""
-    return Mode.G_BINARY if route.bits else route
+    return Mode.G_BINARY if route.bits and sums == "planes" else route
 
 
 def selectors(route: Mode, config: RegionConfig, device: DeviceParams) -> tuple[int, ...]:
-    """What is read of each line: its result where there is one, and the planes that count."""
+    """What is read of each line: its result where there is one, the planes that count, sums."""
     planes = planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
     counts = tuple(range(PLANE_SELECTOR, PLANE_SELECTOR + planes))
-    return counts if route.bits else (RESULT_SELECTOR, *counts)
+    return (*counts, *sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
 
 
 def result_lines(chosen: Sequence[int]) -> int:
-    """How many of the lines that are read of a line make its result."""
-    return 1 if RESULT_SELECTOR in chosen else len(chosen)
+    """The least of the lines that are read of a line that make its result."""
+    if RESULT_SELECTOR in chosen:
+        return 1
+    kinds = (PLANE_SELECTOR, SUM16_SELECTOR, SUM8_SELECTOR)
+    counts = [sum(0 <= selector - first < PLANE_COUNT for selector in chosen) for first in kinds]
+    return min(count for count in counts if count)
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,16 @@ class Lines:
         begin = at[0] if at else 0
         view: U8 = self.stack[begin : begin + len(at)]
         return view
+
+    @property
+    def sum16(self) -> U8:
+        """uint8[s, n, 64]: the SUM16 lines."""
+        return self.between(SUM16_SELECTOR, PLANE_COUNT)
+
+    @property
+    def sum8(self) -> U8:
+        """uint8[s, n, 64]: the SUM8 lines."""
+        return self.between(SUM8_SELECTOR, PLANE_COUNT)
 
     def differ(self, other: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """bool[n]: lines of which any view is not the same."""

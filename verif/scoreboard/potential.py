@@ -6,12 +6,10 @@ from __future__ import annotations
 from cocotbext.cxl.wire.messages import Completion, M2SRwD, completion_of
 from models.aggregated_line import illegal_codes
 from models.line_packing import Mode
-from models.regions import Cause, Kind
+from models.regions import READ_KINDS, Cause, Kind
 from verif.scoreboard.operations import Op
 
 _REFUSALS = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
-
-_RESULTS = (Kind.RESULT, Kind.PLANE, Kind.RAW)
 
 
 def potential(op: Op, mode: Mode | None) -> dict[str, int]:
@@ -38,6 +36,6 @@ def potential(op: Op, mode: Mode | None) -> dict[str, int]:
             out |= {"DUPLICATE": 1, "CONTRIBUTION": 1}
             if mode is Mode.G_TERNARY or op.commit_raced:
                 out["ILLEGAL_CODE"] = illegal_codes(op.msg.data)
-    elif completion_of(op.msg) is Completion.DRS and (kind in _RESULTS or op.commit_raced):
+    elif completion_of(op.msg) is Completion.DRS and (kind in READ_KINDS or op.commit_raced):
         out["EARLY_READ"] = 1
     return out

@@ -24,7 +24,7 @@ from cocotbext.cxl.wire.messages import (
 from models.device import DeviceModel
 from models.device_state import COUNTERS
 from models.nf_regs import REG_MAP
-from models.regions import Access, Kind, RegionConfig
+from models.regions import READ_KINDS, Access, Kind, RegionConfig
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.capacity import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
@@ -42,7 +42,7 @@ from verif.scoreboard.region_status import RegionStatusRanges
 
 MAX_ERRORS = 10
 UNJUDGED_SHARE = 0.005
-ENGINE_KINDS = (Kind.CONTRIBUTION, Kind.RESULT, Kind.PLANE, Kind.RAW)
+ENGINE_KINDS = (Kind.CONTRIBUTION, *READ_KINDS)
 WINDOW_SHIFT = 8 + 6
 REGISTERS = "registers"
 """The checker, by its name in NF_CHECKERS_OFF, that the register predictor is."""

@@ -19,7 +19,7 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
 )
 from models.line_packing import Mode
-from models.regions import CommitCode, RegionConfig
+from models.regions import PLANE_COUNT, PLANE_SELECTOR, CommitCode, RegionConfig, sum_selectors
 from verif.env.region_layout import RegionLayout
 from verif.sequences.line_data import line_for
 
@@ -139,7 +139,8 @@ class NfSequence(uvm_sequence):
             return list(range(256))
         if config.mode is Mode.FP32:
             return [0, *range(64, 64 + config.workers)]
-        return [0, *range(8, 16)]
+        planes = range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)
+        return [*planes, *sum_selectors(config)] if config.mode.bits else [0, *planes]
 
     async def read_region(
         self, config: RegionConfig, line: int, selector: int | None = None, limit: int | None = None

@@ -214,6 +214,7 @@ async def commit(dut: Any) -> None:
             tie_minus=bool(d["tie_minus"]),
             strict=bool(d["strict"]),
             bind=bool(d["bind_ld"]),
+            signed=bool(d["codes_signed"]),
             **{name: d[name] for name in PLAIN_FIELDS},
         )
         for name, value in config.register_values().items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cocotbext.cxl.wire.messages import DevLoad
-from models.regions import PLANE_SELECTOR
+from models.regions import PLANE_SELECTOR, SUM16_SELECTOR
 from neuron_fabric.output import write_text
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
@@ -158,7 +158,9 @@ def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
         coverage.epoch.committed(use.region, use.config, done.work.epoch, 0, busy=False)
         coverage.transaction.access.hit(f"write {mode.name}", use.lines * plan.workers)
         for selector in use.selectors:
-            what = f"plane {selector - PLANE_SELECTOR}" if selector else "result"
+            plane = f"plane {selector - PLANE_SELECTOR}"
+            what = plane if selector < SUM16_SELECTOR else "sum"
+            what = what if selector else "result"
             coverage.transaction.access.hit(f"read {what} {mode.name}", use.lines)
     for name in ("SLOT_HIT", "SLOT_MISS", "EVICTION"):
         coverage.engine.slots.hit(name, done.value(name))

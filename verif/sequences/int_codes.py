@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of integer codes: drawn codes, sums by every view, and the same codes as votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from models.int_sums import sums_of_planes
+from models.line_packing import Mode, code_range, elements_per_line, pack_int
+from models.regions import (
+    MAX_WORKERS,
+    PLANE_SELECTOR,
+    SUM8_SELECTOR,
+    SUM16_SELECTOR,
+    CommitCode,
+    RegionConfig,
+    planes_kept,
+    sum_selectors,
+)
+from verif.sequences.base import RACE_LIMIT, NfSequence
+
+INTS = (Mode.G_INT4, Mode.G_INT8)
+WORKERS = (1, 2, 7, 8, 15, 16, 17, 63, 64)
+SHAPES = ("smallest", "largest", "alternating", "one hot", "zeros", "random")
+
+
+class IntSequence(NfSequence):
+    """What sequences of integer codes share."""
+
+    def workers(self) -> int:
+        """A number of workers that the counters of this build can sum."""
+        most = min(MAX_WORKERS, self.cfg.hw.cnt_max)
+        drawn = self.rng.choice((*WORKERS, self.rng.randint(1, most)))
+        return min(drawn, most)
+
+    def codes(self, config: RegionConfig, shape: str) -> bytes:
+        """A line of codes."""
+        count, (low, high) = (
+            elements_per_line(config.mode),
+            code_range(config.mode, config.signed),
+        )
+        line = [self.rng.randint(low, high) for _ in range(count)]
+        if shape in ("smallest", "largest"):
+            line = [low if shape == "smallest" else high] * count
+        elif shape == "alternating":
+            line = [low, high] * (count // 2)
+        elif shape in ("one hot", "zeros"):
+            line = [0] * count
+        if shape == "one hot":
+            line[self.rng.randrange(count)] = self.rng.choice((low, high, 1))
+        return bytes(pack_int(line, config.mode, config.signed).tobytes())
+
+    async def away(self, crowd: RegionConfig) -> None:
+        """Other lines take every slot."""
+        for line in range(min(crowd.lines, 2 * self.cfg.hw.slots)):
+            await self.read_region(crowd, line, 0)
+        await self.drain()
+
+    async def views(self, config: RegionConfig, line: int) -> None:
+        """Every view of a line, in any order."""
+        chosen = self.read_selectors(config)
+        for selector in self.rng.sample(chosen, len(chosen)):
+            await self.read_region(config, line, selector)
+        await self.drain()
+
+
+class IntCodesSequence(IntSequence):
+    """W from 1 to 64, codes at their corners, subsets of the workers in any order; duplicates,
+    poison, STRICT, early reads and evictions in between."""
+
+    rounds: int = 6
+    crowded: bool = True
+    """Lines are evicted and fetched again (few slots)."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        crowd = self.layout.region(Mode.G_BINARY, (2 * self.cfg.hw.slots - 1).bit_length(), 1)
+        await self.commit(1, crowd)
+        await self.extremes()
+        for number in range(self.rounds):
+            config = self.layout.region(
+                INTS[number % 2],
+                rng.randint(0, 1),
+                self.workers(),
+                signed=rng.random() < 0.6,
+                strict=rng.random() < 0.3,
+            )
+            await self.commit(0, config)
+            for line in range(config.lines):
+                await self.line(config, line, rng.choice(SHAPES), crowd)
+            # The same area in the other mode or sign: nothing of the old round may show.
+            other = rng.choice((replace(config, signed=not config.signed), config))
+            await self.commit(0, other)
+            await self.views(other, 0)
+            await self.line(other, 0, "random", crowd)
+
+    async def extremes(self) -> None:
+        """The largest and the smallest sum that the counters can hold."""
+        most = min(MAX_WORKERS, self.cfg.hw.cnt_max)
+        config = self.layout.region(self.rng.choice(INTS), 1, most, signed=self.rng.random() < 0.5)
+        await self.commit(0, config)
+        for line, shape in enumerate(("largest", "smallest")):
+            for worker in range(most):
+                await self.contribute(config, worker, line, self.codes(config, shape))
+            await self.drain()
+            await self.views(config, line)
+
+    async def line(self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig) -> None:
+        """Contributions of some workers, or of all, between reads of every kind."""
+        rng = self.rng
+        senders = rng.sample(range(config.workers), config.workers)
+        if rng.random() < 0.4:
+            senders = senders[: rng.randint(0, config.workers)]
+        poisoned = rng.choice(senders) if senders and rng.random() < 0.15 else None
+        for place, worker in enumerate(senders):
+            data = self.codes(config, rng.choice((shape, shape, "random")))
+            await self.contribute(
+                config, worker, line, data, limit=RACE_LIMIT, poison=worker == poisoned
+            )
+            if rng.random() < 0.1:  # a duplicate, with other codes
+                again = rng.choice(senders[: place + 1])
+                await self.contribute(config, again, line, limit=RACE_LIMIT)
+            if rng.random() < 0.2:
+                await self.read_region(config, line, limit=RACE_LIMIT)
+            if self.crowded and rng.random() < 0.1:
+                await self.drain()
+                await self.away(crowd)
+        await self.drain()
+        await self.views(config, line)
+
+
+class SameAsVotesSequence(IntSequence):
+    """The same codes to a region of their mode and to a G_BINARY region: the count planes of the
+    votes, weighed by the host, are the sums that the device shows."""
+
+    rounds: int = 4
+    signs: tuple[bool, ...] = (True, True, False)
+
+    async def body(self) -> None:
+        rng = self.rng
+        for number in range(self.rounds):
+            workers = self.workers()
+            signed = rng.choice(self.signs)
+            config = self.layout.region(INTS[number % 2], 0, workers, signed=signed)
+            votes = self.layout.region(Mode.G_BINARY, 0, workers)
+            await self.commit(0, config)
+            await self.commit(1, votes)
+            senders = rng.sample(range(workers), rng.randint(1, workers))
+            for worker in senders:
+                data = self.codes(config, rng.choice(SHAPES))
+                await self.contribute(config, worker, 0, data)
+                await self.contribute(votes, worker, 0, data)
+            await self.drain()
+            await self.compare(config, votes, len(senders))
+
+    async def compare(self, config: RegionConfig, votes: RegionConfig, m: int) -> None:
+        """All ways to the sums."""
+        planes = planes_kept(config.workers, self.cfg.hw.cnt_w)
+        selectors = range(PLANE_SELECTOR, PLANE_SELECTOR + planes)
+        zeros = sums_of_planes(
+            await self.lines(votes, selectors), config.mode, config.signed, zeros_of=m
+        )[0]
+        ones = sums_of_planes(await self.lines(config, selectors), config.mode, config.signed)[0]
+        assert (zeros == ones).all(), "planes of a G_BINARY region give other sums"
+        kinds = {SUM16_SELECTOR: "i2" if config.signed else "u2"}
+        kinds[SUM8_SELECTOR] = "i1" if config.signed else "u1"
+        for first, kind in kinds.items():
+            chosen = [s for s in sum_selectors(config) if 0 <= s - first < SUM16_SELECTOR]
+            if chosen:
+                got = (await self.lines(config, chosen)).reshape(-1).view(f"<{kind}")
+                text = f"W {config.workers}, {config.mode.name}, signed {config.signed}"
+                assert (got == zeros).all(), f"sums at {first} differ from the planes ({text})"
+
+    async def lines(self, config: RegionConfig, selectors: Sequence[int]) -> Any:
+        """uint8[v, 1, 64]"""
+        data = [
+            (await self.fetch(config.address(s, 0), ldid=self.ldid_for(config, 0))).data
+            for s in selectors
+        ]
+        return np.frombuffer(b"".join(data), np.uint8).reshape(len(data), 1, 64).copy()
+
+
+class IntRefusalSequence(IntSequence):
+    """Selectors without a meaning, partial writes, and descriptors that no commit accepts."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        edges = {(mode, w) for mode in INTS for w in (1, 15, 16, 17, self.workers())}
+        for mode, workers in rng.sample(sorted(edges), len(edges)):
+            if workers > self.cfg.hw.cnt_max:
+                continue
+            config = self.layout.region(mode, 0, workers, signed=rng.random() < 0.5)
+            await self.commit(0, config)
+            await self.contribute(config, 0, 0)
+            for selector in {0, 7, 15, 16, 17, 18, 19, 20, 31, 32, 33, 34, 48, 64, 80, 144, 160}:
+                await self.read(config.address(selector, 0))
+            await self.write(config.address(0, 0), bytes(64), be=rng.getrandbits(64))
+            await self.write(config.address(workers % 256, 0), bytes(64))
+            await self.drain()
+        await self.commits(config)
+
+    async def commits(self, config: RegionConfig) -> None:
+        """Reserved modes, whatever else is wrong; more workers than the counters can sum."""
+        rng, unused = self.rng, self.cfg.hw.regions - 1
+        for code in rng.sample(range(6, 16), 10):
+            bad = replace(config, mode=Mode(code))
+            await self.commit(rng.choice((0, unused)), bad, expect=CommitCode.MODE)
+            worse = replace(bad, threshold=rng.choice((0, 1)), workers=rng.choice((0, 65, 1)))
+            await self.commit(0, worse, expect=CommitCode.MODE)
+        most = self.cfg.hw.cnt_max
+        if most < MAX_WORKERS:
+            for mode in INTS:
+                many = self.layout.region(mode, 0, rng.randint(most + 1, MAX_WORKERS))
+                await self.commit(unused, many, expect=CommitCode.PLANES)
+                await self.commit(0, many, expect=CommitCode.PLANES)
+                await self.commit(0, replace(many, threshold=0), expect=CommitCode.THRESHOLD)
+                await self.commit(0, replace(many, mode=Mode.G_BINARY))
+                await self.commit(0, self.layout.region(mode, 0, most))
+        # What was refused has changed nothing.
+        await self.commit(0, replace(config))
+        await self.contribute(config, 0, 0)
+        await self.views(config, 0)
