@@ -53,7 +53,7 @@ def _votes(mode: Mode, counts: bool) -> Estimate:
             low = reduce_ternary(lines)
             net = low.counts[:, 0::2].astype(float) - low.counts[:, 1::2]
             got = net.reshape(-1) if counts else unpack_ternary(low.vote).astype(float)
-        return _fitted(got[:elements], x.mean(axis=0, dtype=np.float64))
+        return _fitted(got[:elements].astype(np.float64), x.mean(axis=0, dtype=np.float64))
 
     return estimate
 

@@ -59,7 +59,7 @@ def test_words_by_field_names() -> None:
     fields = {"MODE": 2, "TIE_MINUS": 0, "STRICT": 1, "BIND": 1, "SIGNED": 0, "BIND_SHIFT": 0}
     assert config.unpack(0x62) == fields
     with pytest.raises(ValueError, match="does not fit"):
-        config.pack(MODE=4)
+        config.pack(MODE=16)
     with pytest.raises(KeyError, match="no field"):
         config.pack(NOPE=1)
     with pytest.raises(KeyError, match="no register"):

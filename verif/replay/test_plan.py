@@ -117,8 +117,10 @@ def test_plans_are_legal_and_complete(
     try:
         plan = plan_step(listed, routes, workers, params)
     except CaptureError:
-        # Refused only when one tensor, alone in the memory, is too large.
+        # Refused only when one tensor, alone in the memory, is too large, or its codes are too many.
         assert any(
+            routes[t.name].bits and t.elements and workers > params.cnt_max for t in listed
+        ) or any(
             state_lines(RegionConfig(0, 0, (n - 1).bit_length(), workers, mode), cnt_w)
             > params.mem_lines
             for n, mode in (

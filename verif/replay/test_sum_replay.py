@@ -12,7 +12,7 @@ import pytest
 
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import open_tensors
-from verif.conftest import SignalModel, StepResult, nf_replay
+from verif.conftest import BulkModel, SignalModel, StepResult, nf_replay
 from verif.replay.test_signal_replay import check_file
 
 INTS = ("a.weight=G_INT4", "a.bias=G_INT8", "s=G_INT8", "b=G_BINARY", "*=FP32")
@@ -90,3 +90,34 @@ def test_a_wrong_sum_is_named(
     assert nf_replay(signal_model, capture, "--route", *INTS) == 1
     first = capsys.readouterr().err.splitlines()[0]
     assert f"tensor a.weight G_INT4 line 0 {text}" in first
+
+
+@pytest.mark.parametrize("sums", ["views", "planes"])
+def test_in_bulk(capture: Path, model: BulkModel, tmp_path: Path, sums: str) -> None:
+    """Epochs of two lines: a bucket is cut, and each part has its scale."""
+    out = tmp_path / "out.safetensors"
+    words = ("--transport", "bulk", "--steps", 3, "--route", *INTS, "--sums", sums)
+    assert nf_replay(model, capture, *words, "--out", out) == 0
+    assert check_file(out, capture, 3)["sums"] == sums
+
+
+def test_a_lost_contribution_is_found(
+    capture: Path, model: BulkModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In bulk a wrong sum names the worker."""
+    model.damage = lambda count, message: None if count == 3 else message
+    words = ("--transport", "bulk", "--steps", 3, "--route", "*=G_INT8")
+    assert nf_replay(model, capture, *words) == 1
+    error = capsys.readouterr().err
+    assert "G_INT8 line " in error
+    assert "; worker " in error
+
+
+def test_more_workers_than_the_counters_sum(
+    capture: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--route", "*=G_INT4", "--param", "CNT_W=2")
+    assert nf_replay(signal_model, capture, *words) == 2
+    error = capsys.readouterr().err
+    assert "CNT_W=2 sums the codes of 3 workers, not of 5" in error
+    assert len(error.splitlines()) == 1
