@@ -117,7 +117,7 @@ def test_plans_are_legal_and_complete(
     try:
         plan = plan_step(listed, routes, workers, params)
     except CaptureError:
-        # Refused only when one tensor, alone in the memory, is too large, or its codes are too many.
+        # Refused only when one tensor, alone in the memory, is too large, or W too many to sum.
         assert any(
             routes[t.name].bits and t.elements and workers > params.cnt_max for t in listed
         ) or any(
