@@ -16,6 +16,7 @@ hdl/engine/nf_capacity.sv
 hdl/engine/nf_engine.sv
 hdl/engine/nf_evict.sv
 hdl/engine/nf_fill.sv
+hdl/engine/nf_info_view.sv
 hdl/engine/nf_lookup.sv
 hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
@@ -49,7 +50,10 @@ hdl/mem/nf_axi_write.sv
 hdl/mem/nf_plain.sv
 hdl/mem/nf_round_robin.sv
 hdl/regions/nf_commit_check.sv
+hdl/regions/nf_region_tally.sv
 hdl/regions/nf_regions.sv
+hdl/regions/nf_status_view.sv
+hdl/regions/nf_worker_lines.sv
 hdl/regs/nf_axil_slave.sv
 hdl/regs/nf_counter.sv
 hdl/regs/nf_event_counters.sv

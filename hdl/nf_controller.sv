@@ -47,7 +47,7 @@ module nf_controller
   output logic              irq
 );
   logic          req_valid, req_ready, rwd_valid, rwd_ready;
-  logic          ndr_valid, ndr_ready, drs_valid, drs_ready;
+  logic          ndr_valid, ndr_ready, drs_valid, drs_ready, drs_gone;
   m2s_req_t      req;
   m2s_rwd_t      rwd;
   s2m_ndr_t      ndr;
@@ -58,11 +58,13 @@ module nf_controller
   core_events_t  core_events;
   access_error_t access_error;
 
-  logic                  commit_valid, commit_done, init_busy, region_done_set;
+  logic                  commit_valid, commit_close, commit_done, init_busy, region_done_set;
+  logic [31:0]           commit_epoch;
   logic [3:0]            commit_region;
   commit_code_e          commit_code;
   region_desc_t          commit_desc;
-  logic [REGIONS-1:0]    region_committed, region_done, region_saturated, region_illegal;
+  logic [REGIONS-1:0]    region_committed, region_done, region_closed;
+  logic [REGIONS-1:0]    region_saturated, region_illegal;
   logic [REGIONS-1:0]    fallback_set, fallback;
   logic [REGIONS*32-1:0] region_complete;
   logic [8:0]            cap_window, cap_threshold;
@@ -76,7 +78,7 @@ module nf_controller
     .rx_valid, .rx_protocol_id, .rx_flit, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready,
     .phy_up, .retrain_request, .multi_header,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
-    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs,
+    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs_gone, .drs,
     .link_up, .status (link_status), .events (link_events)
   );
 
@@ -87,12 +89,8 @@ module nf_controller
     .clk, .rst_n,
     `NF_AXIL_CONNECT,
     .irq, .link_up, .link_status, .link_events, .core_events, .access_error,
-    .commit_valid, .commit_region, .commit_desc,
-    /* verilator lint_off PINCONNECTEMPTY */
-    .commit_epoch (),  // the host's number: kept by the registers alone
-    /* verilator lint_on PINCONNECTEMPTY */
-    .commit_done, .commit_code, .init_busy,
-    .region_committed, .region_done, .region_done_set, .fallback_set, .region_saturated,
+    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
+    .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set, .fallback_set, .region_saturated,
     .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
     .multi_header
   );
@@ -103,10 +101,10 @@ module nf_controller
   ) u_core (
     .clk, .rst_n,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
-    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs,
-    .commit_valid, .commit_region, .commit_desc, .commit_done, .commit_code, .init_busy,
-    .region_committed, .region_done, .region_done_set, .fallback_set, .region_saturated,
-    .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
+    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .drs_gone,
+    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
+    .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
+    .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
     .events (core_events), .access_error,
     `NF_AXI_WRITE_CONNECT,
     `NF_AXI_READ_CONNECT

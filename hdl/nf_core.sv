@@ -35,14 +35,19 @@ module nf_core
   input  wire logic               drs_ready,
   output s2m_drs_t                drs,
 
+  input  wire logic               drs_gone,  // every DRS that the link has taken has left it
+
   input  wire logic               commit_valid,
+  input  wire logic               commit_close,
   input  wire logic [3:0]         commit_region,
   input  wire region_desc_t       commit_desc,
+  input  wire logic [31:0]        commit_epoch,
   output logic                    commit_done,
   output commit_code_e            commit_code,
   output logic                    init_busy,
   output logic [REGIONS-1:0]      region_committed,
   output logic [REGIONS-1:0]      region_done,
+  output logic [REGIONS-1:0]      region_closed,
   output logic                    region_done_set,
   output logic [REGIONS-1:0]      fallback_set,
   output logic [REGIONS-1:0]      region_saturated,
@@ -71,19 +76,23 @@ module nf_core
   logic [DESCS_W-1:0]         desc;
   logic [REGIONS*MADDR_W-1:0] state_end;
   logic [REGIONS*REC_GEN_W-1:0] gen;
+  logic [REGIONS*32-1:0]      epoch;
   engine_events_t             engine_events;
   logic [3:0]                 event_region;
+  logic [5:0]                 event_worker;
+  logic                       reads_gone;
 
   nf_regions #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2), .GEN_W(GEN_W)
   ) u_regions (
     .clk, .rst_n,
-    .commit_valid, .commit_region, .commit_desc, .commit_done, .commit_code,
-    .hold, .core_idle,
+    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
+    .commit_code, .hold, .core_idle, .reads_gone,
     .untrusted (untrusted_q),
     .apply, .init_start, .init_cancel,
     .committed (region_committed),
-    .desc, .state_end, .gen,
+    .desc, .state_end, .gen, .epoch,
+    .closed    (region_closed),
     .line_complete (engine_events.line_complete),
     .saturated_set (engine_events.saturated),
     .illegal_set   (|engine_events.illegal_code),
@@ -105,6 +114,8 @@ module nf_core
   logic          direct_valid, direct_ready, direct_is_read;
   resp_meta_t    direct_meta;
   logic          refused, unmapped, unsupported;
+  logic          view_valid, view_ready;
+  logic [2:0]    view_selector;
 
   nf_admit #(.NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_admit (
     .clk, .rst_n, .hold,
@@ -120,6 +131,7 @@ module nf_core
     .in_valid (adm_valid), .in_ready (adm_ready), .in_msg (adm_msg),
     .engine_valid (op_valid), .engine_ready (op_ready), .engine_op (op),
     .plain_valid, .plain_ready, .plain_op,
+    .view_valid, .view_ready, .view_selector,
     .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
     .error (access_error), .refused, .unmapped, .unsupported
   );
@@ -155,7 +167,8 @@ module nf_core
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
   ) u_engine (
-    .clk, .rst_n, .desc, .gen, .apply, .untrusted (untrusted_q), .evict_idle,
+    .clk, .rst_n, .desc, .gen, .apply, .epoch, .closed (region_closed),
+    .untrusted (untrusted_q), .evict_idle,
     .op_valid, .op_ready, .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
     .drs_valid (eng_drs_valid), .drs (eng_drs),
@@ -170,7 +183,7 @@ module nf_core
     .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
     .evict_failed, .evict_failed_region,
     .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill,
-    .events (engine_events), .event_region
+    .events (engine_events), .event_region, .event_worker
   );
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_capacity
@@ -184,6 +197,48 @@ module nf_core
       .exceeded     (fallback_set[r])
     );
   end
+
+  // ---- status as hosts read it ------------------------------------------------------------------
+  logic [REGIONS*32-1:0] tally_refused, tally_late, tally_poisoned;
+  logic                  count_valid, count_ready, view_drs_valid, view_drs_ready;
+  logic [3:0]            count_region;
+  logic [5:0]            count_worker;
+  logic [31:0]           worker_lines;
+  answer_t               view_drs;
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_tally
+    logic here;
+    assign here = (event_region == 4'(r));
+
+    nf_region_tally u_tally (
+      .clk, .rst_n,
+      .clear          (apply[r]),
+      .refused_event  (refused && direct_meta.in_region && (direct_meta.region == 4'(r))),
+      .late_event     (engine_events.late && here),
+      .poisoned_event (engine_events.line_poisoned && here),
+      .refused        (tally_refused[r*32 +: 32]),
+      .late           (tally_late[r*32 +: 32]),
+      .poisoned       (tally_poisoned[r*32 +: 32])
+    );
+  end
+
+  nf_worker_lines #(.REGIONS(REGIONS)) u_worker_lines (
+    .clk, .rst_n,
+    .clear (apply),
+    .add (engine_events.worker_seen), .add_region (event_region), .add_worker (event_worker),
+    .read_valid (count_valid), .read_ready (count_ready), .read_region (count_region),
+    .read_worker (count_worker), .read_count (worker_lines)
+  );
+
+  nf_status_view #(.REGIONS(REGIONS)) u_status (
+    .clk, .rst_n,
+    .epoch, .complete (region_complete), .done (region_done), .fallback,
+    .refused (tally_refused), .late (tally_late), .poisoned (tally_poisoned),
+    .op_valid (view_valid), .op_ready (view_ready), .op_selector (view_selector),
+    .op_meta (direct_meta),
+    .count_valid, .count_ready, .count_region, .count_worker, .count (worker_lines),
+    .drs_valid (view_drs_valid), .drs_ready (view_drs_ready), .drs (view_drs)
+  );
 
   // ---- record initialiser -----------------------------------------------------------------------
   logic       init_hold, init_writes, init_failed;
@@ -288,6 +343,7 @@ module nf_core
     .engine_drs_valid (eng_drs_valid), .engine_drs (eng_drs),
     .plain_drs_valid, .plain_drs_ready, .plain_drs,
     .gather_drs_valid, .gather_drs_ready, .gather_drs,
+    .view_drs_valid, .view_drs_ready, .view_drs,
     .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
@@ -299,6 +355,9 @@ module nf_core
   assign answered  = (ndr_reserved == ndr_waiting) && (drs_reserved == drs_waiting) && evict_idle;
   assign init_hold = hold && answered;
   assign core_idle = answered && !init_writes;
+
+  // A close waits until no answer with data is left in the device.
+  assign reads_gone = (drs_reserved == 8'd0) && drs_gone;
 
   // A request is answered once: there are never more answers than requests admitted for them.
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
@@ -323,6 +382,7 @@ module nf_core
     seen.early_read      = engine_events.early_read;
     seen.poison_received = poison_taken;
     seen.contribution    = engine_events.contribution;
+    seen.late            = engine_events.late;
     seen.refused         = refused;
     seen.unmapped        = unmapped;
     seen.unsupported     = unsupported;

@@ -39,12 +39,15 @@ class AggregatedLine:
     __slots__ = (
         "_cache",
         "counted_complete",
+        "counted_poisoned",
         "data",
         "illegal",
+        "late",
         "lost",
         "marked",
         "poisoned",
         "saturated",
+        "times_seen",
     )
 
     def __init__(self) -> None:
@@ -58,6 +61,12 @@ class AggregatedLine:
         self.counted_complete = False
         self.saturated = False
         self.illegal = False
+        self.counted_poisoned = False
+        """A contribution marked it: a line that memory lost is poisoned, but not counted so."""
+        self.late = 0
+        """Contributions that came after the round was closed."""
+        self.times_seen: dict[int, int] = {}
+        """How often each worker was new to the line: again after the line was lost."""
         self._cache: LowBitResult | IntResult | bytes | None = None
 
     def copy(self) -> AggregatedLine:
@@ -70,12 +79,19 @@ class AggregatedLine:
         other.counted_complete = self.counted_complete
         other.saturated = self.saturated
         other.illegal = self.illegal
+        other.counted_poisoned = self.counted_poisoned
+        other.late = self.late
+        other.times_seen = dict(self.times_seen)
         other._cache = self._cache
         return other
 
     def seen(self, worker: int) -> bool:
         """True when ``worker`` has a clean contribution in this epoch."""
         return worker in self.data
+
+    def saw(self, worker: int) -> None:
+        """`worker` is new to the line."""
+        self.times_seen[worker] = self.times_seen.get(worker, 0) + 1
 
     def all_seen(self, workers: int) -> bool:
         """True when every worker has contributed."""
@@ -93,6 +109,7 @@ class AggregatedLine:
 
     def add(self, worker: int, data: bytes, config: RegionConfig, cnt_max: int) -> int:
         """Accept a clean low-bit contribution of a new worker; returns its illegal elements."""
+        self.saw(worker)
         self.data[worker] = bytes(data)
         self._cache = None
         bad = illegal_codes(data) if config.mode == Mode.G_TERNARY else 0
@@ -141,6 +158,8 @@ class AggregatedLine:
         The first partial write of an epoch clears the other bytes: older ones are never data. A
         write of the whole line ends memory's mark on it, one of a part does not.
         """
+        if not self.seen(worker):
+            self.saw(worker)
         if enables is None or not self.seen(worker):
             self.marked.discard(worker)
         if enables is not None:

@@ -32,6 +32,8 @@ from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, MemoryLine
 from models.regions import (
     RAW_SELECTOR,
     READ_KINDS,
+    STATUS_SELECTOR,
+    WORKER_LINES_SELECTOR,
     Access,
     Cause,
     Kind,
@@ -39,6 +41,7 @@ from models.regions import (
     is_partial,
 )
 from models.step_result import AccessError, StepResult
+from models.views import WORKERS_A_LINE, pack_words
 
 ONES_LINE = b"\xff" * LINE_BYTES
 
@@ -57,6 +60,7 @@ class Snapshot:
     line: AggregatedLine | None = None
     memory: MemoryLine | None = None
     refused: int = 0
+    refused_here: tuple[int, ...] = ()
     first_error: AccessError | None = None
 
 
@@ -92,7 +96,26 @@ class DeviceModel(DeviceState):
             assert isinstance(msg, M2SRwD)
             self._contribute(msg, access)
             return StepResult(access, self._cmp(msg))
+        if kind == Kind.STATUS:
+            return self._read_status(msg, access)
+        if kind == Kind.INFO:
+            assert access.region is not None
+            info = self.line_info(access.region, access.line)
+            return self._data(msg, access, info.pack(), False)
         return self._read_line(msg, access)
+
+    def _read_status(self, msg: M2SMessage, access: Access) -> StepResult:
+        """Figures of a region: those that the slots decide are 0, and what races with others is
+        not known here; so no byte is said to be known."""
+        region, selector = access.region, access.selector
+        assert region is not None
+        assert selector is not None
+        if selector == STATUS_SELECTOR:
+            data = self.status_view(region).pack()
+        else:
+            first = (selector - WORKER_LINES_SELECTOR) * WORKERS_A_LINE
+            data = pack_words(self.worker_lines(region)[first : first + WORKERS_A_LINE])
+        return self._data(msg, access, data, False, known=0)
 
     @staticmethod
     def _cmp(msg: M2SMessage) -> S2MNDR:
@@ -115,6 +138,8 @@ class DeviceModel(DeviceState):
     def _refuse(self, msg: M2SMessage, access: Access) -> None:
         names = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
         self._count(names.get(access.cause, "REFUSED"), _ERROR_KEY)
+        if access.region is not None:
+            self._regions[access.region].refused += 1
         error = AccessError(
             access.cause, access.write, int(msg.opcode), msg.ldid, msg.addr, msg.tag
         )
@@ -152,20 +177,26 @@ class DeviceModel(DeviceState):
         assert config is not None
         line = self._line(region, i)
         key = (region, i)
+        new = not line.seen(worker)
         fp32_mode = config.mode == Mode.FP32
-        if not fp32_mode and line.seen(worker):
+        if not (fp32_mode or new):
             self._count("DUPLICATE", key)
+            return
+        if state.closed:
+            self._count("LATE", key)
+            line.late += 1
+            state.late += 1
             return
         if msg.poison:
             self._count("POISON_RECEIVED", key)
-            line.poisoned = True
+            state.mark(line)
             return
         if fp32_mode:
             backing = config.state_line + worker * config.lines + i
             if backing in self.write_errors:
                 self._count("MEM_WRITE_ERROR", key)
                 self.memory.store(backing, UNKNOWN_LINE)
-                line.poisoned = True
+                state.mark(line)
                 return
             line.store(worker, msg.data, _enables(msg))
         else:
@@ -174,6 +205,7 @@ class DeviceModel(DeviceState):
             self._count("ILLEGAL_CODE", key, bad)
             state.saturated += line.saturated - was[0]
             state.illegal += line.illegal - was[1]
+        state.seen[worker] += new
         self._count("CONTRIBUTION", key)
         if not (line.counted_complete or line.lost) and line.all_seen(config.workers):
             line.counted_complete = True
@@ -190,6 +222,7 @@ class DeviceModel(DeviceState):
         worker = selector - RAW_SELECTOR
         raw = access.kind == Kind.RAW
         early = not (line.seen(worker) if raw else line.all_seen(config.workers))
+        early = early and not self._regions[region].closed
         if early:
             self._count("EARLY_READ", key)
         poison = line.poisoned or (early and config.strict)
@@ -220,7 +253,8 @@ class DeviceModel(DeviceState):
             config = state.config
             line = (state.lines or {}).get(access.line)
         entry = None if access.memory_line is None else self.memory.load(access.memory_line)
-        return explain_access(msg, access, config, line, entry)
+        closed = access.region is not None and self._regions[access.region].closed
+        return explain_access(msg, access, config, line, entry, closed)
 
     # -- several orders ---------------------------------------------------------------------------
 
@@ -242,7 +276,12 @@ class DeviceModel(DeviceState):
         tally = dict(self._tallies.get(tally_key, {}))
         if key is None:
             return Snapshot(
-                key, self._commits, tally, refused=len(self.refused), first_error=self.first_error
+                key,
+                self._commits,
+                tally,
+                refused=len(self.refused),
+                refused_here=tuple(region.refused for region in self._regions),
+                first_error=self.first_error,
             )
         region, line = _split(key)
         if region == MEMORY_KEY:
@@ -260,6 +299,8 @@ class DeviceModel(DeviceState):
         if key is None:
             del self.refused[snap.refused :]
             self.first_error = snap.first_error
+            for state, count in zip(self._regions, snap.refused_here, strict=True):
+                state.refused = count
             return
         region, number = _split(key)
         if snap.memory is not None:
@@ -267,10 +308,7 @@ class DeviceModel(DeviceState):
             return
         assert snap.line is not None
         state = self._regions[region]
-        now = self._line(region, number)
-        state.complete += snap.line.counted_complete - now.counted_complete
-        state.saturated += snap.line.saturated - now.saturated
-        state.illegal += snap.line.illegal - now.illegal
+        state.move(self._line(region, number), snap.line)
         assert state.lines is not None
         state.lines[number] = snap.line.copy()
 

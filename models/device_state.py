@@ -6,17 +6,19 @@ spec: controller §2, §5 and §6. ``models.device`` processes messages on this 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
 from models.memory import Memory, MemoryLine
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, check_commit, state_lines
+from models.regions import MAX_WORKERS, CommitCode, RegionConfig, check_commit, state_lines
 from models.register_map import Counts
 from models.step_result import AccessError, RegionStatus
+from models.views import LineInfo, StatusView
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS)
 """The event counters that do not depend on micro-architecture."""
@@ -33,6 +35,30 @@ class _Region:
     complete: int = 0
     saturated: int = 0
     illegal: int = 0
+    closed: bool = False
+    generation: int = 0
+    """Commits since reset; the number after 2^GEN_W - 1 is 1."""
+    refused: int = 0
+    poisoned: int = 0
+    late: int = 0
+    seen: Counter[int] = field(default_factory=Counter)
+    """Lines contributed by each worker."""
+
+    def mark(self, line: AggregatedLine) -> None:
+        """A contribution marks a line as poisoned."""
+        if not line.poisoned:
+            line.poisoned = line.counted_poisoned = True
+            self.poisoned += 1
+
+    def move(self, old: AggregatedLine, new: AggregatedLine) -> None:
+        """A line was put back from one state into another: so are the region's counts."""
+        self.complete += new.counted_complete - old.counted_complete
+        self.saturated += new.saturated - old.saturated
+        self.illegal += new.illegal - old.illegal
+        self.poisoned += new.counted_poisoned - old.counted_poisoned
+        self.late += new.late - old.late
+        self.seen.update(new.times_seen)
+        self.seen.subtract(old.times_seen)
 
 
 class DeviceState:
@@ -76,7 +102,8 @@ class DeviceState:
         self._retire(target)
         self._commits += 1
         self._configs[region] = config
-        self._regions[region] = _Region(config=config, epoch=epoch, lines={})
+        generation = target.generation % ((1 << self.params.gen_w) - 1) + 1
+        self._regions[region] = _Region(config=config, epoch=epoch, lines={}, generation=generation)
         start, size = config.state_line, state_lines(config, self.params.cnt_w)
         if config.mode.low_bit:
             self.memory.forget(start, size)
@@ -85,6 +112,15 @@ class DeviceState:
             data_lines = config.workers * config.lines
             self.memory.forget(start + data_lines, config.lines)
         return CommitCode.OK
+
+    def close(self, region: int) -> None:
+        """REGION.CTRL.CLOSE: the round is over until the next commit (second edition, section 5).
+
+        A region that is not committed, or plain memory, has no round.
+        """
+        state = self._region(region)
+        if state.config is not None and state.config.mode != Mode.IDENTITY:
+            state.closed = True
 
     def _retire(self, region: _Region) -> None:
         """Leave in memory what the old round of ``region`` has visibly stored there."""
@@ -118,10 +154,48 @@ class DeviceState:
             epoch=state.epoch,
             done=state.config is not None
             and state.config.mode != Mode.IDENTITY
-            and state.complete == lines,
+            and (state.closed or state.complete == lines),
             complete_lines=state.complete,
             saturated=state.saturated > 0,
             illegal_seen=state.illegal > 0,
+            closed=state.closed,
+        )
+
+    def status_view(self, region: int) -> StatusView:
+        """STATUS of ``region`` as a host reads it; FALLBACK is 0, it depends on the slots."""
+        state, status = self._region(region), self.region_status(region)
+        return StatusView(
+            epoch=status.epoch,
+            complete_lines=status.complete_lines,
+            done=int(status.done),
+            fallback=0,
+            refused=state.refused,
+            late=state.late,
+            poisoned_lines=state.poisoned,
+        )
+
+    def worker_lines(self, region: int) -> list[int]:
+        """Lines contributed by each of the 64 workers that there can be."""
+        seen = self._region(region).seen
+        return [seen[worker] for worker in range(MAX_WORKERS)]
+
+    def line_info(self, region: int, line: int) -> LineInfo:
+        """INFO of a line."""
+        state, found = self._region(region), self._line(region, line)
+        config = state.config
+        assert config is not None
+        cnt_max = self.params.cnt_max
+        full = config.mode.low_bit and len(found.data) > cnt_max
+        return LineInfo(
+            epoch=state.epoch,
+            generation=state.generation,
+            bitmap=sum(1 << worker for worker in found.data),
+            m=len(found.data),
+            complete=found.all_seen(config.workers) and not found.lost,
+            poisoned=found.poisoned,
+            lost=found.lost,
+            saturated=full and bool(found.reduced(config, cnt_max).saturated[0]),
+            closed=state.closed,
         )
 
     def flagged_lines(self, region: int) -> tuple[int, int]:

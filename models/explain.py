@@ -61,21 +61,30 @@ def _line_state(config: RegionConfig, line: AggregatedLine | None) -> str:
 
 
 def _effect(
-    msg: M2SMessage, access: Access, config: RegionConfig, line: AggregatedLine | None
+    msg: M2SMessage,
+    access: Access,
+    config: RegionConfig,
+    line: AggregatedLine | None,
+    closed: bool,
 ) -> str:
     seen = line is not None and access.selector is not None and line.seen(access.selector)
-    complete = line is not None and line.all_seen(config.workers)
+    complete = closed or (line is not None and line.all_seen(config.workers))
     if access.kind == Kind.CONTRIBUTION:
         assert isinstance(msg, M2SRwD)
         if config.mode.low_bit and seen:
             return f"duplicate of worker {access.selector}: counted, changes nothing"
+        if closed:
+            return f"contribution of worker {access.selector} is late: the region is closed"
         if msg.poison:
             return f"poisoned contribution of worker {access.selector}: line marked, data not used"
         return f"contribution of worker {access.selector} accepted"
+    if access.kind == Kind.INFO:
+        return "reads the line's bookkeeping; never early, Poison=0"
     worker = (access.selector or 0) - RAW_SELECTOR
     if access.kind == Kind.RAW:
-        early = line is None or not line.seen(worker)
-        what = f"worker {worker}'s own line" + (" (not yet written: zeros)" if early else "")
+        missing = line is None or not line.seen(worker)
+        early = missing and not closed
+        what = f"worker {worker}'s own line" + (" (not written: zeros)" if missing else "")
     else:
         early = not complete
         result = "sum" if config.mode == Mode.FP32 else "vote"
@@ -104,6 +113,7 @@ def explain_access(
     config: RegionConfig | None,
     line: AggregatedLine | None,
     entry: MemoryLine | None,
+    closed: bool = False,
 ) -> str:
     """Two lines: the decoding, then state and effect. ``config``: the region's, if any."""
     name = getattr(msg.opcode, "name", f"opcode {int(msg.opcode)}")
@@ -126,4 +136,7 @@ def explain_access(
         known = "" if entry.known == ALL_BYTES else ", content (partly) undetermined"
         return f"{head}\n{what} line {access.memory_line:#x}, poison {int(entry.poison)}{known}"
     assert config is not None
-    return f"{head}\n{_line_state(config, line)}; {_effect(msg, access, config, line)}"
+    if access.kind == Kind.STATUS:
+        return f"{head}\nfigures of the region, compared word by word"
+    effect = _effect(msg, access, config, line, closed)
+    return f"{head}\n{_line_state(config, line)}{', closed' if closed else ''}; {effect}"

@@ -23,12 +23,15 @@ class DeviceParams:
     retry_depth: int = 64
     req_credits: int = 64
     rwd_credits: int = 32
+    gen_w: int = 32
 
     def __post_init__(self) -> None:
         if self.regions < 1 or self.slots < 1:
             raise ValueError("a device has at least one region and one slot")
         if not 1 <= self.cnt_w <= 8:
             raise ValueError(f"cnt_w is 1..8, not {self.cnt_w}")
+        if not 1 <= self.gen_w <= 32:
+            raise ValueError(f"gen_w is 1..32, not {self.gen_w}")
         if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
             raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
 
@@ -39,8 +42,11 @@ class DeviceParams:
         return cls(**{names[key]: value for key, value in values.items() if key in names})
 
     def as_rtl(self) -> dict[str, int]:
-        """The values by RTL parameter name, as the RDL and the top module spell them."""
-        return {f.name.upper(): getattr(self, f.name) for f in fields(self)}
+        """The values by RTL parameter name, as the RDL and the top module spell them.
+
+        GEN_W is left out: no register tells it.
+        """
+        return {f.name.upper(): getattr(self, f.name) for f in fields(self) if f.name != "gen_w"}
 
     @property
     def mem_lines(self) -> int:

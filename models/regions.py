@@ -22,6 +22,11 @@ from models.register_map import WORD_MASK
 MAX_WORKERS = 64
 SELECTOR_BITS = 8
 SELECTORS = 1 << SELECTOR_BITS
+INFO_SELECTOR = 1
+STATUS_SELECTOR = 2
+WORKER_LINES_SELECTOR = 3
+VIEW_SELECTORS = range(STATUS_SELECTOR, WORKER_LINES_SELECTOR + 4)
+"""Selectors of the region's status, at line 0 alone."""
 PLANE_SELECTOR = 8
 PLANE_COUNT = 8
 RAW_SELECTOR = 64
@@ -82,11 +87,15 @@ class Kind(IntEnum):
     """Read of a count plane (low-bit)."""
     RAW = 8
     """Read of one worker's own line (FP32)."""
+    INFO = 9
+    """Read of a line's bookkeeping."""
+    STATUS = 10
+    """Read of the region's figures, or of the lines that its workers contributed."""
     SUM = 11
     """Read of a line of sums (G_INT4, G_INT8)."""
 
 
-READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM)
+READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM, Kind.INFO)
 """Reads of the state of a line of a region."""
 
 
@@ -342,7 +351,7 @@ def _decode_window(msg: M2SMessage, address_line: int, number: int, config: Regi
 
     if not config.ld_mask >> msg.ldid & 1:
         return access(Kind.REFUSED, Cause.LD_MASK)
-    kind = _window_kind(write, selector, config)
+    kind = _window_kind(write, selector, line, config)
     if kind == Kind.REFUSED:
         return access(kind, Cause.SELECTOR)
     if write:
@@ -353,13 +362,17 @@ def _decode_window(msg: M2SMessage, address_line: int, number: int, config: Regi
     return access(kind)
 
 
-def _window_kind(write: bool, selector: int, config: RegionConfig) -> Kind:
+def _window_kind(write: bool, selector: int, line: int, config: RegionConfig) -> Kind:
     if config.mode == Mode.IDENTITY:
         return Kind.IDENTITY
     if write:
         return Kind.CONTRIBUTION if selector < config.workers else Kind.REFUSED
     if config.mode.low_bit and 0 <= selector - PLANE_SELECTOR < PLANE_COUNT:
         return Kind.PLANE
+    if selector == INFO_SELECTOR:
+        return Kind.INFO
+    if selector in VIEW_SELECTORS:
+        return Kind.STATUS if line == 0 else Kind.REFUSED
     if config.mode.bits:
         return Kind.SUM if selector in sum_selectors(config) else Kind.REFUSED
     if selector == 0:

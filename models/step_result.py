@@ -101,3 +101,4 @@ class RegionStatus:
     complete_lines: int
     saturated: bool
     illegal_seen: bool
+    closed: bool

@@ -217,15 +217,19 @@ def test_selectors_per_mode() -> None:
     for mode in FIRST_EDITION:
         config = replace(BASE, mode=mode)
         for selector in range(256):
-            at = config.address(selector, 3)
+            line = 0 if selector in (2, 6) else 3
+            at = config.address(selector, line)
             kinds[mode, False, selector] = decode(read(at), config).kind
             access = decode(write(at), config)
             kinds[mode, True, selector] = access.kind
-            assert (access.region, access.selector, access.line) == (1, selector, 3)
+            assert (access.region, access.selector, access.line) == (1, selector, line)
 
     def where(mode: Mode, is_write: bool, kind: Kind) -> list[int]:
         return [s for s in range(256) if kinds[mode, is_write, s] == kind]
 
+    for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
+        assert where(mode, False, Kind.INFO) == [1]
+        assert where(mode, False, Kind.STATUS) == [2, 6]  # at line 0 alone
     for mode in (Mode.G_BINARY, Mode.G_TERNARY):
         assert where(mode, False, Kind.RESULT) == [0]
         assert where(mode, False, Kind.PLANE) == list(range(8, 16))
@@ -261,7 +265,8 @@ def test_each_cause() -> None:
     assert decode(read(line(7)), bound).kind == Kind.MEMORY
     assert decode(write(inside, ldid=4), bound).cause == Cause.LD_MASK
     assert decode(read(bound.address(0, 0), ldid=4), bound).cause == Cause.LD_MASK
-    assert decode(read(inside), bound).cause == Cause.SELECTOR
+    assert decode(read(bound.address(7, 0)), bound).cause == Cause.SELECTOR
+    assert decode(read(bound.address(2, 1)), bound).cause == Cause.SELECTOR
     partial = write(inside, ldid=1, opcode=RwdOp.MEM_WR_PTL)
     assert decode(partial, bound).cause == Cause.PARTIAL
     assert decode(write(inside, ldid=0), bound).cause == Cause.BIND

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Window decode and protection: what an admitted message means, or why it is refused.
 //
-// Combinational, one message a clock. Exactly one of the three outputs is valid for a valid input;
+// Combinational, one message a clock. Exactly one of the four outputs is valid for a valid input;
 // `in_ready` is the ready of that output. The order of the checks is the order of the causes in
 // nf_pkg: the first that applies is reported.
 
@@ -35,11 +35,16 @@ module nf_decode
   input  wire logic                       plain_ready,
   output plain_op_t                       plain_op,
 
+  // A read of the region's status: selectors 2 to 6 at line 0.
+  output logic                            view_valid,
+  input  wire logic                       view_ready,
+  output logic [2:0]                      view_selector,
+
   // Answered without touching anything: Cmp, or all ones with Poison.
   output logic                            direct_valid,
   input  wire logic                       direct_ready,
   output logic                            direct_is_read,
-  output resp_meta_t                      direct_meta,
+  output resp_meta_t                      direct_meta,  // of `view` too
 
   output access_error_t                   error,  // strobe, with the message taken
   output logic                            refused,
@@ -53,7 +58,8 @@ module nf_decode
   logic [LADDR_W-1:0] shifted, offset;
   logic [7:0]         selector, bound_to;
   logic [INDEX_W-1:0] index;
-  logic               low_bit, sel_ok, sel_raw, sel_plane, sums, sel_sum16, sel_sum8;
+  logic               low_bit, sel_ok, sel_raw, sel_plane, sel_info, sel_view;
+  logic               sums, sel_sum16, sel_sum8;
   cause_e             cause;
   logic [15:0]        ld_mask;
   logic [LDID_W-1:0]  ldid;
@@ -94,6 +100,8 @@ module nf_decode
   assign index     = offset[INDEX_W-1:0];
   assign bound_to  = selector >> d.bind_shift;
   assign low_bit   = is_low_bit(d.mode);
+  assign sel_info  = (selector == 8'd1);
+  assign sel_view  = (selector >= 8'd2) && (selector <= 8'd6) && (index == '0);
   assign sel_plane = (selector[7:3] == 5'd1);
   assign sums      = is_int(d.mode);
   assign sel_sum16 = (selector[7:2] == 6'b0001_00) && (d.mode == MODE_G_INT4 || !selector[1]);
@@ -103,6 +111,7 @@ module nf_decode
   always_comb begin
     if (d.mode == MODE_IDENTITY) sel_ok = 1'b1;
     else if (is_write)           sel_ok = (selector < d.workers);
+    else if (sel_info || sel_view) sel_ok = 1'b1;
     else if (sums)               sel_ok = sel_plane || sel_sum16 || sel_sum8;
     else if (low_bit)            sel_ok = (selector == 8'd0) || sel_plane;
     else                         sel_ok = (selector == 8'd0) || sel_raw;
@@ -122,14 +131,19 @@ module nf_decode
   end
 
   // ---- outputs --------------------------------------------------------------------------------
-  logic to_direct, to_plain;
+  logic to_direct, to_plain, to_view;
 
   assign to_direct    = (cause != CAUSE_NONE) || is_inval;
   assign to_plain     = !to_direct && (!windowed || d.mode == MODE_IDENTITY);
+  assign to_view      = !to_direct && !to_plain && !is_write && sel_view;
   assign direct_valid = in_valid && to_direct;
   assign plain_valid  = in_valid && to_plain;
-  assign engine_valid = in_valid && !to_direct && !to_plain;
-  assign in_ready     = to_direct ? direct_ready : to_plain ? plain_ready : engine_ready;
+  assign view_valid   = in_valid && to_view;
+  assign engine_valid = in_valid && !to_direct && !to_plain && !to_view;
+  assign in_ready     = to_direct ? direct_ready : to_plain ? plain_ready
+                        : to_view ? view_ready : engine_ready;
+
+  assign view_selector  = selector[2:0];
 
   assign direct_meta    = make_meta(in_msg.tag, in_msg.ldid, windowed, region);
   assign direct_is_read = !in_msg.is_rwd && (is_read || in_msg.opcode == REQ_MEM_RD_FWD);
@@ -139,9 +153,10 @@ module nf_decode
 
   assign plain_addr = !windowed ? in_msg.addr
                       : d.state_base + (LADDR_W'(selector) << d.lines_log2) + LADDR_W'(index);
-  assign kind       = low_bit ? (is_write ? OP_CONTRIBUTE : sel_plane ? OP_PLANE
-                                          : sums ? OP_SUM : OP_VOTE)
-                              : (is_write ? OP_FP_STORE : sel_raw ? OP_FP_RAW : OP_FP_SUM);
+  assign kind       = (sel_info && !is_write) ? OP_INFO
+                      : low_bit ? (is_write ? OP_CONTRIBUTE : sel_plane ? OP_PLANE
+                                            : sums ? OP_SUM : OP_VOTE)
+                                : (is_write ? OP_FP_STORE : sel_raw ? OP_FP_RAW : OP_FP_SUM);
 
   // The selector's low bits are the worker (of a write, or of a raw read at 64 + w), the plane (at
   // 8 + p) or the line of sums (SUM16 at 16 + j, SUM8 at 32 + j).
@@ -161,7 +176,7 @@ module nf_decode
   assign refused     = took_error && !unsupported && !unmapped;
 
   `NF_ASSERT(OneWindow_A, !in_valid || $onehot0(in_window))
-  `NF_ASSERT(OneTarget_A, !in_valid || $onehot({direct_valid, plain_valid, engine_valid}))
+  `NF_ASSERT(OneTarget_A, !in_valid || $onehot({direct_valid, plain_valid, view_valid, engine_valid}))
 
   `NF_WAVE_NAME(cause_name, cause, cause_name)
   `NF_WAVE_NAME(kind_name, kind, op_kind_name)

@@ -39,6 +39,10 @@ module nf_respond
   output logic                    gather_drs_ready,
   input  wire answer_t            gather_drs,
 
+  input  wire logic               view_drs_valid,
+  output logic                    view_drs_ready,
+  input  wire answer_t            view_drs,
+
   input  wire logic               direct_valid,
   output logic                    direct_ready,
   input  wire logic               direct_is_read,
@@ -105,9 +109,10 @@ module nf_respond
 
   assign plain_drs_ready  = !engine_drs_valid;
   assign gather_drs_ready = plain_drs_ready && !plain_drs_valid;
-  assign direct_ready     = direct_is_read ? (gather_drs_ready && !gather_drs_valid)
+  assign view_drs_ready   = gather_drs_ready && !gather_drs_valid;
+  assign direct_ready     = direct_is_read ? (view_drs_ready && !view_drs_valid)
                             : !(engine_ndr_valid || plain_ndr_valid);
-  assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid
+  assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid || view_drs_valid
                     || (direct_valid && direct_is_read);
   assign drs_region   = answer.meta.region;
   assign drs_overload = answer.meta.in_region && fallback[32'(drs_region) % REGIONS];
@@ -115,7 +120,8 @@ module nf_respond
   // The last alternative is a refused or unmapped read.
   assign answer = engine_drs_valid   ? engine_drs
                   : plain_drs_valid  ? plain_drs
-                  : gather_drs_valid ? gather_drs : make_answer(direct_meta, 1'b1, {LINE_W{1'b1}});
+                  : gather_drs_valid ? gather_drs
+                  : view_drs_valid   ? view_drs : make_answer(direct_meta, 1'b1, {LINE_W{1'b1}});
   assign drs_in = make_drs(answer.meta.tag, answer.meta.ldid, load_of(load, drs_overload),
                            answer.poison, answer.data);
 

@@ -33,6 +33,8 @@ module nf_engine
   input  wire logic [DESCS_W-1:0]       desc,
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
   input  wire logic [REGIONS-1:0]       apply,
+  input  wire logic [REGIONS*32-1:0]    epoch,
+  input  wire logic [REGIONS-1:0]       closed,
   input  wire logic [REGIONS-1:0]       untrusted,
   output logic                          evict_idle,
 
@@ -92,7 +94,8 @@ module nf_engine
   output logic                          eviction,
   output logic                          fill,
   output engine_events_t                events,
-  output logic [3:0]                    event_region
+  output logic [3:0]                    event_region,
+  output logic [5:0]                    event_worker
 );
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
@@ -123,7 +126,7 @@ module nf_engine
     .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .gathered_valid, .gathered_slot,
     .fill_valid, .fill_in_pipe, .fill_slot,
     .fill_lost   (fill_book.lost),
-    .invalidate  (apply),
+    .invalidate  (apply), .closed,
     .store_room, .gather_room, .fill_room, .evict_room,
     .issue_valid (s0_valid),
     .issue       (s0),
@@ -190,6 +193,7 @@ module nf_engine
   assign book2          = forward ? s3_book_q : book_ram_q;
   assign planes2        = forward_planes ? s3_planes_q : planes_ram_q;
   assign event_region   = op2.meta.region;
+  assign event_worker   = op2.worker;
   assign d2             = desc_of(desc, event_region);
   assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP);
   assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED);
@@ -202,6 +206,7 @@ module nf_engine
     .op          (op2),
     .slot        (s2_q.slot),
     .d           (d2),
+    .closed      (closed[32'(event_region) % REGIONS]),
     .book        (book2),
     .planes      (planes2),
     .book_d      (book2_applied),
@@ -297,9 +302,9 @@ module nf_engine
   region_desc_t      d3;
   resp_meta_t        s3_meta_q;
   logic [2:0]        s3_plane_q;
-  logic              s3_vote_q, s3_poison_q, s3_ndr_q, s3_drs_q;
+  logic              s3_vote_q, s3_info_q, s3_poison_q, s3_ndr_q, s3_drs_q;
   logic              s3_sum_q, s3_bytes_q;
-  logic [LINE_W-1:0] vote3, plane3, sums3;
+  logic [LINE_W-1:0] vote3, plane3, info3, sums3;
 
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
@@ -308,6 +313,7 @@ module nf_engine
       s3_meta_q   <= op2.meta;
       s3_plane_q  <= op2.plane;
       s3_vote_q   <= (op2.kind == OP_VOTE);
+      s3_info_q   <= (op2.kind == OP_INFO);
       s3_sum_q    <= (op2.kind == OP_SUM);
       s3_bytes_q  <= op2.worker[5];
       s3_poison_q <= poison2;
@@ -328,6 +334,11 @@ module nf_engine
     .tie_minus     (d3.tie_minus),
     .threshold     (d3.threshold),
     .line          (vote3)
+  );
+
+  nf_info_view #(.REGIONS(REGIONS)) u_info (
+    .region (s3_meta_q.region), .workers (d3.workers), .epoch, .gen, .closed,
+    .book (s3_book_q), .line (info3)
   );
 
   nf_sum #(.CNT_W(CNT_W)) u_sum (
@@ -351,7 +362,8 @@ module nf_engine
   assign ndr_meta  = s3_meta_q;
   assign drs_valid = s3_valid_q && s3_drs_q;
   assign drs       = make_answer(s3_meta_q, s3_poison_q,
-                                 s3_sum_q ? sums3 : s3_vote_q ? vote3 : plane3);
+                                 s3_info_q ? info3 : s3_sum_q ? sums3
+                                 : s3_vote_q ? vote3 : plane3);
 
   // ---- events -----------------------------------------------------------------------------------
   assign lookup_contribution = (op.kind == OP_CONTRIBUTE);

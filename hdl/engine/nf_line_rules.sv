@@ -20,6 +20,7 @@ module nf_line_rules
   input  wire engine_op_t              op,
   input  wire logic [7:0]              slot,
   input  wire region_desc_t            d,
+  input  wire logic                    closed,  // the region's round is over
 
   input  wire book_t                   book,
   input  wire logic [CNT_W*LINE_W-1:0] planes,
@@ -38,8 +39,8 @@ module nf_line_rules
 
   output engine_events_t               events
 );
-  logic        contributes, stores, reads_fp, reads, raw;
-  logic        seen, adds, takes, taints, early, lost_vote;
+  logic        contributes, stores, reads_fp, reads, raw, info;
+  logic        seen, news, late, adds, takes, taints, early, lost_vote;
   logic [63:0] me, everyone;
   logic [8:0]  illegal;
 
@@ -47,7 +48,9 @@ module nf_line_rules
   assign stores      = is_op && (op.kind == OP_FP_STORE);
   assign raw         = (op.kind == OP_FP_RAW);
   assign reads_fp    = is_op && (op.kind == OP_FP_SUM || raw);
-  assign sends_drs   = is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE || op.kind == OP_SUM);
+  assign info        = (op.kind == OP_INFO);
+  assign sends_drs   = is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE || op.kind == OP_SUM
+                                 || info);
   assign reads       = reads_fp || sends_drs;
 
   assign me       = 64'd1 << op.worker;
@@ -55,10 +58,13 @@ module nf_line_rules
   assign seen     = |(book.bitmap & me);
 
   // A duplicate changes nothing; poisoned data is not added but marks the line, and so does an FP32
-  // store that memory refused.
-  assign adds   = contributes && !seen && !op.poison;
+  // store that memory refused. In a closed region a contribution that would change something is
+  // late instead: an FP32 store is, whoever sends it.
+  assign news   = (contributes && !seen) || stores;
+  assign late   = closed && news;
+  assign adds   = contributes && !seen && !op.poison && !closed;
   assign takes  = adds || (is_stored && !stored_err);
-  assign taints = op.poison && ((contributes && !seen) || stores);
+  assign taints = op.poison && !closed && news;
 
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
     .en         (adds),
@@ -71,14 +77,23 @@ module nf_line_rules
     .illegal    (illegal)
   );
 
-  assign book_d  = make_book(book.lost, book.poison || taints || (is_stored && stored_err),
-                             takes ? (book.bitmap | me) : book.bitmap);
+  logic  marks;
+  book_t book_after;
+
+  assign marks   = taints || (is_stored && stored_err);
   assign changed = takes || taints || is_stored;
 
-  // Early: the answer lacks contributions that are still to come.
-  assign early     = raw ? !seen : (book.bitmap != everyone);
-  assign poison    = book.poison || (d.strict && early);
-  assign sends_ndr = is_stored || contributes || (stores && op.poison);
+  always_comb begin
+    book_after           = make_book(book.lost, book.poison || marks,
+                                     takes ? (book.bitmap | me) : book.bitmap);
+    book_after.saturated = book.saturated || lost_vote;
+    book_d               = book_after;
+  end
+
+  // Early: the answer lacks contributions that are still to come; bookkeeping never is, nor poison.
+  assign early     = !closed && !info && (raw ? !seen : (book.bitmap != everyone));
+  assign poison    = !info && (book.poison || (d.strict && early));
+  assign sends_ndr = is_stored || contributes || (stores && (op.poison || closed));
 
   // ---- FP32 path --------------------------------------------------------------------------------
   logic [LADDR_W-1:0] worker, index, line;
@@ -100,7 +115,7 @@ module nf_line_rules
   assign line   = d.state_base + (worker << d.lines_log2) + index;
 
   // A worker's first store of an epoch writes the whole line: older bytes must not show through.
-  assign store_push  = stores && !op.poison;
+  assign store_push  = stores && !op.poison && !closed;
   assign store       = make_fp_store(make_fp_stored(op.meta, op.worker, slot), line,
                                      seen ? op.be : {BE_W{1'b1}}, op.data & enabled);
   assign gather_push = reads_fp;
@@ -116,7 +131,10 @@ module nf_line_rules
     seen_now.early_read      = reads && early;
     seen_now.poison_received = taints;
     seen_now.contribution    = takes;
+    seen_now.late            = late;
     seen_now.line_complete   = takes && !seen && !book.lost && ((book.bitmap | me) == everyone);
+    seen_now.line_poisoned   = marks && !book.poison;
+    seen_now.worker_seen     = takes && !seen;
     seen_now.saturated       = lost_vote;
     events                   = seen_now;  // whole, so that its readers wake once
   end

@@ -39,6 +39,7 @@ module nf_lookup
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
   input  wire logic                     fill_lost,  // the state it brings must be written back
   input  wire logic [REGIONS-1:0]       invalidate,
+  input  wire logic [REGIONS-1:0]       closed,  // FP32 stores of these regions are not made
 
   // Room at the exits.
   input  wire logic                     store_room,
@@ -114,8 +115,11 @@ module nf_lookup
   assign wait_push_slot = do_miss ? victim_slot : lk_slot;
   assign wait_pop       = do_head;
 
-  logic modifies, starts_store, starts_gather;
-  assign starts_store  = (do_head || do_exec) && (issue_op.kind == OP_FP_STORE) && !issue_op.poison;
+  logic       modifies, starts_store, starts_gather;
+  logic [3:0] issue_region;
+  assign issue_region  = issue_op.meta.region;
+  assign starts_store  = (do_head || do_exec) && (issue_op.kind == OP_FP_STORE) && !issue_op.poison
+                         && !closed[32'(issue_region) % REGIONS];
   assign starts_gather = (do_exec && op_reads_fp) || (do_head && head_reads_fp);
   assign modifies      = do_stored || (do_fill && fill_lost)
                         || ((do_head || do_exec)

@@ -57,6 +57,7 @@ module nf_link
 
   input  wire logic         drs_valid,
   output logic              drs_ready,
+  output logic              drs_gone,  // no DRS taken is left inside (or none can leave)
   input  wire s2m_drs_t     drs,
 
   output logic              link_up,
@@ -196,12 +197,14 @@ module nf_link
   );
 
   // ---- transmit: pack, initialise, choose ------------------------------------------------------
+  logic       drs_empty, has_new;
   logic       ndr_room, drs_room, room_drs, room_multi;
   logic [2:0] ndr_count;
   s2m_ndr_t   ndr0, ndr1;
 
   assign ndr_ready = ndr_room || aborted;
   assign drs_ready = drs_room || aborted;
+  assign drs_gone  = (drs_empty && !has_new) || quiet;
 
   nf_link_ndr_queue u_ndr_queue (
     .clk, .rst_n, .in_valid(ndr_valid && !aborted), .in_ready(ndr_room), .in_data(ndr),
@@ -214,7 +217,7 @@ module nf_link
   nf_link_tx_pack u_tx_pack (
     .clk, .rst_n, .enable(up), .multi_header, .room_drs, .room_multi, .ndr_count, .ndr0, .ndr1,
     .ndr_pop, .drs_valid(drs_valid && !aborted), .drs_ready(drs_room), .drs, .drs_sent,
-    .ndr_credits, .drs_credits, .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
+    .drs_empty, .ndr_credits, .drs_credits, .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
     .flit_ready(pack_ready), .flit(pack_flit), .header(pack_header), .run(pack_run)
   );
 
@@ -247,7 +250,7 @@ module nf_link
     .clk, .rst_n, .quiet, .idle_request(idle_request || local_idle), .ctl_valid, .ctl_ready,
     .ctl_slot, .ctl_hold(ack_sent && rewind_adf), .replay_valid, .replay_ready, .replay_flit,
     .replay_adf, .replay_run, .new_valid, .new_ready, .new_flit, .new_adf, .new_run, .chosen,
-    .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready
+    .has_new, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready
   );
 
   // ---- status ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ module nf_link_drs_queue
   output logic              in_ready,
   input  wire s2m_drs_t     in_data,
 
+  output logic              empty,    // no chunk of any message is left
   output logic [2:0]        waiting,
   output drs_header_t       meta0,
   output drs_header_t       meta1,
@@ -80,6 +81,7 @@ module nf_link_drs_queue
   assign hdr1 = hdr_q + 2'd1;
   assign hdr2 = hdr_q + 2'd2;
 
+  assign empty   = (count_q == 3'd0);
   assign waiting = waiting_q;
   assign meta0   = meta_mem[hdr_q];
   assign meta1   = meta_mem[hdr1];

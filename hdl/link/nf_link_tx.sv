@@ -39,13 +39,14 @@ module nf_link_tx
   input  wire logic                 new_run,
 
   output logic                      chosen,  // a flit was taken from some source
+  output logic                      has_new, // a new flit is on its way to the pins
 
   output logic                      tx_valid,
   output logic [15:0]               tx_protocol_id,
   output logic [FLIT_W-1:0]         tx_flit,
   input  wire logic                 tx_ready
 );
-  logic                 valid1_q, valid2_q, run_q, ready1, ready2, go;
+  logic                 valid1_q, valid2_q, new1_q, new2_q, run_q, ready1, ready2, go;
   logic                 pick_ctl, pick_replay, pick_new, idle;
   logic [PAYLOAD_W-1:0] flit1_q;
   logic [FLIT_W-1:0]    flit2_q;
@@ -74,10 +75,14 @@ module nf_link_tx
     if (!rst_n) begin
       valid1_q <= 1'b0;
       valid2_q <= 1'b0;
+      new1_q   <= 1'b0;
+      new2_q   <= 1'b0;
       run_q    <= 1'b0;
     end else begin
       if (ready1) valid1_q <= chosen;
       if (ready2) valid2_q <= valid1_q;
+      if (ready1) new1_q <= chosen && pick_new;
+      if (ready2) new2_q <= new1_q;
       if (chosen) run_q <= pick_ctl ? ctl_hold : pick_replay ? replay_run : new_run;
     end
   end
@@ -91,6 +96,7 @@ module nf_link_tx
     if (ready2) flit2_q <= {crc, flit1_q};
   end
 
+  assign has_new        = new1_q || new2_q;
   assign tx_valid       = valid2_q;
   assign tx_flit        = flit2_q;
   assign tx_protocol_id = {PID_CACHEMEM, PID_CACHEMEM};

@@ -36,6 +36,7 @@ module nf_link_tx_pack
   output logic                          drs_ready,
   input  wire s2m_drs_t                 drs,
   output logic [1:0]                    drs_sent,  // DRS headers that leave in this clock
+  output logic                          drs_empty, // every DRS taken has left, whole
 
   input  wire logic [PEER_CREDIT_W-1:0] ndr_credits,  // credits of the host that are left
   input  wire logic [PEER_CREDIT_W-1:0] drs_credits,
@@ -60,7 +61,7 @@ module nf_link_tx_pack
 
   nf_link_drs_queue u_drs_queue (
     .clk, .rst_n, .in_valid(drs_valid), .in_ready(drs_ready), .in_data(drs),
-    .waiting, .meta0, .meta1, .meta2, .take_headers(drs_sent),
+    .empty(drs_empty), .waiting, .meta0, .meta1, .meta2, .take_headers(drs_sent),
     .owed, .window, .take_chunks(fire ? take : 3'd0)
   );
 

@@ -92,6 +92,7 @@ package nf_core_pkg;
     OP_FP_STORE   = 3'd3,  // FP32 contribution
     OP_FP_SUM     = 3'd4,  // FP32 ordered sum
     OP_FP_RAW     = 3'd5,  // FP32 own line of one worker
+    OP_INFO       = 3'd6,  // bookkeeping of a line, any aggregating mode
     OP_SUM        = 3'd7   // line of sums of integer codes
   } op_kind_e;
 
@@ -182,7 +183,10 @@ package nf_core_pkg;
     logic       early_read;
     logic       poison_received;
     logic       contribution;
+    logic       late;            // it came after CLOSE
     logic       line_complete;
+    logic       line_poisoned;   // its first mark in this epoch
+    logic       worker_seen;     // its worker is new to the line
     logic       saturated;
   } engine_events_t;
 
@@ -248,18 +252,20 @@ package nf_core_pkg;
 
   // Bookkeeping of a line, beside its count planes.
   typedef struct packed {
-    logic        lost;     // a memory error took the state: poisoned, never counted complete
+    logic        saturated;  // a count of the line lost an increment
+    logic        lost;       // a memory error took the state: poisoned, never counted complete
     logic        poison;
-    logic [63:0] bitmap;   // workers seen in this epoch
+    logic [63:0] bitmap;     // workers seen in this epoch
   } book_t;
 
   function automatic book_t make_book(
     input logic lost, input logic poison, input logic [63:0] bitmap
   );
     book_t book;
-    book.lost   = lost;
-    book.poison = poison;
-    book.bitmap = bitmap;
+    book.saturated = 1'b0;
+    book.lost      = lost;
+    book.poison    = poison;
+    book.bitmap    = bitmap;
     return book;
   endfunction
 

@@ -265,6 +265,7 @@ package nf_pkg;
     logic       early_read;
     logic [1:0] poison_received; // messages in this clock
     logic       contribution;   // accepted: not a duplicate, not poisoned
+    logic       late;           // a contribution to a closed region
     logic       refused;        // causes LD_MASK, BIND, SELECTOR, PARTIAL, STATE_AREA
     logic       unmapped;
     logic       unsupported;

@@ -73,6 +73,7 @@ package nf_wave_pkg;
       `NF_NAME(OP_FP_STORE)
       `NF_NAME(OP_FP_SUM)
       `NF_NAME(OP_FP_RAW)
+      `NF_NAME(OP_INFO)
       `NF_NAME(OP_SUM)
       default: return NAME_W'("?");
     endcase

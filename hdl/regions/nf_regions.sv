@@ -7,6 +7,9 @@
 // admitted has been answered and every write has reached memory. So each transaction lies wholly
 // before or wholly after a commit, and the blocks may read `desc` without further care.
 //
+// CLOSE is the same handshake with `commit_close`: it waits for `reads_gone` too, and then sets
+// `closed` in place of the descriptor. So no read that found the round open is answered after it.
+//
 // Trust in device memory: `gen` counts the commits of a region and is written into every record, so
 // records of an older epoch never match. When a commit moves or reshapes the state area, is the
 // first after reset, or makes `gen` (GEN_W bits) begin again, `init_start` asks for the area's
@@ -30,13 +33,16 @@ module nf_regions
   input  wire logic                  rst_n,
 
   input  wire logic                  commit_valid,
+  input  wire logic                  commit_close,  // close the region instead
   input  wire logic [3:0]            commit_region,
   input  wire region_desc_t          commit_desc,
+  input  wire logic [31:0]           commit_epoch,
   output logic                       commit_done,
   output commit_code_e               commit_code,
 
   output logic                       hold,
   input  wire logic                  core_idle,
+  input  wire logic                  reads_gone,   // every answer with data has left the device
   input  wire logic [REGIONS-1:0]    untrusted,    // records unknown after a failed write
   output logic [REGIONS-1:0]         apply,        // pulse: region starts a new round
   output logic [REGIONS-1:0]         init_start,   // pulse with apply: rewrite bookkeeping
@@ -46,6 +52,8 @@ module nf_regions
   output logic [DESCS_W-1:0]         desc,
   output logic [REGIONS*MADDR_W-1:0] state_end,
   output logic [REGIONS*REC_GEN_W-1:0] gen,
+  output logic [REGIONS*32-1:0]      epoch,
+  output logic [REGIONS-1:0]         closed,
 
   // What the engine reports.
   input  wire logic                  line_complete,
@@ -89,7 +97,7 @@ module nf_regions
     end else begin
       case (state_q)
         COMMIT_IDLE:  if (commit_valid) state_q <= COMMIT_DRAIN;
-        COMMIT_DRAIN: if (core_idle) state_q <= COMMIT_APPLY;
+        COMMIT_DRAIN: if (core_idle && (reads_gone || !commit_close)) state_q <= COMMIT_APPLY;
         COMMIT_APPLY: state_q <= COMMIT_DONE;
         default:      state_q <= COMMIT_IDLE;
       endcase
@@ -107,15 +115,18 @@ module nf_regions
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_region
     region_desc_t       desc_q;
-    logic               committed_q, saturated_q, illegal_q;
+    logic               committed_q, closed_q, saturated_q, illegal_q, closes;
+    logic [31:0]        epoch_q;
     logic [MADDR_W-1:0] state_end_q;
     logic [GEN_W-1:0]   gen_q;
     logic [31:0]        complete_q;
     logic               hit, same_area, gen_wraps;
 
     assign hit           = (event_region == 4'(r));
-    assign apply[r]      = (state_q == COMMIT_APPLY) && (check_code == COMMIT_OK)
+    assign apply[r]      = (state_q == COMMIT_APPLY) && !commit_close && (check_code == COMMIT_OK)
                            && (commit_region == 4'(r));
+    assign closes        = (state_q == COMMIT_APPLY) && commit_close && (commit_region == 4'(r))
+                           && committed_q && (desc_q.mode != MODE_IDENTITY);
     // A region that was never committed has no workers; no descriptor that is applied is like it.
     assign same_area     = !untrusted[r]
                            && (desc_q.state_base == commit_desc.state_base)
@@ -126,13 +137,16 @@ module nf_regions
     assign init_start[r] = apply[r] && (!same_area || gen_wraps)
                            && (commit_desc.mode != MODE_IDENTITY);
     assign init_cancel[r] = apply[r] && (commit_desc.mode == MODE_IDENTITY);
-    assign done_now[r]   = line_complete && hit
-                           && (complete_q + 32'd1 == (32'd1 << desc_q.lines_log2));
+    assign done_now[r]   = (closes && !done[r])
+                           || (line_complete && hit
+                               && (complete_q + 32'd1 == (32'd1 << desc_q.lines_log2)));
 
     always_ff @(posedge clk or negedge rst_n) begin
       if (!rst_n) begin
         desc_q      <= '0;
         committed_q <= 1'b0;
+        closed_q    <= 1'b0;
+        epoch_q     <= '0;
         saturated_q <= 1'b0;
         illegal_q   <= 1'b0;
         state_end_q <= '0;
@@ -141,12 +155,15 @@ module nf_regions
       end else if (apply[r]) begin
         desc_q      <= commit_desc;
         committed_q <= 1'b1;
+        closed_q    <= 1'b0;
+        epoch_q     <= commit_epoch;
         saturated_q <= 1'b0;
         illegal_q   <= 1'b0;
         state_end_q <= check_state_end;
         gen_q       <= gen_wraps ? GEN_W'(1) : gen_q + 1'b1;  // 0 is the mark of an empty record
         complete_q  <= '0;
       end else begin
+        if (closes)               closed_q <= 1'b1;
         if (line_complete && hit) complete_q <= complete_q + 32'd1;
         if (saturated_set && hit) saturated_q <= 1'b1;
         if (illegal_set && hit)   illegal_q <= 1'b1;
@@ -157,8 +174,11 @@ module nf_regions
     assign committed[r]                    = committed_q;
     assign state_end[r*MADDR_W +: MADDR_W] = state_end_q;
     assign gen[r*REC_GEN_W +: REC_GEN_W] = REC_GEN_W'(gen_q);
+    assign epoch[r*32 +: 32]               = epoch_q;
+    assign closed[r]                       = closed_q;
     assign complete[r*32 +: 32]            = complete_q;
-    assign done[r]                         = (complete_q == (32'd1 << desc_q.lines_log2));
+    assign done[r]                         = closed_q
+                                             || (complete_q == (32'd1 << desc_q.lines_log2));
     assign saturated[r]                    = saturated_q;
     assign illegal[r]                      = illegal_q;
   end

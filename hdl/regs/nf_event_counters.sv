@@ -42,6 +42,7 @@ module nf_event_counters
                 | at(ADDR_DUPLICATE,         core_events.duplicate)
                 | at(ADDR_EARLY_READ,        core_events.early_read)
                 | at(ADDR_CONTRIBUTION,      core_events.contribution)
+                | at(ADDR_LATE,              core_events.late)
                 | at(ADDR_REFUSED,           core_events.refused)
                 | at(ADDR_UNMAPPED,          core_events.unmapped)
                 | at(ADDR_UNSUPPORTED,       core_events.unsupported)

@@ -34,6 +34,7 @@ module nf_region_regs
   input  wire logic         fallback,
   input  wire logic         saturated,
   input  wire logic         illegal,
+  input  wire logic         closed,
   input  wire logic [31:0]  complete
 );
   logic [31:0] base_lo_q, base_hi_q, state_lo_q, state_hi_q, lines_q, workers_q, config_q;
@@ -122,7 +123,8 @@ module nf_region_regs
                 | 32'(done)      << LSB_REGION_STATUS_DONE
                 | 32'(fallback)  << LSB_REGION_STATUS_FALLBACK
                 | 32'(saturated) << LSB_REGION_STATUS_SATURATED
-                | 32'(illegal)   << LSB_REGION_STATUS_ILLEGAL_SEEN;
+                | 32'(illegal)   << LSB_REGION_STATUS_ILLEGAL_SEEN
+                | 32'(closed)    << LSB_REGION_STATUS_CLOSED;
 
   always_comb begin
     case (rd_off)

@@ -7,7 +7,8 @@
 // Commit: a write to a region's EPOCH with at least one strobe raises `commit_valid`; it is held,
 // with `commit_region`, `commit_desc` and `commit_epoch` unchanged, until the core answers with
 // `commit_done` (which may come in the first clock) and `commit_code`. The write response follows
-// `commit_done`; no other write is started before it, reads go on.
+// `commit_done`; no other write is started before it, reads go on. Writing 1 to a region's
+// CTRL.CLOSE is the same with `commit_close`: the region is closed, and the code means nothing.
 //
 // Events (`core_events`, `link_events`, `link_status.error_kind`, `access_error`,
 // `region_done_set`, `fallback_set`) are strobes of one clock; an event in the clock of a clear is
@@ -43,6 +44,7 @@ module nf_regs
   input  wire access_error_t         access_error,
 
   output logic                       commit_valid,
+  output logic                       commit_close,
   output logic [3:0]                 commit_region,
   output region_desc_t               commit_desc,
   output logic [31:0]                commit_epoch,
@@ -52,6 +54,7 @@ module nf_regs
 
   input  wire logic [REGIONS-1:0]    region_committed,
   input  wire logic [REGIONS-1:0]    region_done,
+  input  wire logic [REGIONS-1:0]    region_closed,
   input  wire logic                  region_done_set,
   input  wire logic [REGIONS-1:0]    fallback_set,
   input  wire logic [REGIONS-1:0]    region_saturated,
@@ -86,7 +89,7 @@ module nf_regs
   logic [11:0] wr_rel, rd_rel, wr_off, rd_off;  // within the region area, within the region
   logic        wr_in_region, rd_in_region;
   logic [3:0]  wr_region, rd_region;
-  logic        wr_device;
+  logic        wr_device, commit_end;
 
   // Below the area the subtraction wraps to a large number, so that one comparison is enough.
   assign wr_rel       = wr_addr - ADDR_REGION;
@@ -103,14 +106,25 @@ module nf_regs
   assign wr_device = wr_valid && !wr_in_region;
   assign wr_done   = !commit_valid || commit_done;
 
+  // The bits that a write to a W1C or command register sets, zero in every other clock.
+  function automatic logic [31:0] ones(input logic hit);
+    ones = hit ? wr_data & wr_mask : '0;
+  endfunction
+
   // ---- regions --------------------------------------------------------------------------------
   logic [DESCS_W-1:0]    desc;
   logic [REGIONS*32-1:0] epoch, region_rd;
 
-  assign commit_valid  = wr_valid && wr_in_region && wr_off == ADDR_REGION_EPOCH && wr_mask != '0;
+  assign commit_close  = |(ones(wr_valid && wr_in_region && wr_off == ADDR_REGION_CTRL)
+                           & 32'(1) << LSB_REGION_CTRL_CLOSE);
+  assign commit_valid  = commit_close
+                         || (wr_valid && wr_in_region && wr_off == ADDR_REGION_EPOCH
+                             && wr_mask != '0);
   assign commit_region = wr_region;
   assign commit_desc   = desc_of(desc, wr_region);
   assign commit_epoch  = write_bits(epoch[int'(wr_region) * 32 +: 32], wr_data, wr_mask, '1);
+  assign commit_end    = commit_done && !commit_close;
+
   for (genvar r = 0; r < REGIONS; r++) begin : g_region
     region_desc_t shadow;
     logic         selected;
@@ -122,10 +136,10 @@ module nf_regs
       .clk, .rst_n,
       .wr_en(wr_valid && wr_in_region && selected), .wr_off, .wr_data, .wr_mask,
       .rd_off, .rd_data(region_rd[r*32 +: 32]),
-      .commit_end(commit_done && selected), .commit_code, .commit_epoch,
+      .commit_end(commit_end && selected), .commit_code, .commit_epoch,
       .desc(shadow), .epoch(epoch[r*32 +: 32]),
       .committed(region_committed[r]), .done(region_done[r]), .fallback(fallback[r]),
-      .saturated(region_saturated[r]), .illegal(region_illegal[r]),
+      .saturated(region_saturated[r]), .illegal(region_illegal[r]), .closed(region_closed[r]),
       .complete(region_complete[r*32 +: 32])
     );
   end
@@ -138,11 +152,6 @@ module nf_regs
   logic [31:0] irq_status_q, irq_enable_q, irq_set, irq_clear, counter_rd;
   logic [REGIONS-1:0] fallback_q, fallback_clear;
   logic        clear_counters;
-
-  // The bits that a write to a W1C or command register sets, zero in every other clock.
-  function automatic logic [31:0] ones(input logic hit);
-    ones = hit ? wr_data & wr_mask : '0;
-  endfunction
 
   assign irq_clear      = ones(wr_device && wr_addr == ADDR_IRQ_STATUS);
   assign fallback_clear = REGIONS'(ones(wr_device && wr_addr == ADDR_FALLBACK));
@@ -288,7 +297,7 @@ module nf_regs
                  | 32'(REQ_CREDITS)    << LSB_PARAMS1_REQ_CREDITS
                  | 32'(RWD_CREDITS)    << LSB_PARAMS1_RWD_CREDITS;
   assign status  = 32'(link_up)      << LSB_STATUS_LINK_UP
-                 | 32'(commit_valid) << LSB_STATUS_COMMIT_BUSY
+                 | 32'(commit_valid && !commit_close) << LSB_STATUS_COMMIT_BUSY
                  | 32'(init_busy)    << LSB_STATUS_INIT_BUSY;
 
   always_comb begin
@@ -320,7 +329,7 @@ module nf_regs
 
   `NF_ASSERT(CommitHeld_A,
              commit_valid && !commit_done |=>
-             commit_valid && $stable(commit_region) && $stable(commit_desc)
+             commit_valid && $stable(commit_close) && $stable(commit_region) && $stable(commit_desc)
              && $stable(commit_epoch))
   `NF_ASSERT_NEVER(CommitDoneUnasked_A, commit_done && !commit_valid)
 endmodule

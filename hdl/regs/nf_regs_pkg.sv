@@ -190,6 +190,10 @@ package nf_regs_pkg;
   localparam int LSB_MEM_POISON_VALUE = 0;
   localparam int W_MEM_POISON_VALUE = 32;
 
+  localparam logic [11:0] ADDR_LATE = 12'h13C;
+  localparam int LSB_LATE_VALUE = 0;
+  localparam int W_LATE_VALUE = 32;
+
   localparam logic [11:0] ADDR_CRC_ERROR = 12'h140;
   localparam int LSB_CRC_ERROR_VALUE = 0;
   localparam int W_CRC_ERROR_VALUE = 32;
@@ -318,10 +322,14 @@ package nf_regs_pkg;
   localparam int LSB_REGION_STATUS_FALLBACK = 9;
   localparam int LSB_REGION_STATUS_SATURATED = 10;
   localparam int LSB_REGION_STATUS_ILLEGAL_SEEN = 11;
+  localparam int LSB_REGION_STATUS_CLOSED = 12;
 
   localparam logic [11:0] ADDR_REGION_COMPLETE_LINES = 12'h02C;
   localparam int LSB_REGION_COMPLETE_LINES_VALUE = 0;
   localparam int W_REGION_COMPLETE_LINES_VALUE = 32;
+
+  localparam logic [11:0] ADDR_REGION_CTRL = 12'h030;
+  localparam int LSB_REGION_CTRL_CLOSE = 0;
 
   // Is there a register outside the regions at this word address?
   function automatic logic is_register(input logic [11:0] addr);
@@ -360,6 +368,7 @@ package nf_regs_pkg;
       ADDR_MEM_READ_ERROR,
       ADDR_MEM_WRITE_ERROR,
       ADDR_MEM_POISON,
+      ADDR_LATE,
       ADDR_CRC_ERROR,
       ADDR_PID_CORRECTABLE,
       ADDR_PID_UNCORRECTABLE,
@@ -391,7 +400,8 @@ package nf_regs_pkg;
       ADDR_REGION_LD_MASK,
       ADDR_REGION_EPOCH,
       ADDR_REGION_STATUS,
-      ADDR_REGION_COMPLETE_LINES: is_region_register = 1'b1;
+      ADDR_REGION_COMPLETE_LINES,
+      ADDR_REGION_CTRL: is_region_register = 1'b1;
       default: is_region_register = 1'b0;
     endcase
   endfunction

@@ -60,6 +60,8 @@ class NfCoverage:
         self.model.on_illegal = scoreboard.error
         scoreboard.on_op = self.op
         scoreboard.on_commit = self.committed
+        scoreboard.on_close = self.view.closed
+        scoreboard.views.on_read = self.view.status
         scoreboard.quiescence.on_judged = self.judged
 
     def finished(self, top: Any = None) -> CoverModel:
@@ -90,6 +92,10 @@ class NfCoverage:
         access = op.access
         config = self.device.config(access.region)
         if config is None:
+            return
+        closed = self.device.region_status(access.region).closed
+        self.view.judged(op, config, line, after, closed)
+        if closed or access.kind is Kind.INFO:  # their other points know open rounds alone
             return
         complete = after.counted_complete and not line.counted_complete
         done = complete and self.device.region_status(access.region).done

@@ -106,6 +106,11 @@ module nf_engine_cover
     return stage.op.kind;
   endfunction
 
+  // INFO changes nothing and is never early: what it meets is not told apart here.
+  function automatic logic is_info(input engine_stage_t stage);
+    return stage.act == ACT_OP && stage.op.kind == OP_INFO;
+  endfunction
+
   function automatic logic [2:0] depth_class(input logic [4:0] count);
     if (count < 5'd2) return 3'(count);
     if (count < 5'd8) return 3'd2;
@@ -114,7 +119,8 @@ module nf_engine_cover
 
   logic       issues_op;
   logic [2:0] issue_kind;
-  assign issues_op  = issue_valid && (issue.act == ACT_OP || issue.act == ACT_STORED);
+  assign issues_op  = issue_valid && (issue.act == ACT_OP || issue.act == ACT_STORED)
+                      && !is_info(issue);
   assign issue_kind = kind_of(issue);
 
   // ---- stages ahead: which of S1, S2, S3 hold the same slot -------------------------------------
@@ -132,7 +138,7 @@ module nf_engine_cover
   logic [7:0] past_slot [1:5];
   logic [5:1] past_valid;
   always_ff @(posedge clk) begin
-    past_valid[1] <= rst_n && issue_valid && issue.act != ACT_MISS;
+    past_valid[1] <= rst_n && issue_valid && issue.act != ACT_MISS && !is_info(issue);
     past_kind[1]  <= issue_kind;
     past_slot[1]  <= issue.slot;
     for (int d = 2; d <= 5; d++) begin
@@ -147,7 +153,7 @@ module nf_engine_cover
   logic       distance_on;
   logic [8:0] distance_at;
   assign held = op_valid && !op_ready && lk_hit && issue_valid && issue.act != ACT_MISS
-                && issue.slot == lk_slot;
+                && issue.slot == lk_slot && !is_info(issue) && op.kind != OP_INFO;
   always_comb begin
     distance = 3'd0;
     earlier  = issue_kind;
@@ -167,7 +173,7 @@ module nf_engine_cover
   logic [2:0] kind2;
   logic [1:0] source2;
   logic [4:0] source_at;
-  assign acts2     = s2_valid && (s2.act == ACT_OP || s2.act == ACT_STORED);
+  assign acts2     = s2_valid && (s2.act == ACT_OP || s2.act == ACT_STORED) && !is_info(s2);
   assign kind2     = kind_of(s2);
   assign source2   = {forward_planes, forward};
   assign source_on = acts2;

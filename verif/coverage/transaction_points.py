@@ -35,6 +35,7 @@ def _access_bins() -> list[str]:
     bins = ["write MEMORY", "read MEMORY", "write IDENTITY", "read IDENTITY"]
     for mode in AGGREGATING:
         bins += [f"write {mode}", f"read result {mode}"]
+        bins += [f"read INFO {mode}", f"read STATUS {mode}"]
     for mode in LOW_BIT:
         bins += [f"read plane {plane} {mode}" for plane in range(8)]
     return [*bins, "read raw FP32"]
@@ -231,6 +232,8 @@ class TransactionPoints:
             self.access.hit("read raw FP32")
         elif access.kind is Kind.SUM:
             self.access.hit(f"read sum {mode}")
+        elif access.kind in (Kind.INFO, Kind.STATUS):
+            self.access.hit(f"read {access.kind.name} {mode}")
         else:
             self.access.hit(f"{way} {mode}")
 

@@ -15,10 +15,12 @@ from cocotbext.cxl.wire.messages import ReqOp
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import (
+    INFO_SELECTOR,
     PLANE_COUNT,
     PLANE_SELECTOR,
     RAW_SELECTOR,
     SELECTORS,
+    VIEW_SELECTORS,
     state_lines,
 )
 from verif.scenario.line_values import with_illegal_codes
@@ -129,6 +131,10 @@ class AccessDraws:
             selector = self._identity_selector()
         elif choice == "forbidden":
             selector = self._forbidden(config.mode, config.workers)
+        elif choice == "info":
+            selector = INFO_SELECTOR
+        elif choice == "status":
+            selector, line = rng.choice(VIEW_SELECTORS), 0
         elif config.mode is Mode.FP32:
             if choice in ("raw", "plane"):
                 selector = RAW_SELECTOR + rng.randrange(config.workers)
@@ -161,10 +167,11 @@ class AccessDraws:
             self.read(live, line)
 
     def _forbidden(self, mode: Mode, workers: int) -> int:
+        legal = {0, INFO_SELECTOR, *VIEW_SELECTORS}
         if mode is Mode.FP32:
-            legal = {0, *range(RAW_SELECTOR, RAW_SELECTOR + workers)}
+            legal |= {*range(RAW_SELECTOR, RAW_SELECTOR + workers)}
         else:
-            legal = {0, *range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)}
+            legal |= {*range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)}
         edges = [n for n in range(SELECTORS) if n not in legal and {n - 1, n + 1} & legal]
         if self.rng.random() < 0.5:
             return self.rng.choice(edges)

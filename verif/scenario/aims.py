@@ -74,6 +74,18 @@ AIMS: Final[dict[str, dict[str, str]]] = {
         "BIND": "bind=yes",
         "free": "bind=no",
     },
+    "late write": {"": "action=close; action=contribute", "poisoned": "event=poison"},
+    "final read": {
+        "": "action=close; action=read",
+        "result": "read=result",
+        "part": "read=plane; read=raw",
+        "INFO": "read=info",
+    },
+    "close": {"": "action=close", "busy": "overlap=loaded"},
+    "INFO": {"": "read=info; action=read", "lost": "action=faults", "closed": "action=close"},
+    "INFO race": {"": "read=info; overlap=racing"},
+    "STATUS": {"": "read=status; action=read", "late": "action=close"},
+    "worker lines": {"": "read=status; workers=64"},
     "bind shift": {
         "": "bind=yes; action=commit; commit=options",
         "0": "bind_shift=0",

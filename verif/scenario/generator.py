@@ -128,6 +128,18 @@ class _Generator:
             Operation(Do.COMMIT, region=index, value=value, idle=idle, background=background)
         )
 
+    def close(self, live: LiveRegion) -> None:
+        """The end of a region's round; what is left of its work comes late."""
+        self.out.append(
+            Operation(
+                Do.SET,
+                name=f"REGION[{live.number}].CTRL",
+                value=1,
+                idle=live.overlap != "loaded",  # else too many orders of what is in flight
+                background=live.overlap == "loaded" and self.rng.random() < 0.5,
+            )
+        )
+
     # -- stream -------------------------------------------------------------------------------
     def step(self) -> None:
         """The next operation, or a few that belong together."""
@@ -142,6 +154,8 @@ class _Generator:
             self.access.read(live)
         elif action == "commit" and live is not None:
             self.commit(live)
+        elif action == "close" and live is not None:
+            self.close(live)
         elif action in ("plain write", "plain read"):
             self.access.plain(write=action == "plain write")
         elif action == "odd opcode":

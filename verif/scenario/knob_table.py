@@ -135,6 +135,7 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
             "odd address": 0.5,
             "register": 1,
             "commit": 0.8,
+            "close": 0.15,
             "wait": 0.3,
             "drain": 0.2,
             "memory": 0.2,
@@ -143,7 +144,15 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
         "what the host does next",
     ),
     "read": (
-        {"result": 5, "plane": 4, "raw": 3, "forbidden": 0.5, "wrong LD-ID": 0.3},
+        {
+            "result": 5,
+            "plane": 4,
+            "raw": 3,
+            "info": 1,
+            "status": 0.7,
+            "forbidden": 0.5,
+            "wrong LD-ID": 0.3,
+        },
         "selector class of a read",
     ),
     "commit": (

@@ -30,13 +30,14 @@ class OverBudget(Exception):
 
 
 def identity(snap: Snapshot) -> Hashable:
-    """What tells two states of a line apart (counters do not)."""
+    """What tells two states of a line apart (counters of the device do not)."""
     line = snap.line
     if line is None:
         return snap.memory
     data = tuple(sorted(line.data.items()))
     flags = (line.poisoned, line.lost, line.counted_complete, line.saturated, line.illegal)
-    return data, frozenset(line.marked), flags
+    counts = (line.counted_poisoned, line.late, frozenset(line.times_seen.items()))
+    return data, frozenset(line.marked), flags, counts
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ class Op:
     @property
     def inert(self) -> bool:
         """True if the access neither reads nor changes a line."""
-        return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT)
+        return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS)
 
 
 def describe(msg: M2SMessage | S2MMessage | None) -> str:

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.device import DeviceModel
+from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.scoreboard.linearize import Linearizer, Reached, State
+from verif.scoreboard.linearize import ZERO, Linearizer, Reached, State
 from verif.scoreboard.operations import Op
 
 
@@ -36,12 +38,27 @@ class Doubt:
 
 @dataclass(slots=True)
 class Commit:
-    """A write of EPOCH: takes effect at once, somewhere between `start` and `end`."""
+    """A write of EPOCH, or of CLOSE: takes effect at once, somewhere between `start` and `end`.
+
+    A close leaves the descriptor as it is. A read that is answered after it has found the round
+    closed; not so if it is not `strict`, because the link repeats answers.
+    """
 
     config: RegionConfig
     epoch: int
     start: int
     end: int = -1
+    closes: bool = False
+    strict: bool = True
+
+    def may_follow(self, op: Op) -> bool:
+        """The commit may have come after `op`."""
+        final = self.closes and self.strict and op.read and op.end > self.end
+        return op.start < self.end and not final
+
+    def must_follow(self, op: Op) -> bool:
+        """The commit came after `op`."""
+        return op.end < self.start
 
 
 @dataclass(slots=True)
@@ -54,6 +71,22 @@ class Item:
     lost: bool = False
     moved: bool = False
     """A commit has changed what the requests mean."""
+
+    def after_commit(self, model: DeviceModel, config: RegionConfig) -> None:
+        """A commit of `config` was accepted: each state is now that of an untouched line."""
+        if self.lost:
+            return
+        key = self.line.key
+        if any(model.line_key(op.msg) != key for op in self.line.ops):
+            self.lost = self.moved = True
+            return
+        if config.mode is Mode.IDENTITY:
+            return
+        fresh = model.snapshot(key)
+        for mask, states in self.states.items():
+            low = tuple(map(min, zip(*(state.low for state in states), strict=True)))
+            high = tuple(map(max, zip(*(state.high for state in states), strict=True)))
+            self.states[mask] = [State(fresh, ZERO, low, high)]
 
 
 def flags(state: State) -> tuple[bool, bool, bool]:

@@ -33,7 +33,7 @@ def potential(op: Op, mode: Mode | None) -> dict[str, int]:
         if op.msg.poison:
             out["POISON_RECEIVED"] = 1
         if kind is Kind.CONTRIBUTION or op.commit_raced:
-            out |= {"DUPLICATE": 1, "CONTRIBUTION": 1}
+            out |= {"DUPLICATE": 1, "CONTRIBUTION": 1, "LATE": 1}
             if mode is Mode.G_TERNARY or op.commit_raced:
                 out["ILLEGAL_CODE"] = illegal_codes(op.msg.data)
     elif completion_of(op.msg) is Completion.DRS and (kind in READ_KINDS or op.commit_raced):

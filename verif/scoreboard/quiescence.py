@@ -19,7 +19,6 @@ from models.regions import RegionConfig
 from models.step_result import StepResult
 from verif.scoreboard import areas
 from verif.scoreboard.linearize import (
-    ZERO,
     Bucket,
     Failure,
     Linearizer,
@@ -110,9 +109,20 @@ class Quiescence:
             self.distrust(region)
         self.trust.commit_begun(region)
 
-    def commit_end(self, region: int, now: int) -> None:
-        """The write of EPOCH was answered."""
-        self._commits[region][-1].end = now
+    def close_begin(self, region: int, epoch: int, now: int) -> bool:
+        """CLOSE is being written; False if the region has no round that it could end."""
+        config, waiting = self.model.config(region), self.pending(region)
+        if waiting:
+            config, epoch = waiting[-1].config, waiting[-1].epoch
+        elif config is None or config.mode is Mode.IDENTITY:
+            return False
+        self._commits.setdefault(region, []).append(Commit(config, epoch, now, closes=True))
+        return True
+
+    def commit_end(self, region: int, now: int, strict: bool = True) -> None:
+        """The write of EPOCH, or of CLOSE, was answered."""
+        commit = self._commits[region][-1]
+        commit.end, commit.strict = now, strict
         self._resolve(region)
 
     # -- results ------------------------------------------------------------------------------
@@ -273,6 +283,12 @@ class Quiescence:
             if region is None or line.region == region:
                 yield from line.ops
 
+    def alternatives(self, region: int) -> Iterator[list[State]]:
+        """The states of each line of a region that may be in more than one; the model has the
+        first."""
+        for key in of_region(self._alternatives, region):
+            yield self._alternatives[key]
+
     def doubt(self, region: int) -> Doubt:
         """Lines of a region of which more than one state is possible, or nothing is known."""
         return doubt_of(self._alternatives, self.unknown, region)
@@ -301,6 +317,10 @@ class Quiescence:
             inert = self._inert_before(inert, commit)
             for item in items:
                 self._before_commit(item, commit)
+            if commit.closes:
+                self.model.close(region)
+                self.committed(region, commit, 0)
+                continue
             before, ambiguous = self.model.config(region), self._ambiguous(region, items)
             code = int(self.model.commit(region, commit.config, commit.epoch))
             if code == 0:
@@ -310,8 +330,8 @@ class Quiescence:
                     self.unknown.discard(key)
                 self.trust.committed(region, [item.line.key for item in items])
                 self._forget(region, commit)
-            for item in items:
-                self._after_commit(item, code, commit)
+            for item in items if code == 0 else ():
+                item.after_commit(self.model, commit.config)
             self.committed(region, commit, code)
         for op in inert:
             self._inert(op)
@@ -340,10 +360,8 @@ class Quiescence:
             return
         must = allowed = 0
         for index, op in enumerate(item.line.ops):
-            if op.start < commit.end:
-                allowed |= 1 << index
-            if op.end < commit.start:
-                must |= 1 << index
+            allowed |= commit.may_follow(op) << index
+            must |= commit.must_follow(op) << index
         model, key = self.model, item.line.key
         before = model.snapshot(key)
         try:
@@ -352,21 +370,6 @@ class Quiescence:
             item.lost = True
         finally:
             model.restore(key, before)
-
-    def _after_commit(self, item: Item, code: int, commit: Commit) -> None:
-        if code or item.lost:
-            return
-        key, model = item.line.key, self.model
-        if any(model.line_key(op.msg) != key for op in item.line.ops):
-            item.lost = item.moved = True
-            return
-        if commit.config.mode is Mode.IDENTITY:
-            return
-        fresh = model.snapshot(key)
-        for mask, states in item.states.items():
-            low = tuple(map(min, zip(*(state.low for state in states), strict=True)))
-            high = tuple(map(max, zip(*(state.high for state in states), strict=True)))
-            item.states[mask] = [State(fresh, ZERO, low, high)]
 
     def _finish(self, item: Item) -> None:
         if item.lost:

@@ -17,7 +17,7 @@ from models.regions import Kind, RegionConfig, check_commit
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Span, either, exactly
 
-LEVELS = ("done", "complete_lines", "saturated", "illegal_seen")
+LEVELS = ("done", "complete_lines", "saturated", "illegal_seen", "closed")
 """Figures that only grow within an epoch."""
 
 
@@ -63,6 +63,11 @@ class RegionStatusRanges:
             self._perhaps += self._might[region] and not self._counted[region]
             self._counted[region] = False
         self._might[region] = bool(self.quiescence.pending(region))
+
+    def closed(self, region: int) -> None:
+        """A close is settled."""
+        self._commits[region] += 1
+        self.judged(region)
 
     def judged(self, region: int) -> None:
         """Requests of a region were judged."""
@@ -112,6 +117,7 @@ class RegionStatusRanges:
             "complete_lines": Span(0, most),
             "saturated": Span(0, 1),
             "illegal_seen": Span(0, 1),
+            "closed": Span(0, 1),
         }
 
     @staticmethod
@@ -143,8 +149,10 @@ class RegionStatusRanges:
             "epoch": exactly(status.epoch),
             "complete_lines": complete,
             "done": Span(
-                int(counts and complete.low == lines), int(counts and complete.high == lines)
+                int(counts and (status.closed or complete.low == lines)),
+                int(counts and (status.closed or complete.high == lines)),
             ),
+            "closed": exactly(int(status.closed)),
             "saturated": Span(int(saturated > fewer[1]), int(saturated + more[1] > 0)),
             "illegal_seen": Span(int(illegal > fewer[2]), int(illegal + more[2] > 0)),
         }

@@ -58,6 +58,8 @@ class RegisterPredictor:
             if link is not None
         }
         self.fallback = [self._fallback(region) for region in range(params.regions)]
+        scoreboard.views.fallback = self.fallback
+        self._closing: set[int] = set()
         self.rules = Rules(self)
 
     def find(self, name: str) -> tuple[Register, Field | None]:
@@ -169,6 +171,10 @@ class RegisterPredictor:
             region = self.region_of(name)
             epoch = scoreboard.epochs.get(region, 0) & ~lanes | ones
             scoreboard.commit_begin(region, self.config(region), epoch)
+        elif name.endswith("].CTRL"):
+            region = self.region_of(name)
+            if register.field("CLOSE").extract(ones) and scoreboard.close_begin(region):
+                self._closing.add(region)
         elif name == "FALLBACK":
             scoreboard.devload.clear_fallback(ones)
             for flag in self._fallen(ones):
@@ -199,6 +205,10 @@ class RegisterPredictor:
         if name.endswith(".EPOCH") and lanes:
             scoreboard.commit_end(self.region_of(name))
             self.rules.committed()
+        elif name.endswith("].CTRL") and self.region_of(name) in self._closing:
+            self._closing.discard(self.region_of(name))
+            link = self.link
+            scoreboard.commit_end(self.region_of(name), link is None or not link.faulty)
         elif name == "FALLBACK":
             for flag in self._fallen(ones):
                 flag.clear_end()

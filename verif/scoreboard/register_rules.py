@@ -140,7 +140,8 @@ class Rules:
     def _committing_now(self) -> bool:
         quiescence = self.scoreboard.quiescence
         commits = (quiescence.pending(region) for region in range(self.predictor.regions))
-        return any(commit.end < 0 for pending in commits for commit in pending)
+        open_ = (one for pending in commits for one in pending if not one.closes)
+        return any(commit.end < 0 for commit in open_)
 
     def _status_begins(self, _name: str) -> tuple[int, bool, Span]:
         return self.scoreboard.clock(), self._committing_now(), self._init_busy()

@@ -39,6 +39,7 @@ from verif.scoreboard.potential import potential
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.region_status import RegionStatusRanges
+from verif.scoreboard.region_views import RegionViews
 
 MAX_ERRORS = 10
 UNJUDGED_SHARE = 0.005
@@ -80,6 +81,9 @@ class Scoreboard:
         self.capture = ErrorCapture()
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
         self.status = RegionStatusRanges(model, self.quiescence, self.configs)
+        self.views = RegionViews(model, self.quiescence, self.status, regions)
+        self.on_close: Callable[[int, bool], None] = lambda _region, _traffic: None
+        """Region, and whether requests were in flight."""
         self.quiescence.on_doubt = self._doubted
         self.counters = {
             name: Cleared(partial(self.events, name))
@@ -96,6 +100,7 @@ class Scoreboard:
         self._engine_doubts = 0
         self._waiting: dict[tuple[bool, int, int], deque[Op]] = {}
         self._commit_traffic: dict[int, tuple[int, int]] = {}
+        self._close_traffic: dict[int, bool] = {}
 
     # -- errors -------------------------------------------------------------------------------
     def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
@@ -149,6 +154,7 @@ class Scoreboard:
         self.quiescence.add(op)
         if op.access.region is not None:
             self.status.request(op.access.region)
+        self.views.request(op)
 
     def response(self, msg: S2MMessage) -> None:
         """A response was seen on the transmit pins."""
@@ -179,9 +185,11 @@ class Scoreboard:
         self._looked_up(op)
         if not self._waiting:
             self.capacity.idle()
+        self.views.raced(op)
         self.quiescence.done(op)
         if op.access.region is not None:
             self.status.judged(op.access.region)
+        self.views.response(op, self.error)
         if self.on_op is not None:
             self.on_op(op, self.configs[op.window] if op.window is not None else None)
 
@@ -221,12 +229,25 @@ class Scoreboard:
         self.quiescence.commit_begin(region, config, epoch, self.now)
         self.status.commit_begin(region)
 
-    def commit_end(self, region: int) -> None:
-        """The response of the write of EPOCH was seen."""
+    def commit_end(self, region: int, strict: bool = True) -> None:
+        """The response of the write of EPOCH was seen, or of CLOSE (`strict`: see `Commit`)."""
         self.now += 1
-        self.quiescence.commit_end(region, self.now)
+        self.quiescence.commit_end(region, self.now, strict)
+
+    def close_begin(self, region: int) -> bool:
+        """A write of CLOSE was seen; False if the region has no round that it could end."""
+        self.now += 1
+        self._close_traffic[region] = bool(self._waiting)
+        if not self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now):
+            return False
+        self.status.commit_begin(region)
+        return True
 
     def _committed(self, region: int, commit: Commit, code: int) -> None:
+        if commit.closes:
+            self.status.closed(region)
+            self.on_close(region, self._close_traffic[region])
+            return
         self.codes[region] = code
         if code == 0:
             self.memory.initialiser.committed(
@@ -236,6 +257,7 @@ class Scoreboard:
             self.epochs[region] = commit.epoch
             self.capacity.regions[region].restart(self._commit_alone(region))
         self.status.committed(region, code == 0)
+        self.views.committed(region, code == 0)
         if self.on_commit is not None:
             traffic = self._commit_traffic.get(region, (0, 0))[0] > 0
             self.on_commit(region, commit.config, commit.epoch, code, traffic)

@@ -19,7 +19,14 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
 )
 from models.line_packing import Mode
-from models.regions import PLANE_COUNT, PLANE_SELECTOR, CommitCode, RegionConfig, sum_selectors
+from models.regions import (
+    INFO_SELECTOR,
+    PLANE_COUNT,
+    PLANE_SELECTOR,
+    CommitCode,
+    RegionConfig,
+    sum_selectors,
+)
 from verif.env.region_layout import RegionLayout
 from verif.sequences.line_data import line_for
 
@@ -61,6 +68,10 @@ class NfSequence(uvm_sequence):
         self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
         code = await self.env.registers.commit(region, config, self.epoch)
         assert code == expect, f"commit of region {region} gave {code.name}, not {expect.name}"
+
+    async def close(self, region: int) -> None:
+        """Ends the round of a region."""
+        await self.env.registers.write(f"REGION[{region}].CTRL", 1)
 
     # -- traffic ------------------------------------------------------------------------------
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Any:
@@ -134,12 +145,12 @@ class NfSequence(uvm_sequence):
         return await self.write(config.address(worker, line), data, limit, **fields)
 
     def read_selectors(self, config: RegionConfig) -> list[int]:
-        """Selectors that may be read in a mode."""
+        """Selectors that may be read in a mode, at any line."""
         if config.mode is Mode.IDENTITY:
             return list(range(256))
         if config.mode is Mode.FP32:
-            return [0, *range(64, 64 + config.workers)]
-        planes = range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)
+            return [0, INFO_SELECTOR, *range(64, 64 + config.workers)]
+        planes = [INFO_SELECTOR, *range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)]
         return [*planes, *sum_selectors(config)] if config.mode.bits else [0, *planes]
 
     async def read_region(

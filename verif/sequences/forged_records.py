@@ -2,9 +2,9 @@
 """Exact forgeries: lines that would be a record of the coming epoch, if they were believed.
 
 The layout of a record is the device's own (hdl/README.md, State area): the bitmap of the workers in
-bits 63:0, poison, lost, and the generation in bits 97:66. A region's generation is the number of
-its commits. A host can place such a line in an area that is not a region's yet, and, as FP32 data,
-in one that is.
+bits 63:0, poison, lost, saturated, and the generation in bits 98:67. A region's generation is the
+number of its commits. A host can place such a line in an area that is not a region's yet, and, as
+FP32 data, in one that is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig, record_lines
 from verif.sequences.base import NfSequence
 
-GENERATION_AT = 66
+GENERATION_AT = 67
 
 
 def forged(generation: int, bitmap: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import Mode
-from models.regions import Access, RegionConfig, state_lines
+from models.regions import VIEW_SELECTORS, Access, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -186,7 +186,8 @@ class CombinedCausesSequence(NfSequence):
             return place, write, int(message.opcode)
         selector = message.addr >> 6 + config.lines_log2 & 255
         workers = config.mode is not Mode.IDENTITY and write
-        legal = selector < config.workers if workers else selector in self.read_selectors(config)
+        readable = (*self.read_selectors(config), *VIEW_SELECTORS)
+        legal = selector < config.workers if workers else selector in readable
         return (
             write,
             int(message.opcode),

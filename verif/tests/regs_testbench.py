@@ -29,6 +29,8 @@ class Bench:
         self.regs: dict[str, Register] = REG_MAP.expand(self.params)
         self.port = AxiLitePort(dut)
         self.rng = random.Random(cocotb.RANDOM_SEED)
+        self.closed: list[int] = []
+        """Regions whose CTRL.CLOSE was written."""
         self._began = get_sim_time("ns")
 
     @property
@@ -49,6 +51,7 @@ class Bench:
             "init_busy",
             "region_committed",
             "region_done",
+            "region_closed",
             "region_done_set",
             "fallback_set",
             "region_saturated",
@@ -61,7 +64,22 @@ class Bench:
         await ClockCycles(dut.clk, 3)
         dut.rst_n.value = 1
         await RisingEdge(dut.clk)
+        cocotb.start_soon(self._close())
         return self
+
+    async def _close(self) -> None:
+        """Answers each CLOSE some clocks later, as the core would; commits are left to the test."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.commit_close)
+            self.closed.append(int(dut.commit_region.value))
+            await ClockCycles(dut.clk, self.rng.randrange(1, 6))
+            await FallingEdge(dut.clk)
+            assert int(dut.commit_valid.value), "CLOSE was not held until it was answered"
+            assert int(dut.commit_close.value), "CLOSE was not held until it was answered"
+            dut.commit_done.value = 1
+            await FallingEdge(dut.clk)
+            dut.commit_done.value = 0
 
     async def read(self, name: str) -> int:
         data, resp = await self.port.read(self.regs[name].address)

@@ -153,7 +153,8 @@ async def levels(dut: Any) -> None:
     regions, rng = bench.params.regions, bench.rng
     for _ in range(8):
         bits = {
-            name: rng.getrandbits(regions) for name in ("committed", "done", "saturated", "illegal")
+            name: rng.getrandbits(regions)
+            for name in ("committed", "done", "saturated", "illegal", "closed")
         }
         for name, value in bits.items():
             getattr(dut, f"region_{name}").value = value
@@ -184,6 +185,7 @@ async def levels(dut: Any) -> None:
                 "FALLBACK": fallback >> r & 1,
                 "SATURATED": bits["saturated"] >> r & 1,
                 "ILLEGAL_SEEN": bits["illegal"] >> r & 1,
+                "CLOSED": bits["closed"] >> r & 1,
             }
             want = complete >> (32 * r) & 0xFFFF_FFFF
             assert await bench.read(f"REGION[{r}].COMPLETE_LINES") == want
@@ -250,6 +252,21 @@ async def commit(dut: Any) -> None:
             assert await bench.read(f"REGION[{other}].EPOCH") == epochs[other]
         status = await bench.read(f"REGION[{r}].STATUS")
         assert bench.regs[f"REGION[{r}].STATUS"].field("CODE").extract(status) == code
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def close(dut: Any) -> None:
+    """CTRL.CLOSE reaches the core with its region, is answered behind commit_done, no commit."""
+    bench = await Bench(dut).start()
+    for _ in range(20):
+        region = bench.rng.randrange(bench.params.regions)
+        word, strobe = bench.rng.getrandbits(32), bench.rng.choice((0xF, 0xF, 0x1, 0xE))
+        bench.closed.clear()
+        await bench.write(f"REGION[{region}].CTRL", word, strobe)
+        assert bench.closed == [region] * (word & strobe & 1)
+        assert not await bench.read(f"REGION[{region}].CTRL")
+        assert not await bench.read(f"REGION[{region}].EPOCH"), "a close is no commit"
+        assert not await bench.read("STATUS"), "a close is no commit"
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

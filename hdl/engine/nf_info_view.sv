@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// INFO of a line: its bookkeeping as a host reads it (selector 1).
+//
+// Purely combinational. `line`, from bit 0: epoch (32), generation (32), bitmap of the workers seen
+// (64), their number m (8), then the flags complete, poisoned, lost, saturated, closed; the rest is
+// zero. A line that memory has lost is never complete.
+
+`default_nettype none
+
+module nf_info_view
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS = 8
+) (
+  input  wire logic [3:0]                   region,
+  input  wire logic [7:0]                   workers,
+  input  wire logic [REGIONS*32-1:0]        epoch,
+  input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
+  input  wire logic [REGIONS-1:0]           closed,
+  input  wire book_t                        book,
+
+  output logic [LINE_W-1:0]                 line
+);
+  typedef struct packed {
+    logic        closed;
+    logic        saturated;
+    logic        lost;
+    logic        poisoned;
+    logic        complete;
+    logic [7:0]  m;
+    logic [63:0] bitmap;
+    logic [31:0] gen;
+    logic [31:0] epoch;
+  } info_t;
+
+  logic [31:0] number;
+  info_t       info, whole;
+
+  assign number = 32'(region) % REGIONS;
+
+  always_comb begin
+    info.closed    = closed[number];
+    info.saturated = book.saturated;
+    info.lost      = book.lost;
+    info.poisoned  = book.poison;
+    info.complete  = !book.lost && (book.bitmap == worker_mask(workers));
+    info.m         = 8'($countones(book.bitmap));
+    info.bitmap    = book.bitmap;
+    info.gen       = gen[number*REC_GEN_W +: REC_GEN_W];
+    info.epoch     = epoch[number*32 +: 32];
+    whole          = info;  // whole, so that its readers wake once
+  end
+
+  assign line = LINE_W'(whole);
+endmodule
+
+`default_nettype wire

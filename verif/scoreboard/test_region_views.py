@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Negative twins of CLOSE, INFO and STATUS: what the device may say passes, the rest is flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, replace
+
+import pytest
+
+from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, S2MMessage
+from models.line_packing import LINE_BYTES, Mode
+from models.regions import RegionConfig
+from models.views import LineInfo, StatusView, pack_words, unpack_words
+from verif.scoreboard.test_scoreboard import BINARY, FP32, IDENTITY, Bench, read, write
+
+STRICT = replace(BINARY, strict=True)
+Change = Callable[[S2MMessage], S2MMessage]
+
+
+def close(bench: Bench, region: int = 0) -> bool:
+    """CLOSE, with nothing between its write and its response."""
+    begun = bench.scoreboard.close_begin(region)
+    bench.device.close(region)
+    if begun:
+        bench.scoreboard.commit_end(region)
+    return begun
+
+
+def figures(**change: int) -> Change:
+    """An answer of STATUS with other figures."""
+
+    def changed(response: S2MMessage) -> S2MMessage:
+        assert isinstance(response, S2MDRS)
+        return replace(response, data=replace(StatusView.unpack(response.data), **change).pack())
+
+    return changed
+
+
+def word(index: int, value: int) -> Change:
+    """An answer with another word of 32 bits."""
+
+    def changed(response: S2MMessage) -> S2MMessage:
+        assert isinstance(response, S2MDRS)
+        words = unpack_words(response.data)
+        words[index] = value
+        return replace(response, data=pack_words(words))
+
+    return changed
+
+
+def status(bench: Bench, config: RegionConfig, change: Change | None = None) -> list[str]:
+    """Reads STATUS; what the scoreboard says."""
+    bench.answer(bench.begin(read(config.address(2, 0))), change)
+    return [str(one) for one in bench.scoreboard.errors]
+
+
+@pytest.mark.parametrize("config", [STRICT, FP32])
+def test_a_closed_round_passes(config: RegionConfig) -> None:
+    bench = Bench(config)
+    bench.do(write(config.address(0, 1)))
+    bench.do(read(config.address(0, 1)))
+    assert close(bench)
+    bench.do(write(config.address(1, 1)))
+    for selector in (0, 1, 2, 3):
+        bench.do(read(config.address(selector, 0 if selector > 1 else 1)))
+    bench.scoreboard.finish()
+    assert bench.scoreboard.errors == []
+    bench.scoreboard.compare_counters({"LATE": 1, "CONTRIBUTION": 1, "EARLY_READ": 1})
+    bench.scoreboard.compare_region(0, {"done": 1, "closed": 1, "complete_lines": 0})
+    assert bench.scoreboard.status.times_done()[:2] == (1, 1)
+    bench.commit(0, config, 9)
+    bench.scoreboard.compare_region(0, {"done": 0, "closed": 0})
+    assert bench.scoreboard.errors == []
+
+
+def test_what_comes_late_must_not_count() -> None:
+    bench = Bench(BINARY)
+    bench.scoreboard.close_begin(0)
+    bench.scoreboard.commit_end(0)  # the device has not closed
+    bench.do(write(BINARY.address(0, 1)))
+    bench.do(read(BINARY.address(1, 1)))
+    assert "MISMATCH" in str(bench.scoreboard.errors[0])
+
+
+def test_a_read_behind_the_close_must_be_final() -> None:
+    """It was on its way before, and is answered behind the response of CLOSE with what it found."""
+    for link_repeats in (False, True):
+        bench = Bench(STRICT)
+        racing = bench.begin(read(STRICT.address(0, 1)))
+        found = bench.device.step(racing)
+        assert isinstance(found, S2MDRS)
+        assert found.poison, "an early read with STRICT"
+        bench.scoreboard.close_begin(0)
+        bench.scoreboard.commit_end(0, strict=not link_repeats)
+        bench.scoreboard.response(found)
+        assert bool(bench.scoreboard.errors) != link_repeats
+
+
+def test_a_read_before_the_close_may_be_early_or_not() -> None:
+    for closed_first in (False, True):
+        bench = Bench(STRICT)
+        racing = bench.begin(read(STRICT.address(0, 1)))
+        bench.scoreboard.close_begin(0)
+        if closed_first:
+            bench.device.close(0)
+        bench.answer(racing)
+        bench.device.close(0)
+        bench.scoreboard.commit_end(0)
+        bench.do(read(STRICT.address(1, 1)))
+        assert bench.scoreboard.errors == []
+
+
+def test_a_contribution_that_races_with_the_close_is_on_one_side() -> None:
+    for closed_first in (False, True):
+        bench = Bench(BINARY)
+        racing = bench.begin(write(BINARY.address(2, 1)))
+        bench.scoreboard.close_begin(0)
+        if closed_first:
+            bench.device.close(0)
+        response = bench.device.step(racing)
+        bench.device.close(0)
+        bench.scoreboard.commit_end(0)
+        assert response is not None
+        bench.scoreboard.response(response)
+        assert bench.scoreboard.counter_range("LATE") == (0, 1)
+        for selector in (1, 2, 3):
+            bench.do(read(BINARY.address(selector, 1 if selector == 1 else 0)))
+        assert bench.scoreboard.errors == []
+
+
+def test_a_region_without_a_round_cannot_be_closed() -> None:
+    bench = Bench(IDENTITY)
+    assert not close(bench)
+    assert not close(bench, 5)
+
+
+def test_a_close_behind_an_unsettled_commit() -> None:
+    """The region has its first round only by the commit that is not judged yet."""
+    bench = Bench()
+    held = bench.begin(read(BINARY.address(0, 0)))
+    bench.scoreboard.commit_begin(0, BINARY, 3)
+    bench.answer(held)  # before the commit: unmapped
+    bench.device.commit(0, BINARY, 3)
+    bench.scoreboard.commit_end(0)
+    assert close(bench)
+    bench.do(read(BINARY.address(1, 2)))
+    assert bench.scoreboard.errors == []
+
+
+@pytest.mark.parametrize("field", list(LineInfo.__dataclass_fields__))
+def test_info_is_compared_in_every_field(field: str) -> None:
+    bench = Bench(BINARY)
+    bench.do(write(BINARY.address(1, 0)))
+
+    def changed(response: S2MMessage) -> S2MMessage:
+        assert isinstance(response, S2MDRS)
+        info = LineInfo.unpack(response.data)
+        old = getattr(info, field)
+        new = not old if isinstance(old, bool) else old ^ 1
+        return replace(response, data=replace(info, **{field: new}).pack())
+
+    bench.answer(bench.begin(read(BINARY.address(1, 0))), changed)
+    assert "MISMATCH" in str(bench.scoreboard.errors[0])
+
+
+@pytest.mark.parametrize("name", [n for n in StatusView.__dataclass_fields__ if n != "fallback"])
+def test_status_is_compared_in_every_figure(name: str) -> None:
+    bench = Bench(BINARY)
+    for worker in range(3):
+        bench.do(write(BINARY.address(worker, 0)))
+    bench.do(replace(write(BINARY.address(0, 1)), poison=True))
+    bench.do(read(BINARY.address(200, 0)))
+    assert status(bench, BINARY) == []
+    value = dict(zip(StatusView.__dataclass_fields__, (1, 1, 0, 0, 1, 0, 1), strict=True))
+    assert value == dict(
+        zip(StatusView.__dataclass_fields__, astuple(bench.device.status_view(0)), strict=True)
+    )
+    for wrong in (value[name] + 1, value[name] ^ 1 << 20):
+        bench.scoreboard.errors.clear()
+        assert name in status(bench, BINARY, figures(**{name: wrong}))[0]
+
+
+def test_words_behind_the_last_are_zero() -> None:
+    bench = Bench(BINARY)
+    assert "words behind" in status(bench, BINARY, word(7, 1))[0]
+
+
+def test_lines_of_each_worker_are_compared() -> None:
+    bench = Bench(FP32)
+    for line in range(3):
+        bench.do(write(FP32.address(2, line)))
+    bench.do(write(FP32.address(2, 0)))  # again: no other line
+    ask: Callable[[], M2SMessage] = lambda: bench.begin(read(FP32.address(3, 0)))  # noqa: E731
+    bench.answer(ask(), word(2, 3))
+    assert bench.scoreboard.errors == []
+    bench.answer(ask(), word(2, 4))
+    assert "lines of worker 2 is 4, expected 3" in str(bench.scoreboard.errors[0])
+    bench.scoreboard.errors.clear()
+    bench.answer(bench.begin(read(FP32.address(6, 0))), word(15, 1))
+    assert "lines of worker 63 is 1" in str(bench.scoreboard.errors[0])
+
+
+def test_a_contribution_in_flight_may_count_in_status() -> None:
+    bench = Bench(BINARY)
+    racing = bench.begin(write(BINARY.address(2, 0)))
+    for value in (0, 1):
+        bench.answer(bench.begin(read(BINARY.address(3, 0))), word(2, value))
+    assert bench.scoreboard.errors == []
+    bench.answer(racing)
+    bench.answer(bench.begin(read(BINARY.address(3, 0))), word(2, 0))
+    assert "lines of worker 2 is 0, expected 1" in str(bench.scoreboard.errors[0])
+
+
+def test_a_refusal_that_races_with_a_commit_counts_on_either_side() -> None:
+    bench = Bench(BINARY)
+    racing = bench.begin(read(BINARY.address(200, 0)))
+    bench.scoreboard.commit_begin(0, BINARY, 2)
+    bench.answer(racing)
+    bench.device.commit(0, BINARY, 2)
+    bench.scoreboard.commit_end(0)
+    assert status(bench, BINARY) == []
+    bench.do(read(BINARY.address(200, 0)))
+    assert status(bench, BINARY) == []
+    assert "refused is 4" in status(bench, BINARY, figures(refused=4))[0]
+
+
+def test_status_is_never_poisoned() -> None:
+    bench = Bench(replace(BINARY, mode=Mode.G_TERNARY))
+
+    def poisoned(response: S2MMessage) -> S2MMessage:
+        assert isinstance(response, S2MDRS)
+        assert len(response.data) == LINE_BYTES
+        return replace(response, poison=True)
+
+    assert "Poison" in status(bench, BINARY, poisoned)[0]

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds that are closed under traffic, and reads of INFO and STATUS while everything moves."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+
+from cocotbext.cxl.wire.messages import S2MDRS
+from models.line_packing import Mode
+from models.regions import INFO_SELECTOR, STATUS_SELECTOR, VIEW_SELECTORS, RegionConfig
+from models.views import LineInfo, StatusView, unpack_words
+from verif.sequences.base import NfSequence
+from verif.sequences.line_data import byte_enables, line_for
+
+AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+HOSTS = 8
+COUNTED = ("CONTRIBUTION", "DUPLICATE", "POISON_RECEIVED", "LATE")
+"""Each contribution that no rule refuses is counted in one of them."""
+
+
+class CloseSequence(NfSequence):
+    """Rounds: workers contribute, eight hosts read, CLOSE is written at any moment.
+
+    What the hosts read behind the response of CLOSE is the same for all of them, stays so whatever
+    comes late, and says with LATE where every contribution has gone.
+    """
+
+    rounds: int = 4
+    lines_log2: int = 2
+
+    async def body(self) -> None:
+        region = self.rng.randrange(self.cfg.hw.regions)
+        beside = self.layout.region(Mode.G_BINARY, 1, 2)
+        other = (region + 1) % self.cfg.hw.regions
+        if other != region:
+            await self.commit(other, beside)
+        configs = [self.draw() for _ in range(6)]
+        for _ in range(self.rounds):
+            await self.one_round(region, self.rng.choice(configs))
+            if other != region:  # the others are open
+                await self.contribute(beside, self.rng.randrange(2), 0, limit=1)
+                await self.read_region(beside, 0, 0, limit=1)
+        await self.drain()
+
+    def draw(self) -> RegionConfig:
+        """A region with few lines, so that much happens to each."""
+        rng = self.rng
+        workers = rng.choice((1, 2, 3, 5, 8, rng.randint(4, 16), rng.randint(1, 64)))
+        strict = rng.random() < 0.5
+        log2 = rng.randint(0, self.lines_log2)
+        return self.layout.region(rng.choice(AGGREGATING), log2, workers, strict=strict)
+
+    async def one_round(self, region: int, config: RegionConfig) -> None:
+        """Commit, traffic with a close in it, reads of everything by everybody."""
+        rng, registers = self.rng, self.env.registers
+        await self.commit(region, config)
+        before = [await registers.read(name) for name in COUNTED]
+        work = [(w, i) for w in range(config.workers) for i in range(config.lines)]
+        work += rng.choices(work, k=len(work) // 8)  # duplicates, and FP32 stores again
+        rng.shuffle(work)
+        del work[96:]
+        self.sent = 0
+        writer = cocotb.start_soon(self.writer(config, work))
+        readers = [cocotb.start_soon(self.reader(config, host)) for host in range(HOSTS)]
+        await self.env.clocks(rng.randint(1, 3 * len(work) + 1))
+        await self.close(region)
+        first = await self.everything(config, rng.sample(range(HOSTS), 2))
+        for task in (writer, *readers):
+            await task
+        await self.drain()
+        last = await self.everything(config, list(range(HOSTS)))
+        assert last == first, "a read behind CLOSE differs from a later one"
+        after = [await registers.read(name) for name in COUNTED]
+        moved = [now - then for now, then in zip(after, before, strict=True)]
+        assert sum(moved) == self.sent, f"{self.sent} contributions, counted {moved} as {COUNTED}"
+        status = StatusView.unpack((await self.fetch(config.address(STATUS_SELECTOR, 0))).data)
+        assert status.done, "a closed region is not done"
+        assert status.late == moved[-1], f"STATUS.late is {status.late}, LATE rose by {moved[-1]}"
+        bitmaps = [
+            LineInfo.unpack(first[INFO_SELECTOR, i].data).bitmap for i in range(config.lines)
+        ]
+        seen = [word for j in VIEW_SELECTORS[1:] for word in await self.words(config, j)]
+        assert seen == [sum(one >> w & 1 for one in bitmaps) for w in range(64)]
+
+    async def words(self, config: RegionConfig, selector: int) -> list[int]:
+        """A line of STATUS."""
+        return unpack_words((await self.fetch(config.address(selector, 0))).data)
+
+    async def writer(self, config: RegionConfig, work: list[tuple[int, int]]) -> None:
+        """Contributions, some poisoned, some partial, at the pace of the host."""
+        rng = random.Random(self.rng.getrandbits(32))
+        for worker, line in work:
+            poison = rng.random() < 0.06
+            partial = config.mode is Mode.FP32 and rng.random() < 0.2
+            be = byte_enables(rng) if partial else None
+            data = line_for(config.mode, rng)
+            await self.contribute(config, worker, line, data, limit=3, poison=poison, be=be)
+            self.sent += 1
+            if rng.random() < 0.1:
+                await self.env.clocks(rng.randint(1, 40))
+
+    async def reader(self, config: RegionConfig, host: int) -> None:
+        """A few reads of one host, whenever it likes."""
+        rng = random.Random(self.rng.getrandbits(32))
+        for _ in range(rng.randint(1, 4)):
+            await self.env.clocks(rng.randint(1, 60))
+            selector = rng.choice((0, INFO_SELECTOR, *self.read_selectors(config)))
+            line = rng.randrange(config.lines)
+            if rng.random() < 0.2:
+                selector, line = rng.choice(VIEW_SELECTORS), 0
+            await self.read(config.address(selector, line), 3, ldid=host)
+
+    async def everything(
+        self, config: RegionConfig, hosts: list[int]
+    ) -> dict[tuple[int, int], S2MDRS]:
+        """Result, INFO and one part of each line, read by some hosts, who must all see the same."""
+        part = 64 if config.mode is Mode.FP32 else 8
+        found: dict[tuple[int, int], S2MDRS] = {}
+        asked = []
+        for host in hosts:
+            for line in range(config.lines):
+                for selector in (0, INFO_SELECTOR, part):
+                    addr = config.address(selector, line)
+                    asked.append((selector, line, await self.read(addr, ldid=host)))
+        for selector, line, transaction in asked:
+            response = await transaction.wait()
+            old = found.setdefault((selector, line), response)
+            same = (old.data, old.poison) == (response.data, response.poison)
+            assert same, f"two hosts differ at selector {selector}, line {line}"
+        return {
+            key: S2MDRS(one.opcode, 0, 0, poison=one.poison, data=one.data)
+            for key, one in found.items()
+        }
+
+
+class InfoSequence(NfSequence):
+    """INFO of lines in every state: racing with contributions and commits, evicted, saturated."""
+
+    mode: Mode = Mode.G_BINARY
+    commits: int = 3
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        most = hw.cnt_max + 2 if hw.cnt_max < 20 else 5
+        workers = min(64, max(2, most))
+        log2 = max(1, (hw.slots + 3).bit_length())
+        config = self.layout.region(self.mode, log2, workers, strict=rng.random() < 0.5)
+        region = rng.randrange(hw.regions)
+        await self.commit(region, config)
+        full = rng.sample(range(config.lines), 2)
+        for worker in range(workers):
+            for line in full:
+                data = bytes(64) if self.mode is Mode.G_BINARY else b"\xaa" * 64
+                await self.contribute(config, worker, line, data, limit=3)
+                await self.info(config, line, limit=3)
+        lines = rng.sample(range(config.lines), min(config.lines, hw.slots + 4))
+        for _ in range(self.commits):
+            traffic = cocotb.start_soon(self.traffic(config, lines))
+            await self.env.clocks(rng.randint(20, 300))
+            await self.commit(region)
+            await traffic
+            await self.drain()
+            for line in lines:
+                await self.info(config, line)
+            await self.drain()
+
+    async def info(self, config: RegionConfig, line: int, limit: int | None = None) -> None:
+        """Reads INFO of a line."""
+        await self.read_region(config, line, INFO_SELECTOR, limit)
+
+    async def traffic(self, config: RegionConfig, lines: list[int]) -> None:
+        """Contributions and reads of INFO, over more lines than there are slots."""
+        rng = random.Random(self.rng.getrandbits(32))
+        for line in rng.sample(lines, len(lines)):
+            for _ in range(rng.randint(1, 3)):
+                worker = rng.randrange(config.workers)
+                poison = rng.random() < 0.05
+                await self.contribute(config, worker, line, limit=3, poison=poison)
+                if rng.random() < 0.7:
+                    await self.info(config, rng.choice((line, rng.choice(lines))), limit=3)
+
+
+class StatusSequence(NfSequence):
+    """STATUS of two regions while they are written, refused, marked, completed and closed."""
+
+    lines_log2: int = 3
+    steps: int = 160
+    many: int = 0
+    """Lines that one worker contributes to at the end: more than a byte counts."""
+
+    async def body(self) -> None:
+        rng, regions = self.rng, min(2, self.cfg.hw.regions)
+        self.configs: list[RegionConfig] = []
+        for region in range(regions):
+            workers = rng.choice((1, 2, 15, 16, 17, 33, 48, 49, 63, 64))
+            mask = 0xFFFF ^ 1 << rng.randrange(16)
+            mode = rng.choice(AGGREGATING)
+            config = self.layout.region(mode, self.lines_log2, workers, ld_mask=mask)
+            self.configs.append(config)
+            await self.commit(region, config)
+        for round_ in range(3):
+            for _ in range(self.cfg.count(self.steps)):
+                await self.one()
+            await self.look()
+            region = rng.randrange(regions)
+            await (self.close(region) if round_ == 1 else self.commit(region))
+        await self.look()
+        await self.complete(0, self.layout.region(rng.choice(AGGREGATING), 1, 2))
+        if self.many:
+            log2 = (self.many - 1).bit_length()
+            config = self.layout.region(Mode.G_BINARY, log2, 64)
+            for selector in VIEW_SELECTORS[1:]:
+                self.configs[0] = config
+                await self.commit(0, config)
+                worker = rng.randrange(16) + 16 * (selector - VIEW_SELECTORS[1])
+                for line in range(self.many):
+                    await self.contribute(config, worker, line)
+                await self.look()
+
+    async def one(self) -> None:
+        """A contribution, a read of STATUS beside it, or an access that is refused."""
+        rng = self.rng
+        config = rng.choice(self.configs)
+        worker = min(rng.choice((0, 15, 16, 31, 47, 48, 63, rng.randrange(64))), config.workers - 1)
+        kind = rng.random()
+        if kind < 0.6:
+            line, poison = rng.randrange(config.lines), rng.random() < 0.1
+            await self.contribute(config, worker, line, limit=3, poison=poison)
+        elif kind < 0.8:
+            selector = rng.choice((STATUS_SELECTOR, *VIEW_SELECTORS))
+            await self.read(config.address(selector, 0), ldid=self.ldid_for(config, 0))
+        else:
+            outside = next(ldid for ldid in range(16) if not config.ld_mask >> ldid & 1)
+            selector, line = rng.choice(((255, 0), (2, 1), (6, 1), (0, 0), (3, 0)))
+            masked = rng.random() < 0.5 or selector not in (255, 2, 6)
+            ldid = outside if masked else self.ldid_for(config, 0)
+            await self.read(config.address(selector, line), 1, ldid=ldid)
+
+    async def complete(self, region: int, config: RegionConfig) -> None:
+        """Every worker of every line, then STATUS: done without a close."""
+        self.configs[region] = config
+        await self.commit(region, config)
+        for worker in range(config.workers):
+            for line in range(config.lines):
+                await self.contribute(config, worker, line)
+        await self.look()
+
+    async def look(self) -> None:
+        """All of STATUS with nothing in flight: every word is known."""
+        await self.drain()
+        for config in self.configs:
+            for selector in VIEW_SELECTORS:
+                await self.read(config.address(selector, 0), ldid=self.ldid_for(config, 0))
+        await self.drain()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds that close, INFO of lines and STATUS of regions (second edition, sections 4 and 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.round_views import AGGREGATING, CloseSequence, InfoSequence, StatusSequence
+
+ROUNDS = 100
+"""Rounds of the long test: ten seeds of the nightly suite close 1,000 of them."""
+
+
+class CloseTest(NfBaseTest):
+    """A few rounds."""
+
+    rounds = 4
+
+    async def scenario(self) -> None:
+        await CloseSequence(self.env, rounds=self.cfg.count(self.rounds)).run()
+
+
+class ManyRoundsTest(CloseTest):
+    """Many rounds."""
+
+    rounds = ROUNDS
+
+
+class InfoTest(NfBaseTest):
+    """INFO in each aggregating mode."""
+
+    async def scenario(self) -> None:
+        for mode in AGGREGATING:
+            await InfoSequence(self.env, mode=mode).run()
+
+
+class StatusTest(NfBaseTest):
+    """STATUS of two regions."""
+
+    async def scenario(self) -> None:
+        await StatusSequence(self.env).run()
+
+
+class ManyLinesTest(NfBaseTest):
+    """STATUS of workers with more lines than a byte counts."""
+
+    async def scenario(self) -> None:
+        await StatusSequence(self.env, steps=40, many=260).run()
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def close(_dut: Any, profile: str) -> None:
+    """A round that is closed at any moment reads the same for all; what comes then is LATE."""
+    await run_uvm(CloseTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def many_rounds(_dut: Any, profile: str) -> None:
+    """The same, a hundred rounds."""
+    await run_uvm(ManyRoundsTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def info(_dut: Any, profile: str) -> None:
+    """INFO is ordered with the contributions of its line."""
+    await run_uvm(InfoTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def status(_dut: Any, profile: str) -> None:
+    """STATUS counts what has happened to its region since the commit, and nothing else."""
+    await run_uvm(StatusTest, profile)
+
+
+@cocotb.test()
+async def many_lines(_dut: Any) -> None:
+    """Lines of a worker are counted beyond a byte."""
+    await run_uvm(ManyLinesTest)
