@@ -90,9 +90,9 @@ module nf_controller
     `NF_AXIL_CONNECT,
     .irq, .link_up, .link_status, .link_events, .core_events, .access_error,
     .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
-    .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set, .fallback_set, .region_saturated,
-    .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
-    .multi_header
+    .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
+    .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window,
+    .cap_threshold, .devload_threshold, .multi_header
   );
 
   nf_core #(
@@ -104,7 +104,8 @@ module nf_controller
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .drs_gone,
     .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
     .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
-    .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window, .cap_threshold, .devload_threshold,
+    .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window,
+    .cap_threshold, .devload_threshold,
     .events (core_events), .access_error,
     `NF_AXI_WRITE_CONNECT,
     `NF_AXI_READ_CONNECT

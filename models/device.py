@@ -266,7 +266,7 @@ class DeviceModel(DeviceState):
         access = self.decode(msg)
         if access.memory_line is not None:
             return (MEMORY_KEY, access.memory_line)
-        if access.kind in (Kind.CONTRIBUTION, *READ_KINDS):
+        if access.kind in (Kind.CONTRIBUTION, *READ_KINDS, Kind.INFO):
             return (access.region, access.line)
         return None
 

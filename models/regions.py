@@ -95,8 +95,8 @@ class Kind(IntEnum):
     """Read of a line of sums (G_INT4, G_INT8)."""
 
 
-READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM, Kind.INFO)
-"""Reads of the state of a line of a region."""
+READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM)
+"""Reads of what a line holds, which may be early; `Kind.INFO` never is."""
 
 
 @dataclass(frozen=True)

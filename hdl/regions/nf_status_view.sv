@@ -3,10 +3,10 @@
 // contributed by workers 0..15, 16..31, 32..47 and 48..63.
 //
 // Each figure is a 32-bit word. Selector 2, from bit 0: epoch, complete lines, done, fallback,
-// refused accesses, late contributions, poisoned lines; the rest is zero. All are of one clock; the
-// words of selectors 3 to 6 are read one by one.
+// refused accesses, late contributions, poisoned lines; the rest is zero. All are of one clock;
+// the words of selectors 3 to 6 are read one by one.
 //
-// Handshake: `op_*` valid/ready, one at a time; `drs_*` valid/ready. `count_*`: see nf_worker_lines.
+// Handshake: `op_*` valid/ready, one at a time; `drs_*` valid/ready. `count_*`: nf_worker_lines.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -43,7 +43,7 @@ from verif.scoreboard.region_views import RegionViews
 
 MAX_ERRORS = 10
 UNJUDGED_SHARE = 0.005
-ENGINE_KINDS = (Kind.CONTRIBUTION, *READ_KINDS)
+ENGINE_KINDS = (Kind.CONTRIBUTION, *READ_KINDS, Kind.INFO)
 WINDOW_SHIFT = 8 + 6
 REGISTERS = "registers"
 """The checker, by its name in NF_CHECKERS_OFF, that the register predictor is."""
