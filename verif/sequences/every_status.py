@@ -83,7 +83,8 @@ class EveryStatusSequence(NfSequence):
             await registers.write("CAP_WINDOW", window)
             await registers.write("CAP_THRESHOLD", misses)
             await self.some(config)
-        levels = (0, 1, rng.randint(2, 128), rng.randint(129, 255))
+        # Few requests: those of 128 and 129 are far above, unless the upper bits do not count.
+        levels = (0, 1, rng.randint(2, 127), 128, 129, rng.randint(130, 255))
         for name, level in itertools.product(("OPTIMAL", "MODERATE", "SEVERE"), levels):
             await registers.write(f"DEVLOAD_THRESHOLD.{name}", level)
             await self.some(config)

@@ -6,6 +6,8 @@ Memory stands still until the queue is full, and goes on; nothing is lost, repea
 
 from __future__ import annotations
 
+import cocotb
+
 from models.line_packing import LINE_BYTES, Mode
 from verif.sequences.parked_programs import APART, MOST_PARKED, WORKERS, ParkedBase
 
@@ -134,20 +136,26 @@ class EvictionSequence(ParkedBase):
             await self.release()
 
     async def before_initialiser(self, mode: Mode) -> None:
-        """Lines leave their slots before the initialiser has come to their records, and behind it
-        while it is busy with the others."""
+        """Lines leave their slots behind the initialiser, while it is busy with others, and before
+        it has come to their records."""
         mem, slots = self.env.cfg.mem, self.cfg.hw.slots
         config = self.layout.region(mode, 9, 2)
         mem.w_stall = 0.8
         await self.commit(0, config)
         first, last = range(3 * slots), range(config.lines - 3 * slots, config.lines)
-        for line in last:
-            await self.contribute(config, self.rng.randrange(2), line)
+        await self.env.clocks(5 * APART)
         for worker in range(2):  # of lines that have records by now: out, and in again
             for line in first:
                 await self.contribute(config, worker, line)
+            await self.drain()
+        for line in last:
+            await self.contribute(config, self.rng.randrange(2), line)
+        await self.env.clocks(4 * APART)
+        # A commit waits for the lines on their way out, and these for the initialiser.
+        commit = cocotb.start_soon(self.commit(1))
         await self.env.clocks(4 * APART)
         mem.w_stall = 0.0
+        await commit
         await self.drain()
         await self.initialised()
         for line in (*first, *last):

@@ -132,6 +132,7 @@ class LevelsTest(NfBaseTest):
     # (optimal, moderate, severe): the load of a busy device; a threshold of 0 switches it off
     CASES = (
         ((255, 255, 255), None),
+        ((128, 128, 128), None),  # as many as there are places: the upper bit counts
         ((1, 255, 255), DevLoad.OPTIMAL),
         ((1, 1, 255), DevLoad.MODERATE),
         ((1, 1, 1), DevLoad.SEVERE),
