@@ -327,6 +327,7 @@ module nf_engine
   assign d3 = desc_of(desc, s3_meta_q.region);
 
   nf_vote #(.CNT_W(CNT_W)) u_vote (
+    .clk, .rst_n,
     .en            (s3_vote_q),  // it keeps still for others
     .ternary       (d3.mode == MODE_G_TERNARY),
     .planes        (s3_planes_q),
@@ -379,6 +380,11 @@ module nf_engine
   `NF_ASSERT(Stage3Keeps_A, !s2_valid_q |=> $stable(s3_book_q) && $stable(s3_meta_q))
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || is_low_bit_op(s1_q.op.kind))))
+  // Room was asked for what comes, and for nothing else.
+  `NF_ASSERT(EvictAhead_A, evicts1 |=> evict_push2)
+  // A commit finds nothing of the old epoch under way.
+  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || s2_valid_q || evict_count != '0
+                                           || fill_count != '0 || store_valid || gather_valid))
 
   `NF_WAVE_NAME(act1_name, s1_q.act, action_name)
   `NF_WAVE_NAME(act2_name, s2_q.act, action_name)

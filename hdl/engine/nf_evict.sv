@@ -128,6 +128,8 @@ module nf_evict
   assign failed_region = answered.region;
 
   `NF_ASSERT_NEVER(Overflow_A, push && count_q == CW'(DEPTH))
+  `NF_ASSERT(LiveCount_A, 32'($countones(live_q)) == 32'(count_q) && unsent_q <= count_q)
+  `NF_ASSERT(WrStable_A, wr_valid && !wr_ready |=> wr_valid && $stable(wr_addr) && $stable(wr_data))
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && count_q == unsent_q)
 endmodule
 

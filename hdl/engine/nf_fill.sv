@@ -157,6 +157,9 @@ module nf_fill
   assign fetched    = last_beat;
 
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
+  `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
+  `NF_ASSERT_NEVER(BeatRange_A, 32'(beat_q) > CNT_W)
+  `NF_ASSERT(ArStable_A, ar_valid && !ar_ready |=> ar_valid && $stable(ar_addr))
   `NF_ASSERT(OutStable_A, (out_valid && !out_ready) |=> out_valid && $stable(out_book))
 
   `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)

@@ -167,6 +167,10 @@ module nf_lookup
   assign slot_hit  = do_exec || do_wait;
   assign slot_miss = do_miss;
 
+  `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
+  `NF_ASSERT_NEVER(NoGatherRoom_A, starts_gather && !gather_room)
+  `NF_ASSERT_NEVER(NoMissRoom_A, do_miss && (!fill_room || (victim_dirty && !evict_room)))
+  `NF_ASSERT_NEVER(NoWaitRoom_A, wait_push && !wait_room)
   `NF_ASSERT(OneAction_A, $onehot0({do_stored, do_fill, do_head, do_exec, do_wait, do_miss}))
 endmodule
 

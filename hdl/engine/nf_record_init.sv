@@ -110,6 +110,8 @@ module nf_record_init
                    || (active_q && b.region == region_q && {1'b0, b.index} >= written_q);
 
   `NF_ASSERT_NEVER(BWithoutWrite_A, b_valid && !busy_writes)
+  `NF_ASSERT_NEVER(WriteRange_A, active_q && (written_q > issued_q || issued_q > lines))
+  `NF_ASSERT_NEVER(FreshForever_A, (a_fresh || b_fresh) && !busy)
   `NF_ASSERT_NEVER(RestartBusy_A, restart && busy_writes)
 endmodule
 

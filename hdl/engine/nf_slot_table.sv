@@ -162,6 +162,16 @@ module nf_slot_table
   `NF_ASSERT_NEVER(FillingAlone_A, |(used_q & ~ready_q & ~waited))
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
+  `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(choice & used_q & ~ready_q))
+  `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(choice & (waited | writing | reading)))
+  `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(choice & used_q) && !(&used_q))
+  `NF_ASSERT(OneChoice_A, alloc |-> $onehot(choice))
+  `NF_ASSERT_NEVER(LifeCycle_A, |(~used_q & (ready_q | dirty_q | waited | writing | reading)))
+  `NF_ASSERT_NEVER(FilledTwice_A, |(done & (~used_q | ready_q)))
+  `NF_ASSERT_NEVER(TouchOfNothing_A, |(touched & ~used_q))
+  `NF_ASSERT_NEVER(HeadOfNothing_A, wait_take && !(head_ready && waited[head_slot]))
+  `NF_ASSERT_NEVER(GatherOverWrite_A, read_start && writing[read_slot])
+  `NF_ASSERT_NEVER(WriteOverGather_A, write_start && reading[touch_slot])
 endmodule
 
 `default_nettype wire

@@ -8,12 +8,15 @@
 // decided in all 512 lanes; at an even lane it means +1, at an odd one -1.
 
 `default_nettype none
+`include "nf_assert.svh"
 
 module nf_vote
   import nf_pkg::*;
 #(
   parameter int CNT_W = 8
 ) (
+  input  wire logic                    clk,            // for the checks alone
+  input  wire logic                    rst_n,
   input  wire logic                    en,             // without it the line is meaningless
   input  wire logic                    ternary,
   input  wire logic [CNT_W*LINE_W-1:0] planes,
@@ -82,6 +85,10 @@ module nf_vote
   assign ternary_line = ((plus | minus) << 1) | minus;
 
   assign line = ternary ? ternary_line : binary_line;
+
+  // What nobody asked for is not computed: these are the widest gates of the engine.
+  `NF_ASSERT_NEVER(BinaryIdle_A, !(en && !ternary) && gt != '0)
+  `NF_ASSERT_NEVER(TernaryIdle_A, !(en && ternary) && (borrow != '0 || carry != '0))
 endmodule
 
 `default_nettype wire

@@ -198,6 +198,7 @@ module nf_link_lrsm
   `NF_ASSERT_NEVER(RetryLimit_A, (num_retry_q > RETRY_W'(MAX_RETRY))
                                 || (num_phy_q > RETRY_W'(MAX_PHY_REINIT)))
   `NF_ASSERT_NEVER(ReqOutsideLlrreq_A, req_sent && (state_q != LRSM_LLRREQ))
+  `NF_ASSERT(AckOwed_A, want_ack && !ack_begun && !discard && !phy_drop |=> want_ack)
 `ifdef VERILATOR
   EseqStable_A: assert property (@(posedge clk) disable iff (!rst_n || $time == 0)
                                  !normal |=> $stable(eseq_q))

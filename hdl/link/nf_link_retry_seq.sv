@@ -89,6 +89,7 @@ module nf_link_retry_seq
   end
 
   `NF_ASSERT_NEVER(ReqNotWanted_A, req_sent && !want_req)
+  `NF_ASSERT_NEVER(FramesLeft_A, !active_q && count_q != '0)  // a sequence begins with all five
 
   `NF_WAVE_NAME(subtype_name, subtype, retry_subtype_name)
 endmodule

@@ -64,9 +64,9 @@ module nf_axil_slave
       w_full_q  <= 1'b0;
       b_full_q  <= 1'b0;
     end else begin
-      if (s_axil_awvalid && s_axil_awready) aw_full_q <= 1'b1;
-      if (s_axil_wvalid && s_axil_wready)   w_full_q  <= 1'b1;
-      if (wr_valid && wr_done)              b_full_q  <= 1'b1;
+      if (s_axil_awvalid)      aw_full_q <= 1'b1;  // one that is full stays so
+      if (s_axil_wvalid)       w_full_q  <= 1'b1;
+      if (wr_valid && wr_done) b_full_q  <= 1'b1;
       // Both buffers are full here, so nothing is accepted in this clock.
       if (b_full_q && s_axil_bready) begin
         aw_full_q <= 1'b0;
@@ -98,8 +98,8 @@ module nf_axil_slave
       ar_full_q <= 1'b0;
       r_full_q  <= 1'b0;
     end else begin
-      if (s_axil_arvalid && s_axil_arready) ar_full_q <= 1'b1;
-      if (ar_full_q && !r_full_q)           r_full_q  <= 1'b1;
+      if (s_axil_arvalid) ar_full_q <= 1'b1;
+      if (ar_full_q)      r_full_q  <= 1'b1;
       if (r_full_q && s_axil_rready) begin
         ar_full_q <= 1'b0;
         r_full_q  <= 1'b0;

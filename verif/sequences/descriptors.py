@@ -16,7 +16,7 @@ class DescriptorErrorSequence(NfSequence):
     """Every code on a committed and on an uncommitted region, with use of the region between."""
 
     async def body(self) -> None:
-        good = self.layout.region(Mode.G_BINARY, 2, 5)
+        good = self.layout.region(Mode.G_BINARY, 2, self.rng.randint(5, 64))
         other = self.layout.region(Mode.FP32, 2, 4)
         await self.commit(0, good)
         await self.commit(1, other)
@@ -85,7 +85,7 @@ class DescriptorErrorSequence(NfSequence):
             (code.STATE_MEMORY, replace(good, mode=Mode.IDENTITY, state_base=mem - 1023 << 6)),
             (code.STATE_OVERLAP, self._state_over(good, other, record)),
             (code.STATE_OVERLAP, replace(fp32, state_base=other.state_base + (19 << 6))),
-            (code.STATE_OVERLAP, replace(fp32, state_base=other.state_base - (23 << 6))),
+            (code.STATE_OVERLAP, replace(fp32, workers=3, state_base=other.state_base - (15 << 6))),
             (code.THRESHOLD, replace(good, threshold=0, state_base=1 << 51, base=0)),
             # From 0 to beyond the other window, and an area as large.
             (

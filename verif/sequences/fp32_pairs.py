@@ -46,15 +46,16 @@ def _carry(rng: random.Random) -> tuple[int, int]:
 
 
 def _carry_sticky(rng: random.Random) -> tuple[int, int]:
-    """A sum that carries out, then is a tie but for bits far below: even last bit, rounded up."""
-    distance = rng.randint(3, 20)
+    """A sum that carries out, then is a tie but for one bit anywhere below: even last bit, rounded
+    up."""
+    distance = rng.randint(1, 20)
     while True:
         whole = rng.randrange(1 << 23 - distance, 1 << 24 - distance)
         high = (1 << 24) - 1 - rng.randrange(min(whole, 1 << 20))
         if (high + whole) % 4 == 1:
             break
     exponent, sign = rng.randint(distance + 1, 253), rng.getrandbits(1)
-    low = (whole << distance) + 1
+    low = (whole << distance) + (1 << rng.randrange(distance))
     return (
         bits_of(sign, exponent, high % HIDDEN),
         bits_of(sign, exponent - distance, low % HIDDEN),

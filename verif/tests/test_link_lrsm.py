@@ -199,3 +199,21 @@ async def empty_answer_clears_counts(dut: Any) -> None:
     await bench.answer(empty=True)
     assert int(dut.normal.value)
     assert (int(dut.num_retry.value), int(dut.num_phy_reinit.value)) == (0, 0)
+
+
+@cocotb.test
+async def request_waits_for_its_answer(dut: Any) -> None:
+    """A RETRY.Req is remembered until its RETRY.Ack begins, however long, and with its fields."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for _ in range(20):
+        asked, number = rng.getrandbits(8), rng.getrandbits(5)
+        dut.rx_eseq.value, dut.rx_num_retry.value = asked, number
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("got_req", "req_held")
+        dut.rx_eseq.value, dut.rx_num_retry.value = rng.getrandbits(8), rng.getrandbits(5)
+        await bench.pulse("got_other", clocks=rng.randrange(8))
+        assert int(dut.want_ack.value)
+        assert (int(dut.ack_eseq.value), int(dut.ack_num_retry.value)) == (asked, number)
+        await bench.pulse("ack_begun")
+        assert not int(dut.want_ack.value)
