@@ -210,6 +210,7 @@ def _run(
 
     runner: Runner = farm.run if farm else here  # type: ignore[assignment]
     store = Store()
+    by_hand = mutants.read()
     campaign = Campaign(
         dict(enumerate(chosen, 1)),
         sources,
@@ -218,7 +219,8 @@ def _run(
         store,
         folder,
         waived=waivers.read(),
-        meant=mutants.catches(mutants.read()),
+        meant=mutants.catches(by_hand),
+        watchers=mutants.watchers(by_hand, sources),
         without=args.without or "",
         again=args.again,
         effort=args.effort,

@@ -16,7 +16,7 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,9 @@ _SLOWER, _MORE_S = 8.0, 30.0
 # by then.
 _PROOF_AFTER_S = 15.0
 _FEW = 10  # mutants whose runs take less than compiling with optimisation does
+# How likely a test kills that is there to catch a change of the same line; 0.5: of which nothing is
+# known.
+_WATCHES = 0.6
 UNKNOWN_S = 2.0
 
 Prove = Callable[[Mutant], str]
@@ -81,6 +84,8 @@ class Campaign:
     waived: Mapping[str, str] = field(default_factory=dict)
     meant: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How many mutants written by hand each test is there to catch, by module and test."""
+    watchers: Mapping[tuple[str, int], Collection[str]] = field(default_factory=dict)
+    """Names of the tests that are there to catch one of a line, by file and line."""
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
     effort: float = math.inf  # seconds of tests on a mutant; a test that exceeds it is left out
@@ -253,11 +258,16 @@ class Campaign:
 
     def _ranked(self, number: int) -> list[Candidate]:
         """Tests that see the mutant, those first that are likely to kill a second."""
-        module = self.mutants[number].module
+        mutant = self.mutants[number]
+        module = mutant.module
+        watchers = self.watchers.get((mutant.file, mutant.line), ())
 
         def worth(candidate: Candidate) -> float:
             meant = self.meant.get((module, candidate.spec.name), 0)
-            return self.store.chance(module, candidate.name, meant) / candidate.seconds
+            chance = self.store.chance(module, candidate.name, meant)
+            if candidate.name in watchers:
+                chance = max(chance, _WATCHES)
+            return chance / candidate.seconds
 
         with self._lock:
             return sorted(

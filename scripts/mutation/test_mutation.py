@@ -15,11 +15,20 @@ from scripts.build.filelist import FileList, read_filelist
 from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, VARIANTS
-from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
+from scripts.common.records import (
+    FILELIST,
+    TOP,
+    BuildSpec,
+    Edit,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+)
 from scripts.mutation import equivalence, rewrite, score, waivers, walk
 from scripts.mutation.campaign import Campaign, Candidate
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
 from scripts.mutation.mutant_outcome import Outcome, State, Store
+from scripts.plan import mutants as by_hand_list
 from scripts.run import simulate
 
 BUILDS_MUTANTS = [one.name for one in registry.simulators() if one.links_c]
@@ -246,6 +255,46 @@ def test_no_run_begins_once_it_is_late(
     assert len(runs) == 4
     assert {outcome.state for outcome in outcomes} == {State.KILLED}
     assert 2 <= len(outcomes) < len(found)
+
+
+def test_who_watches_a_line_comes_first(
+    tally: tuple[Path, list[Mutant], dict[str, str]],
+    tmp_path: Path,
+    record: Callable[..., RunRecord],
+) -> None:
+    folder, found, sources = tally
+    text = sources["tally.sv"]
+    start = text.index("if (clear)")
+    edit = Edit("tally.sv", text[start : text.index("up && !full")], "if (")
+    by_hand = [
+        by_hand_list.Mutant("id", "why", (edit,), (test,), (), "", "", "default", 1, 1.0)
+        for test in ("tally_bench::rests", "tally_bench::counts/w=3")
+    ]
+    line = text[:start].count("\n") + 1
+    names = {"tally_bench::rests default", "tally_bench::counts default"}
+    watchers = by_hand_list.watchers(by_hand, sources)
+    assert watchers == dict.fromkeys([("tally.sv", line), ("tally.sv", line + 1)], names)
+
+    build = BuildSpec(BUILDS_MUTANTS[0], "tally", "tally.f", root=folder, opt="-O0")
+    runs: list[str] = []
+
+    def runner(spec: RunSpec) -> RunRecord:
+        runs.append(spec.tests[0])
+        return record(id=spec.id, passed=False, kind=FailureKind.MISMATCH)
+
+    one = next(mutant for mutant in found if mutant.line == line)
+    for watchers in (by_hand_list.watchers(by_hand[:1], sources), {}):
+        made = Campaign(
+            {1: one},
+            sources,
+            [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")],
+            runner,
+            Store(tmp_path / f"{len(watchers)}.jsonl"),
+            folder / "runs",
+            watchers=watchers,
+        )
+        assert made.run(1, lambda outcome: None, lambda: None)
+    assert runs == ["rests", "counts"]
 
 
 def _outcome(id: str, state: State) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -128,3 +128,18 @@ def catches(mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
         for edit in mutant.edits
         for test in mutant.tests
     )
+
+
+def watchers(
+    mutants: Sequence[Mutant], sources: Mapping[str, str]
+) -> dict[tuple[str, int], frozenset[str]]:
+    """`test build` of those that must catch a change of a line, by file and line (1..)."""
+    found: dict[tuple[str, int], set[str]] = {}
+    for mutant in mutants:
+        names = {f"{test.partition('/')[0]} {mutant.build}" for test in mutant.tests}
+        for edit in mutant.edits:
+            before, old, _ = sources.get(edit.file, "").partition(edit.old)
+            first = before.count("\n") + 1
+            for line in range(first, first + edit.old.count("\n") + 1) if old else ():
+                found.setdefault((edit.file, line), set()).update(names)
+    return {place: frozenset(names) for place, names in found.items()}
