@@ -91,8 +91,8 @@ def test_the_loop_trains(tmp_path: Path, simulator: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for variant in ("FP32", "G_BINARY everywhere", "G_TERNARY, head in FP32"):
+    for variant in ("FP32", "G_BINARY everywhere", "G_INT4 everywhere", "G_TERNARY, head in FP32"):
         assert sum(line.startswith(variant) for line in done.stdout.splitlines()) == 2
     assert "nf replay: 72 lines, 0 mismatches" in done.stdout
-    assert "60 steps, 5,616 lines reduced, 0 mismatches" in done.stdout
+    assert "96 steps, 8,076 lines reduced, 0 mismatches" in done.stdout
     assert Capture.open(tmp_path / "c").steps == (3, 11)
