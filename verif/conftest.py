@@ -294,12 +294,15 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
     """The device model in bulk; epochs of two lines: there are many."""
     for name in ("EPOCH_LINES_LOG2", "SLOW_LINES_LOG2"):
         monkeypatch.setattr(f"verif.replay.options.{name}", 1)
+    monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 2)
     (tmp_path / "work").mkdir()
     return BulkModel(tmp_path / "work")
 
 
 def nf_replay(simulators: replay.Simulators, *words: object) -> int:
-    """`nf replay WORDS`; the exit code."""
+    """`nf replay WORDS`; the exit code. In this process, unless the words ask for more jobs."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     replay.add_arguments(parser)
-    return replay.run(parser.parse_args([str(word) for word in words]), simulators)
+    given = [str(word) for word in words]
+    given += ["-j", "1"] if "bulk" in given and "-j" not in given else []
+    return replay.run(parser.parse_args(given), simulators)

@@ -4,17 +4,15 @@ design for Icarus and the same host as a VPI module.
 
 The pins of the host and the constants that it shares with Python are made first, from the ports of
 the RTL and from Python modules (`verif/host/generated_sources.py`). The RTL is built with all its
-assertions and without a single public net. The code is made for the machine that it is compiled on,
-which is part of the build's key.
+assertions and without a single public net. The code runs on every machine of the kind that it is
+compiled on, a worker of a farm too: code for this very processor was no faster.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,7 +29,7 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
 from verif.host import generated_sources
-from verif.host.bulk_device import IcarusModel, VerilatedModel
+from verif.host.bulk_device import BulkModel, IcarusModel, VerilatedModel
 
 SOURCES = ROOT / "verif" / "host"
 HOST = (
@@ -50,7 +48,7 @@ DESIGN = "nf_bulk.vvp"
 CLOCKED = "nf_bulk_top"
 BENCH = "nf_bulk_bench"
 COMPILE = ("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", f"-I{SOURCES}")
-FAST = ("-O3", "-march=native")
+FAST = ("-O3",)
 # Code that runs once, and RTL that is broken on purpose: compiling hard takes longer than it saves.
 QUICK = ("-O1",)
 
@@ -74,13 +72,26 @@ def build(
         return {"top": spec.top, "sim": sim}
 
     products = (LIBRARY, UNCHECKED) if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
-    seconds = once(directory, compile_all, products).seconds
+    return found(sim, directory, once(directory, compile_all, products).seconds)
+
+
+def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | IcarusModel:
+    """A finished build, here or brought from another machine; ``seconds``: what it took just now.
+    NfError where Icarus is not installed."""
     took = read_stamp(directory).seconds
     if sim == "verilator":
         return VerilatedModel(directory / LIBRARY, directory / UNCHECKED, seconds, took)
     module = ("-M", str(directory), "-m", VPI_MODULE)
     command = (_vvp(), "-n", *module, str(directory / DESIGN))
     return IcarusModel(command, seconds, took, process.start)
+
+
+def directory_of(model: BulkModel) -> Path:
+    """Where a build lies."""
+    if isinstance(model, VerilatedModel):
+        return model.library.parent
+    assert isinstance(model, IcarusModel)
+    return Path(model.command[-1]).parent
 
 
 def host_sources(*more: str) -> list[Path]:
@@ -90,24 +101,13 @@ def host_sources(*more: str) -> list[Path]:
 
 def build_key(start: str) -> str:
     """Names everything that goes into a library; ``start`` the RTL."""
-    digest = hashlib.sha256(f"{start} {_machine()}".encode())
+    digest = hashlib.sha256(f"{start} {platform.machine()}".encode())
     files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv")]
     files += [Path(__file__), Path(generated_sources.__file__)]
     texts = {p.name: p.read_text(encoding="utf-8") for p in files}
     for name, text in {**texts, **generated_sources.constants()}.items():
         digest.update(f"\0{name}\0{text}".encode())
     return digest.hexdigest()[:16]
-
-
-@functools.cache
-def _machine() -> str:
-    """What -march=native depends on."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor()
-    lines = re.findall(r"^(?:model name|flags)\s*:.*$", text, re.MULTILINE)
-    return "\n".join(dict.fromkeys(lines))
 
 
 def _vvp() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shlex
 import sys
 import time
@@ -34,6 +35,8 @@ from scripts.common.records import (
     RunRecord,
     RunSpec,
 )
+from scripts.farm.cluster import connect
+from scripts.farm.pieces import Pieces
 from scripts.record.recorder import Recorder
 from scripts.report.invocation import revision
 from scripts.run.signal_replay import STIMULUS_BENCH, SignalTransport, cause, patience
@@ -51,6 +54,8 @@ _NAME = 150  # characters of a workspace's name: a capture may have any
 
 EXAMPLES = """examples:
   nf replay captures/digits-resnet-8x        every step, by the default routes
+  nf replay CAPTURE --transport bulk -j 4    faster, on four cores
+  nf replay CAPTURE --transport bulk --cluster tcp://farm:8786   on the workers of a Dask scheduler
   nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
 """
 
@@ -153,8 +158,11 @@ def _drive(
     hints = []
     if not replay.options.bulk:
         hints.append(f"rerun: {replay_options.command(args, args.sim)} --waves")
-    runner = Runner(replay, out, args.resume, hints, start)
-    code = runner.run(sims, transport)
+    with ExitStack() as stack:
+        farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
+        spread = Pieces(args.jobs or os.cpu_count() or 1, farm)
+        runner = Runner(replay, out, args.resume, hints, start, spread)
+        code = runner.run(sims, transport)
     records = [_record(runner, one, code == 0) for one in runner.done]
     for one, record in zip(runner.done, records, strict=True):
         folders = [one.folder] if args.record is None else [one.folder, Path(args.record)]

@@ -11,8 +11,9 @@ from typing import Any
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
-from scripts.common.arguments import seconds, up_to
+from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import OptionError
+from scripts.farm import cluster
 from verif.mem.memory_timing import MAX_BEAT, MAX_LATENCY, MAX_STALL, MemoryTiming
 from verif.replay import options as replay_options
 from verif.replay.job import Shard
@@ -73,6 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--shard", type=parse_shard, metavar="I/N", help="part I (1..N) of the lines; needs --out")
     add("--merge", type=_parts, metavar="N", help="make --out from the N shards that lie beside it")
     add("--resume", action="store_true", help="go on where a replay with this --out was ended")
+    add("--jobs", "-j", type=positive, metavar="N", help="shards at once (all cores)")
+    add("--cluster", metavar="WHERE", help=cluster.HELP)
 
 
 def add_memory(parser: argparse.ArgumentParser, usual: str, nargs: str | None = None) -> None:
@@ -108,7 +111,8 @@ def check_words(args: argparse.Namespace) -> None:
     if len(given) != 1:
         what = f"{len(given)} given" if given else "nothing to replay"
         raise OptionError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
-    only_bulk = [name for name in ("synthetic", "shard", "merge", "resume") if getattr(args, name)]
+    names = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
+    only_bulk = [name for name in names if getattr(args, name)]
     if only_bulk and args.transport != "bulk":
         raise OptionError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
     if args.waves and args.transport == "bulk":
@@ -135,8 +139,8 @@ def check_kept(args: argparse.Namespace) -> None:
     if needs_out and args.out is None:
         todo = "add --out FILE: what has come back is kept beside it"
         raise OptionError(f"--{needs_out[0]}", "nothing is kept without --out", todo)
-    if args.merge and (args.shard or args.resume):
-        raise OptionError("--merge", "it drives nothing", "leave --shard and --resume out")
+    if args.merge and (args.shard or args.resume or args.cluster):
+        raise OptionError("--merge", "it drives nothing", "leave --shard, --resume, --cluster out")
 
 
 def _given(args: argparse.Namespace) -> set[str]:

@@ -85,27 +85,37 @@ class Farm:
         """Build here, run on a worker, bring everything back. As `simulate.run`, never raises for
         a failing test; raises Interrupted after `end`."""
         try:
-            request = {
-                "spec": spec.to_json(),
-                "versions": remote.versions(),
-                "sources": self._ship(ROOT, lambda: bundle.of_sources(ROOT)),
-                "root": self._root(spec.build.root),
-                "build": self._ship(spec.build, lambda: self._build(spec.build)),
-            }
+            build = self._ship(spec.build, lambda: self._build(spec.build))
         except BuildError:
             return simulate.run(spec, self.runs, self.builds)  # which tells it as ever
+        return self._ask(spec, build, None, self.runs)
+
+    def send(self, spec: RunSpec, build: Path, parcel: bytes, runs: Path) -> RunRecord:
+        """A piece of a replay (see `scripts.farm.pieces`): ``parcel`` and a finished build go to a
+        worker, what it leaves comes to the run's folder below ``runs``. As `run`."""
+        shipped = self._ship(build, lambda: bundle.of_build(build))
+        return self._ask(spec, shipped, parcel, runs)
+
+    def _ask(self, spec: RunSpec, build: str, parcel: bytes | None, runs: Path) -> RunRecord:
+        request = {
+            "spec": spec.to_json(),
+            "versions": remote.versions(),
+            "sources": self._ship(ROOT, lambda: bundle.of_sources(ROOT)),
+            "root": self._root(spec.build.root),
+            "build": build,
+        }
         try:
-            text, files = self._submit(request)
+            text, files = self._submit(request, parcel)
         except CancelledError as error:
             raise process.Interrupted from error
         except Exception as error:
             cause = f"no worker could run it: {type(error).__name__}: {error}"
-            return simulate.infrastructure(spec, cause, self.runs)
+            return simulate.infrastructure(spec, cause, runs)
         try:
-            return self._bring_back(spec, text, files)
+            return self._bring_back(spec, text, files, runs)
         except bundle.BundleError as error:
             cause = f"what a worker sent back is refused: {error}"
-            return simulate.infrastructure(spec, cause, self.runs)
+            return simulate.infrastructure(spec, cause, runs)
 
     def end(self) -> None:
         """End every run, wherever it is."""
@@ -131,12 +141,12 @@ class Farm:
             with suppress(Exception):  # the scheduler may be gone
                 self._client.unregister_worker_plugin(name)
 
-    def _submit(self, request: dict[str, Any]) -> tuple[str, bytes]:
+    def _submit(self, request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
         from scripts.farm.dask_worker import run
 
         name = self._name
         # A function made here travels by value, and takes `run` along.
-        future = self._executor.submit(lambda: run(name, request))
+        future = self._executor.submit(lambda: run(name, request, parcel))
         self._futures.add(future)
         if self._ended.is_set():
             future.cancel()
@@ -166,10 +176,9 @@ class Farm:
         with self._compilers:
             return bundle.of_build(build(spec, self.builds).directory)
 
-    def _bring_back(self, spec: RunSpec, text: str, files: bytes) -> RunRecord:
-
+    def _bring_back(self, spec: RunSpec, text: str, files: bytes, runs: Path) -> RunRecord:
         record = RunRecord.from_json(as_object(parse_json(text)))
-        folder = self.runs / spec.id
+        folder = runs / spec.id
         simulate.clear(folder)
         bundle.unpack(files, folder)
         run_counts.adopt(folder)

@@ -18,6 +18,8 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +128,26 @@ def _place(worker: Worker, digest: str) -> Path:
     return Path(worker.local_directory, "nf", digest)
 
 
-def run(session: str, request: dict[str, Any]) -> tuple[str, bytes]:
+@contextlib.contextmanager
+def _file(worker: Worker, parcel: bytes | None) -> Iterator[str]:
+    """A file that holds a parcel as long as it is needed; "" for none."""
+    if parcel is None:
+        yield ""
+        return
+    path = _place(worker, f"parcel-{uuid.uuid4().hex}")
+    path.write_bytes(parcel)
+    try:
+        yield str(path)
+    finally:
+        path.unlink()
+
+
+def run(session: str, request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
     """One run in a worker: its record as JSON, and its folder as compressed tar.
 
     `request` names the bundles `sources` (the project), `root` (the design's, "" when it is the
-    same) and `build`, and gives the `spec` and the `versions` that the build was made with.
+    same) and `build`, and gives the `spec` and the `versions` that the build was made with. What a
+    piece of a replay needs besides is its `parcel`.
     """
     worker = get_worker()
     needed = [name for name in (request["sources"], request["root"], request["build"]) if name]
@@ -142,7 +159,8 @@ def run(session: str, request: dict[str, Any]) -> tuple[str, bytes]:
     sources = _place(worker, request["sources"])
     folders = {name: str(_place(worker, request[name])) for name in ("root", "build")}
     folders["root"] = folders["root"] if request["root"] else str(sources)
-    answer = worker.plugins[session].ask(sources, {**request, **folders})
+    with _file(worker, parcel) as path:
+        answer = worker.plugins[session].ask(sources, {**request, **folders, "parcel": path})
     folder = Path(answer["folder"])
     files = of_results(folder)
     shutil.rmtree(folder, ignore_errors=True)

@@ -39,7 +39,12 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     spec = RunSpec.from_json(request["spec"])
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
     lack = _lack(spec.build.sim, request["versions"])
-    record = simulate.infrastructure(spec, lack) if lack else _run(spec, Path(request["build"]))
+    if lack:
+        record = simulate.infrastructure(spec, lack)
+    elif request["parcel"]:
+        record = _piece(spec, Path(request["build"]), Path(request["parcel"]))
+    else:
+        record = _run(spec, Path(request["build"]))
     return {"record": record.to_json(), "folder": str(claims.folder(RUNS) / spec.id)}
 
 
@@ -62,6 +67,15 @@ def _run(spec: RunSpec, shipped: Path) -> RunRecord:
     with contextlib.suppress(FileExistsError):  # the run before this one was of the same build
         directory.symlink_to(shipped)
     return simulate.run(spec)
+
+
+def _piece(spec: RunSpec, shipped: Path, parcel: Path) -> RunRecord:
+    from scripts.farm import piece_run  # much that no other run needs
+
+    try:
+        return piece_run.serve(spec, shipped, parcel)
+    except Exception as error:  # of what was sent, or of this machine: the next piece may be better
+        return simulate.infrastructure(spec, f"{type(error).__name__}: {error}")
 
 
 def _read(requests: queue.SimpleQueue[str]) -> None:

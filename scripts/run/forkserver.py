@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import socket
+import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,40 +44,23 @@ class ServerError(Exception):
     """No server, or it died: nothing is known about the run."""
 
 
-class _Server:
-    """A simulator that is up and waits for requests to fork."""
+class Server:
+    """The other end of `zygote.children` in a process of ours."""
 
-    def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
-        # Packets, so that a message is never read in halves.
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection = ours
-        extra = {
-            zygote.FD: str(theirs.fileno()),
-            zygote.PRELOAD: " ".join(PRELOAD),
-            "PYGPI_USERS": ",".join(_USERS),
-        }
-        with theirs, tempfile.TemporaryFile() as out:
-            self._process = process.start(
-                command,
-                out,
-                cwd=cwd,  # pytest's settings depend on it
-                env={**env, **extra},
-                pass_fds=(theirs.fileno(),),
-            )
+    def __init__(self, connection: socket.socket, pid: int) -> None:
+        """Waits until it is up; ServerError when it does not come."""
+        self._connection = connection
+        self.pid = pid
         try:
             self._read("ready", time.monotonic() + _START_S)
         except (ServerError, TimeoutError) as error:
             self.close()
             process.check_stopping()
-            raise ServerError("the simulator did not come up as a server") from error
+            raise ServerError("no server came up") from error
 
-    @property
-    def pid(self) -> int:
-        """Process number of the simulator that waits."""
-        return self._process.pid
-
-    def run(self, request: dict[str, Any], timeout_s: float | None) -> Finished:
-        """Fork a child and wait for it; after `timeout_s` seconds kill its group."""
+    def run(self, request: dict[str, Any], timeout_s: float | None = None) -> Finished:
+        """Fork a child and wait for it; after `timeout_s` seconds kill its group. ServerError when
+        the server is gone."""
         begin = time.monotonic()
         try:
             self._connection.send(json.dumps(request).encode())
@@ -98,9 +84,13 @@ class _Server:
     def close(self) -> None:
         """End the server, and with it a child that still runs."""
         self._connection.close()
-        process.kill_group(self._process.pid)
-        self._process.wait()
-        process.forget(self._process.pid)
+        process.kill_group(self.pid)
+        self.reap()
+        process.forget(self.pid)
+
+    def reap(self) -> None:
+        """Wait for the end of the process."""
+        os.waitpid(self.pid, 0)
 
     def _read(self, word: str, deadline: float | None) -> int:
         left = None if deadline is None else max(0.001, deadline - time.monotonic())
@@ -114,7 +104,65 @@ class _Server:
         return int(json.loads(message)[word])
 
 
-_idle: OrderedDict[_Server, Key] = OrderedDict()
+def connection() -> tuple[socket.socket, socket.socket]:
+    """Our end and that of a server. Packets, so that a message is never read in halves."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def fork(work: Callable[[dict[str, Any]], None]) -> Server:
+    """A fork of this process that forks a child for each request, in which ``work`` is called with
+    it; the child ends with exit code 0, or with 1 where that raises. For a process without threads:
+    what one of them holds is held in the fork for ever."""
+    ours, theirs = connection()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        process.watch(pid)
+        return Server(ours, pid)
+    code = 1
+    try:
+        zygote.end_with_parent()
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)  # Ctrl-C is for the parent
+        ours.close()
+        gc.freeze()
+        work(zygote.children(theirs))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+class _Simulator(Server):
+    """A simulator that is up and waits for requests to fork."""
+
+    def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        ours, theirs = connection()
+        extra = {
+            zygote.FD: str(theirs.fileno()),
+            zygote.PRELOAD: " ".join(PRELOAD),
+            "PYGPI_USERS": ",".join(_USERS),
+        }
+        with theirs, tempfile.TemporaryFile() as out:
+            self._process = process.start(
+                command,
+                out,
+                cwd=cwd,  # pytest's settings depend on it
+                env={**env, **extra},
+                pass_fds=(theirs.fileno(),),
+            )
+        super().__init__(ours, self._process.pid)
+
+    def reap(self) -> None:
+        """See Server."""
+        self._process.wait()
+
+
+_idle: OrderedDict[_Simulator, Key] = OrderedDict()
 _refused: set[Key] = set()  # tried once, and no server came up
 _lock = threading.Lock()
 
@@ -166,7 +214,7 @@ def _key(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Key:
     return (str(cwd.parent), *command), tuple(sorted(shared))
 
 
-def _take(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> _Server:
+def _take(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> _Simulator:
     key = _key(command, cwd, env)
     with _lock:
         for server, has in _idle.items():
@@ -176,14 +224,14 @@ def _take(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> _Server:
         if key in _refused:
             raise ServerError("no server could be had for this command")
     try:
-        return _Server(command, cwd, env)
+        return _Simulator(command, cwd, env)
     except (ServerError, OSError) as error:
         with _lock:
             _refused.add(key)
         raise ServerError(str(error)) from error
 
 
-def _give_back(server: _Server, key: Key) -> None:
+def _give_back(server: _Simulator, key: Key) -> None:
     with _lock:
         _idle[server] = key
         surplus = _idle.popitem(last=False)[0] if len(_idle) > _IDLE else None

@@ -44,16 +44,24 @@ def serve() -> None:
     gc.freeze()  # a collection in a child would copy every page
     libc.fflush(None)  # or each child would write it again
     greeting = os.pread(1, os.fstat(1).st_size, 0)  # what a simulator says at its start
+    request = children(connection)
+    _end_at_exit(libc)
+    _become(request, greeting)
+
+
+def children(connection: socket.socket) -> dict[str, Any]:
+    """Forks a child for each request packet, and tells its number and how it ended; returns the
+    request, in the child, which has a process group of its own and ends with its parent."""
     _say(connection, {"ready": os.getpid()})
     while packet := connection.recv(MAX_REQUEST):
-        request = json.loads(packet)
+        request: dict[str, Any] = json.loads(packet)
         pid = os.fork()
         if pid == 0:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            end_with_parent()
             connection.close()
-            _end_at_exit(libc)
-            _become(request, greeting)
-            return
+            with contextlib.suppress(OSError):
+                os.setpgid(0, 0)
+            return request
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here too: the group exists before anybody hears of it
         _say(connection, {"pid": pid})
@@ -61,16 +69,24 @@ def serve() -> None:
     os._exit(0)
 
 
+def end_with_parent() -> None:
+    """The kernel ends this process when the thread that made it is gone."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def write_to(log: str, greeting: bytes = b"") -> None:
+    """Both outputs of this process go to a new file, behind a greeting."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    os.write(file, greeting)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+
+
 def _become(request: dict[str, Any], greeting: bytes) -> None:
     """Take over the identity of one run."""
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
     os.chdir(request["cwd"])
-    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
-    os.write(log, greeting)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    write_to(request["log"], greeting)
     wanted: dict[str, str] = request["env"]
     for name in set(os.environ) - set(wanted):
         del os.environ[name]

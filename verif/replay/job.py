@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from models.line_packing import Mode, lines_needed
@@ -16,7 +16,7 @@ from verif.replay.codes import CodeRounding
 from verif.replay.doubts import route_doubts
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
-from verif.replay.plan import Plan, plan_step
+from verif.replay.plan import Plan, RegionUse, plan_step
 from verif.replay.routing import assign_routes, parse_routes
 from verif.replay.source import NETWORKS, CaptureSource, ScaledSource, SyntheticSource
 
@@ -36,16 +36,30 @@ class StepPlan:
         return range(self.first_epoch, self.first_epoch + self.plan.epochs)
 
 
+PIECE_EPOCHS = 4
+"""Epochs of a piece in bulk, at most: several, so that a device sees a commit after another; few,
+so that every core has one. A device is made in the time of a hundred contributions."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Epochs that go through one device, which has been reset before the first of them; ``number``
+    counts those of the whole replay from 1."""
+
+    number: int
+    keys: tuple[Key, ...]
+
+
 @dataclass(frozen=True)
 class Shard:
-    """Every ``of``-th epoch, this being number ``number`` of 1 .. of."""
+    """Every ``of``-th piece, this being number ``number`` of 1 .. of."""
 
     number: int = 1
     of: int = 1
 
-    def takes(self, position: int) -> bool:
-        """Whether the epoch at that position of the whole replay is in this shard."""
-        return position % self.of == self.number - 1
+    def takes(self, piece: Piece) -> bool:
+        """Whether a piece of the whole replay is in this shard."""
+        return (piece.number - 1) % self.of == self.number - 1
 
 
 @dataclass(frozen=True)
@@ -64,16 +78,27 @@ class Replay:
 
     def own_keys(self) -> list[Key]:
         """The epochs of this shard."""
-        return [key for at, key in enumerate(self.all_keys()) if self.shard.takes(at)]
+        return [key for piece in self.pieces() for key in piece.keys]
 
     def all_keys(self) -> list[Key]:
         """The epochs of the whole replay."""
         return [(one.step, number) for one in self.steps for number in range(one.plan.epochs)]
 
-    def sessions(self, keys: Sequence[Key]) -> list[list[Key]]:
-        """Those epochs by device: steps that take the same routes follow each other on one."""
+    def pieces(self) -> list[Piece]:
+        """The pieces of this shard."""
+        return [piece for piece in self.all_pieces() if self.shard.takes(piece)]
+
+    def all_pieces(self) -> list[Piece]:
+        """The whole replay, cut the same way whoever drives it, so that the clocks of an epoch do
+        not depend on that either. Steps that take the same routes follow each other on a device."""
         routes = {one.step: tuple(one.routes.items()) for one in self.steps}
-        return [list(group) for _, group in groupby(keys, key=lambda key: routes[key[0]])]
+        found: list[Sequence[Key]] = []
+        for _, group in groupby(self.all_keys(), key=lambda key: routes[key[0]]):
+            keys = list(group)
+            count = -(-len(keys) // PIECE_EPOCHS) if self.options.bulk else 1
+            bounds = [len(keys) * number // count for number in range(count + 1)]
+            found += [keys[first:last] for first, last in pairwise(bounds)]
+        return [Piece(number, tuple(keys)) for number, keys in enumerate(found, start=1)]
 
     def step(self, number: int) -> StepPlan:
         """The plan of a step."""
@@ -84,13 +109,13 @@ class Replay:
         one = self.step(key[0])
         return EpochLines.read(self.source, one.plan, key, one.epochs[key[1]])
 
+    def uses(self, key: Key) -> tuple[RegionUse, ...]:
+        """The regions that are at work in an epoch."""
+        return self.step(key[0]).plan.epoch(key[1])
+
     def writes(self, keys: Sequence[Key]) -> int:
         """Contributions in some epochs."""
-        return sum(
-            use.lines * self.source.workers
-            for step, number in keys
-            for use in self.step(step).plan.epoch(number)
-        )
+        return sum(use.lines * self.source.workers for key in keys for use in self.uses(key))
 
     @property
     def fp32_lines(self) -> int:
@@ -106,6 +131,7 @@ class Replay:
             "steps": [one.step for one in self.steps],
             "routes": _digest(repr([sorted(one.routes.items()) for one in self.steps])),
             "rounds": len(self.all_keys()),
+            "pieces": len(self.all_pieces()),
             "plan": _digest(repr([one.plan for one in self.steps])),
             "parameters": dict(sorted(options.parameters.items())),
             "tie": options.tie.name,

@@ -7,20 +7,20 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import say
 from verif.replay import summary
-from verif.replay.check import judge
+from verif.replay.drive import Spread, in_turn
 from verif.replay.epoch import Key, extents
-from verif.replay.job import Replay, Shard
+from verif.replay.job import Piece, Replay, Shard
 from verif.replay.journal import Journal
 from verif.replay.progress import Progress
 from verif.replay.result import check_steps, hold, out_path, write_step
-from verif.replay.transport import Driven, Kept, ReplayStop, Transport
+from verif.replay.transport import Kept, Transport
 
 Open = Callable[[str], Transport]
 """Simulator -> its transport, the design built where it has to be."""
@@ -36,6 +36,7 @@ class Runner:
     hints: Sequence[str] = ()
     """Shown at the end of a replay that failed."""
     start: float = field(default_factory=time.monotonic)
+    spread: Spread = in_turn
     done: list[Transport] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     """Journals, and the locks of those that belong to a shard."""
@@ -85,58 +86,37 @@ class Runner:
         return journal
 
     def _simulate(self, done: Transport) -> None:
-        """Every session on one simulator."""
-        replay, every = self.replay, self.replay.own_keys()
+        """Every piece on one simulator, but for those that are there as a whole."""
+        replay, pieces = self.replay, self.replay.pieces()
         records = done.kept.records if done.kept is not None else {}
-        for (step, _), record in records.items():
-            done.figures.setdefault(step, Counter()).update(record.figures)
-        keys = [key for key in every if key not in records]
+        todo = [piece for piece in pieces if any(key not in records for key in piece.keys)]
+        for piece in pieces if records else ():
+            if piece not in todo:
+                for key in piece.keys:
+                    done.count(piece, key[0], records[key].figures)
+        keys = [key for piece in todo for key in piece.keys]
         if records:
-            say(f"{done.simulator}: {len(every) - len(keys)} rounds are there, {len(keys)} to go")
-        whole = replay.writes(every)
-        progress = Progress(whole, whole - replay.writes(keys)) if replay.options.bulk else None
+            every = len(replay.own_keys())
+            say(f"{done.simulator}: {every - len(keys)} rounds are there, {len(keys)} to go")
+        progress = _progress(replay, keys)
+        shown = _Shown(done, todo)
         started = time.monotonic()
-        shown = {step for step, _ in keys}
-        self._show(done, set(done.figures) - shown)
+
+        def came(piece: Piece) -> None:
+            if progress is not None:
+                progress.finish()
+            shown.came(piece)
+            say(*done.notes)
+            done.notes.clear()
+
         try:
-            for session in replay.sessions(keys):
-                try:
-                    with closing(done.session(session)) as driven:
-                        for one in driven:
-                            self._take(done, one)
-                            if progress is not None:
-                                progress.add(one.work.writes)
-                finally:
-                    if progress is not None:
-                        progress.finish()
-                    self._show(done, {step for step, _ in session})
-                say(*done.notes)
-                done.notes.clear()
-        except ReplayStop as stop:
-            done.fault(str(stop))
+            self.spread(done, todo, came, progress.add if progress is not None else _no_progress)
+        finally:
+            if progress is not None:
+                progress.finish()
+            shown.rest()
         done.finish()
         done.seconds = time.monotonic() - started
-
-    def _show(self, done: Transport, steps: set[int]) -> None:
-        for one in self.replay.steps:
-            if one.step in steps and one.step in done.figures:
-                say(summary.of_step(self.replay, one, done), flush=True)
-
-    def _take(self, done: Transport, driven: Driven) -> None:
-        """Judge an epoch and keep it."""
-        work, verdict = driven.work, judge(driven.work, done.reduce)
-        first_of_step = not done.wrong[work.step]
-        done.wrong[work.step] += verdict.wrong
-        if verdict.wrong or driven.problems:
-            done.stop(driven, verdict.first)
-        if verdict.first is not None and first_of_step:
-            done.fault(verdict.first.text[:600])
-        done.fault(*driven.problems)
-        done.figures.setdefault(work.step, Counter()).update(driven.figures)
-        done.lines += verdict.lines
-        done.writes += work.writes
-        if done.kept is not None and not verdict.wrong:
-            done.kept.append(work.key, driven.figures, work.returned)
 
     # -- the end ------------------------------------------------------------------------------
     def _missing(self) -> list[str]:
@@ -160,6 +140,47 @@ class Runner:
             _write_step(
                 self.replay, out, one.step, dict.fromkeys(self.replay.own_keys(), kept), clocks
             )
+
+
+def _progress(replay: Replay, keys: Sequence[Key]) -> Progress | None:
+    if not replay.options.bulk:
+        return None
+    whole = replay.writes(replay.own_keys())
+    return Progress(whole, whole - replay.writes(keys))
+
+
+def _no_progress(_lines: int) -> None:
+    """At signal level a session says by itself how far it is."""
+
+
+class _Shown:
+    """Shows each step once its last piece has come, in the order of the steps."""
+
+    def __init__(self, done: Transport, todo: Sequence[Piece]) -> None:
+        self._done = done
+        self._open = Counter(step for piece in todo for step in _steps(piece))
+        self._steps = list(done.replay.steps)
+        self._show()
+
+    def came(self, piece: Piece) -> None:
+        """A piece is done."""
+        self._open.subtract(_steps(piece))
+        self._show()
+
+    def rest(self) -> None:
+        """Nothing more will come."""
+        self._open.clear()
+        self._show()
+
+    def _show(self) -> None:
+        while self._steps and self._open[self._steps[0].step] <= 0:
+            one = self._steps.pop(0)
+            if one.step in self._done.figures:
+                say(summary.of_step(self._done.replay, one, self._done), flush=True)
+
+
+def _steps(piece: Piece) -> set[int]:
+    return {step for step, _ in piece.keys}
 
 
 def differences(

@@ -84,16 +84,22 @@ def closing(replay: Replay, done: Sequence[Transport], start: float, failed: boo
     cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())
     built = sum(one.build_seconds for one in done)
     lines, speed, peak = f"{sum(one.lines for one in done):,} lines", "", ""
+    shards = ""
     if bulk:
         writes = sum(one.writes for one in done)
+        pieces = sum(len(one.cycles) for one in done)
+        if pieces > 1:
+            most_cycles = max(max(one.cycles.values(), default=0) for one in done)
+            shards = f"{pieces:,} shards of at most {most_cycles:,} cycles, "
         lines = f"{writes:,} contributions"
         seconds = max(sum(one.seconds for one in done), 1e-9)
         speed = f"{writes / seconds:,.0f} lines/s, "
-        peak = f", peak memory {peak_mebibytes():,.0f} MiB"
+        most = max([peak_mebibytes(), *(one.peak for one in done)])
+        peak = f", peak memory {most:,.0f} MiB"
     return (
         f"nf replay: {'FAILED, ' * failed}{lines}, "
         f"{sum(one.wrong.total() for one in done)} mismatches, "
-        f"{cycles:,} cycles at {replay.options.memory}, {speed}"
+        f"{cycles:,} cycles at {replay.options.memory}, {shards}{speed}"
         f"{time.monotonic() - start:.1f} s on "
         f"{' and '.join(one.simulator for one in done)}"
         f"{f' ({built:.1f} s of it to build)' * (built >= 1)}{peak}"

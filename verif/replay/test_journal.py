@@ -72,9 +72,12 @@ def test_shards_of_two_captures_do_not_merge(
 def test_a_capture_that_changes_while_it_is_read_is_refused(
     large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    flips = iter([39_000])  # a stretch that no round has read for its lines yet
+
     def late(count: int, message: M2SRwD) -> M2SRwD:
-        if count == 20:  # a stretch that no round has read for its lines yet
-            flip(large, 39_000)
+        if count == 5:
+            for at in flips:
+                flip(large, at)
         return message
 
     model.damage = late

@@ -11,7 +11,7 @@ from pathlib import Path
 from models.line_packing import U8
 from verif.replay.check import Mismatch, Reduce, reduced
 from verif.replay.epoch import EpochLines, Key
-from verif.replay.job import Replay
+from verif.replay.job import Piece, Replay
 from verif.replay.journal import Journal, Record
 
 
@@ -66,6 +66,8 @@ class Transport:
     """What remembers the lines that came back."""
     figures: dict[int, Counter[str]] = field(default_factory=dict, init=False)
     """By step."""
+    cycles: Counter[int] = field(default_factory=Counter, init=False)
+    """By number of the piece."""
     lines: int = field(default=0, init=False)
     writes: int = field(default=0, init=False)
     wrong: Counter[int] = field(default_factory=Counter, init=False)
@@ -80,10 +82,17 @@ class Transport:
     build_seconds: float = field(default=0.0, init=False)
     """What the build has taken; 0 when it was there."""
     seconds: float = field(default=0.0, init=False)
+    peak: float = field(default=0.0, init=False)
+    """Largest memory of another process that has driven a part of it, in MiB."""
 
     def fault(self, *texts: str) -> None:
         """Remember what was wrong."""
         self.faults += [" ".join(text.split()) for text in texts]
+
+    def count(self, piece: Piece, step: int, figures: Mapping[str, int]) -> None:
+        """An epoch of a step has these figures."""
+        self.figures.setdefault(step, Counter()).update(figures)
+        self.cycles[piece.number] += figures["cycles"]
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
         """Drive those epochs in order on a device that has just been reset. ReplayStop."""

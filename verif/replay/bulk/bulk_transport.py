@@ -15,7 +15,7 @@ import numpy as np
 from cocotbext.cxl.wire.messages import DevLoad
 from models.regions import PLANE_SELECTOR, SUM16_SELECTOR
 from neuron_fabric.output import write_text
-from verif.coverage.cover_model import FUNCTIONAL
+from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 from verif.coverage.cover_points import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
@@ -45,7 +45,9 @@ class BulkTransport(Transport):
     """The C++ host and the device that ``model`` opens."""
 
     model: BulkModel
-    coverage: NfCoverage = field(default_factory=NfCoverage)
+    coverage: CoverModel = field(default_factory=lambda: NfCoverage().model)
+    adopted: set[int] = field(default_factory=set)
+    """Numbers of the pieces that came from other processes."""
     _last: EpochBlock | None = None
 
     def __post_init__(self) -> None:
@@ -54,7 +56,7 @@ class BulkTransport(Transport):
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
         """See Transport."""
-        options = self.replay.options
+        options, coverage = self.replay.options, NfCoverage()  # of one device, as the hits are
         blocks = (EpochBlock.of(self.replay.epoch(key), options.seed) for key in keys)
         try:
             with closing(self._fresh()) as device:
@@ -62,8 +64,8 @@ class BulkTransport(Transport):
                     for block, cycles in done:
                         self._last = block
                         yield Driven(block.work, block.figures(cycles), block.problems())
-                        _sample(self.coverage, block)
-                _sample_memory(self.coverage, device.figures())
+                        _sample(coverage, block)
+                _sample_memory(coverage, device.figures())
         except EpochFault as fault:
             note = _one_line(fault)
             operations = epoch_operations(fault.block)
@@ -72,6 +74,8 @@ class BulkTransport(Transport):
             raise ReplayStop(note) from None
         except BulkFault as fault:  # before the first epoch
             raise ReplayStop(_one_line(fault)) from None
+        finally:
+            self.coverage.add(coverage.finished().hits())
 
     def _fresh(self) -> BulkDevice:
         options = self.replay.options
@@ -89,15 +93,15 @@ class BulkTransport(Transport):
         raise ReplayStop(f"{found.text}; {finding.text}")
 
     def _leave(self, stimulus: Stimulus) -> None:
-        """Write a stimulus, and remember the command that drives it."""
-        path = self.folder / STIMULUS_FILE
-        stimulus.write(path)
-        words = [".venv/bin/nf", "replay", "--stimulus", str(path), "--sim", self.simulator]
-        self.hints.append(f"at signal level: {shlex.join(words)} --waves")
+        stimulus.write(self.folder / STIMULUS_FILE)
 
     def finish(self) -> None:
-        """See Transport; leaves the functional coverage."""
-        metrics = {FUNCTIONAL: self.coverage.finished().hits()}
+        """See Transport; leaves the functional coverage, and the command that drives a stimulus."""
+        path = self.folder / STIMULUS_FILE
+        if self.faults and path.is_file():
+            words = [".venv/bin/nf", "replay", "--stimulus", str(path), "--sim", self.simulator]
+            self.hints.append(f"at signal level: {shlex.join(words)} --waves")
+        metrics = {FUNCTIONAL: self.coverage.hits()}
         write_text(self.folder / METRICS_FILE, json.dumps(metrics, indent=1))
 
 

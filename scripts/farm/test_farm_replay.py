@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bulk replay on the workers of a Dask scheduler, one of which dies: the same files."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuron_fabric.capture import write_capture
+from scripts.cli.replay import Simulators
+from scripts.common.errors import NfError
+from scripts.farm import cluster
+from scripts.farm.test_cluster import Loopback
+from verif.conftest import nf_replay
+from verif.replay.test_signal_replay import check_file
+
+BULK = ("--transport", "bulk", "--sim", "icarus", "--route", "a=G_BINARY", "*=FP32")
+PIECES = 6
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("distributed") is None,
+        reason="Dask is not installed: `make cluster`",
+    ),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    """A scheduler with three workers."""
+    made = Loopback(tmp_path_factory.mktemp("farm"))
+    try:
+        for _ in range(3):
+            made.add_worker()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two workers; the replay has PIECES pieces of a round of two lines."""
+    monkeypatch.setattr("verif.replay.options.SLOW_LINES_LOG2", 1)
+    monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 1)
+    rng = np.random.default_rng(3)
+    values = {
+        "a": rng.standard_normal((2, 2 * PIECES, 512)).astype(np.float32),
+        "f": rng.standard_normal((2, 7)).astype(np.float32),
+    }
+    write_capture(tmp_path / "capture", "farm", {0: values})
+    return tmp_path / "capture"
+
+
+@pytest.mark.nightly(
+    "starts the whole controller under Icarus eight times; forks stand for workers"
+)
+def test_a_worker_that_dies_costs_its_pieces_a_second_run(
+    three: Loopback,
+    capture: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    simulators = Simulators(files=tmp_path / "files")
+    here, away = tmp_path / "here.safetensors", tmp_path / "away.safetensors"
+    assert nf_replay(simulators, capture, *BULK, "--out", here) == 0
+    was = capsys.readouterr().out.splitlines()[-1]
+    sent = counted(monkeypatch)
+    killer = threading.Thread(target=lambda: kill_one(three, sent))
+    killer.start()
+    words = ("--cluster", three.address, "--out", away)
+    code = nf_replay(simulators, capture, *BULK, *words)
+    killer.join()
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    assert three.workers[0].poll() is not None
+    assert here.read_bytes() == away.read_bytes()
+    check_file(away, capture, 0)
+    last = shown.out.splitlines()[-1]
+    assert f" {PIECES} shards of at most " in last
+    assert last.split(", ")[:3] == was.split(", ")[:3]
+    assert len(set(sent)) == PIECES
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Runs that were handed to the farm."""
+    sent: list[str] = []
+    real: Callable[..., object] = cluster.Farm.send
+
+    def send(self: cluster.Farm, spec: object, *rest: object) -> object:
+        sent.append(str(getattr(spec, "id", "")))
+        return real(self, spec, *rest)
+
+    monkeypatch.setattr(cluster.Farm, "send", send)
+    return sent
+
+
+def kill_one(three: Loopback, sent: list[str]) -> None:
+    """Worker 0 dies as soon as it drives a piece."""
+    late = time.monotonic() + 300
+    parcels = three.folder / "worker0"
+    while time.monotonic() < late:
+        if sent and any(parcels.rglob("parcel-*")):
+            os.kill(three.workers[0].pid, 9)
+            return
+        time.sleep(0.01)
+
+
+def test_a_scheduler_that_is_not_there(
+    capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulators = Simulators(files=tmp_path / "files")
+    with pytest.raises(NfError, match="write tcp://HOST:PORT"):
+        nf_replay(simulators, capture, *BULK, "--cluster", "nowhere")

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk replay in many processes: the same files whatever drives them, and each piece once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from cocotbext.cxl.wire.messages import M2SRwD
+from neuron_fabric.capture import Capture, write_capture
+from neuron_fabric.errors import CaptureError
+from verif.conftest import BulkModel, nf_replay
+from verif.replay.bulk.apart import LINES_FILE, RESULT_FILE, adopt, drive_apart, shipped
+from verif.replay.bulk.bulk_transport import METRICS_FILE, BulkTransport
+from verif.replay.job import Piece, Replay, Shard, make_replay
+from verif.replay.journal import MAGIC, Journal
+from verif.replay.options import ReplayOptions
+from verif.replay.stimulus import Stimulus
+from verif.replay.test_signal_replay import check_file
+
+BULK = ("--transport", "bulk", "--route", "a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
+STEPS = (3, 60)
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Three workers, two steps; 25 lines of G_BINARY, the last of them not full; a space."""
+    rng = np.random.default_rng(7)
+    shapes = {"a": (25, 500), "t": (77,), "f": (5, 11), "s": ()}
+    drawn = {
+        step: {
+            name: rng.standard_normal((3, *shape)).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        for step in STEPS
+    }
+    path = tmp_path / "my grads" / "odd"
+    write_capture(path, "odd", drawn)
+    return path
+
+
+def files(out: Path) -> list[bytes]:
+    """The result files of both steps."""
+    return [out.with_name(f"{out.stem}.step-{step:06d}.safetensors").read_bytes() for step in STEPS]
+
+
+def metrics(model: BulkModel) -> object:
+    """Functional coverage that the last replay has left."""
+    return json.loads(next(model.files.rglob(METRICS_FILE)).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def whole(odd: Path, model: BulkModel, tmp_path: Path) -> list[bytes]:
+    """What one process makes of it."""
+    out = tmp_path / "whole" / "out.safetensors"
+    out.parent.mkdir()
+    assert nf_replay(model, odd, *BULK, "--out", out) == 0
+    return files(out)
+
+
+def test_the_same_whatever_the_jobs(
+    odd: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tensors, metadata, coverage, and what is said of clocks."""
+    found = []
+    for jobs in (1, 2, 3, 99):
+        out = tmp_path / f"{jobs} jobs" / "out.safetensors"
+        out.parent.mkdir()
+        assert nf_replay(model, odd, *BULK, "--out", out, "-j", jobs) == 0
+        last = capsys.readouterr().out.splitlines()[-1]
+        said = re.match(r"^.* cycles at .*, 13 shards of at most [\d,]+ cycles, ", last)
+        assert said is not None
+        found.append((files(out), metrics(model), said[0]))
+        assert len(list(out.parent.iterdir())) == len(STEPS)
+    for step in STEPS:
+        check_file(out.with_name(f"out.step-{step:06d}.safetensors"), odd, step)
+    assert found[1:] == found[:1] * 3
+
+
+def test_both_simulators_and_parts_by_hand(
+    odd: Path, model: BulkModel, whole: list[bytes], tmp_path: Path
+) -> None:
+    """More parts than pieces: some have nothing to do."""
+    out, parts = tmp_path / "out.safetensors", 14
+    assert len(pieces_of(odd)) < parts
+    for part in range(1, parts + 1):
+        words = ("--shard", f"{part}/{parts}", "--out", out, "-j", 1 + part % 2)
+        assert nf_replay(model, odd, *BULK, *words) == 0
+    assert nf_replay(model, odd, *BULK, "--merge", parts, "--out", out) == 0
+    assert files(out) == whole
+    assert nf_replay(model, odd, *BULK, "--sim", "both", "-j", 2, "--out", out) == 0
+    assert b'"simulator":"verilator,icarus"' in files(out)[0].replace(b" ", b"")
+
+
+def test_one_piece_is_driven_here(odd: Path, model: BulkModel) -> None:
+    words = ("--steps", 3, "--route", "*=G_TERNARY", "-j", 4)
+    model_epochs, tiny = model.epochs, odd.parent / "tiny"
+    write_capture(tiny, "tiny", {3: {"t": np.ones((2, 9), np.float32)}})
+    assert nf_replay(model, tiny, *BULK[:2], *words) == 0
+    assert model.epochs == model_epochs + 1
+
+
+class Marks:
+    """Breaks what drives one piece: the one with the line of ``s`` of worker 0 in the first step.
+
+    Every process that drives a piece leaves a mark.
+    """
+
+    def __init__(self, folder: Path, capture: Path, do: Callable[[], None], times: int = 1) -> None:
+        self.line = Capture.open(capture).load(STEPS[0])["s"][0].tobytes()
+        self.folder, self.do, self.times = folder, do, times
+        folder.mkdir()
+
+    def __call__(self, count: int, message: M2SRwD) -> M2SRwD:
+        if count == 0:
+            (self.folder / f"piece {os.urandom(8).hex()}").touch()
+        if message.data[: len(self.line)] == self.line and self.done < self.times:
+            (self.folder / f"done {self.done}").touch()
+            self.do()
+        return message
+
+    @property
+    def done(self) -> int:
+        """How often it was done."""
+        return len(list(self.folder.glob("done*")))
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that were begun."""
+        return len(list(self.folder.glob("piece*")))
+
+
+def die() -> None:
+    """The end of this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pieces_of(capture: Path) -> list[Piece]:
+    """Those of the whole capture."""
+    options = ReplayOptions(str(capture), routes=BULK[3:], epoch_lines_log2=1)
+    return make_replay(options).pieces()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_dies_costs_its_piece_a_second_run(
+    odd: Path,
+    model: BulkModel,
+    whole: list[bytes],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    times: int,
+) -> None:
+    model.damage = marks = Marks(tmp_path / "marks", odd, die, times)
+    out, count = tmp_path / "out.safetensors", len(pieces_of(odd))
+    words = (odd, *BULK, "--out", out, "-j", 2)
+    code = nf_replay(model, *words)
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"nf replay: shard \d+ once more: its process ended with SIGKILL", first)
+    assert marks.done == times
+    if times == 1:
+        assert (code, rest) == (0, [])
+        assert marks.pieces == count + 1
+    else:
+        assert code == 1
+        assert re.fullmatch(
+            r"nf replay: verilator: shard \d+: its process ended with SIGKILL", rest[0]
+        )
+        assert nf_replay(model, *words, "--resume") == 0
+        assert marks.pieces == count + times
+    assert files(out) == whole
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_and_resume(
+    odd: Path,
+    model: BulkModel,
+    whole: list[bytes],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    jobs: int,
+) -> None:
+    """What is there is not driven again, and nothing that runs is left."""
+    parent = os.getpid()
+
+    def interrupt() -> None:
+        os.kill(parent, signal.SIGINT)
+        time.sleep(0.0 if os.getpid() == parent else 60.0)
+
+    model.damage = marks = Marks(tmp_path / "marks", odd, interrupt)
+    out, every = tmp_path / "out.safetensors", pieces_of(odd)
+    words = (odd, *BULK, "--out", out, "-j", jobs)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        nf_replay(model, *words)
+    assert time.monotonic() - start < 50
+    assert len(psutil.Process().children(recursive=True)) <= 1  # the warden
+    assert not out.exists()
+    there, begun = journal_keys(out), marks.pieces
+    left = [piece for piece in every if not there.issuperset(piece.keys)]
+    assert 0 < len(left) < len(every)
+    capsys.readouterr()
+    assert nf_replay(model, *words, "--resume") == 0
+    assert marks.pieces == begun + len(left)
+    rounds = sum(len(piece.keys) for piece in left)
+    assert f" rounds are there, {rounds} to go" in capsys.readouterr().out
+    assert files(out) == whole
+
+
+def journal_keys(out: Path) -> set[tuple[int, int]]:
+    """Rounds that a journal beside --out holds."""
+    path = out.with_name(f"{out.name}.verilator.journal")
+    header = path.read_bytes()[len(MAGIC) + 4 :]
+    identity, _ = json.JSONDecoder().raw_decode(header.decode("latin-1"))
+    with closing(Journal.open(path, identity)) as journal:
+        return set(journal.records)
+
+
+# -- negative twins -------------------------------------------------------------------------------
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_the_first_of_several_wrong_lines_is_told(
+    odd: Path, model: BulkModel, capsys: pytest.CaptureFixture[str], jobs: int
+) -> None:
+    """Worker 1's bit of element 3 arrives wrong in every piece."""
+
+    def damage(count: int, message: M2SRwD) -> M2SRwD:
+        if message.ldid != 1:
+            return message
+        return replace(message, data=bytes([message.data[0] ^ 1 << 3]) + message.data[1:])
+
+    model.damage = damage
+    assert nf_replay(model, odd, *BULK, "-j", jobs) == 1
+    shown = capsys.readouterr()
+    assert "step 3 tensor a G_BINARY line 0 element 3 " in shown.err
+    assert "; worker 1, line 0 of region 0, element 3: after its contribution" in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert "FAILED" in shown.out.splitlines()[-1]
+    path = model.files / "bulk-odd-verilator" / "stimulus.json"
+    assert f"nf replay --stimulus {path} --sim verilator --waves" in shown.out
+    assert Stimulus.read(path).note.startswith("worker 1")
+
+
+def test_a_capture_that_changes_meanwhile_is_refused(
+    odd: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = max(odd.rglob("*.safetensors"))
+
+    def flip() -> None:
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+
+    model.damage = Marks(tmp_path / "marks", odd, flip)
+    out = tmp_path / "out.safetensors"
+    assert nf_replay(model, odd, *BULK, "--out", out, "-j", 2) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "has changed since this replay began to read it; replay it again" in line
+    assert not out.exists()
+
+
+class Adoption:
+    """Two pieces that other processes have driven, and the replay that they are for."""
+
+    def __init__(self, odd: Path, model: BulkModel, folder: Path) -> None:
+        options = ReplayOptions(str(odd), routes=BULK[3:], epoch_lines_log2=1)
+        self.replay = make_replay(options)
+        self.identity = self.replay.identity("verilator")
+        self.model, self.folder = model, folder
+        self.pieces = self.replay.pieces()[:2]
+        self.done = self.transport(self.replay, folder / "done")
+        self.done.kept = Journal.create(folder / "journal", self.identity)
+        for piece in self.pieces:
+            own = self.transport(shipped(self.replay, piece), self.place(piece))
+            drive_apart(own, piece, self.identity)
+
+    def transport(self, replay: Replay, folder: Path) -> BulkTransport:
+        folder.mkdir()
+        return BulkTransport(replay, "verilator", folder, self.model)
+
+    def place(self, piece: Piece) -> Path:
+        return self.folder / f"piece {piece.number}"
+
+    def adopt(self, piece: Piece, folder: Path | None = None) -> None:
+        adopt(self.done, piece, folder or self.place(piece), self.identity)
+
+
+@pytest.fixture
+def adoption(odd: Path, model: BulkModel, tmp_path: Path) -> Iterator[Adoption]:
+    """Driven with lines that were sent, and not yet taken."""
+    (tmp_path / "apart").mkdir()
+    made = Adoption(odd, model, tmp_path / "apart")
+    yield made
+    assert isinstance(made.done.kept, Journal)
+    made.done.kept.close()
+
+
+def test_pieces_are_taken_in_any_order(adoption: Adoption) -> None:
+    for piece in reversed(adoption.pieces):
+        adoption.adopt(piece)
+    assert adoption.done.kept is not None
+    assert sorted(adoption.done.kept.records) == sorted(
+        key for piece in adoption.pieces for key in piece.keys
+    )
+    assert adoption.done.writes == adoption.replay.writes(list(adoption.done.kept.records))
+    assert adoption.done.lines * adoption.replay.source.workers == adoption.done.writes
+    cycles = adoption.done.cycles
+    assert sum(cycles.values()) == sum(one["cycles"] for one in adoption.done.figures.values())
+
+
+def test_a_piece_that_comes_twice_is_refused(adoption: Adoption) -> None:
+    first, second = adoption.pieces
+    adoption.adopt(first)
+    with pytest.raises(CaptureError, match="shard 1: came twice"):
+        adoption.adopt(first)
+    with pytest.raises(CaptureError, match=r"is of another replay \(piece 1, now 2\)"):
+        adoption.adopt(second, adoption.place(first))
+    assert adoption.done.writes == adoption.replay.writes(first.keys)
+    adoption.adopt(second)
+
+
+def test_a_round_that_is_lost_or_damaged_is_refused(adoption: Adoption) -> None:
+    first, second = adoption.pieces
+    path = adoption.place(first) / LINES_FILE
+    data = path.read_bytes()
+    identity = {**adoption.identity, "piece": first.number}
+    with closing(Journal.open(path, identity)) as journal:
+        last = journal.records[first.keys[-1]]
+    path.write_bytes(data[: last.start])
+    with pytest.raises(CaptureError, match="lacks 1 of its 2 rounds; replay it again"):
+        adoption.adopt(first)
+    flipped = bytearray(data)
+    flipped[last.start + 40] ^= 1
+    path.write_bytes(flipped)
+    with pytest.raises(CaptureError, match="is damaged, or of another replay"):
+        adoption.adopt(replace(first, number=1))
+    path.unlink()
+    with pytest.raises(CaptureError, match="there is no journal"):
+        adoption.adopt(first)
+    (adoption.place(second) / RESULT_FILE).write_text("{", encoding="utf-8")
+    with pytest.raises(CaptureError, match=RESULT_FILE):
+        adoption.adopt(second)
+    assert adoption.done.kept is not None
+    assert not adoption.done.kept.records
+
+
+def test_rounds_of_another_piece_are_refused(adoption: Adoption) -> None:
+    first, second = adoption.pieces
+    longer = replace(first, keys=(*first.keys, *second.keys))
+    folder = adoption.folder / "longer"
+    own = adoption.transport(shipped(adoption.replay, longer), folder)
+    drive_apart(own, longer, adoption.identity)
+    with pytest.raises(CaptureError, match="has 2 rounds of other shards"):
+        adoption.adopt(first, folder)
+
+
+def test_every_round_is_in_one_piece(odd: Path) -> None:
+    """Of bounded size, in order, whatever the shard; sizes differ by one at most."""
+    for log2, size in ((0, 4), (1, 4), (9, 4)):
+        replay = make_replay(ReplayOptions(str(odd), epoch_lines_log2=log2))
+        pieces = replay.all_pieces()
+        assert [key for piece in pieces for key in piece.keys] == replay.all_keys()
+        sizes = {len(piece.keys) for piece in pieces}
+        assert max(sizes) <= size
+        assert max(sizes) - min(sizes) <= 1
+        parts = [replace(replay, shard=Shard(number, 3)).pieces() for number in (1, 2, 3)]
+        found = [piece.number for part in parts for piece in part]
+        assert sorted(found) == [piece.number for piece in pieces]
+    signal_level = make_replay(ReplayOptions(str(odd)))
+    assert len(signal_level.pieces()) == 1
