@@ -28,6 +28,7 @@ from models.line_packing import Mode, elements_per_line
 from models.regions import DeviceParams
 from neuron_fabric.capture import TensorSpec, write_capture
 from neuron_fabric.text import say
+from scripts.benchmarks import bench_cores
 from scripts.benchmarks.goals import Goal
 from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
@@ -106,10 +107,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lines a worker under Verilator",
     )
     add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
+    add(
+        "--jobs", "-j", type=up_to(1024), metavar="N", help="only: N jobs against one (bench_cores)"
+    )
+    add("--part", type=up_to(88), default=1, metavar="N", help="of that, every N-th piece (1)")
 
 
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> int:
     """Measure and print; the exit code is 1 when a goal is missed."""
+    if args.jobs:
+        return bench_cores.measure(args.jobs, args.runs, args.part, files)
     simulators = nf_replay.Simulators(files=files)
     sims, note = simulators.choose(args.sim)
     if note:

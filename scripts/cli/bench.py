@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   nf bench runner                            the runner against its goals
   nf bench replay --sim verilator            bulk replay against the bare model
   nf bench misses --memory-latency 48        hits, misses and isolation, in clocks
+  nf bench replay --jobs 2                   what two cores bring to it
   nf bench draws                             a draw of a scenario against the libraries
   nf bench coverage                          what sampling adds to a test
 """

@@ -143,7 +143,7 @@ def _drive(
             name = f"bulk-{Path(replay.source.name).name}-{sim}".replace(" ", "-")
             folder = simulators.workspace(name)
             model = simulators.bulk(sim, replay.options.parameters)
-            return BulkTransport(replay, sim, folder, model)
+            return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1)
         name = Path(args.capture).resolve().name
         digest = hashlib.sha256(f"{sim} {replay.options}".encode()).hexdigest()[:8]
         folder = simulators.workspace(f"{name}-{sim}-{digest}")

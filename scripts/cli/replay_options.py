@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--shard", type=parse_shard, metavar="I/N", help="part I (1..N) of the lines; needs --out")
     add("--merge", type=_parts, metavar="N", help="make --out from the N shards that lie beside it")
     add("--resume", action="store_true", help="go on where a replay with this --out was ended")
-    add("--jobs", "-j", type=positive, metavar="N", help="shards at once (all cores)")
+    add("--jobs", "-j", type=positive, metavar="N", help="cores to use (all)")
     add("--cluster", metavar="WHERE", help=cluster.HELP)
 
 

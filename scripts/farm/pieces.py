@@ -61,6 +61,7 @@ class Pieces:
         if not isinstance(done, BulkTransport) or (self.farm is None and jobs < 2):
             in_turn(done, pieces, came, progress)
             return
+        done.replay.settle()
         many = _Many(done, pieces, came, progress)
         with ExitStack() as stack:
             if self.farm is None:

@@ -113,6 +113,13 @@ class Replay:
         """The regions that are at work in an epoch."""
         return self.step(key[0]).plan.epoch(key[1])
 
+    def settle(self) -> None:
+        """Find out what takes more than the lines of a piece to know: the scales of codes."""
+        for one in self.steps:
+            for spec in self.source.tensors:
+                if one.routes[spec.name].bits and spec.elements:
+                    self.source.scales(one.step, spec, one.routes[spec.name])
+
     def writes(self, keys: Sequence[Key]) -> int:
         """Contributions in some epochs."""
         return sum(use.lines * self.source.workers for key in keys for use in self.uses(key))

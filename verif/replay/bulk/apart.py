@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from models.line_packing import U8, Mode
+from models.line_packing import F32, U8, Mode
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.data import DataError, read_json
 from neuron_fabric.errors import CaptureError
@@ -131,6 +131,10 @@ class Shipped:
         """See LineSource."""
         return self.sent[step, extent.tensor.name, extent.first]
 
+    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
+        """Nothing: the codes are made."""
+        raise NotImplementedError
+
     def content(self) -> str:
         """Nothing: it has been told."""
         raise NotImplementedError
@@ -146,9 +150,7 @@ def shipped(replay: Replay, piece: Piece) -> Replay:
 
     def read(key: Key) -> Mapping[tuple[int, str, int], U8]:
         return {
-            (key[0], extent.tensor.name, extent.first): source.lines(
-                key[0], extent, use.config.mode
-            )
+            (key[0], extent.tensor.name, extent.first): source.lines(key[0], extent, use.route)
             for use in replay.uses(key)
             for extent in use.extents
         }

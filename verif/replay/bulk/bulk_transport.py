@@ -45,6 +45,8 @@ class BulkTransport(Transport):
     """The C++ host and the device that ``model`` opens."""
 
     model: BulkModel
+    ahead: bool = True
+    """Whether an epoch is made and another judged while one is simulated: on a second core."""
     coverage: CoverModel = field(default_factory=lambda: NfCoverage().model)
     adopted: set[int] = field(default_factory=set)
     """Numbers of the pieces that came from other processes."""
@@ -60,7 +62,8 @@ class BulkTransport(Transport):
         blocks = (EpochBlock.of(self.replay.epoch(key), options.seed) for key in keys)
         try:
             with closing(self._fresh()) as device:
-                with closing(stream(device, blocks)) as done:
+                drive = stream if self.ahead else one_by_one
+                with closing(drive(device, blocks)) as done:
                     for block, cycles in done:
                         self._last = block
                         yield Driven(block.work, block.figures(cycles), block.problems())
@@ -132,6 +135,18 @@ def stream(
         except BaseException:
             device.interrupt()
             raise
+
+
+def one_by_one(
+    device: BulkDevice, blocks: Iterable[EpochBlock]
+) -> Generator[tuple[EpochBlock, int], None, None]:
+    """The same on one core."""
+    try:
+        for block in blocks:
+            yield block, _run(device, block)
+    except BaseException:
+        device.interrupt()
+        raise
 
 
 def _run(device: BulkDevice, block: EpochBlock) -> int:
