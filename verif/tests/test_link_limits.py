@@ -180,6 +180,30 @@ async def more_credits_than_fit(dut: Any) -> None:
     assert bench.got_ndr == ndrs
 
 
+def _llcrds(bench: LinkTestbench, since: int) -> list[tuple[int, Llcrd]]:
+    """Clock and content of each LLCRD of the device among the flits from the ``since``-th on."""
+    log = [(clock, decode_control(flit)[0]) for clock, flit in bench.tx_log[since:] if flit & 1]
+    return [(clock, kind) for clock, kind in log if isinstance(kind, Llcrd)]
+
+
+@cocotb.test
+@covered
+async def acknowledgements_saturate(dut: Any) -> None:
+    """A host that sends on without any acknowledgement is owed 255 at most, what an LLCRD holds."""
+    bench = await LinkTestbench(dut).up()
+    await bench.clocks(120)
+    bench.knobs.tx_ready = 0.0
+    for _ in range(340):
+        bench.inject(Llcrd(0))
+    await bench.clocks(380)
+    sent = len(bench.tx_log)
+    bench.knobs.tx_ready = 1.0
+    await bench.clocks(100)
+    acks = [kind.ack for _, kind in _llcrds(bench, sent)]
+    assert max(acks) == 255, acks
+    assert sum(acks) < 340, f"{acks}: more than were sent"
+
+
 @cocotb.test
 @covered
 async def many_acknowledgements(dut: Any) -> None:
@@ -265,10 +289,6 @@ async def forced_llcrd(dut: Any) -> None:
     bench.knobs.rx = 0.0
     await bench.clocks(80)
 
-    def llcrds(since: int) -> list[tuple[int, Llcrd]]:
-        log = [(clock, decode_control(p)[0]) for clock, p in bench.tx_log[since:] if p & 1]
-        return [(clock, kind) for clock, kind in log if isinstance(kind, Llcrd)]
-
     async def send(count: int) -> None:
         for _ in range(count):
             bench.inject(Llcrd(0))
@@ -279,7 +299,7 @@ async def forced_llcrd(dut: Any) -> None:
     sent = len(bench.tx_log)
     await send(2 * _FORCE)
     await bench.clocks(8)
-    assert llcrds(sent)[0][1].ack == _FORCE, "forced by the number of acknowledgements"
+    assert _llcrds(bench, sent)[0][1].ack == _FORCE, "forced by the number of acknowledgements"
     for count in (_HEADER - 1, _HEADER):
         await bench.clocks(120)
         await send(count - bench.unacked)
@@ -298,7 +318,7 @@ async def forced_llcrd(dut: Any) -> None:
             await bench.clocks(header_after)
             bench.out_ndr.append(random_ndr(bench.rng))
         await bench.clocks(120)
-        waits.append(llcrds(sent)[0][0] - start - (header_after or 0))
+        waits.append(_llcrds(bench, sent)[0][0] - start - (header_after or 0))
         assert (bench.tx_log[sent][1] & PAYLOAD_MASK) & 1 == (header_after is None)
     dut._log.info("clocks until the flush: %s", waits)
     assert _FLUSH - 4 <= waits[0] <= _FLUSH + 8
