@@ -4,6 +4,7 @@
 hdl/pkg/nf_pkg.sv
 hdl/link/nf_link_pkg.sv
 hdl/pkg/nf_core_pkg.sv
+hdl/pkg/nf_fp32_pkg.sv
 hdl/pkg/nf_wave_pkg.sv
 hdl/regs/nf_regs_pkg.sv
 hdl/common/nf_fifo.sv

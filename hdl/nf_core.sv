@@ -12,6 +12,7 @@
 module nf_core
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_fp32_pkg::*;
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
@@ -143,8 +144,8 @@ module nf_core
   logic                store_valid, store_ready, gather_valid, gather_ready;
   fp_store_t           store;
   gather_op_t          gather;
-  logic                gather_done;
-  logic [7:0]          gather_done_slot;
+  logic                gather_end_valid, gather_end_ready;
+  gather_end_t         gather_end;
   fp_stored_t          stored;
   logic [3:0]          evict_failed_region, lookup_region;
   line_id_t            fill_line, evict_line;
@@ -175,7 +176,7 @@ module nf_core
     .store_valid, .store_ready, .store,
     .stored_valid (wr_b[2]), .stored_err (wr_b_err), .stored,
     .gather_valid, .gather_ready, .gather,
-    .gathered_valid (gather_done), .gathered_slot (gather_done_slot),
+    .end_valid (gather_end_valid), .end_ready (gather_end_ready), .gather_end,
     .fill_line, .fill_fresh, .evict_line, .evict_fresh,
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
     .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
@@ -281,7 +282,7 @@ module nf_core
     .ar_valid (rd_valid[2]), .ar_ready (rd_ready[2]), .ar_addr (gather_raddr),
     .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_beat,
     .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs (gather_drs),
-    .done (gather_done), .done_slot (gather_done_slot)
+    .end_valid (gather_end_valid), .end_ready (gather_end_ready), .gather_end
   );
 
   // ---- plain memory -----------------------------------------------------------------------------

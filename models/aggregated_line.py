@@ -42,6 +42,7 @@ class AggregatedLine:
         "counted_poisoned",
         "data",
         "illegal",
+        "kept",
         "late",
         "lost",
         "marked",
@@ -55,6 +56,8 @@ class AggregatedLine:
         self.data: dict[int, bytes] = {}
         self.marked: set[int] = set()
         """FP32: workers whose stored line memory marks as poisoned."""
+        self.kept = False
+        """FP32: a clean sum of all workers was read since the last store: it may have been kept."""
         self.poisoned = False
         self.lost = False
         """A state fill met an error: never newly counted as complete in this epoch."""
@@ -74,6 +77,7 @@ class AggregatedLine:
         other = AggregatedLine()
         other.data = dict(self.data)
         other.marked = set(self.marked)
+        other.kept = self.kept
         other.poisoned = self.poisoned
         other.lost = self.lost
         other.counted_complete = self.counted_complete
@@ -101,6 +105,7 @@ class AggregatedLine:
         """The state record could not be used: empty and poisoned from here on."""
         self.data.clear()
         self.marked.clear()
+        self.kept = False
         self.poisoned = True
         self.lost = True
         self._cache = None
@@ -158,6 +163,7 @@ class AggregatedLine:
         The first partial write of an epoch clears the other bytes: older ones are never data. A
         write of the whole line ends memory's mark on it, one of a part does not.
         """
+        self.kept = False
         if not self.seen(worker):
             self.saw(worker)
         if enables is None or not self.seen(worker):

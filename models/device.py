@@ -10,7 +10,7 @@ messages. Where messages race on one line, the scoreboard may try several orders
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
@@ -190,6 +190,7 @@ class DeviceModel(DeviceState):
         if msg.poison:
             self._count("POISON_RECEIVED", key)
             state.mark(line)
+            line.kept = False
             return
         if fp32_mode:
             backing = config.state_line + worker * config.lines + i
@@ -197,6 +198,7 @@ class DeviceModel(DeviceState):
                 self._count("MEM_WRITE_ERROR", key)
                 self.memory.store(backing, UNKNOWN_LINE)
                 state.mark(line)
+                line.kept = False
                 return
             line.store(worker, msg.data, _enables(msg))
         else:
@@ -233,10 +235,14 @@ class DeviceModel(DeviceState):
             marked = touched & line.marked
             self._count("MEM_READ_ERROR", key, len(bad))
             self._count("MEM_POISON", key, len(marked - bad))
-            if bad:
-                return self._data(msg, access, ONES_LINE, True)
-            poison = poison or bool(marked)
             data = line.data.get(worker, ZERO_LINE) if raw else line.summed()
+            if bad or marked:
+                got = self._data(msg, access, ONES_LINE if bad else data, True)
+                if line.kept and not raw:  # a sum from before the error or mark is as good
+                    return replace(got, also=self._data(msg, access, data, poison).response)
+                return got
+            if config.keeps_sums and not (raw or early or poison):
+                line.kept = True
         else:
             data = line.view(selector, config, self.params.cnt_max)
         return self._data(msg, access, data, poison)

@@ -108,9 +108,9 @@ class DeviceState:
         if config.mode.low_bit:
             self.memory.forget(start, size)
         elif config.mode == Mode.FP32:
-            # The bookkeeping lines behind the data are the device's own.
+            # The records behind the data are the device's own.
             data_lines = config.workers * config.lines
-            self.memory.forget(start + data_lines, config.lines)
+            self.memory.forget(start + data_lines, size - data_lines)
         return CommitCode.OK
 
     def close(self, region: int) -> None:

@@ -121,6 +121,7 @@ class RegionConfig:
     bind_shift: int = 0
     signed: bool = True
     """Integer codes are two's complement."""
+    keep_sum: bool = False  # FP32: the sum of a complete line is kept in the state area
 
     def __post_init__(self) -> None:
         for name, value in (("base", self.base), ("state_base", self.state_base)):
@@ -144,6 +145,7 @@ class RegionConfig:
             BIND=self.bind,
             BIND_SHIFT=self.bind_shift,
             SIGNED=self.signed,
+            KEEP_SUM=self.keep_sum,
         )
         return {
             "BASE_LO": self.base & WORD_MASK,
@@ -174,12 +176,18 @@ class RegionConfig:
             ld_mask=values["LD_MASK"],
             bind_shift=options["BIND_SHIFT"],
             signed=bool(options["SIGNED"]),
+            keep_sum=bool(options["KEEP_SUM"]),
         )
 
     @property
     def lines(self) -> int:
         """Lines a worker (n)."""
         return 1 << self.lines_log2
+
+    @property
+    def keeps_sums(self) -> bool:
+        """KEEP_SUM is set, and the mode has sums."""
+        return self.keep_sum and self.mode == Mode.FP32
 
     @property
     def base_line(self) -> int:
@@ -226,12 +234,21 @@ def record_lines(workers: int, cnt_w: int) -> int:
     return 1 << planes_kept(workers, cnt_w).bit_length()
 
 
+def records(config: RegionConfig, cnt_w: int) -> tuple[int, int]:
+    """First line and distance of the records: bookkeeping, then planes, or an FP32 sum if kept."""
+    if config.mode.low_bit:
+        return config.state_line, record_lines(config.workers, cnt_w)
+    behind = config.state_line + config.workers * config.lines
+    return (behind + behind % 2, 2) if config.keeps_sums else (behind, 1)
+
+
 def state_lines(config: RegionConfig, cnt_w: int) -> int:
     """Size of the state area in lines."""
     if config.mode == Mode.IDENTITY:
         return SELECTORS * config.lines
     if config.mode == Mode.FP32:
-        return (config.workers + 1) * config.lines
+        keep = config.keeps_sums  # the records are then larger, and aligned
+        return (config.workers + 1 + keep) * config.lines + keep
     return config.lines * record_lines(config.workers, cnt_w)
 
 

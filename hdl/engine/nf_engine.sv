@@ -21,6 +21,7 @@
 module nf_engine
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_fp32_pkg::*;
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
@@ -57,8 +58,9 @@ module nf_engine
   output logic                          gather_valid,
   input  wire logic                     gather_ready,
   output gather_op_t                    gather,
-  input  wire logic                     gathered_valid,  // a gather has read its last line
-  input  wire logic [7:0]               gathered_slot,
+  input  wire logic                     end_valid,  // a gather has read its last line
+  output logic                          end_ready,
+  input  wire gather_end_t              gather_end,
 
   // Record initialiser: is the record of this line still to be written?
   output line_id_t                      fill_line,
@@ -112,7 +114,7 @@ module nf_engine
   logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q;
   engine_stage_t       s0, s1_q, s2_q;
   logic [SLOT_W-1:0]   slot1, slot2, s3_slot_q;
-  logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
+  logic                fill_valid, fill_take, fill_in_pipe, fill_kept, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
   book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
@@ -123,9 +125,10 @@ module nf_engine
 
   nf_lookup #(.REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_lookup (
     .clk, .rst_n,
-    .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .gathered_valid, .gathered_slot,
+    .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored,
+    .end_valid, .end_ready, .gather_end,
     .fill_valid, .fill_in_pipe, .fill_slot,
-    .fill_lost   (fill_book.lost),
+    .fill_lost   (fill_book.lost), .fill_kept,
     .invalidate  (apply), .closed,
     .store_room, .gather_room, .fill_room, .evict_room,
     .issue_valid (s0_valid),
@@ -134,19 +137,21 @@ module nf_engine
   );
 
   // ---- S1: state RAM read -----------------------------------------------------------------------
-  // Bookkeeping and planes are two RAMs: FP32 operations leave the planes alone.
+  // Bookkeeping and planes are two RAMs: FP32 needs no plane but 0, for a sum that is kept.
   logic [BOOK_W-1:0]   book_ram [SLOTS];
   logic [PLANES_W-1:0] planes_ram [SLOTS];
   logic [BOOK_W-1:0]   book_ram_q;
   logic [PLANES_W-1:0] planes_ram_q;
   book_t               book2_d;
   logic [PLANES_W-1:0] planes2_d;
-  logic                book_we, planes_we, needs_planes1, evicts1;
+  logic                book_we, planes_we, needs_planes1, evicts1, sums1;
 
   assign slot1         = s1_q.slot[SLOT_W-1:0];
   assign slot2         = s2_q.slot[SLOT_W-1:0];
   assign evicts1       = s1_valid_q && (s1_q.act == ACT_MISS) && s1_q.dirty;
-  assign needs_planes1 = evicts1
+  assign sums1         = s1_valid_q && (s1_q.act == ACT_OP) && s1_q.kept
+                         && (s1_q.op.kind == OP_FP_SUM);
+  assign needs_planes1 = evicts1 || sums1
                          || (s1_valid_q && (s1_q.act == ACT_OP) && is_low_bit_op(s1_q.op.kind));
 
   always_ff @(posedge clk) begin
@@ -175,7 +180,7 @@ module nf_engine
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2;
-  logic                is_op2, is_stored2, changed2, forward, forward_planes;
+  logic                is_op2, is_stored2, is_keep2, miss2, changed2, forward, forward_planes;
   book_t               book2, book2_applied;
   logic [PLANES_W-1:0] planes2, planes2_applied;
   engine_op_t          op2;
@@ -197,12 +202,15 @@ module nf_engine
   assign d2             = desc_of(desc, event_region);
   assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP);
   assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED);
+  assign miss2          = s2_valid_q && (s2_q.act == ACT_MISS);
+  assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
   assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
   nf_line_rules #(.CNT_W(CNT_W)) u_rules (
     .is_op       (is_op2),
     .is_stored   (is_stored2),
     .stored_err  (s2_q.stored_err),
+    .is_early    (miss2 && s2_q.early), .kept (s2_q.kept),
     .op          (op2),
     .slot        (s2_q.slot),
     .d           (d2),
@@ -223,9 +231,9 @@ module nf_engine
   );
 
   assign book2_d   = is_fill2 ? fill_book : book2_applied;
-  assign planes2_d = is_fill2 ? fill_planes : planes2_applied;
+  assign planes2_d = is_fill2 ? fill_planes : is_keep2 ? PLANES_W'(op2.data) : planes2_applied;
   assign book_we   = is_fill2 || changed2;
-  assign planes_we = is_fill2 || (changed2 && is_low_bit_op(op2.kind));
+  assign planes_we = is_fill2 || is_keep2 || (changed2 && is_low_bit_op(op2.kind));
   assign fill_take = is_fill2;
 
   // ---- FP32 exits -------------------------------------------------------------------------------
@@ -251,12 +259,11 @@ module nf_engine
   // ---- misses: eviction and fill ----------------------------------------------------------------
   localparam int EVICT_CW = $clog2(EVICT_DEPTH + 1);
   localparam int FILL_CW  = $clog2(FILL_DEPTH + 1);
-  logic                miss2, evict_push2, evicting;
+  logic                evict_push2, evicting;
   logic [EVICT_CW-1:0] evict_count, evict_ahead;
   logic [FILL_CW-1:0]  fill_count;
   logic                fill_req_ready;
 
-  assign miss2       = s2_valid_q && (s2_q.act == ACT_MISS);
   assign evict_push2 = miss2 && s2_q.dirty;
   assign evict_ahead = evict_count + EVICT_CW'(evicts1) + EVICT_CW'(evict_push2);
   assign evict_room  = (evict_ahead < EVICT_CW'(EVICT_DEPTH));
@@ -267,6 +274,7 @@ module nf_engine
     .push          (evict_push2),
     .push_line     (s2_q.victim),
     .push_book     (book2),
+    .push_kept     (s2_q.victim_kept),
     .push_planes   (planes2),
     .count         (evict_count),
     .idle          (evict_idle),
@@ -285,6 +293,7 @@ module nf_engine
     .req_ready    (fill_req_ready),
     .req_slot     (slot2),
     .req_line     (make_line_id(op2.meta.region, op2.index)),
+    .req_sum      (op2.kind != OP_FP_STORE),
     .count        (fill_count),
     .ask          (fill_line),
     .ask_evicting (evicting),
@@ -294,6 +303,7 @@ module nf_engine
     .out_ready    (fill_take),
     .out_slot     (fill_slot),
     .out_book     (fill_book),
+    .out_kept     (fill_kept),
     .out_planes   (fill_planes),
     .fetched      (fill)
   );
@@ -379,7 +389,8 @@ module nf_engine
   `NF_ASSERT(Stage2Keeps_A, !s1_valid_q |=> $stable(s2_q))
   `NF_ASSERT(Stage3Keeps_A, !s2_valid_q |=> $stable(s3_book_q) && $stable(s3_meta_q))
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
-                                     && (s1_q.act == ACT_MISS || is_low_bit_op(s1_q.op.kind))))
+                                     && (s1_q.act == ACT_MISS || sums1
+                                         || is_low_bit_op(s1_q.op.kind))))
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT(EvictAhead_A, evicts1 |=> evict_push2)
   // A commit finds nothing of the old epoch under way.

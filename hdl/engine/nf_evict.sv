@@ -2,9 +2,10 @@
 // Writes evicted lines back to their records in the state area.
 //
 // `push` (never with `count` at DEPTH) stores a line's whole state; it leaves as one INCR burst:
-// the bookkeeping beat, then the planes that the region's W needs (FP32 lines have no planes). An
-// entry stays visible to `match` until memory has answered, so a fill of the same line waits for
-// it. An entry whose record is still to be initialised (`head_fresh`) waits for the initialiser.
+// the bookkeeping beat, then the planes that the region's W needs (an FP32 line has one if its sum
+// is kept, else none). An entry stays visible to `match` until memory has answered, so a fill of
+// the same line waits for it. An entry whose record is still to be initialised (`head_fresh`) waits
+// for the initialiser.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -25,6 +26,7 @@ module nf_evict
   input  wire logic                     push,
   input  wire line_id_t                 push_line,
   input  wire book_t                    push_book,
+  input  wire logic                     push_kept,
   input  wire logic [CNT_W*LINE_W-1:0]  push_planes,
   output logic [$clog2(DEPTH+1)-1:0]    count,
   output logic                          idle,
@@ -56,7 +58,7 @@ module nf_evict
   line_id_t                line_q [DEPTH];
   book_t                   book_q [DEPTH];
   logic [CNT_W*LINE_W-1:0] planes_q [DEPTH];
-  logic [DEPTH-1:0]        live_q, same;
+  logic [DEPTH-1:0]        live_q, kept_q, same;
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q, done_ptr_q;
   logic [CW-1:0]           count_q, unsent_q;
   logic [3:0]              beat_q, planes;
@@ -69,14 +71,16 @@ module nf_evict
     if (push) begin
       line_q[push_ptr_q]   <= push_line;
       book_q[push_ptr_q]   <= push_book;
+      kept_q[push_ptr_q]   <= push_kept;
       planes_q[push_ptr_q] <= push_planes;
     end
   end
 
   assign head   = line_q[send_ptr_q];
   assign d      = desc_of(desc, head.region);
-  assign planes = is_low_bit(d.mode) ? planes_of(d.workers, 4'(CNT_W)) : 4'd0;
-  assign record = make_record(gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book_q[send_ptr_q]);
+  assign planes = is_low_bit(d.mode) ? planes_of(d.workers, 4'(CNT_W)) : 4'(kept_q[send_ptr_q]);
+  assign record = make_record(kept_q[send_ptr_q],
+                              gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book_q[send_ptr_q]);
 
   assign wr_valid = (unsent_q != '0) && !head_fresh;
   assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));

@@ -9,6 +9,8 @@
 //            are untrusted: empty and poisoned. The planes behind bookkeeping that is not of this
 //            epoch are not needed: whatever they are, they were never this region's.
 // A record that an eviction is still writing back (`ask_evicting`) is not read before that is done.
+// A sum that is kept beside the record comes with it, if `req_sum` asks for it. It is dropped when
+// it cannot be read or is poisoned: the lines that it was made of are still there.
 // `out_*` is held until `out_ready`.
 
 `default_nettype none
@@ -34,6 +36,7 @@ module nf_fill
   output logic                          req_ready,
   input  wire logic [SLOT_W-1:0]        req_slot,
   input  wire line_id_t                 req_line,
+  input  wire logic                     req_sum,
   output logic [$clog2(DEPTH+1)-1:0]    count,
 
   // The line asked about, and what the others know of it.
@@ -53,14 +56,15 @@ module nf_fill
   input  wire logic                     out_ready,
   output logic [SLOT_W-1:0]             out_slot,
   output book_t                         out_book,
+  output logic                          out_kept,  // plane 0 is the line's sum
   output logic [CNT_W*LINE_W-1:0]       out_planes,
   output logic                          fetched  // pulse: a record was read
 );
-  localparam int REQ_W   = SLOT_W + $bits(line_id_t);
-  localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e);
+  localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 1;
+  localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e) + 1;
 
   // ---- request side ---------------------------------------------------------------------------
-  logic                head_valid, head_take;
+  logic                head_valid, head_take, head_sum;
   logic [SLOT_W-1:0]   head_slot;
   fill_kind_e          head_kind;
   region_desc_t        d;
@@ -70,10 +74,10 @@ module nf_fill
     .clk, .rst_n,
     .in_valid  (req_valid),
     .in_ready  (req_ready),
-    .in_data   ({req_slot, req_line}),
+    .in_data   ({req_slot, req_line, req_sum}),
     .out_valid (head_valid),
     .out_ready (head_take),
-    .out_data  ({head_slot, ask}),
+    .out_data  ({head_slot, ask, head_sum}),
     .count     (count)
   );
 
@@ -82,17 +86,18 @@ module nf_fill
                      : ask_fresh ? FILL_EMPTY : FILL_FETCH;
   assign ar_valid  = head_valid && !ask_evicting && track_ready && (head_kind == FILL_FETCH);
   assign ar_addr   = LADDR_W'(record_addr(d, ask.index, 4'(CNT_W)));
-  assign ar_len    = is_low_bit(d.mode) ? 8'(planes_of(d.workers, 4'(CNT_W))) : 8'd0;
+  assign ar_len    = is_low_bit(d.mode) ? 8'(planes_of(d.workers, 4'(CNT_W)))
+                     : 8'(head_sum && d.keep_sum);
   assign head_take = head_valid && !ask_evicting && track_ready
                      && (head_kind != FILL_FETCH || ar_ready);
 
   // ---- answer side ----------------------------------------------------------------------------
-  logic                    track_valid, track_pop;
+  logic                    track_valid, track_pop, track_fp;
   logic [SLOT_W-1:0]       track_slot;
   logic [3:0]              track_region;
   fill_kind_e              track_kind;
   logic [3:0]              beat_q;
-  logic                    full_q, bad_q, ours_q, unusable, bad, ours, last_beat;
+  logic                    full_q, bad_q, ours_q, kept_q, unusable, bad, ours, last_beat;
   logic [SLOT_W-1:0]       slot_q;
   book_t                   book_q;
   logic [CNT_W*LINE_W-1:0] planes_q;
@@ -102,10 +107,10 @@ module nf_fill
     .clk, .rst_n,
     .in_valid  (head_take),
     .in_ready  (track_ready),
-    .in_data   ({head_slot, ask.region, head_kind}),
+    .in_data   ({head_slot, ask.region, head_kind, !is_low_bit(d.mode)}),
     .out_valid (track_valid),
     .out_ready (track_pop),
-    .out_data  ({track_slot, track_region, track_kind}),
+    .out_data  ({track_slot, track_region, track_kind, track_fp}),
     /* verilator lint_off PINCONNECTEMPTY */
     .count     ()
     /* verilator lint_on PINCONNECTEMPTY */
@@ -115,7 +120,7 @@ module nf_fill
   assign r_ready   = track_valid && (track_kind == FILL_FETCH) && (!full_q || out_ready);
   assign last_beat = r_valid && r_ready && r_beat.last;
   assign unusable  = r_beat.err || r_beat.poison;
-  assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable));
+  assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable && !track_fp));
   assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*REC_GEN_W +: REC_GEN_W])
                                     : ours_q;
   assign track_pop = track_valid && (!full_q || out_ready)
@@ -138,6 +143,8 @@ module nf_fill
       ours_q <= ours;
     end
     if (track_pop) slot_q <= track_slot;
+    if (r_valid && r_ready)
+      kept_q <= !unusable && ((beat_q == '0) ? ours && record.kept && !r_beat.last : kept_q);
     if (r_valid && r_ready && beat_q == '0) begin
       book_q   <= ours ? record.book : '0;
       planes_q <= '0;
@@ -147,12 +154,14 @@ module nf_fill
     if (track_pop && (track_kind != FILL_FETCH || bad)) begin
       book_q   <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
       planes_q <= '0;
+      kept_q   <= 1'b0;
     end
   end
 
   assign out_valid  = full_q;
   assign out_slot   = slot_q;
   assign out_book   = book_q;
+  assign out_kept   = kept_q;
   assign out_planes = planes_q;
   assign fetched    = last_beat;
 

@@ -4,19 +4,23 @@
 // `is_op` is an operation that was issued; `is_stored` says instead that the FP32 store of `op` is
 // in memory now (or, with `stored_err`, was refused by it): only then is its worker marked seen.
 // Outputs mean something only under one of the two; `changed` says that the state must be written
-// back.
+// back. `kept`: the sum of the line is count plane 0. `is_early`: `op` is a whole FP32 line that is
+// stored while its state is fetched, whatever that will be.
 
 `default_nettype none
 
 module nf_line_rules
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_fp32_pkg::*;
 #(
   parameter int CNT_W = 8
 ) (
   input  wire logic                    is_op,
   input  wire logic                    is_stored,
   input  wire logic                    stored_err,
+  input  wire logic                    is_early,
+  input  wire logic                    kept,
   input  wire engine_op_t              op,
   input  wire logic [7:0]              slot,
   input  wire region_desc_t            d,
@@ -39,7 +43,7 @@ module nf_line_rules
 
   output engine_events_t               events
 );
-  logic        contributes, stores, reads_fp, reads, raw, info;
+  logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
   logic        seen, news, late, adds, takes, taints, early, lost_vote;
   logic [63:0] me, everyone;
   logic [8:0]  illegal;
@@ -47,10 +51,11 @@ module nf_line_rules
   assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
   assign stores      = is_op && (op.kind == OP_FP_STORE);
   assign raw         = (op.kind == OP_FP_RAW);
-  assign reads_fp    = is_op && (op.kind == OP_FP_SUM || raw);
+  assign reads_kept  = is_op && (op.kind == OP_FP_SUM) && kept;
+  assign reads_fp    = is_op && (op.kind == OP_FP_SUM || raw) && !reads_kept;
   assign info        = (op.kind == OP_INFO);
-  assign sends_drs   = is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE || op.kind == OP_SUM
-                                 || info);
+  assign sends_drs   = (is_op && (op.kind == OP_VOTE || op.kind == OP_PLANE || op.kind == OP_SUM
+                                  || info)) || reads_kept;
   assign reads       = reads_fp || sends_drs;
 
   assign me       = 64'd1 << op.worker;
@@ -115,12 +120,13 @@ module nf_line_rules
   assign line   = d.state_base + (worker << d.lines_log2) + index;
 
   // A worker's first store of an epoch writes the whole line: older bytes must not show through.
-  assign store_push  = stores && !op.poison && !closed;
+  assign store_push  = (stores && !op.poison && !closed) || is_early;
   assign store       = make_fp_store(make_fp_stored(op.meta, op.worker, slot), line,
                                      seen ? op.be : {BE_W{1'b1}}, op.data & enabled);
   assign gather_push = reads_fp;
   assign gather      = make_gather_op(op.meta, slot, op.index,
-                                      raw ? (book.bitmap & me) : book.bitmap, raw, poison);
+                                      raw ? (book.bitmap & me) : book.bitmap, raw, poison,
+                                      d.keep_sum && !raw && !early && !poison);
 
   // ---- events -----------------------------------------------------------------------------------
   engine_events_t seen_now;

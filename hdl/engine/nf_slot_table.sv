@@ -27,11 +27,13 @@ module nf_slot_table
   output logic                          lk_open,     // ready and nobody waits for it
   output logic                          lk_writing,  // FP32 writes under way
   output logic                          lk_reading,  // FP32 gathers under way
+  output logic                          lk_kept,     // its FP32 sum is kept
 
   // The slot that a miss would take.
   output logic                          victim_ok,
   output logic [$clog2(SLOTS)-1:0]      victim_slot,
   output logic                          victim_dirty,
+  output logic                          victim_kept,
   output line_id_t                      victim_line,
 
   // State of a slot known by number (head of the waiting queue).
@@ -39,6 +41,7 @@ module nf_slot_table
   output logic                          head_ready,
   output logic                          head_writing,
   output logic                          head_reading,
+  output logic                          head_kept,
 
   // Action.
   input  wire logic                     alloc,        // victim_slot takes lk_line; one waiter
@@ -46,6 +49,8 @@ module nf_slot_table
   input  wire logic                     wait_take,    // head_slot: one waiter less
   input  wire logic                     filled,       // fill_slot becomes ready
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
+  input  wire logic                     keep,         // touch_slot keeps a sum from now on
+  input  wire logic                     unkeep,       // touch_slot: no longer
   input  wire logic                     touch,        // touch_slot is modified
   input  wire logic [$clog2(SLOTS)-1:0] touch_slot,
   input  wire logic                     write_start,  // touch_slot: one more FP32 write under way
@@ -67,8 +72,9 @@ module nf_slot_table
 
   localparam int LINE_KEY_W = 4 + KEY_W;
 
-  logic [SLOTS-1:0]  used_q, ready_q, dirty_q, waited, writing, reading;
-  logic [SLOTS-1:0]  hit, evictable, preferred, choice_from, choice, drop, taken, done, touched;
+  logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q, waited, writing, reading;
+  logic [SLOTS-1:0]  hit, evictable, preferred, choice_from, choice, drop, taken, done, touched,
+                     kept, unkept;
   logic [LINE_KEY_W-1:0]  key_q [SLOTS];
   logic [LINE_KEY_W-1:0]  victim_key, lk_key;
   logic [SLOT_W-1:0] ptr_q;
@@ -78,6 +84,8 @@ module nf_slot_table
   assign taken   = alloc  ? SLOTS'(1) << victim_slot : '0;
   assign done    = filled ? SLOTS'(1) << fill_slot   : '0;
   assign touched = touch  ? SLOTS'(1) << touch_slot  : '0;
+  assign kept    = keep   ? SLOTS'(1) << touch_slot  : '0;
+  assign unkept  = unkeep ? SLOTS'(1) << touch_slot  : '0;
 
   always_comb begin
     drop = '0;
@@ -93,10 +101,12 @@ module nf_slot_table
       used_q  <= '0;
       ready_q <= '0;
       dirty_q <= '0;
+      kept_q  <= '0;
     end else begin
       used_q  <= (used_q | taken) & ~drop;
       ready_q <= (ready_q | done) & ~taken & ~drop;
       dirty_q <= (dirty_q | touched) & ~taken & ~drop;
+      kept_q  <= (kept_q | kept) & ~unkept & ~taken;
     end
   end
 
@@ -151,15 +161,19 @@ module nf_slot_table
   assign lk_open       = |(hit & ~waited);  // somebody waits for a slot that is not ready
   assign lk_writing    = |(hit & writing);
   assign lk_reading    = |(hit & reading);
+  assign lk_kept       = |(hit & kept_q);
   assign victim_dirty  = |(choice & dirty_q);
+  assign victim_kept   = |(choice & kept_q);
   assign victim_key    = key_q[victim_slot];
   assign victim_line   = make_line_id(victim_key[KEY_W +: 4], INDEX_W'(victim_key[KEY_W-1:0]));
   assign head_ready    = ready_q[head_slot];
   assign head_writing  = writing[head_slot];
   assign head_reading  = reading[head_slot];
+  assign head_kept     = kept_q[head_slot];
 
   `NF_ASSERT_NEVER(DropBusy_A, |(drop & (waited | writing | reading)))
   `NF_ASSERT_NEVER(FillingAlone_A, |(used_q & ~ready_q & ~waited))
+  `NF_ASSERT_NEVER(KeptUnderStore_A, |(kept_q & writing))
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
   `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(choice & used_q & ~ready_q))

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ordered FP32 gather: reads the present workers' lines in worker order and adds them.
 //
-// The reads of several requests may be under way at once; they share one AXI ID, so the lines
-// arrive in the order asked. The first line of a sum is taken as it is (a NaN made canonical), each
-// further one is added: 16 lanes, two clocks a line. RAW passes one line byte for byte. Nothing
+// Two sums are asked for at a time, a line of each in turn, so that the adder, whose result comes
+// two clocks after its operands, takes a line every clock. A sum that is alone asks every other
+// clock: its lines never wait on the read channel that others share. All reads share one AXI ID,
+// so the lines arrive in the order asked. The first line of a sum is taken as it is (a NaN made
+// canonical), each further one is added: 16 lanes. RAW passes one line byte for byte. Nothing
 // present gives zeros. A read error gives all ones with Poison; a line that memory marks as
 // poisoned is passed or added as it is, and the answer carries Poison.
+//
+// `end_*` tells, valid/ready, that a request has read all its lines, and gives the sum back where
+// it was asked to be kept (`keep`) and no line came with an error or poison.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -13,8 +18,9 @@
 module nf_fp32_gather
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_fp32_pkg::*;
 #(
-  parameter int TRACK = 64  // lines under way
+  parameter int TRACK = 512  // lines under way: as many as cover the latency of memory
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
@@ -35,22 +41,33 @@ module nf_fp32_gather
   input  wire logic               drs_ready,
   output answer_t                 drs,
 
-  output logic                    done,  // the last line of a request is in
-  output logic [7:0]              done_slot
+  output logic                    end_valid,
+  input  wire logic               end_ready,
+  output gather_end_t             gather_end
 );
-  localparam int TRACK_W = $bits(resp_meta_t) + 8 + 5;
+  localparam int TRACK_W   = $bits(resp_meta_t) + 8 + 7;
+  localparam int OUT_DEPTH = 4;
 
-  // ---- asking: one AR for each worker present, lowest first -------------------------------------
-  logic [63:0]  asked_q, todo, lowest;
-  logic [5:0]   worker;
+  // ---- asking: one AR for each worker present, lowest first; the two sides take turns -----------
+  logic [$bits(gather_op_t)-1:0] op_q [2];
+  logic [1:0]         busy_q, started_q, free;
+  logic               direct, side, last_side_q, asked_q, load, load_side;
+  gather_op_t         now, left;  // what is left of a sum when its lowest line was asked for
+  logic [63:0]        todo, lowest;
+  logic [5:0]         worker;
   logic [LADDR_W-1:0] index;
-  logic         none, last_ask, track_ready, ask;
-  region_desc_t d;
+  logic               turn, none, last_ask, track_ready, ask;
+  region_desc_t       d;
 
-  assign d        = desc_of(desc, op.meta.region);
-  assign todo     = op.bitmap & ~asked_q;
+  // A sum that finds both sides free asks for its first line at once.
+  assign direct   = op_valid && (busy_q == '0);
+  assign side     = last_side_q ^ (direct || busy_q[!last_side_q]);
+  assign turn     = direct || (busy_q[side] && (side != last_side_q || !asked_q));
+  assign now      = direct ? op : op_q[side];
+  assign d        = desc_of(desc, now.meta.region);
+  assign todo     = now.bitmap;
   assign lowest   = todo & (~todo + 64'd1);
-  assign none     = (op.bitmap == '0);
+  assign none     = (todo == '0);
   assign last_ask = (todo == lowest);
 
   always_comb begin
@@ -60,48 +77,83 @@ module nf_fp32_gather
     end
   end
 
-  assign ar_valid = op_valid && !none && track_ready;
+  always_comb begin
+    left        = now;
+    left.bitmap = todo & ~lowest;
+  end
+
+  assign ar_valid = turn && !none && track_ready;
   assign ar_addr  = d.state_base + (LADDR_W'(worker) << d.lines_log2) + index;
-  assign index    = {8'd0, op.index};
-  assign ask      = op_valid && track_ready && (none || ar_ready);
-  assign op_ready = ask && last_ask;
+  assign index    = {8'd0, now.index};
+  assign ask      = turn && track_ready && (none || ar_ready);
+
+  // The next sum goes to the side whose turn comes next.
+  assign free      = ~busy_q | ((ask && last_ask) ? 2'b01 << side : 2'b00);
+  assign load_side = (free[!side] && !direct) ? !side : side;
+  assign op_ready  = |free;
+  assign load      = op_valid && op_ready && !(direct && ask);
 
   always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) asked_q <= '0;
-    else if (ask) asked_q <= last_ask ? '0 : (asked_q | lowest);
+    if (!rst_n) begin
+      busy_q      <= '0;
+      started_q   <= '0;
+      last_side_q <= 1'b0;
+      asked_q     <= 1'b0;
+    end else begin
+      asked_q <= ask;
+      if (ask) begin
+        last_side_q     <= side;
+        busy_q[side]    <= !last_ask;
+        started_q[side] <= !last_ask;
+      end
+      if (load) busy_q[load_side] <= 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (ask) op_q[side] <= left;
+    if (load) op_q[load_side] <= op;
   end
 
   // ---- lines under way --------------------------------------------------------------------------
-  logic       t_valid, t_pop, t_none, t_first, t_last, t_raw, t_poison;
+  logic       t_valid, t_none, t_first, t_last, t_raw, t_poison, t_keep, t_side, take;
+  logic [7:0] t_slot;
   resp_meta_t t_meta;
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_fifo #(.WIDTH(TRACK_W), .DEPTH(TRACK)) u_track (
     .clk, .rst_n,
     .in_valid (ask), .in_ready (track_ready),
-    .in_data  ({op.meta, op.slot, none, asked_q == '0, last_ask, op.raw, op.poison}),
-    .out_valid (t_valid), .out_ready (t_pop),
-    .out_data ({t_meta, done_slot, t_none, t_first, t_last, t_raw, t_poison}),
+    .in_data  ({now.meta, now.slot, none, !started_q[side], last_ask, now.raw, now.poison,
+                 now.keep, side}),
+    .out_valid (t_valid), .out_ready (take),
+    .out_data ({t_meta, t_slot, t_none, t_first, t_last, t_raw, t_poison, t_keep, t_side}),
     .count ()
   );
   /* verilator lint_on PINCONNECTEMPTY */
 
   // ---- adding -----------------------------------------------------------------------------------
-  logic              line_valid, adding_q, add_last_q, add_start, take;
-  logic              full_q, bad_q, poison_q;
+  // A line is taken in one clock; its sum, or the line itself, is in the accumulator of its side
+  // from the clock after the next. Between them `adding_q` says that it is in the adder.
+  logic              line_valid, add_start, room;
+  logic              taken_q, adding_q, side_q, last_q, keep_q, finished;
+  logic [7:0]        slot_q;
+  logic [1:0]        bad_q, poison_q;
+  logic              bad, poison;
   resp_meta_t        meta_q;
-  logic [LINE_W-1:0] acc_q, sum, first_line, line_in;
+  logic [LINE_W-1:0] acc_q [2];
+  logic [LINE_W-1:0] acc, sum, first_line, line_in, result;
 
-  // A line is taken when the adder is free and the last result has left.
   assign line_valid = t_valid && (t_none || r_valid);
-  assign take       = line_valid && !adding_q && (!full_q || drs_ready);
-  assign t_pop      = take;
-  assign done       = take && t_last;
+  assign take       = line_valid && !(adding_q && side_q == t_side) && (!t_last || room);
   assign r_ready    = take && !t_none;
   assign add_start  = take && !t_none && !t_first;
+  assign bad        = (!t_first && bad_q[t_side]) || (!t_none && r_beat.err);
+  assign poison     = t_poison || (!t_first && poison_q[t_side]) || (!t_none && r_beat.poison);
 
   // The adders see only lines of this unit, not every beat of the shared read channel.
   assign line_in = r_valid ? r_beat.data : '0;
+  assign acc     = acc_q[t_side];
 
   always_comb begin
     first_line = line_in;
@@ -117,7 +169,7 @@ module nf_fp32_gather
     nf_fp32_add u_add (
       .clk,
       .en  (add_start),
-      .a   (acc_q[l*32 +: 32]),
+      .a   (acc[l*32 +: 32]),
       .b   (in),
       .sum (sum[l*32 +: 32])
     );
@@ -125,31 +177,72 @@ module nf_fp32_gather
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
+      taken_q  <= 1'b0;
       adding_q <= 1'b0;
-      full_q   <= 1'b0;
     end else begin
+      taken_q  <= take;
       adding_q <= add_start;
-      if ((take && t_last && !add_start) || (adding_q && add_last_q)) full_q <= 1'b1;
-      else if (drs_ready) full_q <= 1'b0;
     end
   end
 
   always_ff @(posedge clk) begin
     if (take) begin
-      meta_q     <= t_meta;
-      add_last_q <= t_last;
-      bad_q      <= (!t_first && bad_q) || (!t_none && r_beat.err);
-      poison_q   <= t_poison || (!t_first && poison_q) || (!t_none && r_beat.poison);
+      side_q           <= t_side;
+      last_q           <= t_last;
+      meta_q           <= t_meta;
+      slot_q           <= t_slot;
+      keep_q           <= t_keep;
+      bad_q[t_side]    <= bad;
+      poison_q[t_side] <= poison;
     end
-    if (adding_q) acc_q <= sum;
-    else if (take) acc_q <= t_none ? '0 : first_line;
+    if (adding_q) acc_q[side_q] <= sum;
+    if (take && (t_none || t_first)) acc_q[t_side] <= t_none ? '0 : first_line;
   end
 
-  assign drs_valid = full_q;
-  assign drs       = make_answer(meta_q, poison_q || bad_q, bad_q ? '1 : acc_q);
+  // ---- answers ----------------------------------------------------------------------------------
+  // The answer and the end of a request leave side by side, each when it can: at once, or from the
+  // queue.
+  localparam int OUT_W = $bits(answer_t) + 9;
+  logic [$clog2(OUT_DEPTH+1)-1:0] out_count;
+  logic [OUT_W-1:0]               out_new, out_head;
+  logic                           out_ready, out_valid, out_pop, poisoned, answered_q, ended_q;
+
+  assign finished = taken_q && last_q;
+  assign poisoned = poison_q[side_q] || bad_q[side_q];
+  assign result   = bad_q[side_q] ? '1 : adding_q ? sum : acc_q[side_q];
+  assign room     = (32'(out_count) + 32'(finished) < OUT_DEPTH);
+  assign out_new  = {make_answer(meta_q, poisoned, result), slot_q, keep_q && !poisoned};
+
+  nf_fifo #(.WIDTH(OUT_W), .DEPTH(OUT_DEPTH)) u_out (
+    .clk, .rst_n,
+    .in_valid (finished && (out_valid || !out_pop)), .in_ready (out_ready), .in_data (out_new),
+    .out_valid, .out_ready (out_pop), .out_data (out_head), .count (out_count)
+  );
+
+  assign {drs, gather_end.slot, gather_end.keep} = out_valid ? out_head : out_new;
+  assign gather_end.sum = drs.data;
+  assign drs_valid      = (out_valid || finished) && !answered_q;
+  assign end_valid      = (out_valid || finished) && !ended_q;
+  assign out_pop        = (out_valid || finished) && (answered_q || drs_ready)
+                          && (ended_q || end_ready);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      answered_q <= 1'b0;
+      ended_q    <= 1'b0;
+    end else begin
+      answered_q <= !out_pop && (answered_q || (drs_valid && drs_ready));
+      ended_q    <= !out_pop && (ended_q || (end_valid && end_ready));
+    end
+  end
 
   `NF_ASSERT_NEVER(AddersAwake_A, !r_valid && line_in != '0)
   `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs))
+  `NF_ASSERT(EndStable_A, (end_valid && !end_ready) |=> end_valid && $stable(gather_end))
+  `NF_ASSERT_NEVER(KeepPoison_A, end_valid && gather_end.keep && drs_valid && drs.poison)
+  `NF_ASSERT(OutRoom_A, finished |-> out_ready)
+  `NF_ASSERT(LoneSumSpaced_A, (ask && asked_q) |-> side != last_side_q)
+  `NF_ASSERT(SidesApart_A, (take && adding_q) |-> t_side != side_q)
 endmodule
 
 `default_nettype wire

@@ -10,6 +10,7 @@
 module nf_fp32_store
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_fp32_pkg::*;
 #(
   parameter int TRACK = 64  // stores under way: the places reserved at admission
 ) (

@@ -129,35 +129,44 @@ package nf_core_pkg;
     return (kind == OP_CONTRIBUTE) || (kind == OP_VOTE) || (kind == OP_PLANE) || (kind == OP_SUM);
   endfunction
 
-  // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, or
-  // an FP32 store that is now in memory: only then is its worker marked seen.
-  typedef enum logic [1:0] {
-    ACT_OP     = 2'd0,
-    ACT_FILL   = 2'd1,
-    ACT_MISS   = 2'd2,
-    ACT_STORED = 2'd3
+  // What travels down the engine's pipeline: an operation, a finished fill, a miss that evicts, an
+  // FP32 store that is now in memory (only then is its worker marked seen), or an FP32 sum to keep
+  // (`op.data`).
+  typedef enum logic [2:0] {
+    ACT_OP     = 3'd0,
+    ACT_FILL   = 3'd1,
+    ACT_MISS   = 3'd2,
+    ACT_STORED = 3'd3,
+    ACT_KEEP   = 3'd4
   } action_e;
 
   typedef struct packed {
     action_e    act;
     engine_op_t op;
     logic [7:0] slot;
+    logic       kept;        // ACT_OP: a sum is kept in the slot
+    logic       early;       // ACT_MISS: `op` is an FP32 store that goes to memory at once
     logic       dirty;       // ACT_MISS: the state of another line leaves the slot
+    logic       victim_kept; // with a kept sum
     line_id_t   victim;      // that other line
     logic       stored_err;  // ACT_STORED: memory has refused the store
   } engine_stage_t;
 
   function automatic engine_stage_t make_stage(
-    input action_e act, input engine_op_t op, input logic [7:0] slot, input logic dirty,
-    input line_id_t victim, input logic stored_err
+    input action_e act, input engine_op_t op, input logic [7:0] slot, input logic kept,
+    input logic early, input logic dirty, input logic victim_kept, input line_id_t victim,
+    input logic stored_err
   );
     engine_stage_t stage;
-    stage.act        = act;
-    stage.op         = op;
-    stage.slot       = slot;
-    stage.dirty      = dirty;
-    stage.victim     = victim;
-    stage.stored_err = stored_err;
+    stage.act         = act;
+    stage.op          = op;
+    stage.slot        = slot;
+    stage.kept        = kept;
+    stage.early       = early;
+    stage.dirty       = dirty;
+    stage.victim_kept = victim_kept;
+    stage.victim      = victim;
+    stage.stored_err  = stored_err;
     return stage;
   endfunction
 
@@ -272,78 +281,21 @@ package nf_core_pkg;
   // Bookkeeping as beat 0 of a record in the state area. GEN names the commit that wrote it: a
   // record of an older epoch, or an initialised one (0), never matches.
   typedef struct packed {
-    logic [LINE_W-REC_GEN_W-$bits(book_t)-1:0] rsvd;
+    logic [LINE_W-REC_GEN_W-$bits(book_t)-2:0] rsvd;
+    logic                                      kept;  // FP32: the next line is the sum
     logic [REC_GEN_W-1:0]                      gen;
     book_t                                     book;
   } record_t;
 
-  function automatic record_t make_record(input logic [REC_GEN_W-1:0] gen, input book_t book);
+  function automatic record_t make_record(
+    input logic kept, input logic [REC_GEN_W-1:0] gen, input book_t book
+  );
     record_t record;
     record.rsvd = '0;
+    record.kept = kept;
     record.gen  = gen;
     record.book = book;
     return record;
-  endfunction
-
-  // What the FP32 path is asked for by the engine once the line's bitmap is known.
-  typedef struct packed {
-    resp_meta_t         meta;
-    logic [7:0]         slot;    // keeps the line's bookkeeping
-    logic [INDEX_W-1:0] index;
-    logic [63:0]        bitmap;  // lines to add (RAW: at most one bit)
-    logic               raw;
-    logic               poison;
-  } gather_op_t;
-
-  function automatic gather_op_t make_gather_op(
-    input resp_meta_t meta, input logic [7:0] slot, input logic [INDEX_W-1:0] index,
-    input logic [63:0] bitmap, input logic raw, input logic poison
-  );
-    gather_op_t op;
-    op.meta   = meta;
-    op.slot   = slot;
-    op.index  = index;
-    op.bitmap = bitmap;
-    op.raw    = raw;
-    op.poison = poison;
-    return op;
-  endfunction
-
-  // Who an FP32 contribution came from and which slot keeps its line's bookkeeping.
-  typedef struct packed {
-    resp_meta_t         meta;
-    logic [5:0]         worker;
-    logic [7:0]         slot;
-  } fp_stored_t;
-
-  function automatic fp_stored_t make_fp_stored(
-    input resp_meta_t meta, input logic [5:0] worker, input logic [7:0] slot
-  );
-    fp_stored_t stored;
-    stored.meta   = meta;
-    stored.worker = worker;
-    stored.slot   = slot;
-    return stored;
-  endfunction
-
-  // The line write of an FP32 contribution.
-  typedef struct packed {
-    fp_stored_t         origin;
-    logic [LADDR_W-1:0] addr;
-    logic [BE_W-1:0]    strb;
-    logic [LINE_W-1:0]  data;
-  } fp_store_t;
-
-  function automatic fp_store_t make_fp_store(
-    input fp_stored_t origin, input logic [LADDR_W-1:0] addr, input logic [BE_W-1:0] strb,
-    input logic [LINE_W-1:0] data
-  );
-    fp_store_t store;
-    store.origin = origin;
-    store.addr   = addr;
-    store.strb   = strb;
-    store.data   = data;
-    return store;
   endfunction
 
   // The modes that sum integer codes, and all that count in planes.
@@ -380,13 +332,20 @@ package nf_core_pkg;
     return (workers >= 8'd64) ? '1 : ((64'd1 << workers[5:0]) - 64'd1);
   endfunction
 
+  // FP32: first line of the records, behind the data. With KEEP_SUM a record has two lines, and is
+  // aligned to them, as a burst must not cross 4 KiB: the area has a line to spare for that.
+  function automatic logic [MADDR_W-1:0] fp_records(input region_desc_t d);
+    logic [MADDR_W-1:0] behind;
+    behind = MADDR_W'(d.state_base) + (MADDR_W'(d.workers) << d.lines_log2);
+    return behind + MADDR_W'(behind[0] && d.keep_sum);
+  endfunction
+
   // First line of the record of line `index` in the region's state area.
   function automatic logic [MADDR_W-1:0] record_addr(
       input region_desc_t d, input logic [INDEX_W-1:0] index, input logic [3:0] cnt_w);
-    logic [MADDR_W-1:0] base;
-    base = MADDR_W'(d.state_base);
-    if (d.mode == MODE_FP32) return base + (MADDR_W'(d.workers) << d.lines_log2) + MADDR_W'(index);
-    return base + (MADDR_W'(index) << record_log2(planes_of(d.workers, cnt_w)));
+    if (d.mode == MODE_FP32) return fp_records(d) + (MADDR_W'(index) << d.keep_sum);
+    return MADDR_W'(d.state_base)
+           + (MADDR_W'(index) << record_log2(planes_of(d.workers, cnt_w)));
   endfunction
 
 endpackage

@@ -144,6 +144,7 @@ package nf_pkg;
     logic               bind_ld;
     logic [1:0]         bind_shift;  // an LD-ID has 2^bind_shift workers
     logic               codes_signed;  // integer codes are two's complement
+    logic               keep_sum;    // FP32: records have room for a sum
     logic [7:0]         threshold;
     logic [15:0]        ld_mask;
   } region_desc_t;

@@ -85,6 +85,7 @@ package nf_wave_pkg;
       `NF_NAME(ACT_FILL)
       `NF_NAME(ACT_MISS)
       `NF_NAME(ACT_STORED)
+      `NF_NAME(ACT_KEEP)
       default: return NAME_W'("?");
     endcase
   endfunction

@@ -43,7 +43,9 @@ module nf_commit_check
   always_comb begin
     case (desc.mode)
       MODE_IDENTITY: state_lines = MADDR_W'(256) << desc.lines_log2;
-      MODE_FP32:     state_lines = (MADDR_W'(desc.workers) + MADDR_W'(1)) << desc.lines_log2;
+      MODE_FP32:  // data and records: see fp_records
+        state_lines = ((MADDR_W'(desc.workers) + MADDR_W'(1) + MADDR_W'(desc.keep_sum))
+                       << desc.lines_log2) + MADDR_W'(desc.keep_sum);
       default:       state_lines = (MADDR_W'(1) << rec_log2) << desc.lines_log2;
     endcase
   end

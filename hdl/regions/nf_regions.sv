@@ -132,7 +132,8 @@ module nf_regions
                            && (desc_q.state_base == commit_desc.state_base)
                            && (desc_q.lines_log2 == commit_desc.lines_log2)
                            && (desc_q.workers == commit_desc.workers)
-                           && (desc_q.mode == commit_desc.mode);
+                           && (desc_q.mode == commit_desc.mode)
+                           && (desc_q.keep_sum == commit_desc.keep_sum);
     assign gen_wraps     = (gen_q == '1);
     assign init_start[r] = apply[r] && (!same_area || gen_wraps)
                            && (commit_desc.mode != MODE_IDENTITY);

@@ -115,6 +115,7 @@ module nf_region_regs
   assign desc.bind_ld    = config_q[LSB_REGION_CONFIG_BIND];
   assign desc.bind_shift = config_q[LSB_REGION_CONFIG_BIND_SHIFT +: W_REGION_CONFIG_BIND_SHIFT];
   assign desc.codes_signed = config_q[LSB_REGION_CONFIG_SIGNED];
+  assign desc.keep_sum   = config_q[LSB_REGION_CONFIG_KEEP_SUM] && (desc.mode == MODE_FP32);
   assign desc.threshold  = threshold_q[W_REGION_THRESHOLD_VALUE-1:0];
   assign desc.ld_mask    = ld_mask_q[W_REGION_LD_MASK_VALUE-1:0];
 

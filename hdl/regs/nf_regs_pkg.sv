@@ -286,7 +286,7 @@ package nf_regs_pkg;
   localparam int W_REGION_WORKERS_VALUE = 8;
 
   localparam logic [11:0] ADDR_REGION_CONFIG = 12'h018;
-  localparam logic [31:0] WRITABLE_REGION_CONFIG = 32'h000003FF;
+  localparam logic [31:0] WRITABLE_REGION_CONFIG = 32'h000103FF;
   localparam logic [31:0] RESET_REGION_CONFIG = 32'h00000080;
   localparam int LSB_REGION_CONFIG_MODE = 0;
   localparam int W_REGION_CONFIG_MODE = 4;
@@ -297,6 +297,7 @@ package nf_regs_pkg;
   localparam int LSB_REGION_CONFIG_BIND_SHIFT = 8;
   localparam int W_REGION_CONFIG_BIND_SHIFT = 2;
   localparam int MAX_REGION_CONFIG_BIND_SHIFT = 2;
+  localparam int LSB_REGION_CONFIG_KEEP_SUM = 16;
 
   localparam logic [11:0] ADDR_REGION_THRESHOLD = 12'h01C;
   localparam logic [31:0] WRITABLE_REGION_THRESHOLD = 32'h000000FF;

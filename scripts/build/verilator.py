@@ -127,6 +127,7 @@ class Verilator(Simulator, runner.Verilator):
     lint_title = "verilator -Wall"
     bound: ClassVar[Mapping[str, str]] = {
         "hdl/engine/nf_engine.sv": "verif/coverage/nf_engine_cover.sv",
+        "hdl/engine/nf_lookup.sv": "verif/coverage/nf_lookup_cover.sv",
         "hdl/nf_core.sv": "verif/coverage/nf_core_cover.sv",
         "hdl/regs/nf_regs.sv": "verif/coverage/nf_regs_cover.sv",
     }

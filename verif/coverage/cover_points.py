@@ -19,6 +19,7 @@ from verif.coverage.engine_points import EnginePoints
 from verif.coverage.epoch_points import EpochPoints
 from verif.coverage.fp32_points import Fp32Points
 from verif.coverage.int_points import IntPoints
+from verif.coverage.kept_points import KeptPoints
 from verif.coverage.link_fault_points import LinkFaultPoints
 from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
@@ -49,6 +50,7 @@ class NfCoverage:
         self.view = ViewPoints(model)
         self.capacity = CapacityPoints(model)
         self.pipeline = PipelinePoints(model)
+        self.kept = KeptPoints(model)
         self.link = LinkPoints(model)
         self.link_state = LinkStatePoints(model)
         self.link_fault = LinkFaultPoints(model)
@@ -69,6 +71,7 @@ class NfCoverage:
         self.fp32.flush()
         if top is not None:
             self.pipeline.take(top)
+            self.kept.take(top)
         return self.model
 
     def op(self, op: Op, config: RegionConfig | None) -> None:

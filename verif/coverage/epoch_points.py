@@ -61,7 +61,7 @@ class EpochPoints:
         self.options = point(
             "options",
             "both values of the options that change an answer",
-            [f"{o} {v}" for o in ("tie_minus", "strict", "bind") for v in (0, 1)],
+            [f"{o} {v}" for o in ("tie_minus", "strict", "bind", "keep_sum") for v in (0, 1)],
             test="test_scenario::mixed",
             at_least=CHEAP,
         )
@@ -137,7 +137,7 @@ class EpochPoints:
         self.lines.hit(config.mode.name, lines_class(config.lines_log2))
         if config.mode is not Mode.IDENTITY:
             self.workers.hit(config.mode.name, str(config.workers))
-        for option in ("tie_minus", "strict", "bind"):
+        for option in ("tie_minus", "strict", "bind", "keep_sum"):
             self.options.hit(f"{option} {int(getattr(config, option))}")
         if config.mode is Mode.G_TERNARY:
             self.threshold.hit(threshold_class(config.threshold, config.workers))

@@ -138,7 +138,8 @@ module nf_engine_cover
   logic [7:0] past_slot [1:5];
   logic [5:1] past_valid;
   always_ff @(posedge clk) begin
-    past_valid[1] <= rst_n && issue_valid && issue.act != ACT_MISS && !is_info(issue);
+    past_valid[1] <= rst_n && issue_valid && issue.act != ACT_MISS && issue.act != ACT_KEEP
+                     && !is_info(issue);
     past_kind[1]  <= issue_kind;
     past_slot[1]  <= issue.slot;
     for (int d = 2; d <= 5; d++) begin
@@ -153,7 +154,8 @@ module nf_engine_cover
   logic       distance_on;
   logic [8:0] distance_at;
   assign held = op_valid && !op_ready && lk_hit && issue_valid && issue.act != ACT_MISS
-                && issue.slot == lk_slot && !is_info(issue) && op.kind != OP_INFO;
+                && issue.act != ACT_KEEP && issue.slot == lk_slot && !is_info(issue)
+                && op.kind != OP_INFO;
   always_comb begin
     distance = 3'd0;
     earlier  = issue_kind;

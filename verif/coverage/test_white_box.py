@@ -10,11 +10,17 @@ from types import SimpleNamespace
 import pytest
 
 from verif.coverage.cover_model import CoverModel
+from verif.coverage.kept_points import LOOKUP, KeptPoints
 from verif.coverage.pipeline_points import CORE, ENGINE, REGS, PipelinePoints
 from verif.coverage.white_box import NO_CODE, WhiteBox
 
 HERE = Path(__file__).parent
-MODULES = {ENGINE: "nf_engine_cover.sv", CORE: "nf_core_cover.sv", REGS: "nf_regs_cover.sv"}
+MODULES = {
+    ENGINE: "nf_engine_cover.sv",
+    LOOKUP: "nf_lookup_cover.sv",
+    CORE: "nf_core_cover.sv",
+    REGS: "nf_regs_cover.sv",
+}
 _POINT = re.compile(r"^  `NF_POINTS?\((\w+), (\d+)", re.MULTILINE)
 
 
@@ -40,7 +46,8 @@ def test_an_index_is_the_codes_of_the_axes() -> None:
 def test_every_counter_is_read_and_has_its_width(module: str) -> None:
     text = (HERE / MODULES[module]).read_text(encoding="utf-8")
     widths = {name: int(width) for name, width in _POINT.findall(text)}
-    boxes = {box.array: box for box in PipelinePoints(CoverModel()).boxes if box.module == module}
+    every = [*PipelinePoints(CoverModel()).boxes, *KeptPoints(CoverModel()).boxes]
+    boxes = {box.array: box for box in every if box.module == module}
     assert widths == {
         name: sum((len(codes) - 1).bit_length() for codes in box.codes)
         for name, box in boxes.items()

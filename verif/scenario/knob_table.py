@@ -43,6 +43,10 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
     "strict": ({"no": 2, "yes": 1}, "early reads come back poisoned"),
     "bind": ({"no": 3, "yes": 1}, "worker w may be written by LD-ID w >> BIND_SHIFT alone"),
     "bind_shift": ({"0": 2, "1": 1, "2": 1}, "workers of an LD-ID with BIND: 1, 2 or 4"),
+    "keep_sum": (
+        {"no": 1, "yes": 1},
+        "FP32: sums are kept beside the records, or gathered each time",
+    ),
     "ld_mask": ({"all": 3, "some": 2, "one": 1}, "which LD-IDs may touch the region"),
     "window": (
         {"memory end": 1, "beside another": 2, "address top": 1, "anywhere": 3},

@@ -39,7 +39,9 @@ def _differences(value: Any, usual: Any) -> str:
 def _region(index: int, region: Region) -> str:
     config = region.config
     options = "".join(
-        f" {name.upper()}" for name in ("tie_minus", "strict", "bind") if getattr(config, name)
+        f" {name.upper()}"
+        for name in ("tie_minus", "strict", "bind", "keep_sum")
+        if getattr(config, name)
     )
     if config.bind:
         options += f" BIND_SHIFT={config.bind_shift}"

@@ -133,6 +133,7 @@ def _smaller_regions(region: Region, scenario: Scenario, index: int) -> Iterator
     if lines < config.lines_log2:
         yield replace(region, config=replace(config, lines_log2=lines))
     plain = replace(config, tie_minus=False, strict=False, bind=False, bind_shift=0, ld_mask=0xFFFF)
+    plain = replace(plain, keep_sum=False)
     yield replace(region, config=plain)
 
 

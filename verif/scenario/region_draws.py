@@ -88,7 +88,7 @@ class RegionDraws:
         return self.rng.randint(min(low, most), min(high, most))
 
     def options(self, workers: int) -> dict[str, Any]:
-        """Threshold, tie, strict, bind with its shift, and LD_MASK."""
+        """Threshold, tie, strict, bind with its shift, kept sums, and LD_MASK."""
         rng, pick = self.rng, self.weights.pick
         threshold = {
             "1": 1,
@@ -108,6 +108,7 @@ class RegionDraws:
             "strict": self.weights.may(rng, "strict"),
             "bind": self.weights.may(rng, "bind"),
             "bind_shift": int(pick(rng, "bind_shift")),
+            "keep_sum": self.weights.may(rng, "keep_sum"),
             "ld_mask": mask,
         }
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from models.line_packing import Mode
 from models.parameters import DeviceParams
-from models.regions import planes_kept, record_lines, state_lines
+from models.regions import planes_kept, record_lines, records, state_lines
 from verif.scenario.live_region import LiveRegion
 from verif.scenario.scenario_data import Do, Link, Memory, Operation
 from verif.scenario.weights import Weights
@@ -88,7 +88,8 @@ def draw_faults(
             workers = range(config.workers)
             lines += [config.state_line + w * config.lines + i for w in workers for i in used]
         elif place == "records" and config.mode is Mode.FP32:
-            lines += [config.state_line + config.workers * config.lines + i for i in used]
+            first, distance = records(config, cnt_w)
+            lines += [first + distance * i + rng.randrange(distance) for i in used]
         elif place == "records" and config.mode.low_bit:
             size = record_lines(config.workers, cnt_w)
             beats = 1 + planes_kept(config.workers, cnt_w)

@@ -8,7 +8,7 @@ by one write with an AXI ID of its own. Until the last of them is answered INIT_
 from __future__ import annotations
 
 from models.line_packing import Mode
-from models.regions import RegionConfig, record_lines
+from models.regions import RegionConfig, records
 from verif.scoreboard.ranges import Span
 
 INIT_ID = 3
@@ -78,6 +78,4 @@ def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
     """Where the bookkeeping lines of a region lie: the first, their distance, and their number."""
     if config.mode is Mode.IDENTITY:
         return 0, 0, 0
-    if config.mode is Mode.FP32:
-        return config.state_line + config.workers * config.lines, 1, config.lines
-    return config.state_line, record_lines(config.workers, cnt_w), config.lines
+    return *records(config, cnt_w), config.lines

@@ -36,7 +36,7 @@ def identity(snap: Snapshot) -> Hashable:
         return snap.memory
     data = tuple(sorted(line.data.items()))
     flags = (line.poisoned, line.lost, line.counted_complete, line.saturated, line.illegal)
-    counts = (line.counted_poisoned, line.late, frozenset(line.times_seen.items()))
+    counts = (line.counted_poisoned, line.late, frozenset(line.times_seen.items()), line.kept)
     return data, frozenset(line.marked), flags, counts
 
 

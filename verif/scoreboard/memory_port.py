@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from models.device import MEMORY_KEY, DeviceModel
 from models.line_packing import Mode
-from models.regions import RegionConfig, planes_kept, record_lines, state_lines
+from models.regions import RegionConfig, planes_kept, records, state_lines
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.initialiser import INIT_ID, Initialiser
 from verif.scoreboard.quiescence import Quiescence
@@ -28,14 +28,22 @@ INIT_CLOCKS = 300
 """Clocks from a write of the initialiser to the next, at most."""
 OWNERS = {
     True: ({"eviction"}, {"MEMORY", "IDENTITY"}, {"FP32", "FP32 partial"}, {"initialiser"}),
-    False: ({"bookkeeping", "plane", "FP32 bookkeeping"}, {"MEMORY", "IDENTITY"}, {"FP32"}, set()),
+    False: (
+        {"bookkeeping", "plane", "FP32 bookkeeping", "FP32 kept sum"},
+        {"MEMORY", "IDENTITY"},
+        {"FP32"},
+        set(),
+    ),
 }
 """What the device does at lines, by direction (True: write) and AXI ID (hdl/README.md, Trust)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Whose record a line of memory belongs to; `beat` 0 is the bookkeeping, then the planes."""
+    """Whose record a line of memory belongs to; `beat` 0 is the bookkeeping, then the planes.
+
+    A sum that is kept lies where plane 0 of a low-bit line does; it may be left out.
+    """
 
     region: int
     index: int
@@ -137,7 +145,8 @@ class MemoryPort:
             (self.evictions if beat.write else self.fills).add()
             if beat.write:
                 self.quiescence.evicted(record.region, record.index)
-            if self._settled() and record.beat != record.planes:
+            least = record.planes if record.low_bit else 0
+            if self._settled() and not least <= record.beat <= record.planes:
                 moved = "written" if beat.write else "read"
                 text = f"a record of {record.planes} planes is {moved} up to plane {record.beat}"
                 self._forbidden("record length", text)
@@ -159,7 +168,10 @@ class MemoryPort:
         return not any(self.quiescence.pending(region) for region in range(len(self.configs)))
 
     def _has_state(self, record: Record) -> bool:
-        """False: nothing of this epoch can be in the record, so its planes are nobody's state."""
+        """False: nothing of this epoch can be in the record, so its planes are nobody's state; nor
+        is a sum, which can be gathered again."""
+        if not record.low_bit:
+            return False
         line = self.model.line_state(record.region, record.index)
         return line is not None and (bool(line.data) or line.poisoned)
 
@@ -174,14 +186,15 @@ class MemoryPort:
     def record(self, line: int) -> Record | None:
         """The record that a line of memory is part of."""
         for region, config in self._regions():
-            offset, planes, cnt_w = line - config.state_line, 0, self.model.params.cnt_w
-            if config.mode is Mode.FP32:
-                index, beat = offset - config.workers * config.lines, 0
-            elif config.mode.low_bit:
-                index, beat = divmod(offset, record_lines(config.workers, cnt_w))
+            cnt_w = self.model.params.cnt_w
+            if config.mode is Mode.IDENTITY:
+                continue
+            first, distance = records(config, cnt_w)
+            index, beat = divmod(line - first, distance)
+            if config.mode.low_bit:
                 planes = planes_kept(config.workers, cnt_w)
             else:
-                continue
+                planes = distance - 1
             if 0 <= index < config.lines:
                 return Record(region, index, beat, config.mode.low_bit, planes)
         return None
@@ -200,7 +213,7 @@ class MemoryPort:
                 return "eviction" if beat.axi_id == EVICTION_ID else "initialiser"
             if record.low_bit:
                 return "plane" if record.beat else "bookkeeping"
-            return "FP32 bookkeeping"
+            return "FP32 kept sum" if record.beat else "FP32 bookkeeping"
         for _, config in self._regions():
             size = state_lines(config, self.model.params.cnt_w)
             if 0 <= beat.line - config.state_line < size:

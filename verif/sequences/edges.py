@@ -71,7 +71,8 @@ class EdgeSequence(NfSequence):
         if old is not None and rng.random() < 0.3:
             mode, workers, lines_log2 = old.mode, old.workers, old.lines_log2
         size = 1 << min(lines_log2 + SELECTOR_BITS, LINE_ADDRESS_BITS)
-        draft = RegionConfig(0, 0, min(lines_log2, 40), workers, mode)
+        keep_sum = rng.random() < 0.5
+        draft = RegionConfig(0, 0, min(lines_log2, 40), workers, mode, keep_sum=keep_sum)
         area = state_lines(draft, hw.cnt_w)
         base = self.base(size) % SPACE
         record = record_lines(max(workers, 1), hw.cnt_w) if mode.low_bit else 1
@@ -84,6 +85,7 @@ class EdgeSequence(NfSequence):
             mode,
             threshold=rng.choice((1, 1, 1, 0, 255)),
             ld_mask=rng.choice((0xFFFF, 0xFFFF, rng.getrandbits(16) | 1)),
+            keep_sum=keep_sum,
         )
 
     def base(self, size: int) -> int:

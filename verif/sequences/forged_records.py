@@ -2,9 +2,9 @@
 """Exact forgeries: lines that would be a record of the coming epoch, if they were believed.
 
 The layout of a record is the device's own (hdl/README.md, State area): the bitmap of the workers in
-bits 63:0, poison, lost, saturated, and the generation in bits 98:67. A region's generation is the
-number of its commits. A host can place such a line in an area that is not a region's yet, and, as
-FP32 data, in one that is.
+bits 63:0, poison, lost, saturated, the generation in bits 98:67, and KEPT in bit 99. A region's
+generation is the number of its commits. A host can place such a line in an area that is not a
+region's yet, and, as FP32 data, in one that is.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig, record_lines
+from models.regions import RegionConfig, record_lines, records
 from verif.sequences.base import NfSequence
 
 GENERATION_AT = 67
 
 
-def forged(generation: int, bitmap: int) -> bytes:
-    """A bookkeeping line: clean, with these workers seen in this epoch."""
-    return (generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
+def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
+    """A bookkeeping line: clean, these workers seen in this epoch, and perhaps with a kept sum."""
+    flags = int(kept) << (GENERATION_AT + 32)
+    return (flags | generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
 
 
 class ForgedSequence(NfSequence):
@@ -28,9 +29,8 @@ class ForgedSequence(NfSequence):
 
     def bookkeeping(self, config: RegionConfig, line: int) -> int:
         """The line of memory that holds the bookkeeping of a line."""
-        if config.mode is Mode.FP32:
-            return config.state_line + config.workers * config.lines + line
-        return config.state_line + line * record_lines(config.workers, self.cfg.hw.cnt_w)
+        first, distance = records(config, self.cfg.hw.cnt_w)
+        return first + line * distance
 
     def bitmap(self, config: RegionConfig) -> int:
         """Some or all workers."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import Mode
-from models.regions import RegionConfig, planes_kept, record_lines
+from models.regions import RegionConfig, planes_kept, records
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -104,11 +104,11 @@ class RecordSequence(NfSequence):
 
     def record(self, config: RegionConfig, line: int) -> list[int]:
         """Lines of memory that are read to fetch the record of a line; bookkeeping first."""
-        if config.mode is Mode.FP32:
-            return [config.state_line + config.workers * config.lines + line]
         cnt_w = self.cfg.hw.cnt_w
-        first = config.state_line + line * record_lines(config.workers, cnt_w)
-        return list(range(first, first + 1 + planes_kept(config.workers, cnt_w)))
+        first, distance = records(config, cnt_w)
+        first += line * distance
+        planes = planes_kept(config.workers, cnt_w) if config.mode.low_bit else distance - 1
+        return list(range(first, first + 1 + planes))
 
     async def initialised(self) -> None:
         """Waits until the records of the area are overwritten."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packed structures in the ports of the blocks, as slang reads them from hdl/pkg/nf_pkg.sv."""
+"""Packed structures in the ports of the blocks, as slang reads them from hdl/pkg."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pyslang
 
-PACKAGE = Path(__file__).resolve().parents[2] / "hdl/pkg/nf_pkg.sv"
+FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
+PACKAGES = ("nf_pkg", "nf_core_pkg", "nf_fp32_pkg")
 Layout = tuple[tuple[str, int], ...]
 
 
@@ -17,11 +18,14 @@ Layout = tuple[tuple[str, int], ...]
 def layout(struct: str) -> Layout:
     """(member, bits) of a packed structure, most significant first; KeyError if there is none."""
     compilation = pyslang.ast.Compilation()
-    compilation.addSyntaxTree(pyslang.syntax.SyntaxTree.fromFile(str(PACKAGE)))
-    found = compilation.getPackage("nf_pkg").find(struct)
-    kind = found.canonicalType if isinstance(found, pyslang.ast.TypeAliasType) else None
+    for package in PACKAGES:
+        tree = pyslang.syntax.SyntaxTree.fromFile(str(FOLDER / f"{package}.sv"))
+        compilation.addSyntaxTree(tree)
+    symbols = (compilation.getPackage(package).find(struct) for package in PACKAGES)
+    found = next((one for one in symbols if isinstance(one, pyslang.ast.TypeAliasType)), None)
+    kind = found.canonicalType if found is not None else None
     if not isinstance(kind, pyslang.ast.PackedStructType):
-        raise KeyError(f"{PACKAGE.name} has no structure {struct}")
+        raise KeyError(f"no package has a structure {struct}")
     members = (m for m in kind if isinstance(m, pyslang.ast.FieldSymbol))
     return tuple((member.name, member.type.bitWidth) for member in members)
 

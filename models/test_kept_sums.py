@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FP32 sums that the device may have kept: which answers are right, and room for them."""
+
+import numpy as np
+import pytest
+
+from cocotbext.cxl.wire.messages import S2MDRS, DrsOp, M2SReq, ReqOp
+from models.conftest import DeviceFixture, config, lines
+from models.fp32 import ordered_sum
+from models.line_packing import Mode
+from models.regions import RegionConfig, records, state_lines
+
+WORKERS = 3
+
+
+def complete(keep_sum: bool = True) -> tuple[DeviceFixture, bytes]:
+    """A device whose line 1 is complete, and its sum."""
+    bench = DeviceFixture(config(Mode.FP32, workers=WORKERS, keep_sum=keep_sum))
+    data = lines(1, WORKERS)
+    for worker, line in enumerate(data):
+        bench.write(worker, 1, line)
+    stack = np.frombuffer(b"".join(data), dtype=np.uint8).reshape(WORKERS, 1, 64)
+    return bench, ordered_sum(stack).tobytes()
+
+
+def right(bench: DeviceFixture, data: bytes, poison: bool) -> bool:
+    """Whether that would be a right answer to a read of the sum of line 1."""
+    msg = M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 1))
+    result = bench.model.step_result(msg)
+    answer = S2MDRS(DrsOp.MEM_DATA, 0, poison=poison, data=data)
+    return not result.differences(answer)
+
+
+def place(bench: DeviceFixture, worker: int) -> int:
+    """Where the line of a worker lies."""
+    return bench.config.state_line + worker * bench.config.lines + 1
+
+
+def test_poison_from_before_is_never_clean() -> None:
+    bench, total = complete()
+    bench.model.poison_line(place(bench, 2))
+    for _ in range(2):
+        assert right(bench, total, poison=True)
+        assert not right(bench, total, poison=False)
+
+
+def test_a_sum_from_before_the_poison_may_be_clean() -> None:
+    bench, total = complete()
+    assert right(bench, total, poison=False)
+    bench.model.poison_line(place(bench, 2))
+    assert right(bench, total, poison=False)
+    assert right(bench, total, poison=True)
+    assert not right(bench, bytes(64), poison=False)
+    bench.write(0, 1, lines(2, 1)[0])
+    assert not right(bench, total, poison=False)
+
+
+def test_a_sum_from_before_the_error_may_be_served() -> None:
+    bench, total = complete()
+    bench.read(0, 1)
+    bench.model.read_errors.add(place(bench, 0))
+    assert right(bench, total, poison=False)
+    assert right(bench, b"\xff" * 64, poison=True)
+    assert not right(bench, total, poison=True)
+    assert not right(bench, b"\xff" * 64, poison=False)
+
+
+def test_a_raw_line_is_never_kept() -> None:
+    bench, _ = complete()
+    bench.read(0, 1)
+    bench.model.poison_line(place(bench, 2))
+    assert bench.read(64 + 2, 1)[1]
+
+
+@pytest.mark.parametrize("ends", ["store", "poison", "loss", "option", "commit"])
+def test_what_ends_a_kept_sum(ends: str) -> None:
+    bench, total = complete(keep_sum=ends != "option")
+    bench.read(0, 1)
+    if ends == "store":
+        bench.write(1, 1, lines(1, WORKERS)[1])
+    elif ends == "poison":
+        bench.write(1, 1, bytes(64), poison=True)
+    elif ends == "loss":
+        bench.model.lose_line(bench.region, 1)
+    elif ends == "commit":
+        bench.recommit()
+        bench.write(2, 1, bytes(64))
+    bench.model.poison_line(place(bench, 2))
+    if ends == "loss":
+        total = bytes(64)
+    assert not right(bench, total, poison=False)
+
+
+@pytest.mark.parametrize("start", [0, 1, 6, 63])
+@pytest.mark.parametrize(("workers", "lines_log2"), [(1, 0), (3, 0), (4, 0), (3, 2)])
+def test_records_are_aligned_pairs_inside_the_area(
+    start: int, workers: int, lines_log2: int
+) -> None:
+    one = RegionConfig(0, start * 64, lines_log2, workers, Mode.FP32, keep_sum=True)
+    first, distance = records(one, 8)
+    data_end = start + workers * one.lines
+    assert (first % 2, distance) == (0, 2)
+    assert first - data_end in (0, 1)
+    assert first + 2 * one.lines <= start + state_lines(one, 8)
+    assert not RegionConfig(0, 0, 0, 1, Mode.G_BINARY, keep_sum=True).keeps_sums

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FP32 lines in their slots: the life of a kept sum, and stores that go early.
+
+`nf_lookup_cover.sv` counts, under Verilator alone; the codes are listed here in its order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.white_box import WhiteBox, axes
+
+LOOKUP = "u_core.u_engine.u_lookup.u_cover"
+
+KEPT = (
+    "kept",
+    "kept again: two sums at once",
+    "read at once",
+    "read after it has waited",
+    "ended by a whole store",
+    "ended by a part of a line",
+    "ended by a poisoned store",
+    "written back",
+    "fetched",
+    "ended by a commit",
+    "dropped: memory has it",
+)
+EARLY = (
+    "goes to memory at once",
+    "waits: part of a line",
+    "waits: poisoned",
+    "waits: no room",
+    "memory answers before the record comes",
+    "memory refuses it before the record comes",
+    "the record comes before memory answers",
+)
+
+
+class KeptPoints:
+    """Call `take` with the top of the design when a test ends."""
+
+    def __init__(self, model: CoverModel) -> None:
+        self.boxes: list[WhiteBox] = []
+        for array, name, reason, test, codes in (
+            (
+                "kept",
+                "kept sum",
+                "every way in which a sum comes to be kept, is served, and ends",
+                "test_kept_sums::served",
+                KEPT,
+            ),
+            (
+                "early",
+                "first store",
+                "a store that misses goes to memory while its record is fetched: which of the two "
+                "answers first, and what keeps it back",
+                "test_kept_sums::mixed",
+                EARLY,
+            ),
+        ):
+            cross = model.cross(name, reason, axes({"event": codes}), test=test)
+            self.boxes.append(WhiteBox(cross, LOOKUP, array, (codes,)))
+
+    def take(self, top: Any) -> None:
+        """Adds what the cover module in the design has counted."""
+        for box in self.boxes:
+            box.take(top)

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// White-box functional coverage of FP32 lines in their slots: kept sums, and stores that go early.
+//
+// Bound into nf_lookup under Verilator (kept_points.py reads the counters and names the bins, in
+// the order of the codes here). The module drives nothing.
+
+`default_nettype none
+`include "nf_cover.svh"
+
+/* verilator coverage_off */
+/* verilator lint_off UNUSEDSIGNAL */
+
+module nf_lookup_cover
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+(
+  input wire logic       clk,
+  input wire logic       rst_n,
+  input wire engine_op_t op,
+  input wire engine_op_t issue_op,
+  input wire logic       do_keep,
+  input wire logic       do_fill,
+  input wire logic       do_exec,
+  input wire logic       do_head,
+  input wire logic       do_miss,
+  input wire logic       executes_store,
+  input wire logic       fill_kept,
+  input wire logic       lk_kept,
+  input wire logic       head_kept,
+  input wire logic       victim_kept,
+  input wire logic       victim_dirty,
+  input wire logic       commit_drops,
+  input wire logic       slot_kept,
+  input wire logic       miss_early,
+  input wire logic       head_early,
+  input wire logic       head_landed,
+  input wire logic       lands,
+  input wire logic       stored_err
+);
+  // ---- the life of a kept sum -------------------------------------------------------------------
+  logic       kept_on, reads, ends_kept;
+  logic [3:0] kept_at;
+  assign reads     = issue_op.kind == OP_FP_SUM && ((do_exec && lk_kept) || (do_head && head_kept));
+  assign ends_kept = executes_store && slot_kept;
+  always_comb begin
+    kept_on = 1'b1;
+    if (commit_drops)                               kept_at = 4'd9;
+    else if (do_keep)                               kept_at = slot_kept ? 4'd1 : 4'd0;
+    else if (do_fill && fill_kept)                  kept_at = 4'd8;
+    else if (reads)                                 kept_at = do_head ? 4'd3 : 4'd2;
+    else if (ends_kept && issue_op.poison)          kept_at = 4'd6;
+    else if (ends_kept)                             kept_at = issue_op.be == '1 ? 4'd4 : 4'd5;
+    else if (do_miss && victim_kept)                kept_at = victim_dirty ? 4'd7 : 4'd10;
+    else begin
+      kept_at = 4'd0;
+      kept_on = 1'b0;
+    end
+  end
+  `NF_POINT(kept, 4)
+
+  // ---- the first store of a line that is in no slot ---------------------------------------------
+  logic       early_on, misses;
+  logic [2:0] early_at;
+  assign misses = do_miss && op.kind == OP_FP_STORE;
+  always_comb begin
+    early_on = 1'b1;
+    if (misses && miss_early)                            early_at = 3'd0;
+    else if (misses && op.poison)                        early_at = 3'd2;
+    else if (misses && op.be != '1)                      early_at = 3'd1;
+    else if (misses)                                     early_at = 3'd3;
+    else if (lands)                                      early_at = stored_err ? 3'd5 : 3'd4;
+    else if (do_head && head_early && !head_landed)      early_at = 3'd6;
+    else begin
+      early_at = 3'd0;
+      early_on = 1'b0;
+    end
+  end
+  `NF_POINT(early, 3)
+endmodule
+
+bind nf_lookup nf_lookup_cover u_cover (
+  .clk, .rst_n, .op, .issue_op, .do_keep, .do_fill, .do_exec, .do_head, .do_miss, .executes_store,
+  .fill_kept, .lk_kept, .head_kept, .victim_kept, .victim_dirty,
+  .commit_drops (|(u_table.drop & u_table.kept_q)),
+  .slot_kept    (u_table.kept_q[issue_slot]),
+  .miss_early, .head_early, .head_landed, .lands, .stored_err
+);
+
+/* verilator lint_on UNUSEDSIGNAL */
+/* verilator coverage_on */
+`default_nettype wire

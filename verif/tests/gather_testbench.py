@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bench of `nf_fp32_gather` alone: requests in, a memory behind it, answers and ends out."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from numpy.typing import NDArray
+
+from verif.sequences.line_data import FP32_CORNERS
+from verif.tests.packed_structs import layout, pack, sampled, unpack
+
+LINES_LOG2 = 4
+LINES = 1 << LINES_LOG2
+STATE_BASE = 0x1240
+REGION = 5
+ONES = (1 << 512) - 1
+
+
+def as_line(data: Any) -> int:
+    """A line of 64 bytes as the value of its bus."""
+    return int.from_bytes(np.asarray(data, dtype=np.uint8).tobytes(), "little")
+
+
+@dataclass
+class Line:
+    """A line of memory."""
+
+    data: int
+    error: bool = False
+    poison: bool = False
+
+    def array(self) -> NDArray[np.uint8]:
+        """uint8[64]."""
+        return np.frombuffer(self.data.to_bytes(64, "little"), dtype=np.uint8)
+
+
+@dataclass
+class Sum:
+    """A request; its tag is its place in the list."""
+
+    index: int
+    bitmap: int
+    raw: bool = False
+    poison: bool = False
+    keep: bool = False
+
+    @classmethod
+    def draw(cls, rng: random.Random) -> Sum:
+        """Most often a sum of some workers; a raw line has one at most."""
+        index = rng.randrange(LINES)
+        if rng.random() < 0.25:
+            bitmap = 1 << rng.randrange(64) if rng.random() < 0.8 else 0
+            return cls(index, bitmap, raw=True, poison=rng.random() < 0.2)
+        bitmap = sum(1 << worker for worker in rng.sample(range(64), rng.choice((0, 1, 2, 3, 9))))
+        return cls(index, bitmap, poison=rng.random() < 0.2, keep=rng.random() < 0.5)
+
+
+@dataclass
+class Taken:
+    """What came out, and in which clock."""
+
+    clock: int
+    data: int
+    poison: bool = False
+    keep: bool = False
+
+
+class GatherBench:
+    """`stalls`: how likely a clock is in which that side holds; `latency`: from AR to R, clocks."""
+
+    def __init__(self, dut: Any) -> None:
+        self.dut = dut
+        self.rng = random.Random(cocotb.RANDOM_SEED)
+        self.latency = 3
+        self.stalls: dict[str, float] = {}
+        self.memory: dict[int, Line] = {}
+        self.held = 0
+        self.clock = 0
+        self._layouts = {
+            name: layout(name)
+            for name in (
+                *("gather_op_t", "resp_meta_t", "read_beat_t"),
+                *("answer_t", "gather_end_t", "region_desc_t"),
+            )
+        }
+
+    def place(self, worker: int, index: int) -> int:
+        """Where the line of a worker lies (spec: controller §4)."""
+        return STATE_BASE + (worker << LINES_LOG2) + index
+
+    def places(self, one: Sum) -> list[int]:
+        """Where the lines of a request lie, in worker order."""
+        return [self.place(worker, one.index) for worker in range(64) if one.bitmap >> worker & 1]
+
+    def fill(self, error: float, poison: float) -> None:
+        """New values everywhere, corners among them; some lines fail, some are poisoned."""
+        rng = self.rng
+        self.memory.clear()
+        for worker in range(64):
+            for index in range(LINES):
+                words = [
+                    rng.choice(FP32_CORNERS) if rng.random() < 0.1 else rng.getrandbits(32)
+                    for _ in range(16)
+                ]
+                data = int.from_bytes(struct.pack("<16I", *words), "little")
+                kind = rng.random()
+                self.memory[self.place(worker, index)] = Line(
+                    data, error=kind < error, poison=error <= kind < error + poison
+                )
+
+    async def reset(self) -> None:
+        """Clock, reset and a descriptor among others."""
+        dut = self.dut
+        for pin in (dut.op_valid, dut.ar_ready, dut.r_valid, dut.drs_ready, dut.end_ready):
+            pin.value = 0
+        dut.op.value, dut.r_beat.value, dut.rst_n.value = 0, 0, 0
+        kind = self._layouts["region_desc_t"]
+        mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
+        dut.desc.value = mine << REGION * sum(width for _, width in kind)
+        Clock(dut.clk, 10, unit="ns", impl="gpi").start()
+        await ClockCycles(dut.clk, 2)
+        dut.rst_n.value = 1
+        await ClockCycles(dut.clk, 1)
+
+    def _stalled(self, name: str) -> bool:
+        return self.rng.random() < self.stalls.get(name, 0.0)
+
+    async def run(self, sums: list[Sum], limit: int) -> None:
+        """Gives all requests and waits for their answers; AssertionError after `limit` clocks."""
+        dut, kinds = self.dut, self._layouts
+        self.answers: dict[int, Taken] = {}
+        self.ends: dict[int, Taken] = {}
+        self.begun: dict[int, int] = {}
+        asked, read, due = Counter[int](), Counter[int](), Counter[int]()
+        waiting, answers = deque(enumerate(sums)), deque[tuple[int, int]]()
+        offered: int | None = None
+        beat: int | None = None
+        edge = RisingEdge(dut.clk)
+        start = self.clock
+        while len(self.answers) < len(sums) or len(self.ends) < len(sums):
+            await edge
+            self.clock += 1
+            now = self.clock
+            assert now - start < limit, "the gather unit is stuck"
+            if offered is not None and dut.op_ready.value == 1:
+                self.begun[offered] = now
+                offered = None
+            if dut.ar_valid.value == 1 and dut.ar_ready.value == 1:
+                place = sampled(dut.ar_addr)
+                answers.append((now + self.latency, place))
+                asked[place] += 1
+            if beat is not None:
+                if dut.r_ready.value == 1:
+                    read[beat] += 1
+                    answers.popleft()
+                    beat = None
+                else:
+                    self.held += 1
+            if dut.drs_valid.value == 1 and dut.drs_ready.value == 1:
+                self._answered(unpack(kinds["answer_t"], sampled(dut.drs)))
+            if dut.end_valid.value == 1 and dut.end_ready.value == 1:
+                end = unpack(kinds["gather_end_t"], sampled(dut.gather_end))
+                one = sums[end["slot"]]
+                assert end["slot"] not in self.ends, f"{one} ended twice"
+                due.update(self.places(one))
+                assert due <= read, f"{one}: its end was told before its last line was read"
+                self.ends[end["slot"]] = Taken(now, end["sum"], keep=bool(end["keep"]))
+            if offered is None and waiting and not self._stalled("op"):
+                offered, one = waiting.popleft()
+                dut.op.value = self._request(offered, one)
+            dut.op_valid.value = int(offered is not None)
+            if beat is None and answers and answers[0][0] <= now and not self._stalled("r"):
+                beat = answers[0][1]
+                line = self.memory[beat]
+                dut.r_beat.value = pack(
+                    kinds["read_beat_t"],
+                    data=line.data,
+                    err=int(line.error),
+                    poison=int(line.poison and not line.error),
+                    last=1,
+                )
+            dut.r_valid.value = int(beat is not None)
+            dut.ar_ready.value = int(not self._stalled("ar"))
+            dut.drs_ready.value = int(not self._stalled("drs"))
+            dut.end_ready.value = int(not self._stalled("end"))
+        dut.op_valid.value = 0
+        assert asked == due, "not every line was read once for each of its requests"
+
+    def _request(self, tag: int, one: Sum) -> int:
+        meta = pack(self._layouts["resp_meta_t"], tag=tag, in_region=1, region=REGION)
+        return pack(
+            self._layouts["gather_op_t"],
+            meta=meta,
+            slot=tag,
+            index=one.index,
+            bitmap=one.bitmap,
+            raw=int(one.raw),
+            poison=int(one.poison),
+            keep=int(one.keep),
+        )
+
+    def _answered(self, answer: dict[str, int]) -> None:
+        tag = unpack(self._layouts["resp_meta_t"], answer["meta"])["tag"]
+        assert tag not in self.answers, f"request {tag} was answered twice"
+        self.answers[tag] = Taken(self.clock, answer["data"], bool(answer["poison"]))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Block test of `nf_fp32_gather` alone: sums, errors and poison, and the clocks that sums take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.fp32 import ordered_sum
+from verif.tests.gather_testbench import LINES, ONES, GatherBench, Sum, as_line
+
+
+def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
+    """Data, Poison, and whether the sum may be kept (spec: controller §4; hdl/README.md, Trust)."""
+    lines = [bench.memory[place] for place in bench.places(one)]
+    error = any(line.error for line in lines)
+    poison = error or one.poison or any(line.poison for line in lines)
+    if error:
+        data = ONES
+    elif not lines:
+        data = 0
+    elif one.raw:
+        data = lines[0].data
+    else:
+        data = as_line(ordered_sum([[line.array()] for line in lines]))
+    return data, poison, one.keep and not poison
+
+
+async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None:
+    """Runs the sums and compares every answer and every end."""
+    await bench.run(sums, limit)
+    assert sorted(bench.answers) == list(range(len(sums))), "not every request was answered once"
+    for tag, one in enumerate(sums):
+        data, poison, keep = expected(bench, one)
+        answer, end = bench.answers[tag], bench.ends[tag]
+        assert answer.data == data, f"{one}: {answer.data:#x}, not {data:#x}"
+        assert answer.poison == poison, f"{one}: Poison {answer.poison}"
+        assert end.keep == keep, f"{one}: keep {end.keep}"
+        assert not keep or end.data == data, f"{one}: another sum is to be kept"
+
+
+@cocotb.test()
+async def sums(dut: Any) -> None:
+    """Sums, raw lines and empty ones, any number of workers; memory and takers slow by turns."""
+    bench = GatherBench(dut)
+    rng = bench.rng
+    await bench.reset()
+    for _ in range(6):
+        bench.latency = rng.choice((0, 1, 3, 17))
+        bench.stalls = dict.fromkeys(("op", "ar", "r", "drs", "end"), 0.0)
+        bench.stalls[rng.choice(list(bench.stalls))] = rng.choice((0.1, 0.5, 0.9))
+        bench.fill(error=rng.choice((0, 0.02)), poison=rng.choice((0, 0.02)))
+        await check(bench, [Sum.draw(rng) for _ in range(30)])
+
+
+@cocotb.test()
+async def kept_inputs(dut: Any) -> None:
+    """A sum is given back to be kept only if all of its lines were good, whichever was not."""
+    bench = GatherBench(dut)
+    rng = bench.rng
+    await bench.reset()
+    for _ in range(12):
+        bench.fill(error=0, poison=0)
+        workers = rng.randint(2, 8)
+        bad = rng.sample(range(LINES), LINES // 2)
+        for index in bad:
+            line = bench.memory[bench.place(rng.randrange(workers), index)]
+            line.poison = rng.random() < 0.5
+            line.error = not line.poison
+        await check(bench, [Sum(index, (1 << workers) - 1, keep=True) for index in range(LINES)])
+        kept = [tag for tag, end in bench.ends.items() if end.keep]
+        assert len(kept) == LINES - len(bad), f"{len(kept)} sums are to be kept"
+
+
+@cocotb.test()
+async def rates(dut: Any) -> None:
+    """A sum alone takes the latency and two clocks a line; a stream takes one clock a line."""
+    bench = GatherBench(dut)
+    rng = bench.rng
+    await bench.reset()
+    bench.fill(error=0, poison=0)
+    for latency in (3, 48, 300):
+        bench.latency = latency
+        for workers in (2, 8, rng.randint(3, 20)):
+            everyone = (1 << workers) - 1
+            await check(bench, [Sum(0, everyone, keep=True)])
+            alone = bench.answers[0].clock - bench.begun[0]
+            assert alone <= latency + 2 * workers + 2, f"W {workers}: {alone} clocks alone"
+            stream = [Sum(number % LINES, everyone, keep=True) for number in range(24)]
+            await check(bench, stream)
+            clocks = sorted(answer.clock for answer in bench.answers.values())
+            spent = clocks[-1] - clocks[1]
+            assert spent <= workers * (len(clocks) - 2), f"W {workers}: {spent} clocks for a stream"
+        raw = [Sum(number % LINES, 1 << number % 8, raw=True) for number in range(40)]
+        await check(bench, raw)
+        clocks = sorted(answer.clock for answer in bench.answers.values())
+        assert clocks[-1] - clocks[0] == len(raw) - 1, "raw lines do not come one a clock"
+
+
+@cocotb.test()
+async def shared_channel(dut: Any) -> None:
+    """The lines of a sum that is alone wait for nobody on the read channel."""
+    bench = GatherBench(dut)
+    await bench.reset()
+    bench.fill(error=0, poison=0)
+    for latency in (0, 7, 48):
+        bench.latency = latency
+        bench.held = 0
+        for workers in (2, 9, 64):
+            await check(bench, [Sum(1, (1 << workers) - 1)])
+        assert bench.held == 0, f"RREADY was low for {bench.held} clocks with a line of a lone sum"

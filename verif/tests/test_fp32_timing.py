@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clocks that FP32 accesses take at the pins, beside plain memory, and rates of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage
+from models.line_packing import Mode
+from models.regions import RegionConfig
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.sequences.base import NfSequence
+
+WORKERS = 8
+NEAR, FAR = 48, 300
+"""Latencies of memory, in clocks."""
+
+
+class FpTimingTest(NfBaseTest):
+    """A region whose lines all have a slot; one access at a time, then streams."""
+
+    async def scenario(self) -> None:
+        run = NfSequence(self.env)
+        config = run.layout.region(Mode.FP32, 5, WORKERS, keep_sum=True)
+        await run.commit(0, config)
+        await run.drain()
+        self.latency(FAR)
+        plain = await self.alone(run.write_msg(0, bytes(64)))
+        first = [await self.alone(self.store(run, config, line)) for line in range(3)]
+        self.latency(NEAR)
+        for line in range(config.lines):
+            for worker in range(WORKERS):
+                await run.issue(self.store(run, config, line, worker))
+        await run.drain()
+        plain_read = await self.alone(run.read_msg(0))
+        sums = [run.read_msg(config.address(0, line)) for line in range(config.lines)]
+        one, kept = await self.alone(sums[0]), await self.alone(sums[0])
+        stream = await self.stream(sums[1:])
+        again = await self.stream(sums * 2)
+        reads = await self.stream([run.read_msg(line << 6) for line in range(2 * config.lines)])
+        for name, value in (
+            ("plain_write_clocks_at_latency_300", plain),
+            ("first_store_clocks_at_latency_300", max(first)),
+            ("plain_read_clocks_at_latency_48", plain_read),
+            ("first_sum_clocks_at_latency_48", one),
+            ("kept_sum_clocks", kept),
+        ):
+            self.figure(name, value)
+        assert max(first) <= 330, f"a first store takes {max(first)} clocks at latency {FAR}"
+        assert one <= NEAR + 2 * WORKERS + 12, f"a first sum takes {one} clocks at latency {NEAR}"
+        assert kept <= 11, f"a kept sum takes {kept} clocks, plain memory {plain_read}"
+        assert stream * WORKERS > 0.99, f"{stream * WORKERS:.3f} of the rate of memory for sums"
+        assert again > 0.99 * reads, f"kept sums come at {again:.3f}, plain reads at {reads:.3f}"
+        self.rate("first_sums_per_clock", round(stream, 4))
+        self.rate("kept_sums_per_clock", round(again, 4))
+        self.rate("plain_reads_per_clock", round(reads, 4))
+
+    def latency(self, clocks: int) -> None:
+        """Memory answers so many clocks after the last beat of a request."""
+        self.cfg.mem.latency = (clocks, clocks)
+
+    def store(
+        self, run: NfSequence, config: RegionConfig, line: int, worker: int = 0
+    ) -> M2SMessage:
+        """A whole line of a worker."""
+        return run.write_msg(config.address(worker, line), run.rng.randbytes(64))
+
+    async def alone(self, message: M2SMessage) -> int:
+        """Clocks from the flit of a request to the flit of its answer."""
+        cycles = await self.trace([message])
+        return cycles[-1] - cycles[0]
+
+    async def stream(self, messages: Sequence[M2SMessage]) -> float:
+        """Answers a clock, from the third to the last."""
+        cycles = (await self.trace(messages))[-len(messages) + 2 :]
+        return (len(cycles) - 1) / (cycles[-1] - cycles[0])
+
+    async def trace(self, messages: Sequence[M2SMessage]) -> list[int]:
+        """Clocks of all requests, then of all answers."""
+        trace = self.env.trace = []
+        for message in messages:
+            await self.env.cxl.host.issue(message)
+        await self.env.cxl.host.drain()
+        self.env.trace = None
+        began = [one.cycle for one in trace if not isinstance(one.message, (S2MNDR, S2MDRS))]
+        answers = [seen.cycle for seen in trace if isinstance(seen.message, (S2MNDR, S2MDRS))]
+        return began + answers
+
+
+@cocotb.test()
+async def clocks(_dut: Any) -> None:
+    """First store, first sum, kept sum, alone and in streams."""
+    await run_uvm(FpTimingTest)
