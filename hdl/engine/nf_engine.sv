@@ -208,8 +208,7 @@ module nf_engine
 
   nf_line_rules #(.CNT_W(CNT_W)) u_rules (
     .is_op       (is_op2),
-    .is_stored   (is_stored2),
-    .stored_err  (s2_q.stored_err),
+    .is_stored   (is_stored2), .stored_err (s2_q.stored_err),
     .is_early    (miss2 && s2_q.early), .kept (s2_q.kept),
     .op          (op2),
     .slot        (s2_q.slot),
@@ -220,13 +219,9 @@ module nf_engine
     .book_d      (book2_applied),
     .planes_d    (planes2_applied),
     .changed     (changed2),
-    .sends_ndr   (sends_ndr2),
-    .sends_drs   (sends_drs2),
-    .poison      (poison2),
-    .store_push  (store_push2),
-    .store       (store2),
-    .gather_push (gather_push2),
-    .gather      (gather2),
+    .sends_ndr   (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
+    .store_push  (store_push2), .store (store2),
+    .gather_push (gather_push2), .gather (gather2),
     .events
   );
 

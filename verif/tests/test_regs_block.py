@@ -23,7 +23,6 @@ from verif.tests.regs_testbench import Bench, raw_read, raw_write
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
 EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events")}
-PLAIN_FIELDS = ("lines_log2", "workers", "threshold", "ld_mask", "bind_shift")
 IRQ_OF_EVENT = {
     "CRC_ERROR": "LINK_ERROR",
     "PID_UNCORRECTABLE": "LINK_ERROR",
@@ -217,7 +216,11 @@ async def commit(dut: Any) -> None:
             strict=bool(d["strict"]),
             bind=bool(d["bind_ld"]),
             signed=bool(d["codes_signed"]),
-            **{name: d[name] for name in PLAIN_FIELDS},
+            lines_log2=d["lines_log2"],
+            workers=d["workers"],
+            threshold=d["threshold"],
+            ld_mask=d["ld_mask"],
+            bind_shift=d["bind_shift"],
         )
         for name, value in config.register_values().items():
             await bench.write(f"REGION[{r}].{name}", value)
