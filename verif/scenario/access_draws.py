@@ -21,7 +21,9 @@ from models.regions import (
     RAW_SELECTOR,
     SELECTORS,
     VIEW_SELECTORS,
+    RegionConfig,
     state_lines,
+    sum_selectors,
 )
 from verif.scenario.line_values import with_illegal_codes
 from verif.scenario.live_region import HUGE, LiveRegion
@@ -126,11 +128,11 @@ class AccessDraws:
                 line = rng.randrange(config.lines)
         choice = self.weights.pick(rng, "read")
         ldid = self.wrong_ldid(live) if choice == "wrong LD-ID" else self.ldid(live)
-        selector = 0
+        selector = self._result(config)
         if config.mode is Mode.IDENTITY:
             selector = self._identity_selector()
         elif choice == "forbidden":
-            selector = self._forbidden(config.mode, config.workers)
+            selector = self._forbidden(config)
         elif choice == "info":
             selector = INFO_SELECTOR
         elif choice == "status":
@@ -158,6 +160,7 @@ class AccessDraws:
             Operation(
                 Do.READ,
                 region=live.index,
+                selector=self._result(live.config),
                 line=line,
                 ldid=self.ldid(live),
                 limit=live.read_limit(line),
@@ -166,10 +169,14 @@ class AccessDraws:
         if self.rng.random() < 0.5:
             self.read(live, line)
 
-    def _forbidden(self, mode: Mode, workers: int) -> int:
-        legal = {0, INFO_SELECTOR, *VIEW_SELECTORS}
-        if mode is Mode.FP32:
-            legal |= {*range(RAW_SELECTOR, RAW_SELECTOR + workers)}
+    def _result(self, config: RegionConfig) -> int:
+        """A selector that reads what has been reduced: of integer codes, any line of their sums."""
+        return self.rng.choice(sum_selectors(config)) if config.mode.bits else 0
+
+    def _forbidden(self, config: RegionConfig) -> int:
+        legal = {INFO_SELECTOR, *VIEW_SELECTORS, *(sum_selectors(config) or {0})}
+        if config.mode is Mode.FP32:
+            legal |= {*range(RAW_SELECTOR, RAW_SELECTOR + config.workers)}
         else:
             legal |= {*range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)}
         edges = [n for n in range(SELECTORS) if n not in legal and {n - 1, n + 1} & legal]

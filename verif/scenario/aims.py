@@ -45,6 +45,8 @@ AIMS: Final[dict[str, dict[str, str]]] = {
     "*": {
         "G_BINARY": "mode=G_BINARY",
         "G_TERNARY": "mode=G_TERNARY",
+        "G_INT4": "mode=G_INT4",
+        "G_INT8": "mode=G_INT8",
         "FP32": "mode=FP32",
         "IDENTITY": "mode=IDENTITY",
         "STRICT": "strict=yes",

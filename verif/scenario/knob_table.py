@@ -12,7 +12,7 @@ TABLE: Final[dict[str, tuple[dict[str, float], str]]] = {
         "regions in use at once: they share slots, waiting queue and memory port",
     ),
     "mode": (
-        {"G_BINARY": 4, "G_TERNARY": 4, "FP32": 3, "IDENTITY": 1},
+        {"G_BINARY": 4, "G_TERNARY": 4, "FP32": 3, "IDENTITY": 1, "G_INT4": 1.5, "G_INT8": 1.5},
         "each mode has its own path through the engine",
     ),
     "workers": (

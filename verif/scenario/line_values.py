@@ -5,16 +5,19 @@ the corners of a count or of a sum need workers that agree with each other.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import Mode, codes_to_lines, elements_per_line
+from models.line_packing import Mode, code_range, codes_to_lines, elements_per_line, pack_int
 from models.regions import RegionConfig
 from verif.sequences.line_data import FP32_CORNERS
 
 Random = np.random.Generator
 Votes = NDArray[np.int8]
 Words = NDArray[np.uint32]
+_Level = TypeVar("_Level", np.int8, np.int64)
 
 
 def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
@@ -25,6 +28,9 @@ def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
         return [rng.bytes(64) for _ in range(workers)]
     if config.mode is Mode.FP32:
         return [row.astype("<u4").tobytes() for row in fp32(kind, workers, rng)]
+    if config.mode.bits:
+        codes = int_codes(kind, workers, config, rng)
+        return [pack_int(row, config.mode, config.signed).tobytes() for row in codes]
     votes = low_bit(kind, workers, config, rng)
     if config.mode is Mode.G_BINARY:
         packed = np.packbits((votes < 0).astype(np.uint8), axis=1, bitorder="little")
@@ -38,6 +44,20 @@ def with_illegal_codes(data: bytes, rng: Random) -> bytes:
     codes = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").reshape(-1, 2)
     codes[rng.random(len(codes)) < rng.choice((0.01, 0.3, 1.0))] = (1, 0)
     return np.packbits(codes.reshape(-1), bitorder="little").tobytes()
+
+
+def int_codes(kind: str, workers: int, config: RegionConfig, rng: Random) -> NDArray[np.int64]:
+    """Codes int64[workers, elements]: any, the same of all or of all but one, or corners."""
+    low, high = code_range(config.mode, config.signed)
+    shape = (workers, elements_per_line(config.mode))
+    if kind in ("unanimous", "near unanimous", "correlated"):
+        codes = np.tile(_common(np.arange(low, high + 1), shape[1], rng), (workers, 1))
+        if kind != "unanimous":
+            codes[rng.integers(workers)] = rng.integers(low, high + 1, shape[1])
+        return codes
+    if kind == "independent":
+        return rng.integers(low, high + 1, shape)
+    return rng.choice(np.unique([low, low + 1, 0, 1, high - 1, high]), shape)
 
 
 def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes:
@@ -62,10 +82,10 @@ def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes
     return votes.astype(np.int8)
 
 
-def _common(levels: Votes, count: int, rng: Random) -> Votes:
+def _common(levels: NDArray[_Level], count: int, rng: Random) -> NDArray[_Level]:
     """What all agree on: one value all over the line, or any pattern."""
     if rng.random() < 0.5:
-        return np.full(count, rng.choice(levels), np.int8)
+        return np.full(count, rng.choice(levels), levels.dtype)
     return rng.choice(levels, count)
 
 

@@ -88,7 +88,7 @@ class RegionDraws:
         return self.rng.randint(min(low, most), min(high, most))
 
     def options(self, workers: int) -> dict[str, Any]:
-        """Threshold, tie, strict, bind with its shift, kept sums, and LD_MASK."""
+        """Threshold, tie, strict, bind with its shift, sign, kept sums, and LD_MASK."""
         rng, pick = self.rng, self.weights.pick
         threshold = {
             "1": 1,
@@ -109,6 +109,7 @@ class RegionDraws:
             "bind": self.weights.may(rng, "bind"),
             "bind_shift": int(pick(rng, "bind_shift")),
             "keep_sum": self.weights.may(rng, "keep_sum"),
+            "signed": rng.random() < 0.6,
             "ld_mask": mask,
         }
 

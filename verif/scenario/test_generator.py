@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from models.line_packing import FIRST_EDITION, Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, check_commit
 from neuron_fabric.data import DataError
@@ -58,7 +58,7 @@ def test_every_shape_of_a_region_is_drawn() -> None:
                 if code is CommitCode.OK:
                     active[region.number] = region.config
                     configs.append(region.config)
-    assert set(FIRST_EDITION) == {config.mode for config in configs}
+    assert set(Mode) == {config.mode for config in configs}
     assert {1, 2, 3, 63, 64} <= {config.workers for config in configs}
     assert {0, 13} <= {config.lines_log2 for config in configs}
     assert max(config.lines_log2 for config in configs) > 13
@@ -82,7 +82,7 @@ def test_every_choice_of_every_knob_is_drawn() -> None:
 
 
 def test_weights_move_the_draws() -> None:
-    table = Weights({"mode": dict.fromkeys(("G_BINARY", "G_TERNARY", "IDENTITY"), 0.0)})
+    table = Weights({"mode": {mode.name: float(mode is Mode.FP32) for mode in Mode}})
     drawn = generate(1, DeviceParams(), table, 60)
     # The end of a scenario may claim one small low-bit area, to wait for the initialiser.
     shapes = {(region.config.mode, region.config.lines) for region in drawn.regions}

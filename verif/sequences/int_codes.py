@@ -213,8 +213,10 @@ class IntRefusalSequence(IntSequence):
             await self.commit(0, worse, expect=CommitCode.MODE)
         most = self.cfg.hw.cnt_max
         if most < MAX_WORKERS:
-            for mode in INTS:
-                many = self.layout.region(mode, 0, rng.randint(most + 1, MAX_WORKERS))
+            for mode, workers in zip(
+                INTS, (most + 1, rng.randint(most + 1, MAX_WORKERS)), strict=True
+            ):
+                many = self.layout.region(mode, 0, workers)
                 await self.commit(unused, many, expect=CommitCode.PLANES)
                 await self.commit(0, many, expect=CommitCode.PLANES)
                 await self.commit(0, replace(many, threshold=0), expect=CommitCode.THRESHOLD)
