@@ -88,6 +88,20 @@ def test_the_same_whatever_the_jobs(
     assert found[1:] == found[:1] * 3
 
 
+def test_integer_codes_by_two_jobs(
+    odd: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sums, means and scales, which belong to no piece."""
+    found = []
+    for jobs in (1, 2):
+        out = tmp_path / f"{jobs} jobs" / "out.safetensors"
+        out.parent.mkdir()
+        words = (*BULK[:2], "--route", "a=G_INT8", "*=G_INT4", "--out", out, "-j", jobs)
+        assert nf_replay(model, odd, *words) == 0, capsys.readouterr().err
+        found.append(files(out))
+    assert found[0] == found[1]
+
+
 def test_both_simulators_and_parts_by_hand(
     odd: Path, model: BulkModel, whole: list[bytes], tmp_path: Path
 ) -> None:
