@@ -5,14 +5,21 @@ from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import M2SRwD
 from models.aggregated_line import AggregatedLine
-from models.line_packing import Mode
 from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, Kind, RegionConfig
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.value_classes import AGGREGATING
+from verif.coverage.int_points import INTS
+from verif.coverage.value_classes import AGGREGATING, LOW_BIT
 from verif.scoreboard.operations import Op
 
 _WRITES = (Kind.CONTRIBUTION, Kind.IDENTITY)
-_READS = {Kind.RESULT: "result", Kind.PLANE: "part", Kind.RAW: "part", Kind.INFO: "INFO"}
+_READS = {
+    Kind.RESULT: "result",
+    Kind.SUM: "result",
+    Kind.PLANE: "part",
+    Kind.RAW: "part",
+    Kind.INFO: "INFO",
+}
+_MODES = (*AGGREGATING, *INTS)
 _FLAGS = ("complete", "poisoned", "lost", "saturated", "closed")
 _FIGURES = ("complete lines", "done", "FALLBACK", "refused", "late", "poisoned lines")
 
@@ -36,7 +43,7 @@ class ViewPoints:
             "poisoned, on a line that is untouched, has some workers, or all of them (which has "
             "no new one); an untouched line has seen nobody",
             {
-                "mode": AGGREGATING,
+                "mode": _MODES,
                 "worker": ("new", "seen"),
                 "data": ("clean", "poisoned"),
                 "line": ("untouched", "some", "complete"),
@@ -51,7 +58,7 @@ class ViewPoints:
             "reads of a closed region: of untouched, incomplete and complete lines, which are "
             "early no more, STRICT or not",
             {
-                "mode": AGGREGATING,
+                "mode": _MODES,
                 "read": ("result", "part", "INFO"),
                 "strict": ("lax", "STRICT"),
                 "line": ("untouched", "some", "complete"),
@@ -67,10 +74,12 @@ class ViewPoints:
         )
         self.info = cross(
             "INFO",
-            "each flag of INFO set and clear, in each mode; only counts saturate",
-            {"mode": AGGREGATING, "flag": _FLAGS, "value": ("0", "1")},
+            "each flag of INFO set and clear, in each mode; only counts of votes saturate",
+            {"mode": _MODES, "flag": _FLAGS, "value": ("0", "1")},
             test="test_views::info",
-            ignore=lambda mode, flag, value: (mode, flag, value) == ("FP32", "saturated", "1"),
+            ignore=lambda mode, flag, value: (
+                mode not in LOW_BIT and (flag, value) == ("saturated", "1")
+            ),
         )
         self.info_race = point(
             "INFO race",
@@ -131,7 +140,7 @@ class ViewPoints:
         if op.access.kind is not Kind.INFO:
             return
         complete = seen == config.workers and not before.lost
-        saturated = config.mode is not Mode.FP32 and before.saturated
+        saturated = mode in LOW_BIT and before.saturated
         flags = (complete, before.poisoned, before.lost, saturated, closed)
         for name, flag in zip(_FLAGS, flags, strict=True):
             self.info.hit(mode, name, str(int(flag)))

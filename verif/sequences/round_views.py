@@ -9,15 +9,29 @@ import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.line_packing import Mode
-from models.regions import INFO_SELECTOR, STATUS_SELECTOR, VIEW_SELECTORS, RegionConfig
+from models.parameters import DeviceParams
+from models.regions import (
+    INFO_SELECTOR,
+    MAX_WORKERS,
+    PLANE_SELECTOR,
+    STATUS_SELECTOR,
+    SUM16_SELECTOR,
+    VIEW_SELECTORS,
+    RegionConfig,
+)
 from models.views import LineInfo, StatusView, unpack_words
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import byte_enables, line_for
 
-AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8)
 HOSTS = 8
 COUNTED = ("CONTRIBUTION", "DUPLICATE", "POISON_RECEIVED", "LATE")
 """Each contribution that no rule refuses is counted in one of them."""
+
+
+def most_workers(mode: Mode, hw: DeviceParams) -> int:
+    """Integer sums must not saturate: a commit refuses more workers than a count holds."""
+    return min(MAX_WORKERS, hw.cnt_max) if mode.bits else MAX_WORKERS
 
 
 class CloseSequence(NfSequence):
@@ -49,8 +63,9 @@ class CloseSequence(NfSequence):
         rng = self.rng
         workers = rng.choice((1, 2, 3, 5, 8, rng.randint(4, 16), rng.randint(1, 64)))
         strict = rng.random() < 0.5
-        log2 = rng.randint(0, self.lines_log2)
-        return self.layout.region(rng.choice(AGGREGATING), log2, workers, strict=strict)
+        log2, mode = rng.randint(0, self.lines_log2), rng.choice(AGGREGATING)
+        workers = min(workers, most_workers(mode, self.cfg.hw))
+        return self.layout.region(mode, log2, workers, strict=strict)
 
     async def one_round(self, region: int, config: RegionConfig) -> None:
         """Commit, traffic with a close in it, reads of everything by everybody."""
@@ -106,7 +121,8 @@ class CloseSequence(NfSequence):
         rng = random.Random(self.rng.getrandbits(32))
         for _ in range(rng.randint(1, 4)):
             await self.env.clocks(rng.randint(1, 60))
-            selector = rng.choice((0, INFO_SELECTOR, *self.read_selectors(config)))
+            readable = self.read_selectors(config)
+            selector = rng.choice((readable[0], INFO_SELECTOR, *readable))
             line = rng.randrange(config.lines)
             if rng.random() < 0.2:
                 selector, line = rng.choice(VIEW_SELECTORS), 0
@@ -116,12 +132,13 @@ class CloseSequence(NfSequence):
         self, config: RegionConfig, hosts: list[int]
     ) -> dict[tuple[int, int], S2MDRS]:
         """Result, INFO and one part of each line, read by some hosts, who must all see the same."""
-        part = 64 if config.mode is Mode.FP32 else 8
+        result = SUM16_SELECTOR if config.mode.bits else 0
+        part = 64 if config.mode is Mode.FP32 else PLANE_SELECTOR
         found: dict[tuple[int, int], S2MDRS] = {}
         asked = []
         for host in hosts:
             for line in range(config.lines):
-                for selector in (0, INFO_SELECTOR, part):
+                for selector in (result, INFO_SELECTOR, part):
                     addr = config.address(selector, line)
                     asked.append((selector, line, await self.read(addr, ldid=host)))
         for selector, line, transaction in asked:
@@ -144,7 +161,7 @@ class InfoSequence(NfSequence):
     async def body(self) -> None:
         rng, hw = self.rng, self.cfg.hw
         most = hw.cnt_max + 2 if hw.cnt_max < 20 else 5
-        workers = min(64, max(2, most))
+        workers = min(max(2, most), most_workers(self.mode, hw))
         log2 = max(1, (hw.slots + 3).bit_length())
         config = self.layout.region(self.mode, log2, workers, strict=rng.random() < 0.5)
         region = rng.randrange(hw.regions)
@@ -197,6 +214,7 @@ class StatusSequence(NfSequence):
             workers = rng.choice((1, 2, 15, 16, 17, 33, 48, 49, 63, 64))
             mask = 0xFFFF ^ 1 << rng.randrange(16)
             mode = rng.choice(AGGREGATING)
+            workers = min(workers, most_workers(mode, self.cfg.hw))
             config = self.layout.region(mode, self.lines_log2, workers, ld_mask=mask)
             self.configs.append(config)
             await self.commit(region, config)
