@@ -18,8 +18,9 @@ WAITING = 16
 """Operations that wait for the record of their line."""
 EVICTIONS = 4
 """Lines on their way to their records."""
-EXITS = 8
-"""FP32 stores, and FP32 reads, that the engine has issued: six in a queue, two at the port."""
+EXITS = {"store": 8, "raw": 10}
+"""FP32 stores and reads that the engine has issued: six in a queue, two at the port; two more reads
+are being gathered."""
 ADMITTED = 64
 """Requests of each class of answer inside the device."""
 MORE = 6
@@ -117,12 +118,13 @@ class StandstillSequence(ParkedBase):
         await self.drain()
         for kind in ("store", "raw"):
             mem.aw_stall = mem.ar_stall = 1.0
-            messages = [self.message(self.fp32, kind, 0, worker) for worker in range(EXITS + MORE)]
+            room = EXITS[kind]
+            messages = [self.message(self.fp32, kind, 0, worker) for worker in range(room + MORE)]
             found = await self.counted("SLOT_HIT", messages)
             mem.aw_stall = mem.ar_stall = 0.0
             await self.drain()
             found -= FIRST
-            assert found == EXITS, f"{found} FP32 operations ({kind}) issued, room is for {EXITS}"
+            assert found == room, f"{found} FP32 operations ({kind}) issued, room is for {room}"
 
     async def admission(self) -> None:
         """Reads and writes of ordinary memory that memory does not answer."""
@@ -148,7 +150,8 @@ class StandstillSequence(ParkedBase):
         for write in (False, True):
             mem.ar_stall = mem.aw_stall = mem.b_stall = mem.r_stall = 1.0
             kind = "store" if write else "raw"
-            await self.in_order([self.message(self.fp32, kind, 0, w) for w in range(EXITS)])
+            workers = range(EXITS[kind])
+            await self.in_order([self.message(self.fp32, kind, 0, worker) for worker in workers])
             if write:
                 mem.ar_stall = mem.r_stall = 0.0  # what is read pushes dirty lines out
             first = slots + EVICTIONS * write
