@@ -18,9 +18,10 @@ WAITING = 16
 """Operations that wait for the record of their line."""
 EVICTIONS = 4
 """Lines on their way to their records."""
-EXITS = {"store": 8, "raw": 10}
-"""FP32 stores and reads that the engine has issued: six in a queue, two at the port; two more reads
-are being gathered."""
+EXITS = 8
+"""FP32 stores that the engine has issued: six in a queue, two at the port."""
+GATHERS = 10
+"""FP32 reads that it has issued: two more, as two are gathered at a time."""
 ADMITTED = 64
 """Requests of each class of answer inside the device."""
 MORE = 6
@@ -116,9 +117,8 @@ class StandstillSequence(ParkedBase):
         await self.leave()
         await self.contribute(self.fp32, 0, 0)
         await self.drain()
-        for kind in ("store", "raw"):
+        for kind, room in (("store", EXITS), ("raw", GATHERS)):
             mem.aw_stall = mem.ar_stall = 1.0
-            room = EXITS[kind]
             messages = [self.message(self.fp32, kind, 0, worker) for worker in range(room + MORE)]
             found = await self.counted("SLOT_HIT", messages)
             mem.aw_stall = mem.ar_stall = 0.0
@@ -150,8 +150,7 @@ class StandstillSequence(ParkedBase):
         for write in (False, True):
             mem.ar_stall = mem.aw_stall = mem.b_stall = mem.r_stall = 1.0
             kind = "store" if write else "raw"
-            workers = range(EXITS[kind])
-            await self.in_order([self.message(self.fp32, kind, 0, worker) for worker in workers])
+            await self.in_order([self.message(self.fp32, kind, 0, w) for w in range(EXITS)])
             if write:
                 mem.ar_stall = mem.r_stall = 0.0  # what is read pushes dirty lines out
             first = slots + EVICTIONS * write
