@@ -41,7 +41,7 @@ class CloseSequence(NfSequence):
     comes late, and says with LATE where every contribution has gone.
     """
 
-    rounds: int = 4
+    rounds: int = 5
     lines_log2: int = 2
 
     async def body(self) -> None:
@@ -50,20 +50,21 @@ class CloseSequence(NfSequence):
         other = (region + 1) % self.cfg.hw.regions
         if other != region:
             await self.commit(other, beside)
-        configs = [self.draw() for _ in range(6)]
-        for _ in range(self.rounds):
-            await self.one_round(region, self.rng.choice(configs))
+        modes = self.rng.sample(AGGREGATING, len(AGGREGATING))
+        configs = [self.draw(mode) for mode in (*modes, *modes)]
+        for number in range(self.rounds):
+            await self.one_round(region, configs[number % len(configs)])
             if other != region:  # the others are open
                 await self.contribute(beside, self.rng.randrange(2), 0, limit=1)
                 await self.read_region(beside, 0, 0, limit=1)
         await self.drain()
 
-    def draw(self) -> RegionConfig:
+    def draw(self, mode: Mode) -> RegionConfig:
         """A region with few lines, so that much happens to each."""
         rng = self.rng
         workers = rng.choice((1, 2, 3, 5, 8, rng.randint(4, 16), rng.randint(1, 64)))
         strict = rng.random() < 0.5
-        log2, mode = rng.randint(0, self.lines_log2), rng.choice(AGGREGATING)
+        log2 = rng.randint(0, self.lines_log2)
         workers = min(workers, most_workers(mode, self.cfg.hw))
         return self.layout.region(mode, log2, workers, strict=strict)
 
@@ -79,7 +80,7 @@ class CloseSequence(NfSequence):
         self.sent = 0
         writer = cocotb.start_soon(self.writer(config, work))
         readers = [cocotb.start_soon(self.reader(config, host)) for host in range(HOSTS)]
-        await self.env.clocks(rng.randint(1, 3 * len(work) + 1))
+        await self.env.clocks(rng.randint(1, len(work) + len(work) // 2 + 1))
         await self.close(region)
         first = await self.everything(config, rng.sample(range(HOSTS), 2))
         for task in (writer, *readers):

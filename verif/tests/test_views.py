@@ -15,9 +15,9 @@ ROUNDS = 100
 
 
 class CloseTest(NfBaseTest):
-    """A few rounds."""
+    """A round in each mode."""
 
-    rounds = 4
+    rounds = len(AGGREGATING)
 
     async def scenario(self) -> None:
         await CloseSequence(self.env, rounds=self.cfg.count(self.rounds)).run()
