@@ -208,6 +208,7 @@ async def commit(dut: Any) -> None:
         r = rng.randrange(bench.params.regions)
         d = {name: rng.getrandbits(width) for name, width in DESCRIPTOR}
         d["bind_shift"] %= 3
+        d["keep_sum"] &= d["mode"] == Mode.FP32  # no other mode has sums to keep
         config = RegionConfig(
             base=d["base"] << 6,
             state_base=d["state_base"] << 6,
@@ -216,6 +217,7 @@ async def commit(dut: Any) -> None:
             strict=bool(d["strict"]),
             bind=bool(d["bind_ld"]),
             signed=bool(d["codes_signed"]),
+            keep_sum=bool(d["keep_sum"]),
             lines_log2=d["lines_log2"],
             workers=d["workers"],
             threshold=d["threshold"],
