@@ -103,6 +103,7 @@ module nf_engine_cover
   function automatic logic [2:0] kind_of(input engine_stage_t stage);
     if (stage.act == ACT_STORED) return 3'd6;
     if (stage.act == ACT_FILL) return 3'd7;
+    if (stage.op.kind == OP_SUM) return OP_PLANE;  // read alike; 7 is taken
     return stage.op.kind;
   endfunction
 
