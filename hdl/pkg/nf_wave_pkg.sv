@@ -51,6 +51,8 @@ package nf_wave_pkg;
       `NF_NAME(COMMIT_STATE_ALIGN)
       `NF_NAME(COMMIT_STATE_MEMORY)
       `NF_NAME(COMMIT_STATE_OVERLAP)
+      `NF_NAME(COMMIT_MODE)
+      `NF_NAME(COMMIT_PLANES)
       default: return NAME_W'("?");
     endcase
   endfunction

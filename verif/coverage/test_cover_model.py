@@ -9,7 +9,7 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
-from models.line_packing import FIRST_EDITION
+from models.line_packing import FIRST_EDITION, Mode
 from models.regions import RegionConfig
 from verif.coverage.capacity_points import SOURCES
 from verif.coverage.cover_model import CoverModel
@@ -93,7 +93,9 @@ def test_samples_fall_into_planned_bins() -> None:
     coverage.watch(scoreboard)
     device = DeviceModel()
     for region, mode in enumerate(FIRST_EDITION):
-        config = RegionConfig((region + 1) << 40, region << 20, 2, 5, mode)
+        config = RegionConfig(
+            (region + 1) << 40, region << 20, 2, 5, mode, keep_sum=mode is Mode.FP32
+        )
         for _ in range(2):
             scoreboard.commit_begin(region, config, 1)
             device.commit(region, config, 1)
@@ -113,7 +115,7 @@ def test_samples_fall_into_planned_bins() -> None:
                 assert response is not None
                 scoreboard.response(response)
     for write in (True, False):
-        for line in (1, *(k + (region << 14) for region in range(4) for k in (0, 1, 20, 255))):
+        for line in (1, *(k + (region << 14) for region in range(4) for k in (0, 1, 20, 21, 255))):
             for axi_id in (0, 3):
                 for strobe in (3, (1 << 64) - 1):
                     for resp in (2, 3):

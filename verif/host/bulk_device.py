@@ -199,8 +199,8 @@ class IcarusDevice:
         at += sizes[1]
         self._map[at : at + sizes[2]] = block.sent.tobytes()
         at += sizes[2]
-        sizes = (len(block.ops), len(block.sent), len(block.got), block.beside)
-        self._commands.write(f"run {' '.join(map(str, sizes))}\n")
+        counts = (len(block.ops), len(block.sent), len(block.got), block.beside)
+        self._commands.write(f"run {' '.join(map(str, counts))}\n")
         self._await()
         block.answers[:] = np.frombuffer(self._map[answers : answers + sizes[1]], np.uint64)
         got = np.frombuffer(self._map[at : at + sizes[3]], np.uint8)

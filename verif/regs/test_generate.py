@@ -137,7 +137,7 @@ def test_layouts_of_the_ports() -> None:
     assert layout("link_status_t") == (("lrsm", 3), ("rrsm", 1), ("aborted", 1), ("error_kind", 4))
     assert dict(layout("core_events_t"))["illegal_code"] == 9
     for name in ("nothing_t", "cause_e"):
-        with pytest.raises(KeyError, match=f"no structure {name}"):
+        with pytest.raises(KeyError, match=f"no package has a structure {name}"):
             layout(name)
 
 
