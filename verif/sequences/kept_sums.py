@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig, records
-from verif.mem.memory_config import MemBeat
+from models.regions import RAW_SELECTOR, RegionConfig, records
+from verif.mem.memory_config import LINE_BITS, MemBeat
 from verif.sequences.forged_records import forged
 from verif.sequences.line_data import byte_enables
 from verif.sequences.memory_faults import RecordSequence
@@ -143,8 +143,16 @@ class MixedKeptSequence(KeptSequence):
             else:
                 await self.drain()
                 await self.commit(self.region)
+                await self.parts(config, lines)
                 await self.complete(config, lines)
         await self.drain()
+
+    async def parts(self, config: RegionConfig, lines: list[int]) -> None:
+        """First stores of the epoch that enable a part of a line: the rest is zero from then on."""
+        for line in self.rng.sample(lines, len(lines)):
+            worker = self.rng.randrange(config.workers)
+            await self.contribute(config, worker, line, limit=4, be=byte_enables(self.rng))
+            await self.read_region(config, line, RAW_SELECTOR + worker, limit=4)
 
 
 class KeptFaultSequence(KeptSequence):
@@ -175,8 +183,8 @@ class KeptFaultSequence(KeptSequence):
             place = first + line * distance + 1
             if number % 3 == 0:
                 memory.read_error_lines.add(place)
-            elif number % 3 == 1:
-                self.env.mem.store.poison(place)
+            elif number % 3 == 1:  # what it holds is no longer what was written
+                self.env.mem.store.write(place, rng.getrandbits(LINE_BITS), poison=True)
         for _ in range(3):
             await self.sums(config, lines)
         memory.read_error_lines.clear()

@@ -211,10 +211,12 @@ class StatusSequence(NfSequence):
     async def body(self) -> None:
         rng, regions = self.rng, min(2, self.cfg.hw.regions)
         self.configs: list[RegionConfig] = []
+        # An FP32 store may come again, and counts once: one of the regions is of that mode.
+        fp32 = rng.randrange(regions)
         for region in range(regions):
             workers = rng.choice((1, 2, 15, 16, 17, 33, 48, 49, 63, 64))
             mask = 0xFFFF ^ 1 << rng.randrange(16)
-            mode = rng.choice(AGGREGATING)
+            mode = Mode.FP32 if region == fp32 else rng.choice(AGGREGATING)
             workers = min(workers, most_workers(mode, self.cfg.hw))
             config = self.layout.region(mode, self.lines_log2, workers, ld_mask=mask)
             self.configs.append(config)
