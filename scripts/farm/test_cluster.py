@@ -28,13 +28,14 @@ from scripts.conftest import QUICK, Toy
 from scripts.farm import cluster, schedule
 
 RUNS = 200
-pytestmark = [
+ON_DASK = [
     pytest.mark.skipif(
         importlib.util.find_spec("distributed") is None,
         reason="Dask is not installed: `make cluster`",
     ),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
+pytestmark = ON_DASK
 
 
 class Loopback:
@@ -87,16 +88,23 @@ class Loopback:
             process.wait()
 
 
-@pytest.fixture(scope="module")
-def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """A scheduler with three workers."""
-    made = Loopback(tmp_path_factory.mktemp("farm"))
+@contextlib.contextmanager
+def three_workers(folder: Path) -> Iterator[Loopback]:
+    """A scheduler with three workers, until the block ends."""
+    made = Loopback(folder)
     try:
         for _ in range(3):
             made.add_worker()
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture(scope="module")
+def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    """A scheduler with three workers."""
+    with three_workers(tmp_path_factory.mktemp("farm")) as made:
+        yield made
 
 
 @pytest.fixture

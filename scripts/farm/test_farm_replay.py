@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import threading
 import time
@@ -17,31 +16,20 @@ from neuron_fabric.capture import write_capture
 from scripts.cli.replay import Simulators
 from scripts.common.errors import NfError
 from scripts.farm import cluster
-from scripts.farm.test_cluster import Loopback
+from scripts.farm.test_cluster import ON_DASK, Loopback, three_workers
 from verif.conftest import nf_replay
 from verif.replay.test_signal_replay import check_file
 
 BULK = ("--transport", "bulk", "--sim", "icarus", "--route", "a=G_BINARY", "*=FP32")
 PIECES = 6
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("distributed") is None,
-        reason="Dask is not installed: `make cluster`",
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
-]
+pytestmark = ON_DASK
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
     """A scheduler with three workers."""
-    made = Loopback(tmp_path_factory.mktemp("farm"))
-    try:
-        for _ in range(3):
-            made.add_worker()
+    with three_workers(tmp_path_factory.mktemp("farm")) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
