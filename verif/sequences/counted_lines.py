@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig
+from models.regions import RAW_SELECTOR, RegionConfig
 from verif.sequences.base import NfSequence
 
 ALL_ILLEGAL = b"\x55" * LINE_BYTES
@@ -179,11 +179,15 @@ class EmptyLineSequence(NfSequence):
             region = rng.randrange(self.cfg.hw.regions)
             config = self.layout.region(mode, 2, rng.randint(3, 64), tie_minus=True)
             await self.commit(region, config)
-            for present in range(4):  # line i has i contributions
-                for worker in rng.sample(range(config.workers), min(present, config.workers)):
-                    await self.contribute(config, worker, present)
+            seen = [rng.sample(range(config.workers), min(n, config.workers)) for n in range(4)]
+            for line, workers in enumerate(seen):  # line i has i contributions
+                for worker in workers:
+                    await self.contribute(config, worker, line)
             await self.drain()
             for line in rng.sample(range(4), 4):
-                for selector in rng.sample(self.read_selectors(config), 3) + [0]:
+                selectors = [*rng.sample(self.read_selectors(config), 3), 0]
+                if mode is Mode.FP32:  # what has come is not early, though others are missing
+                    selectors += [RAW_SELECTOR + worker for worker in seen[line]]
+                for selector in selectors:
                     await self.read_region(config, line, selector, limit=1)
             await self.drain()

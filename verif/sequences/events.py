@@ -101,6 +101,27 @@ class PoisonSequence(EventSequence):
     duplicates = 0.2
     early = 0.1
 
+    async def one_epoch(self, configs: list[RegionConfig]) -> None:
+        """Poison that others depend on is dealt: side by side, and behind a clean store."""
+        for config in configs:
+            if config.mode is Mode.FP32:
+                await self.contribute(config, 1, 0, limit=1)
+                await self.contribute(config, 1, 0, limit=1, poison=True)
+                await self.read_region(config, 0, 0, limit=1)
+        await self.drain()
+        await super().one_epoch(configs)
+        await self.drain()
+        await self.side_by_side(configs[-1])
+
+    async def side_by_side(self, config: RegionConfig) -> None:
+        """Poisoned contributions and poisoned plain writes in turn, so that some share a clock."""
+        for count in range(4 * config.workers):
+            worker, line = count % config.workers, count % config.lines
+            await self.contribute(config, worker, line, limit=self.limit, poison=True)
+            for _ in range(1 + count % 3):
+                addr = self.rng.randrange(64) << 6
+                await self.write(addr, random_line(self.rng), poison=True)
+
 
 class IllegalCodeSequence(EventSequence):
     """Half of the ternary lines hold illegal codes."""

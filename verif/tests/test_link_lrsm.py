@@ -137,6 +137,24 @@ async def reset_in_any_state(dut: Any) -> None:
 
 
 @cocotb.test
+async def first_training_is_no_retrain(dut: Any) -> None:
+    """However long the physical layer takes to come up first, the link is as if it had been up."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    fresh = await bench.reset()
+    for clocks in (1, 2, rng.randrange(3, 100)):
+        dut.rst_n.value = dut.phy_up.value = 0
+        await bench.edge
+        dut.rst_n.value = 1
+        for _ in range(clocks):
+            await bench.edge
+        dut.phy_up.value = 1
+        for _ in range(4):
+            await bench.edge
+            assert {name: int(getattr(dut, name).value) for name in _OUTPUTS} == fresh
+
+
+@cocotb.test
 async def eseq_wraps(dut: Any) -> None:
     """0..9 until INIT.Param has come, 0..wrap afterwards; frozen from an error to RETRY.Ack."""
     bench = await Bench(dut).start()
