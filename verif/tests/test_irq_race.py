@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of the interrupt's sources around the clock in which they are cleared (top `nf_regs`).
+"""Sources of the interrupt (top `nf_regs`): which event raises which, and events around the clock
+in which a source is cleared.
 
 spec: controller §7 (W1C: an event in the clock of the clear wins).
 """
@@ -28,6 +29,32 @@ EVENTS: dict[str, tuple[str, int]] = {
     "POISON": ("core_events", pack(_CORE, mem_poison=1)),
 }
 """What raises each source: the port and the value that it takes for a clock."""
+RAISES = {
+    "crc_error": "LINK_ERROR",
+    "pid_uncorrectable": "LINK_ERROR",
+    "protocol_error": "LINK_ERROR",
+    "mem_read_error": "MEM_ERROR",
+    "mem_write_error": "MEM_ERROR",
+    "poison_received": "POISON",
+    "mem_poison": "POISON",
+}
+"""The source of each event that has one; the others are counted only."""
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def irq_by_each_event(dut: Any) -> None:
+    """Every event alone, each value of those that count: it raises its source, or nothing."""
+    bench = await Bench(dut).start()
+    status = bench.regs["IRQ_STATUS"]
+    for port, struct in (("core_events", _CORE), ("link_events", _LINK)):
+        for name, width in struct:
+            for value in range(1, 1 << width) if width < 4 else (1, (1 << width) - 1):
+                await bench.pulse(port, pack(struct, **{name: value}))
+                mask = status.field(RAISES[name]).mask if name in RAISES else 0
+                raised = await bench.read("IRQ_STATUS")
+                assert raised == mask, f"{name} = {value} raised {raised:#x}, not {mask:#x}"
+                await bench.write("IRQ_STATUS", mask)
+    _leave(bench)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
