@@ -118,11 +118,7 @@ def element(expr: Any, text: Text) -> Iterator[Change]:
     for step in (1, -1):
         if index.constant is not None and not _inside(expr.value, int(index.constant.value) + step):
             continue
-        shown = text(index)
-        if index.constant is not None and shown.isdigit():
-            yield "index", f"{value}[{int(shown) + step}]"
-        else:
-            yield "index", f"{value}[({shown}) {'+' if step > 0 else '-'} 1]"
+        yield "index", f"{value}[{_moved(text(index), step)}]"
 
 
 def slice_of(expr: Any, text: Text) -> Iterator[Change]:
@@ -144,9 +140,14 @@ def slice_of(expr: Any, text: Text) -> Iterator[Change]:
         return
     for step in (1, -1):
         if _inside(expr.value, high + step) and _inside(expr.value, low + step):
-            yield "slice", f"{value}[{high + step}:{low + step}]"
+            yield "slice", f"{value}[{_moved(text(left), step)}:{_moved(text(right), step)}]"
     if high > low:
-        yield "slice", f"{value}[{high - 1}:{low}]"
+        yield "slice", f"{value}[{_moved(text(left), -1)}:{text(right)}]"
+
+
+def _moved(bound: str, step: int) -> str:
+    """A bound one higher or lower; its parameters stay: another build gives them other values."""
+    return str(int(bound) + step) if bound.isdigit() else f"({bound}) {'+' if step > 0 else '-'} 1"
 
 
 def _inside(value: Any, index: int) -> bool:

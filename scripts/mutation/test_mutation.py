@@ -159,6 +159,18 @@ def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
         )
 
 
+def test_bounds_of_slices_keep_their_parameters(
+    design: tuple[list[Mutant], dict[str, str]],
+) -> None:
+    """A bound in digits would be that of the default build, and would widen what is around it in a
+    smaller one, with no mutant chosen."""
+    found, sources = design
+    parts = [(m.file, p) for m in found if m.operator in ("slice", "index") for p in m.parts]
+    sized = [p.new for f, p in parts if "[ADDR_W" in sources[f][p.start : p.end]]
+    assert sized
+    assert all("ADDR_W" in new for new in sized), sized
+
+
 @pytest.mark.parametrize("sim", BUILDS_MUTANTS)
 def test_campaign(
     sim: str, tally: tuple[Path, list[Mutant], dict[str, str]], tmp_path: Path

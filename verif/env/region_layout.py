@@ -34,7 +34,9 @@ class RegionLayout:
         draft = RegionConfig(base, 0, lines_log2, workers, mode, **options)
         size = state_lines(draft, self.params.cnt_w)
         align = record_lines(workers, self.params.cnt_w) if mode.low_bit else 1
-        start = self.next_line + self.rng.randrange(3) * align
+        # A gap takes little of what is left: areas that fit without gaps fit with them.
+        room = max(0, self.params.mem_lines - self.next_line - size)
+        start = self.next_line + min(self.rng.randrange(3), room // 16 // align) * align
         start += -start % align
         if start + size > self.params.mem_lines:
             raise ValueError("no memory left for a state area")
