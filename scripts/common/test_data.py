@@ -86,7 +86,7 @@ def test_discover(tests: list[TestCase]) -> None:
     assert [t.id for t in tests] == names
     assert tests[0].summary == "First line."
     assert tests[1].skip
-    assert tests[2].parametrized
+    assert tests[2].parameters
 
 
 def test_select(tests: list[TestCase]) -> None:
@@ -119,6 +119,8 @@ PLAN = """
         skip:
           - {build: small, sim: verilator, why: it compiles slowly}
           - {test: "test_x::T*", why: it takes long}
+        narrow:
+          - {sim: verilator, values: n=1, why: the other values take long}
     features:
       - name: modes
         spec: controller §3
@@ -136,6 +138,10 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
     assert testplan.problems(plan, tests) == ["test_x::later has no entry in the testplan"]
     assert testplan.problems(plan, tests[2:]) == [
         "the testplan names test_x::one, which no file defines"
+    ]
+    write("p/plan.yaml", PLAN.replace("values: n=1", "values: other=1"))
+    assert testplan.problems(testplan.read(tmp_path / "p"), tests)[1:] == [
+        "suite skips narrows what is not there: the other values take long"
     ]
     chosen = testplan.of_suite(plan, plan.suite("smoke"), tests)
     assert [t.name for t in chosen] == ["one", "Three"]
@@ -157,6 +163,9 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         (("one",), "icarus", "small"),
         (("one",), "verilator", "default"),
     ]
+    narrow = replace(options, seeds=(1,), narrow=plan.suite("skips").narrow)
+    one_value = testplan.expand(plan, [tests[2]], narrow)
+    assert [(s.tests, s.build.sim) for s in one_value] == [(("renamed/n=1",), "verilator")]
     many = testplan.Options(("icarus",), range(1, 10**9))  # a typing error; no list is made
     with pytest.raises(NfError, match="1,999,999,998 runs, more than 100,000"):
         testplan.expand(plan, chosen, many)
@@ -172,6 +181,7 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ("builds:\n", "builds: [\n", "not YAML"),
         ("seeds: 2", "seeds: 1000000000", "suites/smoke/seeds"),
         (", why: it takes long", "", "skips/skip"),
+        (" values: n=1,", "", "skips/narrow"),
         ("seeds: 2", "seeds: .nan", "nan is no number"),
         ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),
         ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:5: key 'seeds' stands twice"),
@@ -189,6 +199,15 @@ def test_bad_plan(write: Write, tmp_path: Path, old: str, new: str, says: str) -
     write("p/plan.yaml", PLAN.replace(old, new))
     with pytest.raises(NfError, match=says):
         testplan.read(tmp_path / "p")
+
+
+def test_the_night_runs_what_smoke_leaves_out() -> None:
+    """Every test on every build, simulator and value that it is planned for."""
+    plan, tests = testplan.read(), discover()
+    night = plan.suite("nightly")
+    assert testplan.of_suite(plan, night, tests) == [test for test in tests if not test.skip]
+    assert not night.skip
+    assert not night.narrow
 
 
 def test_mutants(write: Write, tests: list[TestCase]) -> None:

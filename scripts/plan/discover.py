@@ -21,7 +21,8 @@ _VALUES = re.compile(r"[\w.-]+=[\w.-]+(/[\w.-]+=[\w.-]+)*")
 
 @dataclass(frozen=True)
 class TestCase:
-    """A test function or pyuvm test class; `id` is `test_module::name`."""
+    """A test function or pyuvm test class; `id` is `test_module::name`. ``parameters``: what it has
+    several values of."""
 
     __test__ = False  # not a pytest class
 
@@ -30,7 +31,7 @@ class TestCase:
     line: int
     summary: str
     skip: bool = False
-    parametrized: bool = False
+    parameters: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -75,10 +76,21 @@ def _tests_of(module: str, tree: ast.Module) -> list[TestCase]:
                 line=node.lineno,
                 summary=doc.splitlines()[0] if doc else "",
                 skip=bool(options.get("skip", False)),
-                parametrized=any(name.endswith("parametrize") for name in marks),
+                parameters=tuple(
+                    parameter
+                    for name, mark in marks.items()
+                    if name.endswith("parametrize")
+                    for parameter in _parameters(mark)
+                ),
             )
         )
     return out
+
+
+def _parameters(mark: ast.expr) -> list[str]:
+    """Names of what `@cocotb.parametrize(NAME=VALUES)` varies; "" where they are not to be read."""
+    words = mark.keywords if isinstance(mark, ast.Call) else ()
+    return [word.arg or "" for word in words] or [""]
 
 
 def _keywords(node: ast.expr) -> dict[str, object]:
@@ -104,7 +116,7 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
         if values and not _VALUES.fullmatch(values):
             raise NfError(f"{glob!r}: write {base}/NAME=VALUE, or {base} for all of its values.")
         if values:
-            hits = [replace(t, name=f"{t.name}/{values}") for t in hits if t.parametrized]
+            hits = [replace(t, name=f"{t.name}/{values}") for t in hits if t.parameters]
         if not hits:
             raise NfError(f"no test matches {glob!r} (`nf list` shows them all).")
         chosen.update({t.id: t for t in hits})

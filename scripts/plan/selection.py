@@ -60,6 +60,7 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
             group=options.group or suite.group,
             scale=options.scale or suite.scale,
             skip=suite.skip,
+            narrow=suite.narrow,
         )
     else:
         tests = select(tests, args.globs or ["*"])

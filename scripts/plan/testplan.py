@@ -58,6 +58,19 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Narrow(Skip):
+    """Runs that a suite makes with one value of their parameter: ``values`` is NAME=VALUE. Tests
+    with other parameters are not meant."""
+
+    values: str = ""
+
+    def meant(self, test: TestCase, build: str, sim: str) -> bool:
+        """Whether it has something to say on that run."""
+        name = self.values.partition("=")[0]
+        return test.parameters == (name,) and self.fits(test.id, build, sim)
+
+
+@dataclass(frozen=True)
 class Suite:
     """A named list of tests; `seeds` runs of each, from seed 1 on."""
 
@@ -69,6 +82,7 @@ class Suite:
     reason: str
     scale: tuple[tuple[str, float], ...] = ()
     skip: tuple[Skip, ...] = ()
+    narrow: tuple[Narrow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +137,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                     (registry.get(sim).name, float(x)) for sim, x in value.get("scale", {}).items()
                 ),
                 tuple(Skip(**one) for one in value.get("skip", ())),
+                tuple(Narrow(**one) for one in value.get("narrow", ())),
             )
         for feature in content.get("features", ()):
             for value in feature["tests"]:
@@ -161,6 +176,7 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
     out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
     missing = [entry for entry in plan.entries if entry not in existing]
     out += [f"the testplan names {entry}, which no file defines" for entry in missing]
+    by_id = {test.id: test for test in tests}
     runs = [
         (e.test, build, sim) for e in plan.entries.values() for build in e.builds for sim in e.sims
     ]
@@ -168,6 +184,9 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
         for skip in suite.skip:
             if not any(skip.fits(*one) for one in runs):
                 out.append(f"suite {suite.name} leaves out what is not there: {skip.why}")
+        for narrow in suite.narrow:
+            if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
+                out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
     return out
 
 
@@ -195,6 +214,7 @@ class Options:
     group: bool = False
     scale: tuple[tuple[str, float], ...] = ()  # traffic of the tests, by simulator; 1 else
     skip: tuple[Skip, ...] = ()
+    narrow: tuple[Narrow, ...] = ()
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
@@ -214,12 +234,14 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
             for sim in (s for s in options.sims if s in allowed):
                 if any(skip.fits(test.id, name, sim) for skip in options.skip):
                     continue
+                values = [n.values for n in options.narrow if n.meant(test, name, sim)][:1]
+                chosen = "/".join([test.name, *values])
                 for seed in options.seeds:
                     build = build_spec(plan, name, sim, options.waves, options.coverage)
                     one = RunSpec(
                         build,
                         test.module,
-                        (test.name,),
+                        (chosen,),
                         seed,
                         timeout,
                         env=scale_environment(dict(options.scale).get(sim, 1.0)),
