@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that need a simulator which is not installed here are skipped, by name; a test that is left
-to the night says why."""
+to the night says why; Ctrl-C is not ignored."""
 
 from __future__ import annotations
+
+import signal
 
 import pytest
 
 from scripts.build import registry
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches what tests start. A shell lets what it starts in the background ignore SIGINT,
+    and that is inherited: tests that press Ctrl-C would wait for ever."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

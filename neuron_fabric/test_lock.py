@@ -22,7 +22,7 @@ from pathlib import Path
 from neuron_fabric.lock import Lock
 with Lock(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

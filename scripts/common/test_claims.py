@@ -27,7 +27,7 @@ import sys, time
 from pathlib import Path
 from scripts.common import claims
 print(claims.folder(Path(sys.argv[1])), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
