@@ -121,7 +121,7 @@ BENCH = """
 
     @cocotb.test()
     async def hang(dut):
-        time.sleep(60)
+        time.sleep(600)  # longer than any test waits for its end
 
     @cocotb.test(timeout_time=50, timeout_unit="ns")
     async def stuck(dut):
@@ -246,7 +246,7 @@ class Project:
     def nf(self, *words: str) -> tuple[int, str]:
         """Exit code and output."""
         process = self.start(*words)
-        text, _ = process.communicate(timeout=200)
+        text, _ = process.communicate(timeout=600)
         return process.returncode, text
 
     def shell(self, line: str) -> int:
@@ -258,7 +258,7 @@ class Project:
             env=self.environment(),
             capture_output=True,
             check=False,
-            timeout=200,
+            timeout=600,
         )
         return done.returncode
 

@@ -27,7 +27,7 @@ from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import QUICK, Toy
 from scripts.farm import cluster, schedule
 
-RUNS = 200
+RUNS = 60
 ON_DASK = [
     pytest.mark.skipif(
         importlib.util.find_spec("distributed") is None,

@@ -68,7 +68,7 @@ def test_a_worker_that_dies_costs_its_pieces_a_second_run(
     killer.join()
     shown = capsys.readouterr()
     assert code == 0, shown.err
-    assert three.workers[0].poll() is not None
+    assert three.workers[0].wait(timeout=120) != 0
     assert here.read_bytes() == away.read_bytes()
     check_file(away, capture, 0)
     last = shown.out.splitlines()[-1]

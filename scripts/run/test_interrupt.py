@@ -29,7 +29,7 @@ def processes_in(folder: Path) -> list[str]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             where = os.readlink(entry / "cwd")
         except OSError:
             continue
@@ -39,17 +39,16 @@ def processes_in(folder: Path) -> list[str]:
 
 
 def nothing_left_in(folder: Path) -> bool:
-    """True once every process of the folder is gone; waits a little for the last."""
-    for _ in range(300):
-        if not processes_in(folder):
-            return True
+    """True once every process of the folder is gone; what hangs would stay for longer."""
+    late = time.monotonic() + 120
+    while processes_in(folder) and time.monotonic() < late:
         time.sleep(0.1)
-    return False
+    return not processes_in(folder)
 
 
 def wait_for(project: Project, pattern: str, number: int = 1) -> None:
     """Wait until that many files of the build folder have such a name."""
-    until = time.monotonic() + 120  # a build is among what comes first
+    until = time.monotonic() + 300  # a build is among what comes first
     while len(list((project.folder / "build").glob(pattern))) < number:
         assert time.monotonic() < until, f"{pattern} does not come {number} times"
         time.sleep(0.02)
