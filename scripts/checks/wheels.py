@@ -114,7 +114,7 @@ def install(wheel: Path, folder: Path) -> Path:
     place = folder / "venv"
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
-    to_it = ["--python", python, "install", "--no-deps", "--no-build-isolation"]
+    to_it = ["--python", python, "install", "--no-compile", "--no-deps", "--no-build-isolation"]
     for names in ({BUILT_BY}, needed(wheel)):
         listed = folder / "requirements.txt"
         listed.write_text(pinned(names), encoding="utf-8")
