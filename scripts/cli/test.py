@@ -48,10 +48,11 @@ def run(args: argparse.Namespace) -> int:
         "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
         **dict(short_replays(CAPTURE, args.sim)),
     }
-    # Every core there is: one after the other.
+    # Every core there is: one after the other. Many a test of pytest waits for time to pass or for
+    # processes to come up: one more runs meanwhile.
     wide = {
         "pytest": [
-            *(sys.executable, "-m", "pytest", "-n", jobs, "--dist", "worksteal"),
+            *(sys.executable, "-m", "pytest", "-n", str(args.jobs + 1), "--dist", "worksteal"),
             "--durations=20",
         ],
         "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),

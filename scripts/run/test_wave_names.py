@@ -57,7 +57,13 @@ def texts(vcd: str, name: str) -> list[str]:
     return [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]
 
 
-@pytest.mark.parametrize("sim", registry.names())
+SLOW = pytest.mark.nightly("10 s of compiler for the names that Icarus writes in every change")
+SIMS = [
+    pytest.param(s, marks=SLOW if registry.get(s).compiles_slowly else ()) for s in registry.names()
+]
+
+
+@pytest.mark.parametrize("sim", SIMS)
 def test_states_have_names_in_waves(tmp_path: Path, sim: str) -> None:
     if not registry.get(sim).available():
         pytest.skip(f"{sim} is not installed")
