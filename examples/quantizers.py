@@ -12,18 +12,25 @@ squared error over the square of the mean.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.int_sums import reduce_int
+from models.int_sums import reduce_int, sum8_lines, sum16_lines
 from models.line_packing import F32, Mode, unpack_binary, unpack_ternary
+from models.parameters import DeviceParams
 from models.quantize import bucket_maxima, mean_of_sums, scale_of_each, scales
 from models.reducers import reduce_binary, reduce_ternary
+from models.regions import planes_kept
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
+from neuron_fabric.text import say
+from scripts.cli.start import settle_output
+from scripts.common.arguments import positive
 from verif.replay.routing import default_routes
 from verif.replay.tensors import pack_shared, pack_tensor
 
@@ -68,24 +75,51 @@ def _codes(mode: Mode, stochastic: bool) -> Estimate:
     return estimate
 
 
-METHODS: Mapping[str, tuple[str, bool, Estimate]] = {
-    "G_BINARY vote": ("1 / 1", False, _votes(Mode.G_BINARY, counts=False)),
-    "G_BINARY counts": ("1 / 4", False, _votes(Mode.G_BINARY, counts=True)),
-    "G_TERNARY vote": ("2 / 2", False, _votes(Mode.G_TERNARY, counts=False)),
-    "G_TERNARY net counts": ("2 / 8", False, _votes(Mode.G_TERNARY, counts=True)),
-    "G_INT4 nearest": ("4 / 8", False, _codes(Mode.G_INT4, stochastic=False)),
-    "G_INT4 stochastic": ("4 / 8", True, _codes(Mode.G_INT4, stochastic=True)),
-    "G_INT8 nearest": ("8 / 16", False, _codes(Mode.G_INT8, stochastic=False)),
-    "G_INT8 stochastic": ("8 / 16", True, _codes(Mode.G_INT8, stochastic=True)),
+def _one_line(_workers: int) -> int:
+    return 1
+
+
+def _count_planes(workers: int) -> int:
+    return planes_kept(workers, DeviceParams().cnt_w)
+
+
+def _sum_lines(mode: Mode) -> Callable[[int], int]:
+    return lambda workers: sum8_lines(mode, workers) or sum16_lines(mode)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A route, and what a host reads of it: ``bits`` an element that a worker sends; ``lines`` that
+    are read for one that was written, by the number of workers; the estimate of the mean, and
+    whether that draws."""
+
+    bits: int
+    lines: Callable[[int], int]
+    estimate: Estimate
+    draws: bool = False
+
+
+METHODS: Mapping[str, Method] = {
+    "G_BINARY vote": Method(1, _one_line, _votes(Mode.G_BINARY, counts=False)),
+    "G_BINARY counts": Method(1, _count_planes, _votes(Mode.G_BINARY, counts=True)),
+    "G_TERNARY vote": Method(2, _one_line, _votes(Mode.G_TERNARY, counts=False)),
+    "G_TERNARY net counts": Method(2, _count_planes, _votes(Mode.G_TERNARY, counts=True)),
+} | {
+    f"{mode.name} {rounding}": Method(
+        mode.bits, _sum_lines(mode), _codes(mode, stochastic), draws=stochastic
+    )
+    for mode in (Mode.G_INT4, Mode.G_INT8)
+    for rounding, stochastic in (("nearest", False), ("stochastic", True))
 }
-"""By name: bits an element up and down with 8 workers, whether it draws, and the estimate."""
 
 
 def judge(estimate: F64, mean: F64) -> tuple[float, float]:
-    """(cosine, NMSE) of an estimate of the mean."""
-    across = float(np.linalg.norm(estimate) * np.linalg.norm(mean))
-    error = float(((estimate - mean) ** 2).sum() / (mean**2).sum())
-    return float(estimate @ mean) / across, error
+    """(cosine, NMSE) of an estimate of the mean; NaN where the mean is zero everywhere."""
+    square, across = float(mean @ mean), float(np.linalg.norm(estimate) * np.linalg.norm(mean))
+    if not square:
+        return math.nan, math.nan
+    error = float(((estimate - mean) ** 2).sum()) / square
+    return float(estimate @ mean) / across if across else 0.0, error
 
 
 def step_of(
@@ -95,14 +129,51 @@ def step_of(
     flat = [gradients[name].reshape(len(gradients[name]), -1) for name in low]
     mean = np.concatenate([x.mean(axis=0, dtype=np.float64) for x in flat])
     out = {}
-    for name, (_, draws, estimate) in METHODS.items():
+    for name, method in METHODS.items():
         rng = np.random.default_rng(seed)
         judged = [
-            judge(np.concatenate([estimate(x, rng) for x in flat]), mean)
-            for _ in range(DRAWS if draws else 1)
+            judge(np.concatenate([method.estimate(x, rng) for x in flat]), mean)
+            for _ in range(DRAWS if method.draws else 1)
         ]
         cosine, error = (float(np.mean(values)) for values in zip(*judged, strict=True))
         out[name] = cosine, error
+    return out
+
+
+def gradients_of(capture: Capture, step: int, low: list[str]) -> dict[str, F32]:
+    """float32[W, *shape] of each tensor ``low``; CaptureError where one has no low-bit code."""
+    gradients = capture.load(step)
+    for name in low:
+        x = gradients[name].reshape(capture.world_size, -1)
+        bad = np.argwhere(~np.isfinite(x))
+        if bad.size:
+            worker, element = bad[0]
+            where = f"worker {worker}, step {step}, tensor {name!r}, element {element}"
+            what = f"{float(x[worker, element])} has no low-bit code"
+            raise CaptureError(where, what, "compare steps without it")
+    return {name: gradients[name] for name in low}
+
+
+def table(path: str, seed: int) -> list[str]:
+    """The lines that are printed. CaptureError."""
+    capture = Capture.open(path)
+    routes = default_routes(capture.tensors, capture.modules)
+    specs = [one for one in capture.tensors if routes[one.name].low_bit and one.elements]
+    if not specs:
+        todo = "capture a layer that is no head, norm, embedding or bias"
+        raise CaptureError(path, "no tensor goes by a low-bit mode by default", todo)
+    low, workers = [one.name for one in specs], capture.world_size
+    steps = {step: step_of(gradients_of(capture, step, low), low, seed) for step in capture.steps}
+    elements = sum(one.elements for one in specs)
+    heads = "".join(f"{f'step {step}: cosine, NMSE':>26}" for step in steps)
+    out = [f"{path}: {workers} workers, {len(low)} tensors, {elements:,} elements"]
+    out.append(f"{'route':22}{'bits up / down':>15}{heads}")
+    for name, method in METHODS.items():
+        bits = f"{method.bits} / {method.bits * method.lines(workers)}"
+        own = "".join(
+            f"{judged[name][0]:16.4f}, {judged[name][1]:8.5f}" for judged in steps.values()
+        )
+        out.append(f"{name:22}{bits:>15}{own}")
     return out
 
 
@@ -110,27 +181,17 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="quantizers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("capture", metavar="CAPTURE", help="folder that holds capture.json")
-    parser.add_argument("--seed", type=int, default=1, help="of stochastic rounding")
+    parser.add_argument("--seed", type=positive, default=1, help="of stochastic rounding (1)")
     args = parser.parse_args(words)
     try:
-        capture = Capture.open(args.capture)
-        routes = default_routes(capture.tensors, capture.modules)
-        low = [t.name for t in capture.tensors if routes[t.name].low_bit and t.elements]
-        steps = {step: step_of(capture.load(step), low, args.seed) for step in capture.steps}
-    except (CaptureError, ValueError) as error:
-        print(f"quantizers: {error}", file=sys.stderr)
+        say(*table(args.capture, args.seed))
+        sys.stdout.flush()
+    except CaptureError as error:
+        say(f"quantizers: {error}", file=sys.stderr)
         return 2
-    elements = sum(spec.elements for spec in capture.tensors if spec.name in low)
-    print(
-        f"{args.capture}: {capture.world_size} workers, {len(low)} tensors, {elements:,} elements"
-    )
-    heads = "".join(f"{f'step {step}: cosine, NMSE':>26}" for step in steps)
-    print(f"{'route':22}{'bits up / down':>15}{heads}")
-    for name, (bits, _, _) in METHODS.items():
-        own = "".join(
-            f"{judged[name][0]:16.4f}, {judged[name][1]:8.5f}" for judged in steps.values()
-        )
-        print(f"{name:22}{bits:>15}{own}")
+    except BrokenPipeError:  # `.. | head`
+        settle_output()
+        return 1
     return 0
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from examples.quantizers import METHODS, judge, main, step_of
+from neuron_fabric.capture import write_capture
 
 SHIPPED = Path(__file__).parent.parent / "captures" / "digits-resnet-8x"
 MEASURED = {
@@ -44,8 +46,46 @@ def test_the_judge() -> None:
     assert judge(mean, mean) == (1.0, 0.0)
     assert judge(2 * mean, mean) == (1.0, 1.0)
     assert judge(np.array([4.0, -3.0]), mean) == (0.0, 2.0)
+    assert judge(np.zeros(2), mean) == (0.0, 1.0)  # votes of two workers that never agree
+    assert all(math.isnan(value) for value in judge(mean, np.zeros(2)))
 
 
-def test_no_capture_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+def written(folder: Path, workers: int, **tensors: np.ndarray) -> str:
+    """A capture of one step: weights, and a head, which goes by FP32."""
+    head = np.ones((workers, 4, 4), np.float32)
+    write_capture(folder / "c", "m", {7: {**tensors, "head": head}})
+    return str(folder / "c")
+
+
+def test_bits_are_those_of_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """64 workers: counts have 7 planes, and sums of G_INT4 take 16 bits."""
+    assert main([written(tmp_path, 64, a=np.ones((64, 8, 8), np.float32))]) == 0
+    rows = {line[:22].strip(): line[22:37].strip() for line in capsys.readouterr().out.splitlines()}
+    assert rows["G_BINARY counts"] == "1 / 7"
+    assert rows["G_TERNARY net counts"] == "2 / 14"
+    assert rows["G_INT4 nearest"] == "4 / 16"
+    assert rows["G_INT8 stochastic"] == "8 / 16"
+
+
+def test_a_step_of_zeros_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([written(tmp_path, 2, a=np.zeros((2, 8, 8), np.float32))]) == 0
+    assert capsys.readouterr().out.count("nan,      nan") == len(METHODS)
+
+
+def test_what_cannot_be_compared_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = np.ones((2, 8, 8), np.float32)
+    bad[1, 2, 3] = np.nan
+    for path, text in (
+        (str(tmp_path), "capture.json"),
+        (written(tmp_path, 2, a=bad), "worker 1, step 7, tensor 'a', element 19: nan has no low"),
+        (written(tmp_path / "head", 2), "no tensor goes by a low-bit mode by default"),
+    ):
+        assert main([path]) == 2
+        error = capsys.readouterr().err
+        assert text in error
+        assert len(error.splitlines()) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main([str(SHIPPED), "--seed", "-1"])
+    assert "'-1' is not a number from 1" in capsys.readouterr().err
