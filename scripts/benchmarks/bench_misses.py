@@ -17,11 +17,12 @@ from pathlib import Path
 from models.line_packing import Mode
 from neuron_fabric.text import say
 from scripts.benchmarks.goals import Goal, judge
-from scripts.benchmarks.miss_loads import Bench
+from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import up_to
+from scripts.common.errors import OptionError
 from scripts.common.paths import BUILD
 from verif.mem.memory_timing import LATENCIES
 
@@ -68,7 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sim", choices=registry.names(), default=registry.names()[0], help="simulator"
     )
     parser.add_argument(
-        "--lines", type=up_to(1 << 14), default=2048, metavar="N", help="lines a worker (2048)"
+        *("--lines",),
+        type=up_to(1 << 14, first=LEAST_LINES),
+        default=2048,
+        metavar="N",
+        help="lines a worker (2048)",
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has it")
     add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
@@ -76,8 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> int:
     """Measure and print; the exit code is 1 when a target is missed."""
-    model = nf_replay.Simulators(files=files).bulk(args.sim, {})
     rows = {name: figure for name, figure in ROWS.items() if args.only in name}
+    if not rows:
+        what, todo = "no row's name has that", f"rows are like {next(iter(ROWS))!r}"
+        raise OptionError(f"--only {args.only!r}", what, todo)
+    model = nf_replay.Simulators(files=files).bulk(args.sim, {})
     measured: dict[tuple[str, int], float] = {}
     width = max(map(len, rows))
     memories = [memory_of(args, latency) for latency in args.memory_latency]

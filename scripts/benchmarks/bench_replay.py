@@ -34,7 +34,8 @@ from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.cli.replay_options import add_memory, memory_of
-from scripts.common.arguments import up_to
+from scripts.common.arguments import given, up_to
+from scripts.common.errors import OptionError
 from scripts.common.paths import BUILD
 from verif.host.bulk_device import IcarusDevice, IcarusModel, VerilatedDevice, VerilatedModel
 from verif.host.c_interface import Block
@@ -108,13 +109,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
     add(
-        "--jobs", "-j", type=up_to(1024), metavar="N", help="only: N jobs against one (bench_cores)"
+        *("--jobs", "-j"),
+        type=up_to(1024, first=2),
+        metavar="N",
+        help="instead: N cores against one, on a training step by FP32",
     )
-    add("--part", type=up_to(88), default=1, metavar="N", help="of that, every N-th piece (1)")
+    add("--part", type=up_to(88), default=1, metavar="N", help="with --jobs: every N-th piece (1)")
 
 
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> int:
     """Measure and print; the exit code is 1 when a goal is missed."""
+    _check_words(args)
     if args.jobs:
         return bench_cores.measure(args.jobs, args.runs, args.part, files)
     simulators = nf_replay.Simulators(files=files)
@@ -132,6 +137,16 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     code = judge_goals(goals)
     say(f"peak memory {peak_mebibytes():,.0f} MiB")
     return code
+
+
+def _check_words(args: argparse.Namespace) -> None:
+    """OptionError for an option of the other measurement, which would say nothing."""
+    words = given(args, add_arguments)
+    strange = words - {"jobs", "part", "runs"} if args.jobs else words & {"part"}
+    if strange:
+        what = "--jobs measures one step with Verilator at the usual memory"
+        what = what if args.jobs else "it is a part of what --jobs measures"
+        raise OptionError(f"--{min(strange).replace('_', '-')}", what, "leave it out")
 
 
 Measured = dict[str, tuple[Load, Callable[[], float]]]

@@ -27,6 +27,8 @@ TILE = 16
 HIT_LINES, HIT_WORKERS = 16, 16
 ONES = 200
 """Accesses that are measured one at a time."""
+LEAST_LINES = 256
+"""Lines a worker: so many that ONES of them are the worker's own and cannot all be in slots."""
 LARGE_LOG2 = 18
 """Lines of the region whose initialiser is in the way: its state is the upper half of memory."""
 LATE = 32

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-# Each module has add_arguments(parser) and measure(args), which gives the rows of the table.
+# Each module has HELP, add_arguments(parser) and run(args), which measures and gives the exit code.
 BENCHES = {
     "runner": "scripts.benchmarks.bench_runner",
     "replay": "scripts.benchmarks.bench_replay",

@@ -11,7 +11,7 @@ from typing import Any
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
-from scripts.common.arguments import positive, seconds, up_to
+from scripts.common.arguments import given, positive, seconds, up_to
 from scripts.common.errors import OptionError
 from scripts.farm import cluster
 from verif.mem.memory_timing import MAX_BEAT, MAX_LATENCY, MAX_STALL, MemoryTiming
@@ -21,6 +21,7 @@ from verif.replay.options import ReplayOptions, parse_parameters
 from verif.replay.source import NETWORKS
 from verif.replay.tensors import TERNARY_RATIO
 
+WORKERS = 8
 _OF_STIMULUS = {"stimulus", "sim", "timeout", "waves"}
 
 
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("bulk transport")
     add = group.add_argument
     add("--synthetic", choices=sorted(NETWORKS), help="in place of CAPTURE: drawn from --seed")
-    add("--workers", type=_workers, default=8, metavar="W", help="of the synthetic step (8)")
+    add("--workers", type=_workers, metavar="W", help=f"of the synthetic step ({WORKERS})")
     add("--shard", type=parse_shard, metavar="I/N", help="part I (1..N) of the lines; needs --out")
     add("--merge", type=_parts, metavar="N", help="make --out from the N shards that lie beside it")
     add("--resume", action="store_true", help="go on where a replay with this --out was ended")
@@ -107,9 +108,9 @@ def memory_of(args: argparse.Namespace, latency: int) -> MemoryTiming:
 
 def check_words(args: argparse.Namespace) -> None:
     """OptionError for options that do not go together."""
-    given = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
-    if len(given) != 1:
-        what = f"{len(given)} given" if given else "nothing to replay"
+    wanted = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
+    if len(wanted) != 1:
+        what = f"{len(wanted)} given" if wanted else "nothing to replay"
         raise OptionError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
     names = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
     only_bulk = [name for name in names if getattr(args, name)]
@@ -122,9 +123,9 @@ def check_words(args: argparse.Namespace) -> None:
         raise OptionError(
             "--timeout", "bulk replay has none", "end it with Ctrl-C, go on with --resume"
         )
-    if args.capture and "workers" in _given(args):
+    if args.capture and args.workers:
         raise OptionError("--workers", "the capture says how many there are", "leave it out")
-    unused = _given(args) - _OF_STIMULUS
+    unused = given(args, add_arguments) - _OF_STIMULUS
     if args.stimulus and unused:
         what, todo = (
             "the stimulus says all of that",
@@ -141,15 +142,6 @@ def check_kept(args: argparse.Namespace) -> None:
         raise OptionError(f"--{needs_out[0]}", "nothing is kept without --out", todo)
     if args.merge and (args.shard or args.resume or args.cluster):
         raise OptionError("--merge", "it drives nothing", "leave --shard, --resume, --cluster out")
-
-
-def _given(args: argparse.Namespace) -> set[str]:
-    """Names of the options that are not as they are by default."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return {
-        name for name, value in vars(parser.parse_args([])).items() if getattr(args, name) != value
-    }
 
 
 def options_of(args: argparse.Namespace) -> ReplayOptions:
@@ -171,7 +163,7 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
         seed=args.seed,
         parameters=parse_parameters(args.param),
         synthetic=args.synthetic or "",
-        workers=args.workers,
+        workers=args.workers or WORKERS,
         epoch_lines_log2=log2,
         memory=memory_of(args, args.memory_latency),
     )

@@ -8,13 +8,14 @@ import os
 from collections.abc import Callable
 
 
-def up_to(last: int, what: str = "") -> Callable[[str], int]:
-    """argparse type: an integer from 1 to ``last``, called ``what`` where the text is none."""
+def up_to(last: int, what: str = "", first: int = 1) -> Callable[[str], int]:
+    """argparse type: an integer from ``first`` to ``last``, called ``what`` where the text is
+    none."""
 
     def number(text: str) -> int:
-        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= last:
+        if not text.isdecimal() or len(text) > 10 or not first <= int(text) <= last:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is not {what or f'a number from 1 to {last}'}"
+                f"{text!r} is not {what or f'a number from {first} to {last}'}"
             )
         return int(text)
 
@@ -45,3 +46,13 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="runs at once (all cores)",
     )
+
+
+def given(
+    args: argparse.Namespace, add_arguments: Callable[[argparse.ArgumentParser], None]
+) -> set[str]:
+    """Names of the options that are not as they are by default; ``add_arguments`` made them."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    usual = vars(parser.parse_args([]))
+    return {name for name, value in usual.items() if getattr(args, name) != value}

@@ -127,6 +127,10 @@ def test_a_journal_that_is_not_whole_is_refused(
     data = bytearray(journal.read_bytes())
     assert nf_replay(model, *words, "--resume", "--seed", 2) == 2
     assert "it is of another replay (seed 1, now 2)" in capsys.readouterr().err
+    assert nf_replay(model, *words, "--resume", "--tie", "minus") == 2
+    assert "it is of another replay (tie 'PLUS', now 'MINUS')" in capsys.readouterr().err
+    assert nf_replay(model, *words, "--resume", "--steps", 3) == 2
+    assert "it is of another replay (steps [3, 60], now [3])" in capsys.readouterr().err
     gradient = next(iter(sorted(capture.rglob("*.safetensors"))))
     there = gradient.read_bytes()
     gradient.write_bytes(there[:-1] + bytes([there[-1] ^ 1]))
@@ -225,6 +229,8 @@ def test_a_nan_is_refused_or_goes_by_fp32(
     assert nf_replay(model, *words) == 2
     error = capsys.readouterr().err
     assert "worker 2, step 2, tensor 'c.weight', index [3, 1]: inf has no sign vote" in error
+    assert nf_replay(model, path, *BULK, "--route", "*=G_INT4") == 2
+    assert "index [3, 1]: inf has no integer code; send the tensor" in capsys.readouterr().err
     assert model.epochs == 0
     assert nf_replay(model, *words, "--nonfinite", "fp32") == 0
     for step, route in ((1, "G_BINARY"), (2, "FP32")):
@@ -244,6 +250,7 @@ WORDS = {
     ),
     "timeout": (("--synthetic", "resnet18", *BULK, "--timeout", 9), "bulk replay has none"),
     "workers": (("captures/x", "--workers", 4), "the capture says how many there are"),
+    "usual workers": (("captures/x", "--workers", 8), "the capture says how many there are"),
     "out": (("--stimulus", "x", "--out", "y"), "--out: the stimulus says all of that"),
     "parts": (
         ("captures/digits-resnet-8x", *BULK, "--merge", 2, "--out", "no-such.safetensors"),
