@@ -25,6 +25,7 @@ from scripts.cli import replay_options
 from scripts.common import claims
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
+from scripts.common.process import Terminated
 from scripts.common.records import (
     FILELIST,
     TOP,
@@ -121,6 +122,8 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
         say(f"nf replay: {error}", file=sys.stderr)
     except BuildError as error:
         say(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
+    except BrokenPipeError:  # `nf replay .. | head`: as in every command
+        raise
     except OSError as error:
         where = f"{one_line(error.filename)}: " if error.filename else ""
         say(f"nf replay: {where}{error.strerror or error}", file=sys.stderr)
@@ -162,7 +165,13 @@ def _drive(
         farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
         spread = Pieces(args.jobs or os.cpu_count() or 1, farm)
         runner = Runner(replay, out, args.resume, hints, start, spread)
-        code = runner.run(sims, transport)
+        try:
+            code = runner.run(sims, transport)
+        except (KeyboardInterrupt, Terminated):
+            if out is not None and replay.options.bulk:
+                todo = "go on with the same command and --resume"
+                say(f"nf replay: what has come back is kept; {todo}", file=sys.stderr)
+            raise
     records = [_record(runner, one, code == 0) for one in runner.done]
     for one, record in zip(runner.done, records, strict=True):
         folders = [one.folder] if args.record is None else [one.folder, Path(args.record)]

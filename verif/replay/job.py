@@ -130,16 +130,13 @@ class Replay:
         return sum(lines_needed(spec.elements, Mode.FP32) for spec in self.source.tensors)
 
     def identity(self, simulator: str) -> dict[str, Any]:
-        """What must be the same for two journals to be of one replay."""
+        """What must be the same for two journals to be of one replay. The first that differs is
+        told: options stand before what they change."""
         options = self.options
         return {
-            "content": self.content,
             "simulator": simulator,
+            "shard": f"{self.shard.number}/{self.shard.of}",
             "steps": [one.step for one in self.steps],
-            "routes": _digest(repr([sorted(one.routes.items()) for one in self.steps])),
-            "rounds": len(self.all_keys()),
-            "pieces": len(self.all_pieces()),
-            "plan": _digest(repr([one.plan for one in self.steps])),
             "parameters": dict(sorted(options.parameters.items())),
             "tie": options.tie.name,
             "threshold": options.threshold,
@@ -148,7 +145,11 @@ class Replay:
             "sums": options.sums,
             "seed": options.seed,
             "memory": str(options.memory),
-            "shard": f"{self.shard.number}/{self.shard.of}",
+            "routes": _digest(repr([sorted(one.routes.items()) for one in self.steps])),
+            "content": self.content,
+            "rounds": len(self.all_keys()),
+            "pieces": len(self.all_pieces()),
+            "plan": _digest(repr([one.plan for one in self.steps])),
         }
 
 

@@ -138,7 +138,8 @@ class CaptureSource:
                     index = [int(i) for i in where]
                     raise CaptureError(
                         f"worker {worker}, step {step}, tensor {spec.name!r}, index {index}",
-                        f"{float(piece[bad[0]])} has no sign vote",
+                        f"{float(piece[bad[0]])} has no "
+                        f"{'integer code' if mode.bits else 'sign vote'}",
                         "send the tensor by FP32 (--nonfinite fp32) or drop the step",
                     )
                 total += absolute_sum(piece) if mode == Mode.G_TERNARY else 0.0

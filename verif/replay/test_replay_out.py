@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,21 @@ def test_a_disk_that_says_it_is_full_at_the_end(
     assert nf_replay(signal_model, capture, "--steps", 3, "--out", out) == 2
     assert f"{out}: No space left on device" in capsys.readouterr().err
     assert not list(tmp_path.glob("out*"))
+
+
+def test_a_pipe_that_nobody_reads_is_no_error_of_the_replay(
+    capture: Path,
+    signal_model: SignalModel,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`nf replay .. | head` ends as every command does (`scripts/cli/main.py`)."""
+
+    class Closed(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        nf_replay(signal_model, capture, "--steps", 3)
+    assert not capsys.readouterr().err

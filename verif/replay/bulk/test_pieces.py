@@ -230,7 +230,7 @@ def test_ctrl_c_and_resume(
     there, begun = journal_keys(out), marks.pieces
     left = [piece for piece in every if not there.issuperset(piece.keys)]
     assert 0 < len(left) < len(every)
-    capsys.readouterr()
+    assert "kept; go on with the same command and --resume" in capsys.readouterr().err
     assert nf_replay(model, *words, "--resume") == 0
     assert marks.pieces == begun + len(left)
     rounds = sum(len(piece.keys) for piece in left)
