@@ -24,6 +24,15 @@ SLOW_LINES_LOG2 = 8
 """The same where Icarus takes part, to which a large epoch is a minute."""
 MAX_STEPS = 10_000
 """Steps of one replay that are drawn, not captured: a typing error must not ask for 10^6."""
+RTL_RANGES = {
+    "REGIONS": (1, 16),
+    "SLOTS": (4, 256),
+    "MEM_LINES_LOG2": (8, 38),
+    "RETRY_DEPTH": (22, 255),
+    "REQ_CREDITS": (2, 255),
+    "RWD_CREDITS": (2, 255),
+}
+"""Least and most of what the RTL accepts at its start; the reference model takes more."""
 NonFinite = Literal["refuse", "fp32"]
 Rounding = Literal["nearest", "stochastic"]
 """Of the codes of G_INT4 and G_INT8; stochastic: drawn from the seed."""
@@ -77,7 +86,8 @@ def known() -> list[str]:
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
-    """``NAME=VALUE`` texts; CaptureError for an unknown name or a value that is no number."""
+    """``NAME=VALUE`` texts; CaptureError for an unknown name, a value that is no number, and one
+    with which the RTL would not start."""
     out: dict[str, int] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -88,6 +98,14 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
                 f"write NAME=NUMBER with one of {', '.join(known())}",
             )
         out[name.upper()] = int(value)
+        first, last = RTL_RANGES.get(name.upper(), (0, out[name.upper()]))
+        if not first <= out[name.upper()] <= last:
+            raise CaptureError(
+                f"parameter {text!r}", f"the RTL takes {first} to {last}", "choose one of these"
+            )
+    if out.get("SLOTS", 4).bit_count() != 1:
+        what = "the RTL takes a power of two"
+        raise CaptureError(f"parameter 'SLOTS={out['SLOTS']}'", what, "choose one")
     return out
 
 

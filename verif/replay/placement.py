@@ -43,16 +43,20 @@ class Placement:
         config = RegionConfig(0, 0, lines_log2, self.workers, mode)
         return state_lines(config, self.params.cnt_w)
 
-    def check(self, spec: TensorSpec, mode: Mode, lines: int) -> None:
-        """CaptureError when a tensor of that many lines does not fit into the empty device."""
-        log2, room = log2_up(lines), self.params.mem_lines
-        if mode.bits and self.workers > self.params.cnt_max:
+    def check_counters(self, spec: TensorSpec, route: Mode) -> None:
+        """CaptureError when counters that saturate would make a wrong sum of the codes of a tensor,
+        whatever the mode of its region."""
+        if route.bits and self.workers > self.params.cnt_max:
             raise CaptureError(
                 f"tensor {spec.name!r} {list(spec.shape)}",
-                f"by {mode.name} a device with CNT_W={self.params.cnt_w} sums the codes of "
+                f"by {route.name} a device with CNT_W={self.params.cnt_w} sums the codes of "
                 f"{self.params.cnt_max} workers, not of {self.workers}",
                 "use a device with a larger CNT_W or another route",
             )
+
+    def check(self, spec: TensorSpec, mode: Mode, lines: int) -> None:
+        """CaptureError when a tensor of that many lines does not fit into the empty device."""
+        log2, room = log2_up(lines), self.params.mem_lines
         need = self.area(mode, log2)
         if need > room:
             raise CaptureError(

@@ -176,6 +176,8 @@ def plan_step(
             lines = tuple(lines_needed(t.elements, mode) for t in own)
             found.append(_Route(mode, carrier(mode, sums), own, lines))
     placement = Placement(params, workers, tie, threshold)
+    for route in found:
+        placement.check_counters(route.tensors[0], route.mode)
     if epoch_lines_log2 is None:
         groups = _between_tensors(found, placement)
     else:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from neuron_fabric.capture import write_capture
 from neuron_fabric.capture.safetensors_io import write_tensors
 from verif.conftest import SignalModel, gradients, nf_replay
+from verif.replay.options import RTL_RANGES
 
 
 def worker(capture: Path) -> Path:
@@ -103,6 +105,12 @@ BAD: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "route text": (lambda _: None, ("--route", "a=G_QUATERNARY"), "'a=G_QUATERNARY'"),
     "route pattern": (lambda _: None, ("--route", "zz*=FP32"), "matches no tensor"),
     "parameter": (lambda _: None, ("--param", "SLOT=4"), "parameter 'SLOT=4'"),
+    "parameter of no memory": (
+        lambda _: None,
+        ("--param", "MEM_LINES_LOG2=4"),
+        "parameter 'MEM_LINES_LOG2=4': the RTL takes 8 to 38",
+    ),
+    "parameter of slots": (lambda _: None, ("--param", "SLOTS=48"), "takes a power of two"),
     "parameter value": (lambda _: None, ("--param", "CNT_W=9"), "cnt_w is 1..8, not 9"),
     "out folder": (lambda _: None, ("--out", "/nowhere/x"), "its folder does not exist"),
     "out is a folder": (lambda _: None, ("--out", "/"), "/: is a folder"),
@@ -167,3 +175,15 @@ def test_a_worker_without_a_file_is_missing(
     error = capsys.readouterr().err
     assert f"{path}: worker 2 of 5 is missing in step 3; capture the step again" in error
     assert len(error.splitlines()) == 1
+
+
+def test_ranges_of_parameters_are_those_of_the_rtl() -> None:
+    """What it says where it would not start; registers show one credit less than queues take."""
+    sources = (Path(__file__).parents[2] / "hdl").rglob("*.sv")
+    texts = "".join(path.read_text(encoding="utf-8") for path in sources)
+    said = re.findall(r"\b([A-Z]\w+) must be (?:a power of two, )?(\d+)\.\.(\d+)", texts)
+    ranges = {name: (int(first), int(last)) for name, first, last in said}
+    for name in ("REGIONS", "SLOTS", "MEM_LINES_LOG2", "RETRY_DEPTH"):
+        assert RTL_RANGES[name] == ranges[name]
+    assert ranges["CREDITS"] == (2, 256)
+    assert RTL_RANGES["REQ_CREDITS"] == RTL_RANGES["RWD_CREDITS"] == (2, 255)

@@ -113,10 +113,17 @@ def test_a_lost_contribution_is_found(
     assert "; worker " in error
 
 
+@pytest.mark.parametrize("transport", ["signal", "bulk"])
+@pytest.mark.parametrize("sums", ["views", "planes"])
 def test_more_workers_than_the_counters_sum(
-    capture: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
+    capture: Path,
+    signal_model: SignalModel,
+    capsys: pytest.CaptureFixture[str],
+    transport: str,
+    sums: str,
 ) -> None:
-    words = ("--route", "*=G_INT4", "--param", "CNT_W=2")
+    """Whatever the transport, and the mode of the region."""
+    words = ("--transport", transport, "--sums", sums, "--route", "*=G_INT4", "--param", "CNT_W=2")
     assert nf_replay(signal_model, capture, *words) == 2
     error = capsys.readouterr().err
     assert "CNT_W=2 sums the codes of 3 workers, not of 5" in error
