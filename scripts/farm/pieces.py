@@ -107,7 +107,7 @@ class _Many:
         record = self._failed[number]
         if record.kind is FailureKind.INFRASTRUCTURE:
             done.kind = str(record.kind)
-            done.fault(f"shard {number}: {record.cause}")
+            done.fault(f"shard {number}: {record.cause}; log: {record.log}")
             return
         self._adopt(record)
 

@@ -44,7 +44,11 @@ struct nf_device {
     context.randReset(2);  // 2-state must not hide a flop without a reset
     context.randSeed(static_cast<int>(seed % 0x7FFFFFFF) + 1);
     top = std::make_unique<Vnf>(&context);
-    top->eval();
+    try {
+      top->eval();
+    } catch (const Stopped&) {  // the RTL refuses its parameters
+      stopped();
+    }
   }
 
   // Scopes leave the context of the thread; that of a device closed before is gone.
@@ -67,10 +71,12 @@ struct nf_device {
       while (host.busy()) tick();
       for (int i = 0; i < kLate && !host.fault(); ++i) tick();
     } catch (const Stopped&) {
-      host.fault().set("%s", last_line.c_str());
+      stopped();
     }
     return host.fault() ? 1 : 0;
   }
+
+  void stopped() { host.fault().set("%s", last_line.c_str()); }
 
   VerilatedContext context;
   Host host;

@@ -16,11 +16,12 @@ import pytest
 
 from models.line_packing import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
-from scripts.build import registry
+from scripts.build import bulk_build, registry
 from scripts.cli.replay import Simulators
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from verif.conftest import nf_replay
+from verif.host.bulk_device import BulkFault
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.bulk.narrow import arrival
 from verif.replay.check import Mismatch
@@ -170,6 +171,13 @@ def test_an_assertion_is_named(
     error = capsys.readouterr().err
     assert "OutStable_A" in error
     assert "nf_fp32_gather.sv" in error
+
+
+@pytest.mark.nightly("compiles the design once more; test_bad_captures refuses such parameters")
+def test_rtl_that_refuses_its_parameters_says_so(tmp_path: Path) -> None:
+    model = bulk_build.build("verilator", {"MEM_LINES_LOG2": 4})
+    with pytest.raises(BulkFault, match=r"MEM_LINES_LOG2 must be 8\.\.38"):
+        model.open(tmp_path, 4, 1)
 
 
 @pytest.mark.nightly("three replays of 174,776 lines; test_bulk_replay resumes small ones")

@@ -193,7 +193,8 @@ def test_a_process_that_dies_costs_its_piece_a_second_run(
     else:
         assert code == 1
         assert re.fullmatch(
-            r"nf replay: verilator: shard \d+: its process ended with SIGKILL", rest[0]
+            r"nf replay: verilator: shard \d+: its process ended with SIGKILL; log: .+/run\.log",
+            rest[0],
         )
         assert nf_replay(model, *words, "--resume") == 0
         assert marks.pieces == count + times
