@@ -306,3 +306,24 @@ def nf_replay(simulators: replay.Simulators, *words: object) -> int:
     given = [str(word) for word in words]
     given += ["-j", "1"] if "bulk" in given and "-j" not in given else []
     return replay.run(parser.parse_args(given), simulators)
+
+
+STEPS = (3, 60)
+"""Steps of the capture `odd`."""
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Three workers, two steps; 25 lines of G_BINARY, the last of them not full; a space."""
+    rng = np.random.default_rng(7)
+    shapes = {"a": (25, 500), "t": (77,), "f": (5, 11), "s": ()}
+    drawn = {
+        step: {
+            name: rng.standard_normal((3, *shape)).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        for step in STEPS
+    }
+    path = tmp_path / "my grads" / "odd"
+    write_capture(path, "odd", drawn)
+    return path

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,35 +19,15 @@ import pytest
 
 from cocotbext.cxl.wire.messages import M2SRwD
 from neuron_fabric.capture import Capture, write_capture
-from neuron_fabric.errors import CaptureError
-from verif.conftest import BulkModel, nf_replay
-from verif.replay.bulk.apart import LINES_FILE, RESULT_FILE, adopt, drive_apart, shipped
-from verif.replay.bulk.bulk_transport import METRICS_FILE, BulkTransport
-from verif.replay.job import Piece, Replay, Shard, make_replay
+from verif.conftest import STEPS, BulkModel, nf_replay
+from verif.replay.bulk.bulk_transport import METRICS_FILE
+from verif.replay.job import Piece, Shard, make_replay
 from verif.replay.journal import MAGIC, Journal
 from verif.replay.options import ReplayOptions
 from verif.replay.stimulus import Stimulus
 from verif.replay.test_signal_replay import check_file
 
 BULK = ("--transport", "bulk", "--route", "a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
-STEPS = (3, 60)
-
-
-@pytest.fixture
-def odd(tmp_path: Path) -> Path:
-    """Three workers, two steps; 25 lines of G_BINARY, the last of them not full; a space."""
-    rng = np.random.default_rng(7)
-    shapes = {"a": (25, 500), "t": (77,), "f": (5, 11), "s": ()}
-    drawn = {
-        step: {
-            name: rng.standard_normal((3, *shape)).astype(np.float32)
-            for name, shape in shapes.items()
-        }
-        for step in STEPS
-    }
-    path = tmp_path / "my grads" / "odd"
-    write_capture(path, "odd", drawn)
-    return path
 
 
 def files(out: Path) -> list[bytes]:
@@ -288,101 +268,6 @@ def test_a_capture_that_changes_meanwhile_is_refused(
     (line,) = capsys.readouterr().err.splitlines()
     assert "has changed since this replay began to read it; replay it again" in line
     assert not out.exists()
-
-
-class Adoption:
-    """Two pieces that other processes have driven, and the replay that they are for."""
-
-    def __init__(self, odd: Path, model: BulkModel, folder: Path) -> None:
-        options = ReplayOptions(str(odd), routes=BULK[3:], epoch_lines_log2=1)
-        self.replay = make_replay(options)
-        self.identity = self.replay.identity("verilator")
-        self.model, self.folder = model, folder
-        self.pieces = self.replay.pieces()[:2]
-        self.done = self.transport(self.replay, folder / "done")
-        self.done.kept = Journal.create(folder / "journal", self.identity)
-        for piece in self.pieces:
-            own = self.transport(shipped(self.replay, piece), self.place(piece))
-            drive_apart(own, piece, self.identity)
-
-    def transport(self, replay: Replay, folder: Path) -> BulkTransport:
-        folder.mkdir()
-        return BulkTransport(replay, "verilator", folder, self.model)
-
-    def place(self, piece: Piece) -> Path:
-        return self.folder / f"piece {piece.number}"
-
-    def adopt(self, piece: Piece, folder: Path | None = None) -> None:
-        adopt(self.done, piece, folder or self.place(piece), self.identity)
-
-
-@pytest.fixture
-def adoption(odd: Path, model: BulkModel, tmp_path: Path) -> Iterator[Adoption]:
-    """Driven with lines that were sent, and not yet taken."""
-    (tmp_path / "apart").mkdir()
-    made = Adoption(odd, model, tmp_path / "apart")
-    yield made
-    assert isinstance(made.done.kept, Journal)
-    made.done.kept.close()
-
-
-def test_pieces_are_taken_in_any_order(adoption: Adoption) -> None:
-    for piece in reversed(adoption.pieces):
-        adoption.adopt(piece)
-    assert adoption.done.kept is not None
-    assert sorted(adoption.done.kept.records) == sorted(
-        key for piece in adoption.pieces for key in piece.keys
-    )
-    assert adoption.done.writes == adoption.replay.writes(list(adoption.done.kept.records))
-    assert adoption.done.lines * adoption.replay.source.workers == adoption.done.writes
-    cycles = adoption.done.cycles
-    assert sum(cycles.values()) == sum(one["cycles"] for one in adoption.done.figures.values())
-
-
-def test_a_piece_that_comes_twice_is_refused(adoption: Adoption) -> None:
-    first, second = adoption.pieces
-    adoption.adopt(first)
-    with pytest.raises(CaptureError, match="shard 1: came twice"):
-        adoption.adopt(first)
-    with pytest.raises(CaptureError, match=r"is of another replay \(piece 1, now 2\)"):
-        adoption.adopt(second, adoption.place(first))
-    assert adoption.done.writes == adoption.replay.writes(first.keys)
-    adoption.adopt(second)
-
-
-def test_a_round_that_is_lost_or_damaged_is_refused(adoption: Adoption) -> None:
-    first, second = adoption.pieces
-    path = adoption.place(first) / LINES_FILE
-    data = path.read_bytes()
-    identity = {**adoption.identity, "piece": first.number}
-    with closing(Journal.open(path, identity)) as journal:
-        last = journal.records[first.keys[-1]]
-    path.write_bytes(data[: last.start])
-    with pytest.raises(CaptureError, match="lacks 1 of its 2 rounds; replay it again"):
-        adoption.adopt(first)
-    flipped = bytearray(data)
-    flipped[last.start + 40] ^= 1
-    path.write_bytes(flipped)
-    with pytest.raises(CaptureError, match="is damaged, or of another replay"):
-        adoption.adopt(replace(first, number=1))
-    path.unlink()
-    with pytest.raises(CaptureError, match="there is no journal"):
-        adoption.adopt(first)
-    (adoption.place(second) / RESULT_FILE).write_text("{", encoding="utf-8")
-    with pytest.raises(CaptureError, match=RESULT_FILE):
-        adoption.adopt(second)
-    assert adoption.done.kept is not None
-    assert not adoption.done.kept.records
-
-
-def test_rounds_of_another_piece_are_refused(adoption: Adoption) -> None:
-    first, second = adoption.pieces
-    longer = replace(first, keys=(*first.keys, *second.keys))
-    folder = adoption.folder / "longer"
-    own = adoption.transport(shipped(adoption.replay, longer), folder)
-    drive_apart(own, longer, adoption.identity)
-    with pytest.raises(CaptureError, match="has 2 rounds of other shards"):
-        adoption.adopt(first, folder)
 
 
 def test_every_round_is_in_one_piece(odd: Path) -> None:
