@@ -15,7 +15,7 @@ from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.completion import with_completer
 from scripts.common import claims, paths
-from scripts.common.arguments import add_jobs, positive, seconds
+from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
@@ -53,7 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if mutate_source.wanted(args):
+        if args.globs != ["*"] or args.sim:
+            what = "--sim" if args.sim else " ".join(args.globs)
+            raise NfError(f"{what}: of the listed mutants; those from the source: --id GLOB.")
         return mutate_source.run(args)
+    unused = given(args, mutate_source.add_arguments)
+    if unused:
+        option = min(unused).replace("_", "-")
+        raise NfError(
+            f"--{option}: of mutants made from the source; add --sample N, --id or --all."
+        )
     chosen = [m for m in mutants.read() if any(fnmatch.fnmatch(m.id, g) for g in args.globs)]
     if not chosen:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")

@@ -121,3 +121,20 @@ def test_an_interrupted_probe_ends_the_command(
 def test_what_cannot_be_left_out(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutate", "--sample", "1", "--without", what]) == 2
     assert "nope" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--without", "checker:scoreboard"), "--without: of mutants made from the source"),
+        (("link*", "--no-probe"), "--no-probe: of mutants made from the source"),
+        (("link*", "--sample", "1"), "link*: of the listed mutants"),
+        (("--sim", "verilator", "--all"), "--sim: of the listed mutants"),
+    ],
+)
+def test_options_of_the_other_mutants_are_refused(
+    words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `--list`, so that nothing is run where they are not."""
+    assert main(["mutate", "--list", *words]) == 2
+    assert text in capsys.readouterr().err
