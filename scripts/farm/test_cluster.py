@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -299,7 +300,7 @@ def _nothing_is_open(jobs: Path) -> None:
     ports = {
         found.laddr
         for process in (psutil.Process(), *workers)
-        for found in process.net_connections("tcp")
+        for found in _connections(process)
         if found.status == psutil.CONN_LISTEN and not found.laddr.ip.startswith(("127.", "::1"))
     }
     assert len(ports) >= 2  # the scheduler's and the worker's
@@ -310,6 +311,13 @@ def _nothing_is_open(jobs: Path) -> None:
             with contextlib.suppress(ConnectionError):
                 assert peer.recv(1) in (b"", b"\x15")  # an alert of TLS, or an end
     assert (jobs / "cluster").stat().st_mode & 0o077 == 0
+
+
+def _connections(process: psutil.Process) -> list[Any]:
+    """None for one that has ended meanwhile."""
+    with contextlib.suppress(psutil.Error):
+        return list(process.net_connections("tcp"))
+    return []
 
 
 def _in(process: psutil.Process, folder: Path) -> bool:
