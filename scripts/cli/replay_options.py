@@ -116,6 +116,8 @@ def check_words(args: argparse.Namespace) -> None:
     only_bulk = [name for name in names if getattr(args, name)]
     if only_bulk and args.transport != "bulk":
         raise OptionError(f"--{only_bulk[0]}", "bulk replay alone has it", "add --transport bulk")
+    if args.cluster == "":  # a variable that is not set
+        raise OptionError("--cluster", "names nothing", "write tcp://HOST:PORT, or leave it out")
     if args.waves and args.transport == "bulk":
         todo = "replay at signal level, or a --stimulus that bulk replay has left"
         raise OptionError("--waves", "bulk replay writes none", todo)

@@ -248,6 +248,7 @@ WORDS = {
         ("--synthetic", "resnet18", *BULK, "--merge", 2, "--resume", "--out", "x"),
         "--merge: it drives nothing",
     ),
+    "cluster": (("--synthetic", "resnet18", *BULK, "--cluster", ""), "--cluster: names nothing"),
     "timeout": (("--synthetic", "resnet18", *BULK, "--timeout", 9), "bulk replay has none"),
     "workers": (("captures/x", "--workers", 4), "the capture says how many there are"),
     "usual workers": (("captures/x", "--workers", 8), "the capture says how many there are"),
