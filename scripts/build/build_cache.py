@@ -60,7 +60,7 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
         if spec.variant:
             shutil.copytree(VARIANTS / spec.variant, root, dirs_exist_ok=True)
         job = simulator(target / "build.log", {})
-        job.compile_design(spec, root, sources.files, target, make_jobs or os.cpu_count() or 1)
+        job.compile_design(spec, root, sources.files, target, make_jobs or process.cores())
         return {"top": spec.top, "sim": spec.sim}
 
     return once(directory, compile_design, simulator.products(spec.top))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from functools import partial
 from random import Random
 
 from neuron_fabric.text import say
-from scripts.common import paths
+from scripts.common import paths, process
 from scripts.common.arguments import positive
 from scripts.fuzz import interleave, table
 from scripts.fuzz.attempt import Outcome, attempt
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("globs", nargs="*", metavar="GLOB", help="groups, or one case as it is printed")
     add("--seed", type=positive, default=1, help="what is drawn, and when signals come (1)")
     add("--cases", type=positive, metavar="N", help="N cases at most, drawn from all")
-    add("--jobs", "-j", type=positive, default=os.cpu_count() or 1, help="cases at once")
+    add("--jobs", "-j", type=positive, default=process.cores(), help="cases at once")
     add("--interleave", type=positive, metavar="N", help="instead: N times commands at once")
     add("--journals", type=positive, metavar="N", help="instead: N mixtures of damaged journals")
     add("--list", action="store_true", help="show the groups and stop")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from neuron_fabric.text import say
 from scripts import report
 from scripts.build import registry
 from scripts.cli import steps
+from scripts.common import process
 from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         say(missing)
     done: list[steps.Step] = []
     records: list[RunRecord] = []
-    jobs = args.jobs or os.cpu_count() or 1
+    jobs = args.jobs or process.cores()
     # What takes longest first: FP32, and what compiles at once. Meanwhile the others compile.
     work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
     work.sort(key=lambda one: one[1] != "fp32")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import shlex
 import sys
 import time
@@ -22,10 +21,9 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import one_line, say, telling
 from scripts.build import bulk_build, registry
 from scripts.cli import replay_options
-from scripts.common import claims
+from scripts.common import claims, process
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
-from scripts.common.process import Terminated
 from scripts.common.records import (
     FILELIST,
     TOP,
@@ -163,11 +161,11 @@ def _drive(
         hints.append(f"rerun: {replay_options.command(args, args.sim)} --waves")
     with ExitStack() as stack:
         farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
-        spread = Pieces(args.jobs or os.cpu_count() or 1, farm)
+        spread = Pieces(args.jobs or process.cores(), farm)
         runner = Runner(replay, out, args.resume, hints, start, spread)
         try:
             code = runner.run(sims, transport)
-        except (KeyboardInterrupt, Terminated):
+        except (KeyboardInterrupt, process.Terminated):
             if out is not None and replay.options.bulk:
                 todo = "go on with the same command and --resume"
                 say(f"nf replay: what has come back is kept; {todo}", file=sys.stderr)

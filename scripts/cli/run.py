@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 import threading
@@ -220,7 +219,7 @@ def execute(
     start = time.monotonic()
     claims.tree()
     paths.writable(paths.RUNS)
-    at_once = farm.slots if farm else jobs or os.cpu_count() or 1
+    at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
     command = shlex.join(["nf", *sys.argv[1:]])

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
+
+from scripts.common import process
 
 
 def up_to(last: int, what: str = "", first: int = 1) -> Callable[[str], int]:
@@ -42,7 +43,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("--jobs", "-j"),
         type=positive,
-        default=os.cpu_count() or 1,
+        default=process.cores(),
         metavar="N",
         help="runs at once (all cores)",
     )

@@ -212,6 +212,11 @@ def _leave(number: int) -> None:
     raise Terminated(number)
 
 
+def cores() -> int:
+    """How many this process may use: a container or a batch job has fewer than its machine."""
+    return len(os.sched_getaffinity(0))
+
+
 def kill_all() -> None:
     """End every process started here and refuse new ones. For Ctrl-C."""
     _stopping.set()

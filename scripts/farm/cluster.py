@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import logging
-import os
 import re
 import shutil
 import sys
@@ -78,7 +77,7 @@ class Farm:
         self._ended = threading.Event()
         self._once: defaultdict[object, threading.Lock] = defaultdict(threading.Lock)
         self._bundles: dict[object, str] = {}
-        self._compilers = threading.Semaphore(os.cpu_count() or 1)
+        self._compilers = threading.Semaphore(process.cores())
         client.register_plugin(worker.Session(), name=self._name)
 
     def run(self, spec: RunSpec) -> RunRecord:
