@@ -19,10 +19,12 @@ hdl/engine/nf_evict.sv
 hdl/engine/nf_fill.sv
 hdl/engine/nf_info_view.sv
 hdl/engine/nf_lookup.sv
+hdl/engine/nf_park.sv
 hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
 hdl/engine/nf_slot_table.sv
 hdl/engine/nf_vote.sv
+hdl/engine/nf_written.sv
 hdl/engine/nf_sum.sv
 hdl/fp32/nf_fp32_add.sv
 hdl/fp32/nf_fp32_gather.sv

@@ -24,7 +24,9 @@ module nf_controller
   parameter int RETRY_TIMEOUT  = 4096,  // 1..: sent flits until an unanswered RETRY.Req is repeated
   parameter int REQ_CREDITS    = 64,    // 2..256: receive queue of Req, granted as credits
   parameter int RWD_CREDITS    = 32,    // 2..256: receive queue of RwD, granted as credits
-  parameter int GEN_W          = 32     // 1..32: generations of a region are GEN_W bits
+  parameter int GEN_W          = 32,    // 1..32: generations of a region are GEN_W bits
+  parameter int MISS_DEPTH     = 64,    // 2..256: fills, and evictions, under way
+  parameter int WRITTEN_LOG2   = 12     // 1..20: a region has 2^WRITTEN_LOG2 marks of evicted lines
 ) (
   input  wire logic         clk,
   input  wire logic         rst_n,
@@ -97,7 +99,7 @@ module nf_controller
 
   nf_core #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .GEN_W(GEN_W)
+    .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2)
   ) u_core (
     .clk, .rst_n,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,

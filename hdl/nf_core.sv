@@ -18,7 +18,9 @@ module nf_core
   parameter int SLOTS          = 64,
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20,
-  parameter int GEN_W          = 32
+  parameter int GEN_W          = 32,
+  parameter int MISS_DEPTH     = 64,
+  parameter int WRITTEN_LOG2   = 12
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
@@ -166,7 +168,8 @@ module nf_core
   logic                read_error, read_poison;
 
   nf_engine #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .OPS(NDR_DEPTH + DRS_DEPTH)
   ) u_engine (
     .clk, .rst_n, .desc, .gen, .apply, .epoch, .closed (region_closed),
     .untrusted (untrusted_q), .evict_idle,
@@ -181,7 +184,7 @@ module nf_core
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
     .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
     .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]), .ar_addr (fill_addr), .ar_len (fill_len),
-    .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
+    .read_busy (m_axi_rvalid), .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
     .evict_failed, .evict_failed_region,
     .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill,
     .events (engine_events), .event_region, .event_worker
@@ -246,7 +249,8 @@ module nf_core
   logic [3:0] init_failed_region;
 
   nf_record_init #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_init (
-    .clk, .rst_n, .hold (init_hold), .start (init_start), .cancel (init_cancel), .desc,
+    .clk, .rst_n, .hold (init_hold), .others (|wr_valid[2:0]),
+    .start (init_start), .cancel (init_cancel), .desc,
     .busy (init_busy), .busy_writes (init_writes),
     .failed (init_failed), .failed_region (init_failed_region),
     .a (fill_line), .a_fresh (fill_fresh), .b (evict_line), .b_fresh (evict_fresh),
@@ -364,8 +368,7 @@ module nf_core
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
   `NF_ASSERT_NEVER(DrsAnsweredTwice_A, drs_waiting > drs_reserved)
 
-  // A poisoned write of plain memory beside a poisoned contribution in the engine: two in one
-  // clock.
+  // A poisoned write of plain memory and a poisoned contribution may come in one clock.
   logic       plain_taken;
   logic [1:0] poison_taken;
   assign plain_taken  = plain_valid && plain_ready && plain_op.write && plain_op.poison;

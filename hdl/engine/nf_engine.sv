@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The aggregation engine: slot lookup, state update, eviction and fill.
 //
-//   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation.
+//   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation. A
+//       line of which memory cannot hold a record is taken as empty there and then.
 //   S1  the state RAM is read (synchronous read).
 //   S2  the operation is applied to the state and written back.
 //   S3  the vote, plane or sums are formed from the written state; the answer leaves.
@@ -26,7 +27,10 @@ module nf_engine
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
   parameter int CNT_W          = 8,
-  parameter int MEM_LINES_LOG2 = 20
+  parameter int MEM_LINES_LOG2 = 20,
+  parameter int MISS_DEPTH     = 64,
+  parameter int WRITTEN_LOG2   = 12,
+  parameter int OPS            = 128  // operations admitted and not answered, at most
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
@@ -81,6 +85,7 @@ module nf_engine
   input  wire logic                     ar_ready,
   output logic [LADDR_W-1:0]            ar_addr,
   output logic [7:0]                    ar_len,
+  input  wire logic                     read_busy,
   input  wire logic                     r_valid,
   output logic                          r_ready,
   input  wire read_beat_t               r_beat,
@@ -109,31 +114,44 @@ module nf_engine
   if (CNT_W < 1 || CNT_W > 8) begin : g_bad_cnt_w
     initial $fatal(1, "nf_engine: CNT_W must be 1..8");
   end
+  if (MISS_DEPTH < 2 || MISS_DEPTH > 256) begin : g_bad_miss_depth
+    initial $fatal(1, "nf_engine: MISS_DEPTH must be 2..256");
+  end
 
   // ---- S0: lookup -------------------------------------------------------------------------------
   logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q;
   engine_stage_t       s0, s1_q, s2_q;
   logic [SLOT_W-1:0]   slot1, slot2, s3_slot_q;
-  logic                fill_valid, fill_take, fill_in_pipe, fill_kept, is_fill2;
+  logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
   book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
   logic                store_room, gather_room, evict_room, fill_room;
+  engine_op_t          looked_up;
+  logic                fetch, fill_lost, fill_kept, record_maybe, evicts1, evict_push2;
+  logic [SLOT_W-1:0]   fetch_slot;
+  line_id_t            lk_line;
+  logic [3:0]          record_planes;
+
+  // A victim that has not reached the eviction buffer, nor its mark nf_written.
+  logic                lookup_leaves, fill_leaves;
+  assign lookup_leaves = (evicts1 && s1_q.victim == lk_line)
+                         || (evict_push2 && s2_q.victim == lk_line);
+  assign fill_leaves   = (evicts1 && s1_q.victim == fill_line)
+                         || (evict_push2 && s2_q.victim == fill_line);
 
   // A finished fill is taken from its unit in S2 only.
   assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2;
 
-  nf_lookup #(.REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_lookup (
-    .clk, .rst_n,
-    .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored,
-    .end_valid, .end_ready, .gather_end,
-    .fill_valid, .fill_in_pipe, .fill_slot,
-    .fill_lost   (fill_book.lost), .fill_kept,
-    .invalidate  (apply), .closed,
-    .store_room, .gather_room, .fill_room, .evict_room,
-    .issue_valid (s0_valid),
-    .issue       (s0),
-    .slot_hit, .slot_miss
+  nf_lookup #(
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS)
+  ) u_lookup (
+    .clk, .rst_n, .untrusted, .lk_line, .maybe_written (record_maybe || lookup_leaves),
+    .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .end_valid, .end_ready,
+    .gather_end, .fill_valid, .fill_in_pipe, .fill_slot, .fill_lost, .fill_kept,
+    .invalidate (apply), .closed,
+    .store_room, .gather_room, .fill_room, .evict_room, .issue_valid (s0_valid), .issue (s0),
+    .fetch, .fetch_slot, .slot_hit, .slot_miss, .looked_up
   );
 
   // ---- S1: state RAM read -----------------------------------------------------------------------
@@ -144,7 +162,7 @@ module nf_engine
   logic [PLANES_W-1:0] planes_ram_q;
   book_t               book2_d;
   logic [PLANES_W-1:0] planes2_d;
-  logic                book_we, planes_we, needs_planes1, evicts1, sums1;
+  logic                book_we, planes_we, needs_planes1, sums1;
 
   assign slot1         = s1_q.slot[SLOT_W-1:0];
   assign slot2         = s2_q.slot[SLOT_W-1:0];
@@ -180,9 +198,10 @@ module nf_engine
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2;
-  logic                is_op2, is_stored2, is_keep2, miss2, changed2, forward, forward_planes;
-  book_t               book2, book2_applied;
-  logic [PLANES_W-1:0] planes2, planes2_applied;
+  logic                is_op2, is_stored2, is_empty2, is_keep2, miss2, changed2;
+  logic                forward, forward_planes;
+  book_t               book2, own_book2, book2_applied;
+  logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
   fp_store_t           store2;
@@ -200,35 +219,32 @@ module nf_engine
   assign event_region   = op2.meta.region;
   assign event_worker   = op2.worker;
   assign d2             = desc_of(desc, event_region);
-  assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP);
-  assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED);
   assign miss2          = s2_valid_q && (s2_q.act == ACT_MISS);
+  assign is_empty2      = miss2 && s2_q.acts;
+  assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP || s2_q.acts);
+  // What the slot holds is the victim's or nothing: an operation that comes with a miss begins with
+  // the empty state, one that comes with a fill with what was fetched.
+  assign own_book2      = is_empty2 ? '0 : is_fill2 ? fill_book : book2;
+  assign own_planes2    = is_empty2 ? '0 : is_fill2 ? fill_planes : planes2;
+  assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED || (is_fill2 && s2_q.early));
   assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
   assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
   nf_line_rules #(.CNT_W(CNT_W)) u_rules (
-    .is_op       (is_op2),
-    .is_stored   (is_stored2), .stored_err (s2_q.stored_err),
-    .is_early    (miss2 && s2_q.early), .kept (s2_q.kept),
-    .op          (op2),
-    .slot        (s2_q.slot),
-    .d           (d2),
-    .closed      (closed[32'(event_region) % REGIONS]),
-    .book        (book2),
-    .planes      (planes2),
-    .book_d      (book2_applied),
-    .planes_d    (planes2_applied),
-    .changed     (changed2),
-    .sends_ndr   (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
-    .store_push  (store_push2), .store (store2),
-    .gather_push (gather_push2), .gather (gather2),
+    .is_op (is_op2), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
+    .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .slot (s2_q.slot),
+    .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
+    .planes (own_planes2), .book_d (book2_applied), .planes_d (planes2_applied),
+    .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
+    .store_push (store_push2), .store (store2), .gather_push (gather_push2), .gather (gather2),
     .events
   );
 
-  assign book2_d   = is_fill2 ? fill_book : book2_applied;
-  assign planes2_d = is_fill2 ? fill_planes : is_keep2 ? PLANES_W'(op2.data) : planes2_applied;
-  assign book_we   = is_fill2 || changed2;
-  assign planes_we = is_fill2 || is_keep2 || (changed2 && is_low_bit_op(op2.kind));
+  assign book2_d   = book2_applied;
+  assign planes2_d = is_keep2 ? PLANES_W'(op2.data) : planes2_applied;
+  assign book_we   = is_fill2 || is_empty2 || changed2;
+  assign planes_we = is_fill2 || is_empty2 || is_keep2
+                     || (changed2 && is_low_bit_op(op2.kind));
   assign fill_take = is_fill2;
 
   // ---- FP32 exits -------------------------------------------------------------------------------
@@ -237,13 +253,11 @@ module nf_engine
   logic               store_push_ready, gather_push_ready;
 
   nf_fifo #(.WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)) u_stores (
-    .clk, .rst_n,
-    .in_valid (store_push2), .in_ready (store_push_ready), .in_data (store2),
+    .clk, .rst_n, .in_valid (store_push2), .in_ready (store_push_ready), .in_data (store2),
     .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .count (store_count)
   );
   nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
-    .clk, .rst_n,
-    .in_valid (gather_push2), .in_ready (gather_push_ready), .in_data (gather2),
+    .clk, .rst_n, .in_valid (gather_push2), .in_ready (gather_push_ready), .in_data (gather2),
     .out_valid (gather_valid), .out_ready (gather_ready), .out_data (gather), .count (gather_count)
   );
 
@@ -252,55 +266,48 @@ module nf_engine
   assign gather_room = (gather_count <= EXIT_CW'(EXIT_DEPTH - 3));
 
   // ---- misses: eviction and fill ----------------------------------------------------------------
-  localparam int EVICT_CW = $clog2(EVICT_DEPTH + 1);
-  localparam int FILL_CW  = $clog2(FILL_DEPTH + 1);
-  logic                evict_push2, evicting;
-  logic [EVICT_CW-1:0] evict_count, evict_ahead;
-  logic [FILL_CW-1:0]  fill_count;
-  logic                fill_req_ready;
+  localparam int EVICT_CW  = $clog2(EVICT_DEPTH + 1);
+  localparam int FLIGHT_CW = $clog2(MISS_DEPTH + 1);
+  localparam int FILL_CW   = $clog2(FILL_DEPTH + 1);
+  logic [EVICT_CW-1:0]  evict_count, evict_ahead;
+  logic [FLIGHT_CW-1:0] evict_flight;
+  logic [FILL_CW-1:0]   fill_count;
+  logic                 fill_req_ready, evicting;
 
   assign evict_push2 = miss2 && s2_q.dirty;
   assign evict_ahead = evict_count + EVICT_CW'(evicts1) + EVICT_CW'(evict_push2);
-  assign evict_room  = (evict_ahead < EVICT_CW'(EVICT_DEPTH));
+  assign evict_room  = (evict_ahead < EVICT_CW'(EVICT_DEPTH))
+                       && (32'(evict_flight) + 32'(evicts1) + 32'(evict_push2) < MISS_DEPTH);
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
 
-  nf_evict #(.REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH)) u_evict (
-    .clk, .rst_n, .desc, .gen,
-    .push          (evict_push2),
-    .push_line     (s2_q.victim),
-    .push_book     (book2),
-    .push_kept     (s2_q.victim_kept),
-    .push_planes   (planes2),
-    .count         (evict_count),
-    .idle          (evict_idle),
-    .match_line    (fill_line),
-    .match         (evicting),
-    .head          (evict_line),
-    .head_fresh    (evict_fresh),
+  nf_evict #(
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH)
+  ) u_evict (
+    .clk, .rst_n, .desc, .gen, .push (evict_push2), .push_line (s2_q.victim), .push_book (book2),
+    .push_kept (s2_q.victim_kept), .push_planes (planes2), .count (evict_count),
+    .flight (evict_flight), .idle (evict_idle), .match_line (fill_line), .match (evicting),
+    .head (evict_line), .head_fresh (evict_fresh),
     .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_last, .b_valid, .b_err,
-    .failed        (evict_failed),
-    .failed_region (evict_failed_region)
+    .failed (evict_failed), .failed_region (evict_failed_region)
   );
 
-  nf_fill #(.REGIONS(REGIONS), .CNT_W(CNT_W), .SLOT_W(SLOT_W), .DEPTH(FILL_DEPTH)) u_fill (
-    .clk, .rst_n, .desc, .gen, .untrusted,
-    .req_valid    (miss2),
-    .req_ready    (fill_req_ready),
-    .req_slot     (slot2),
-    .req_line     (make_line_id(op2.meta.region, op2.index)),
-    .req_sum      (op2.kind != OP_FP_STORE),
-    .count        (fill_count),
-    .ask          (fill_line),
-    .ask_evicting (evicting),
-    .ask_fresh    (fill_fresh),
-    .ar_valid, .ar_ready, .ar_addr, .ar_len, .r_valid, .r_ready, .r_beat,
-    .out_valid    (fill_valid),
-    .out_ready    (fill_take),
-    .out_slot     (fill_slot),
-    .out_book     (fill_book),
-    .out_kept     (fill_kept),
-    .out_planes   (fill_planes),
-    .fetched      (fill)
+  nf_written #(.REGIONS(REGIONS), .LOG2(WRITTEN_LOG2)) u_written (
+    .clk, .rst_n, .desc, .clear (apply), .ask (lk_line), .maybe (record_maybe),
+    .planes_ask (fill_line), .planes (record_planes),
+    .mark (evict_push2), .mark_line (s2_q.victim),
+    .mark_planes (planes_in_use(book2.bitmap, 4'(CNT_W)))
+  );
+
+  nf_fill #(
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .SLOT_W(SLOT_W), .DEPTH(FILL_DEPTH), .FLIGHT(MISS_DEPTH)
+  ) u_fill (
+    .clk, .rst_n, .desc, .gen, .untrusted, .req_valid (fetch), .req_ready (fill_req_ready),
+    .req_slot (fetch_slot), .req_line (lk_line), .req_sum (looked_up.kind != OP_FP_STORE),
+    .count (fill_count), .ask (fill_line),
+    .ask_evicting (evicting || fill_leaves), .ask_fresh (fill_fresh), .ask_planes (record_planes),
+    .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
+    .out_valid (fill_valid), .out_ready (fill_take), .out_slot (fill_slot), .out_lost (fill_lost),
+    .out_book (fill_book), .out_kept (fill_kept), .out_planes (fill_planes), .fetched (fill)
   );
 
   // ---- S3: answer -------------------------------------------------------------------------------
@@ -334,12 +341,9 @@ module nf_engine
   nf_vote #(.CNT_W(CNT_W)) u_vote (
     .clk, .rst_n,
     .en            (s3_vote_q),  // it keeps still for others
-    .ternary       (d3.mode == MODE_G_TERNARY),
-    .planes        (s3_planes_q),
+    .ternary (d3.mode == MODE_G_TERNARY), .planes (s3_planes_q),
     .contributions (7'($countones(s3_book_q.bitmap))),
-    .tie_minus     (d3.tie_minus),
-    .threshold     (d3.threshold),
-    .line          (vote3)
+    .tie_minus (d3.tie_minus), .threshold (d3.threshold), .line (vote3)
   );
 
   nf_info_view #(.REGIONS(REGIONS)) u_info (
@@ -348,13 +352,8 @@ module nf_engine
   );
 
   nf_sum #(.CNT_W(CNT_W)) u_sum (
-    .en           (s3_drs_q && s3_sum_q),
-    .wide         (d3.mode == MODE_G_INT8),
-    .codes_signed (d3.codes_signed),
-    .bytes        (s3_bytes_q),
-    .part         (s3_plane_q[1:0]),
-    .planes       (s3_planes_q),
-    .line         (sums3)
+    .en (s3_drs_q && s3_sum_q), .wide (d3.mode == MODE_G_INT8), .codes_signed (d3.codes_signed),
+    .bytes (s3_bytes_q), .part (s3_plane_q[1:0]), .planes (s3_planes_q), .line (sums3)
   );
 
   always_comb begin
@@ -372,13 +371,13 @@ module nf_engine
                                  : s3_vote_q ? vote3 : plane3);
 
   // ---- events -----------------------------------------------------------------------------------
-  assign lookup_contribution = (op.kind == OP_CONTRIBUTE);
-  assign lookup_region       = op.meta.region;
+  assign lookup_contribution = (looked_up.kind == OP_CONTRIBUTE);
+  assign lookup_region       = looked_up.meta.region;
   assign eviction            = evict_push2;
 
   `NF_ASSERT(StoreRoom_A, store_push2 |-> store_push_ready)
   `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
-  `NF_ASSERT(FillRoom_A, miss2 |-> fill_req_ready)
+  `NF_ASSERT(FillRoom_A, fetch |-> fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
   `NF_ASSERT(Stage1Keeps_A, !s0_valid |=> $stable(s1_q))
   `NF_ASSERT(Stage2Keeps_A, !s1_valid_q |=> $stable(s2_q))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes evicted lines back to their records in the state area.
 //
-// `push` (never with `count` at DEPTH) stores a line's whole state; it leaves as one INCR burst:
-// the bookkeeping beat, then the planes that the region's W needs (an FP32 line has one if its sum
-// is kept, else none). An entry stays visible to `match` until memory has answered, so a fill of
-// the same line waits for it. An entry whose record is still to be initialised (`head_fresh`) waits
-// for the initialiser.
+// `push` (never with `count` at DEPTH or `flight` at FLIGHT) stores a line's whole state; it leaves
+// as one INCR burst: the bookkeeping beat, then the planes that the workers seen so far need (an
+// FP32 line has one if its sum is kept, else none). Its data is given up when it was sent (`count`
+// are held). The line stays visible to `match` until memory has answered (`flight` are), so a fill
+// of the same line waits for it, and no line is ever under way twice. An entry whose record is
+// still to be initialised (`head_fresh`) waits for the initialiser.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -16,7 +17,8 @@ module nf_evict
 #(
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
-  parameter int DEPTH   = 4
+  parameter int DEPTH   = 4,
+  parameter int FLIGHT  = 64
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
@@ -29,6 +31,7 @@ module nf_evict
   input  wire logic                     push_kept,
   input  wire logic [CNT_W*LINE_W-1:0]  push_planes,
   output logic [$clog2(DEPTH+1)-1:0]    count,
+  output logic [$clog2(FLIGHT+1)-1:0]   flight,
   output logic                          idle,
 
   input  wire line_id_t                 match_line,
@@ -50,35 +53,50 @@ module nf_evict
 );
   localparam int PTR_W = $clog2(DEPTH);
   localparam int CW    = $clog2(DEPTH + 1);
+  localparam int FP_W  = $clog2(FLIGHT);
+  localparam int FW    = $clog2(FLIGHT + 1);
 
   if (DEPTH < 2 || (1 << PTR_W) != DEPTH) begin : g_bad_depth
     initial $fatal(1, "nf_evict: DEPTH must be a power of two, at least 2");
   end
+  if (FLIGHT < 2) begin : g_bad_flight
+    initial $fatal(1, "nf_evict: FLIGHT must be at least 2");
+  end
 
-  line_id_t                line_q [DEPTH];
+  line_id_t                line_q [FLIGHT];
   book_t                   book_q [DEPTH];
   logic [CNT_W*LINE_W-1:0] planes_q [DEPTH];
-  logic [DEPTH-1:0]        live_q, kept_q, same;
-  logic [PTR_W-1:0]        push_ptr_q, send_ptr_q, done_ptr_q;
-  logic [CW-1:0]           count_q, unsent_q;
+  logic [DEPTH-1:0]        kept_q;
+  logic [FLIGHT-1:0]       live_q, same, again;
+  logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
+  logic [FP_W-1:0]         push_line_q, send_line_q, done_line_q;
+  logic [CW-1:0]           unsent_q;
+  logic [FW-1:0]           flight_q;
   logic [3:0]              beat_q, planes;
   region_desc_t            d;
   record_t                 record;
+  book_t                   book;
   line_id_t                answered;
   logic                    sent;
 
   always_ff @(posedge clk) begin
     if (push) begin
-      line_q[push_ptr_q]   <= push_line;
+      line_q[push_line_q]  <= push_line;
       book_q[push_ptr_q]   <= push_book;
       kept_q[push_ptr_q]   <= push_kept;
       planes_q[push_ptr_q] <= push_planes;
     end
   end
 
-  assign head   = line_q[send_ptr_q];
+  function automatic logic [FP_W-1:0] after(input logic [FP_W-1:0] place);
+    return (32'(place) == FLIGHT - 1) ? '0 : place + 1'b1;
+  endfunction
+
+  assign head   = line_q[send_line_q];
   assign d      = desc_of(desc, head.region);
-  assign planes = is_low_bit(d.mode) ? planes_of(d.workers, 4'(CNT_W)) : 4'(kept_q[send_ptr_q]);
+  assign book   = book_q[send_ptr_q];
+  assign planes = is_low_bit(d.mode) ? planes_in_use(book.bitmap, 4'(CNT_W))
+                                      : 4'(kept_q[send_ptr_q]);
   assign record = make_record(kept_q[send_ptr_q],
                               gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book_q[send_ptr_q]);
 
@@ -97,44 +115,56 @@ module nf_evict
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      live_q     <= '0;
-      push_ptr_q <= '0;
-      send_ptr_q <= '0;
-      done_ptr_q <= '0;
-      count_q    <= '0;
-      unsent_q   <= '0;
-      beat_q     <= '0;
+      live_q      <= '0;
+      push_ptr_q  <= '0;
+      send_ptr_q  <= '0;
+      push_line_q <= '0;
+      send_line_q <= '0;
+      done_line_q <= '0;
+      flight_q    <= '0;
+      unsent_q    <= '0;
+      beat_q      <= '0;
     end else begin
       if (push) begin
-        live_q[push_ptr_q] <= 1'b1;
-        push_ptr_q         <= push_ptr_q + 1'b1;
+        live_q[push_line_q] <= 1'b1;
+        push_ptr_q          <= push_ptr_q + 1'b1;
+        push_line_q         <= after(push_line_q);
       end
-      if (sent) send_ptr_q <= send_ptr_q + 1'b1;
+      if (sent) begin
+        send_ptr_q  <= send_ptr_q + 1'b1;
+        send_line_q <= after(send_line_q);
+      end
       if (b_valid) begin
-        live_q[done_ptr_q] <= 1'b0;
-        done_ptr_q         <= done_ptr_q + 1'b1;
+        live_q[done_line_q] <= 1'b0;
+        done_line_q         <= after(done_line_q);
       end
       if (wr_valid && wr_ready) beat_q <= wr_last ? '0 : beat_q + 1'b1;
-      count_q  <= count_q + CW'(push) - CW'(b_valid);
+      flight_q <= flight_q + FW'(push) - FW'(b_valid);
       unsent_q <= unsent_q + CW'(push) - CW'(sent);
     end
   end
 
-  for (genvar e = 0; e < DEPTH; e++) begin : g_match
-    assign same[e] = live_q[e] && (line_q[e] == match_line);
+  for (genvar e = 0; e < FLIGHT; e++) begin : g_match
+    assign same[e]  = live_q[e] && (line_q[e] == match_line);
+    assign again[e] = live_q[e] && (line_q[e] == push_line);
   end
 
   assign match         = |same;
-  assign count         = count_q;
-  assign idle          = (count_q == '0);
+  assign count         = unsent_q;
+  assign flight        = flight_q;
+  assign idle          = (flight_q == '0);
   assign failed        = b_valid && b_err;
-  assign answered      = line_q[done_ptr_q];
+  assign answered      = line_q[done_line_q];
   assign failed_region = answered.region;
 
-  `NF_ASSERT_NEVER(Overflow_A, push && count_q == CW'(DEPTH))
-  `NF_ASSERT(LiveCount_A, 32'($countones(live_q)) == 32'(count_q) && unsent_q <= count_q)
+  `NF_ASSERT_NEVER(Overflow_A, push && unsent_q == CW'(DEPTH))
+  `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
+  `NF_ASSERT(LiveCount_A,
+             32'($countones(live_q)) == 32'(flight_q) && 32'(unsent_q) <= 32'(flight_q))
   `NF_ASSERT(WrStable_A, wr_valid && !wr_ready |=> wr_valid && $stable(wr_addr) && $stable(wr_data))
-  `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && count_q == unsent_q)
+  `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
+  // Order to one address: a line is written again only after memory has answered the last time.
+  `NF_ASSERT_NEVER(SameLine_A, push && |again)
 endmodule
 
 `default_nettype wire

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings the state of a missed line into its slot.
 //
-// Requests (`req_*`, never without `req_ready`) are answered in order. The state is
+// Requests (`req_*`, never without `req_ready`), each of another line. Up to FLIGHT reads are under
+// way, but no more than memory can use: while the read channel is busy all the time (`read_busy`),
+// further ones would only lengthen the queue in which the reads of others stand. The state is
 //   fetched  one INCR read of the record; it counts only if its generation is the region's own,
 //            otherwise the line is empty in this epoch;
 //   empty    when the record is not initialised yet: nothing of this epoch can be there;
 //   lost     when a beat that was needed came with an error or poison, or when the region's records
 //            are untrusted: empty and poisoned. The planes behind bookkeeping that is not of this
 //            epoch are not needed: whatever they are, they were never this region's.
-// A record that an eviction is still writing back (`ask_evicting`) is not read before that is done.
+// A record that an eviction is still writing back (`ask_evicting`) is not read before that is done:
+// its request goes behind the others.
 // A sum that is kept beside the record comes with it, if `req_sum` asks for it. It is dropped when
 // it cannot be read or is poisoned: the lines that it was made of are still there.
-// `out_*` is held until `out_ready`.
+// `out_*` is held until `out_ready`; the next record is taken meanwhile.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -24,7 +27,8 @@ module nf_fill
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
   parameter int SLOT_W  = 6,
-  parameter int DEPTH   = 16
+  parameter int DEPTH   = 16,
+  parameter int FLIGHT  = 64
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
@@ -39,15 +43,18 @@ module nf_fill
   input  wire logic                     req_sum,
   output logic [$clog2(DEPTH+1)-1:0]    count,
 
-  // The line asked about, and what the others know of it.
+  // The line asked about, and what the others know of it: it is being written back, its record is
+  // still to be initialised, it has so many planes at most.
   output line_id_t                      ask,
   input  wire logic                     ask_evicting,
   input  wire logic                     ask_fresh,
+  input  wire logic [3:0]               ask_planes,
 
   output logic                          ar_valid,
   input  wire logic                     ar_ready,
   output logic [LADDR_W-1:0]            ar_addr,
   output logic [7:0]                    ar_len,
+  input  wire logic                     read_busy,  // a beat is on the shared read channel
   input  wire logic                     r_valid,
   output logic                          r_ready,
   input  wire read_beat_t               r_beat,
@@ -55,6 +62,7 @@ module nf_fill
   output logic                          out_valid,
   input  wire logic                     out_ready,
   output logic [SLOT_W-1:0]             out_slot,
+  output logic                          out_lost,  // of out_book, which may be a clock behind
   output book_t                         out_book,
   output logic                          out_kept,  // plane 0 is the line's sum
   output logic [CNT_W*LINE_W-1:0]       out_planes,
@@ -64,19 +72,26 @@ module nf_fill
   localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e) + 1;
 
   // ---- request side ---------------------------------------------------------------------------
+  localparam int FLIGHT_W = $clog2(FLIGHT + 1);
+  localparam int START    = (FLIGHT < 8) ? FLIGHT : 8;
+
   logic                head_valid, head_take, head_sum;
+  logic [FLIGHT_W-1:0] flight, window_q;  // reads under way, and how many may be
   logic [SLOT_W-1:0]   head_slot;
   fill_kind_e          head_kind;
   region_desc_t        d;
-  logic                track_ready;
+  logic                track_ready, head_back, may_ask;
+
+  // Requests are of different lines, so that their order is free.
+  assign head_back = head_valid && ask_evicting && req_ready && !req_valid;
 
   nf_fifo #(.WIDTH(REQ_W), .DEPTH(DEPTH)) u_requests (
     .clk, .rst_n,
-    .in_valid  (req_valid),
+    .in_valid  (req_valid || head_back),
     .in_ready  (req_ready),
-    .in_data   ({req_slot, req_line, req_sum}),
+    .in_data   (req_valid ? {req_slot, req_line, req_sum} : {head_slot, ask, head_sum}),
     .out_valid (head_valid),
-    .out_ready (head_take),
+    .out_ready (head_take || head_back),
     .out_data  ({head_slot, ask, head_sum}),
     .count     (count)
   );
@@ -84,11 +99,10 @@ module nf_fill
   assign d         = desc_of(desc, ask.region);
   assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST
                      : ask_fresh ? FILL_EMPTY : FILL_FETCH;
-  assign ar_valid  = head_valid && !ask_evicting && track_ready && (head_kind == FILL_FETCH);
+  assign ar_valid  = head_valid && !ask_evicting && may_ask && (head_kind == FILL_FETCH);
   assign ar_addr   = LADDR_W'(record_addr(d, ask.index, 4'(CNT_W)));
-  assign ar_len    = is_low_bit(d.mode) ? 8'(planes_of(d.workers, 4'(CNT_W)))
-                     : 8'(head_sum && d.keep_sum);
-  assign head_take = head_valid && !ask_evicting && track_ready
+  assign ar_len    = is_low_bit(d.mode) ? 8'(ask_planes) : 8'(head_sum && d.keep_sum);
+  assign head_take = head_valid && !ask_evicting && may_ask
                      && (head_kind != FILL_FETCH || ar_ready);
 
   // ---- answer side ----------------------------------------------------------------------------
@@ -97,13 +111,23 @@ module nf_fill
   logic [3:0]              track_region;
   fill_kind_e              track_kind;
   logic [3:0]              beat_q;
-  logic                    full_q, bad_q, ours_q, kept_q, unusable, bad, ours, last_beat;
-  logic [SLOT_W-1:0]       slot_q;
-  book_t                   book_q;
-  logic [CNT_W*LINE_W-1:0] planes_q;
+  logic                    bad_q, ours_q, needed, unusable, bad, ours, last_beat, room;
   record_t                 record;
+  book_t                   record_book;
 
-  nf_fifo #(.WIDTH(TRACK_W), .DEPTH(4)) u_track (
+  // Two places: one is filled while the other waits to be taken. Which planes of a place mean
+  // something is known by number; the others are zero.
+  logic [1:0]              full_q;
+  logic                    in_q, out_q;  // place that is filled, place that goes out
+  logic [SLOT_W-1:0]       slot_q [2];
+  book_t                   book_q [2];
+  logic [3:0]              count_q [2];
+  logic [3:0]              need_q, planes;  // of the record that comes: what it needs
+  logic [1:0]              sum_q, lost_q;   // a place's plane is a kept sum; its record was lost
+  logic                    brings_sum, brings_lost;
+  logic [CNT_W*LINE_W-1:0] planes_q [2];
+
+  nf_fifo #(.WIDTH(TRACK_W), .DEPTH(FLIGHT)) u_track (
     .clk, .rst_n,
     .in_valid  (head_take),
     .in_ready  (track_ready),
@@ -111,65 +135,126 @@ module nf_fill
     .out_valid (track_valid),
     .out_ready (track_pop),
     .out_data  ({track_slot, track_region, track_kind, track_fp}),
-    /* verilator lint_off PINCONNECTEMPTY */
-    .count     ()
-    /* verilator lint_on PINCONNECTEMPTY */
+    .count     (flight)
   );
 
-  assign record    = r_beat.data;
-  assign r_ready   = track_valid && (track_kind == FILL_FETCH) && (!full_q || out_ready);
+  // The window grows by one for every four clocks in which it holds a request back while the
+  // channel is idle, about what a record takes, and shrinks by one after 64 records without growth.
+  // So it stays where latency is just covered.
+  logic [1:0]          idle_q;
+  logic [5:0]          calm_q;
+  logic                held, grows;
+
+  assign may_ask = track_ready && (flight < window_q);
+  assign held    = head_valid && (flight >= window_q) && !read_busy;
+  assign grows   = held && (idle_q == '1) && (window_q != FLIGHT_W'(FLIGHT));
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      window_q <= FLIGHT_W'(START);
+      idle_q   <= '0;
+      calm_q   <= '0;
+    end else begin
+      if (held) idle_q <= idle_q + 1'b1;
+      if (grows) begin
+        window_q <= window_q + 1'b1;
+        calm_q   <= '0;
+      end else if (last_beat) begin
+        calm_q <= calm_q + 1'b1;
+        if (calm_q == '1 && window_q != FLIGHT_W'(START)) window_q <= window_q - 1'b1;
+      end
+    end
+  end
+
+  assign record      = r_beat.data;
+  assign record_book = record.book;
+  assign room      = !full_q[in_q];
+  assign r_ready   = track_valid && (track_kind == FILL_FETCH) && room;
   assign last_beat = r_valid && r_ready && r_beat.last;
-  assign unusable  = r_beat.err || r_beat.poison;
+  assign needed    = (beat_q == '0) || (beat_q <= need_q);
+  assign unusable  = (r_beat.err || r_beat.poison) && needed;
   assign bad       = (beat_q == '0) ? unusable : (bad_q || (ours && unusable && !track_fp));
   assign ours      = (beat_q == '0) ? (record.gen == gen[32'(track_region)*REC_GEN_W +: REC_GEN_W])
                                     : ours_q;
-  assign track_pop = track_valid && (!full_q || out_ready)
-                     && ((track_kind != FILL_FETCH) || last_beat);
+  assign track_pop = track_valid && room && ((track_kind != FILL_FETCH) || last_beat);
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       beat_q <= '0;
-      full_q <= 1'b0;
+      full_q <= '0;
+      in_q   <= 1'b0;
+      out_q  <= 1'b0;
     end else begin
       if (r_valid && r_ready) beat_q <= r_beat.last ? '0 : beat_q + 1'b1;
-      if (track_pop) full_q <= 1'b1;
-      else if (out_ready) full_q <= 1'b0;
+      if (track_pop) begin
+        full_q[in_q] <= 1'b1;
+        in_q         <= !in_q;
+      end
+      if (out_ready) begin
+        full_q[out_q] <= 1'b0;
+        out_q         <= !out_q;
+      end
     end
   end
+
+  // A record that shares its mark is fetched longer than it may be: behind its own planes there may
+  // be anything.
+  always_comb begin
+    planes = '0;
+    if (track_kind == FILL_FETCH && ours && !bad && beat_q != '0 && !unusable)
+      planes = (beat_q < need_q) ? beat_q : need_q;
+  end
+
+  assign brings_sum  = track_fp && (planes != '0);
+  assign brings_lost = (track_kind == FILL_LOST) || (track_kind == FILL_FETCH && bad);
 
   always_ff @(posedge clk) begin
     if (r_valid && r_ready) begin
       bad_q  <= bad;
       ours_q <= ours;
     end
-    if (track_pop) slot_q <= track_slot;
-    if (r_valid && r_ready)
-      kept_q <= !unusable && ((beat_q == '0) ? ours && record.kept && !r_beat.last : kept_q);
+    if (track_pop) slot_q[in_q] <= track_slot;
     if (r_valid && r_ready && beat_q == '0) begin
-      book_q   <= ours ? record.book : '0;
-      planes_q <= '0;
+      book_q[in_q] <= ours ? record.book : '0;
+      need_q       <= track_fp ? 4'(record.kept)
+                               : planes_in_use(record_book.bitmap, 4'(CNT_W));
     end
-    if (r_valid && r_ready && beat_q != '0 && ours)
-      planes_q[(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;
-    if (track_pop && (track_kind != FILL_FETCH || bad)) begin
-      book_q   <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
-      planes_q <= '0;
-      kept_q   <= 1'b0;
+    if (r_valid && r_ready && beat_q != '0)
+      planes_q[in_q][(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;
+    if (track_pop) begin
+      count_q[in_q] <= planes;
+      sum_q[in_q]   <= brings_sum;
+      lost_q[in_q]  <= brings_lost;
     end
+    if (track_pop && (track_kind != FILL_FETCH || bad))
+      book_q[in_q] <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
   end
 
-  assign out_valid  = full_q;
-  assign out_slot   = slot_q;
-  assign out_book   = book_q;
-  assign out_kept   = kept_q;
-  assign out_planes = planes_q;
-  assign fetched    = last_beat;
+  // What has just come can be issued in the same clock: its state is needed two clocks later.
+  logic now_full;
+  assign now_full  = full_q[out_q];
+  assign out_valid = now_full || (track_pop && (in_q == out_q));
+  assign out_slot  = now_full ? slot_q[out_q] : track_slot;
+  assign out_book  = book_q[out_q];
+  assign out_lost  = now_full ? lost_q[out_q] : brings_lost;
+  assign out_kept  = now_full ? sum_q[out_q] : brings_sum;
+  assign fetched   = last_beat;
+
+  logic [3:0]              out_count;
+  logic [CNT_W*LINE_W-1:0] held_planes;
+
+  assign out_count   = count_q[out_q];
+  assign held_planes = planes_q[out_q];
+  for (genvar p = 0; p < CNT_W; p++) begin : g_planes
+    assign out_planes[p*LINE_W +: LINE_W] = (32'(out_count) > p) ? held_planes[p*LINE_W +: LINE_W]
+                                                                 : '0;
+  end
 
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
   `NF_ASSERT_NEVER(BeatRange_A, 32'(beat_q) > CNT_W)
   `NF_ASSERT(ArStable_A, ar_valid && !ar_ready |=> ar_valid && $stable(ar_addr))
-  `NF_ASSERT(OutStable_A, (out_valid && !out_ready) |=> out_valid && $stable(out_book))
+  `NF_ASSERT(OutStable_A, (now_full && !out_ready) |=> out_valid && $stable(out_book))
 
   `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)
   `NF_WAVE_NAME(track_kind_name, track_kind, fill_kind_name)

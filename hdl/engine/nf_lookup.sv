@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // S0 of the aggregation engine: finds the slot of a line and chooses one action a clock.
 //
-// In this order: an FP32 store that memory has answered, a finished fill, an FP32 sum to keep, the
-// head of the waiting queue when its slot is ready, a new operation. A new operation that hits an
-// open slot is executed; one that hits a slot still filling (or that others wait for) is parked in
-// the waiting queue; a miss allocates a victim slot and is parked.
+// In this order: an FP32 store that memory has answered, a finished fill, an FP32 sum to keep, a
+// parked operation whose slot is ready, a deferred operation, a new one. An operation that hits an
+// open slot is executed; one that hits a slot that is filling, that others wait for or that has no
+// room at its exit is parked with its slot (nf_park), where it holds up nobody else. A
+// miss takes a victim slot. Where no record of its line can be in memory (nf_written) it is
+// executed at once on the empty state; else it is parked, and the record is fetched. A miss that
+// finds no victim, or no room for its fill or eviction, is deferred, and so is what comes behind it
+// on its line: a new operation is never refused for longer than the actions before it take. FP32
+// operations that hit give way to a deferred one that has waited for 2^PATIENCE_LOG2 clocks.
 //
-// A whole FP32 line that misses is stored at once, while its bookkeeping is fetched ("early"): it
-// is parked like any other, and marked as seen when both its slot is ready and memory has answered.
+// A whole FP32 line whose record is fetched is stored at once ("early"). It is parked like any
+// other and leaves with the fill: as a store that memory has answered, or, if memory has not yet,
+// as one that is no longer early.
 //
 // Handshake: `op_*` valid/ready. `issue_valid` cannot be stalled: an action is chosen only when
 // `store_room`, `gather_room`, `fill_room` and `evict_room` say that what it may send has a place.
 // `fill_valid` stays until the fill was taken, which happens two clocks after it was issued:
-// `fill_in_pipe` says so.
+// `fill_in_pipe` says so. There are never more than OPS operations that have no answer.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -24,10 +30,16 @@ module nf_lookup
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
-  parameter int MEM_LINES_LOG2 = 20
+  parameter int MEM_LINES_LOG2 = 20,
+  parameter int OPS            = 128
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
+  input  wire logic [REGIONS-1:0]       untrusted,
+
+  // May memory hold a record of the line?
+  output line_id_t                      lk_line,
+  input  wire logic                     maybe_written,
 
   // What may be done.
   input  wire logic                     op_valid,
@@ -53,70 +65,98 @@ module nf_lookup
   input  wire logic                     fill_room,
   input  wire logic                     evict_room,
 
-  // What is done.
+  // What is done; `fetch` with a miss whose record is to be fetched into `fetch_slot`.
   output logic                          issue_valid,
   output engine_stage_t                 issue,
+  output logic                          fetch,
+  output logic [$clog2(SLOTS)-1:0]      fetch_slot,
   output logic                          slot_hit,
-  output logic                          slot_miss
+  output logic                          slot_miss,
+  output engine_op_t                    looked_up   // the operation that hits or misses
 );
-  localparam int OP_W       = $bits(engine_op_t);
-  localparam int SLOT_W     = $clog2(SLOTS);
-  localparam int KEY_W      = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
-  localparam int WAIT_DEPTH = 16;
+  localparam int OP_W    = $bits(engine_op_t);
+  localparam int SLOT_W  = $clog2(SLOTS);
+  localparam int KEY_W   = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
+  localparam int LOT_W   = 6;  // lines are told apart by so many bits behind a deferred operation
+  localparam int COUNT_W = $clog2(OPS + 1);
+  localparam int PATIENCE_LOG2 = 8;
 
   logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept;
-  logic [SLOT_W-1:0] lk_slot, victim_slot, wait_slot, wait_push_slot;
+  logic [SLOT_W-1:0] lk_slot, victim_slot, parked_slot, park_slot;
   logic              victim_ok, victim_dirty, victim_kept;
   line_id_t          victim_line;
   action_e           act;
-  engine_op_t        issue_op;
+  engine_op_t        issue_op, lk_op, parked_op, deferred_op, stored_op, keep_op;
   logic [SLOT_W-1:0] issue_slot;
-  logic              head_slot_ready, head_writing, head_reading, head_kept;
-  logic              wait_valid, wait_pop, wait_push, wait_room;
-  engine_op_t        wait_op, stored_op, keep_op;
-  logic              do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss;
-  logic              op_reads_fp, head_reads_fp, op_stores_fp, head_stores_fp;
-  logic              op_gathers, head_gathers, op_settled, head_settled, op_room, head_room;
+  logic              do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer;
+  logic              lands;  // memory answers an early store
+  logic              impatient;
 
+  // ---- the operation that is looked up: the oldest deferred one if it may go, else the new one --
+  logic              turn, look, go_deferred, deferred_valid, deferred_room, behind;
+  logic [LOT_W-1:0]  new_lot, deferred_lot;
+  logic [63:0]       deferred_lots;
+
+  function automatic logic [LOT_W-1:0] lot_of(
+    input logic [LOT_W-1:0] index, input logic [3:0] region
+  );
+    return index ^ {region, 2'd0};
+  endfunction
+
+  assign new_lot      = lot_of(op.index[LOT_W-1:0], op.meta.region);
+  assign deferred_lot = lot_of(deferred_op.index[LOT_W-1:0], deferred_op.meta.region);
+  assign behind       = deferred_lots[new_lot];
+  assign go_deferred  = deferred_valid && victim_ok && fill_room && deferred_room
+                        && (!victim_dirty || evict_room);
+  assign turn         = !stored_valid && !do_fill && !do_keep && !do_head;
+  assign look         = turn && (go_deferred || op_valid);
+  assign lk_op        = go_deferred ? deferred_op : op;
+  assign lk_line      = make_line_id(lk_op.meta.region, lk_op.index);
+  assign op_ready     = turn && !go_deferred;
+
+  // ---- what becomes of it -----------------------------------------------------------------------
+  logic op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled;
+  logic empty, miss_room, may_hit;
+
+  assign op_reads_fp  = (lk_op.kind == OP_FP_SUM) || (lk_op.kind == OP_FP_RAW);
+  assign op_stores_fp = (lk_op.kind == OP_FP_STORE);
+  assign op_fp        = op_reads_fp || op_stores_fp;
   // A sum that is kept is answered from its slot, as a vote is.
-  assign op_gathers   = op_reads_fp && !(op.kind == OP_FP_SUM && lk_kept);
-  assign head_gathers = head_reads_fp && !(wait_op.kind == OP_FP_SUM && head_kept);
-
-  assign op_reads_fp    = (op.kind == OP_FP_SUM) || (op.kind == OP_FP_RAW);
-  assign head_reads_fp  = (wait_op.kind == OP_FP_SUM) || (wait_op.kind == OP_FP_RAW);
-  assign op_stores_fp   = (op.kind == OP_FP_STORE);
-  assign head_stores_fp = (wait_op.kind == OP_FP_STORE);
-  assign op_room   = op_stores_fp ? store_room : op_gathers ? gather_room : 1'b1;
-  assign head_room = head_stores_fp ? store_room
-                     : head_gathers ? gather_room : 1'b1;
-
-  assign stored_op = make_engine_op(OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0,
-                                    1'b0, BE_W'(0), LINE_W'(0));
-  assign keep_op   = make_engine_op(OP_FP_SUM, stored.meta, INDEX_W'(0), 6'd0, 3'd0,
-                                    1'b0, BE_W'(0), gather_end.sum);
+  assign op_gathers   = op_reads_fp && !(lk_op.kind == OP_FP_SUM && lk_kept);
+  assign op_room      = op_stores_fp ? store_room : op_gathers ? gather_room : 1'b1;
 
   // FP32 reads (they enable no byte) wait for the stores of their line, so that a sum is of what
   // was contributed; a partial store waits too, because it must know whether it is its worker's
   // first. Stores wait for the gathers of their line: a sum reads line by line and must not mix the
   // moments before and after a store.
-  assign op_settled     = !(lk_writing && op.be != '1) && !(lk_reading && op_stores_fp);
-  assign head_settled   = !(head_writing && wait_op.be != '1) && !(head_reading && head_stores_fp);
+  assign op_settled   = !(lk_writing && lk_op.be != '1) && !(lk_reading && op_stores_fp);
 
-  logic hit_open, new_turn;
-  assign hit_open = lk_open && op_settled;
+  // No record: the line is empty, unless all of the region's records are doubtful.
+  logic [3:0] lk_region;
+  assign lk_region = lk_op.meta.region;
+  assign empty     = !maybe_written && !untrusted[32'(lk_region) % REGIONS];
+  assign miss_room = victim_ok && (!victim_dirty || evict_room) && (empty ? op_room : fill_room);
+  assign may_hit   = look && (go_deferred || !(behind || (impatient && op_fp)));
 
-  // Early stores: parked, first of all that wait for their slot, and of those, answered by memory.
+  assign do_stored = stored_valid && !lands;
+  assign do_fill   = !stored_valid && fill_valid && !fill_in_pipe;
+  assign do_keep   = !stored_valid && !do_fill && end_valid && gather_end.keep;
+  assign end_ready = do_keep || !gather_end.keep;
+  assign do_exec   = may_hit && lk_open && op_settled && op_room;
+  assign do_wait   = may_hit && lk_hit && !(lk_open && op_settled && op_room);
+  assign do_miss   = look && !lk_hit && (go_deferred || (!deferred_valid && miss_room));
+  assign do_defer  = look && !do_exec && !do_wait && !do_miss;
+
+  // ---- early stores: first of all that wait for their slot, and of those, answered by memory ----
   logic [SLOTS-1:0] early_q, landed_q, landed_err_q;
-  logic             miss_early, head_early, head_landed, lands, do_late;
-  logic [3:0]       op_region;
+  logic             miss_early, fill_early, fill_landed, do_late;
 
-  assign op_region   = op.meta.region;
-  assign miss_early  = op_stores_fp && !op.poison && (op.be == '1) && store_room
-                       && !closed[32'(op_region) % REGIONS];
-  assign head_early  = early_q[wait_slot];
-  assign head_landed = landed_q[wait_slot];
+  assign miss_early  = op_stores_fp && !empty && !lk_op.poison && (lk_op.be == '1) && store_room
+                       && !closed[32'(lk_region) % REGIONS];
+  assign fill_early  = early_q[fill_slot];
+  assign fill_landed = landed_q[fill_slot];
   assign lands       = stored_valid && early_q[stored.slot[SLOT_W-1:0]];
-  assign do_late     = do_head && head_early && head_landed;
+  assign do_late     = do_fill && fill_early && fill_landed;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -127,7 +167,7 @@ module nf_lookup
         early_q[victim_slot]  <= 1'b1;
         landed_q[victim_slot] <= 1'b0;
       end
-      if (do_head) early_q[wait_slot] <= 1'b0;
+      if (do_fill) early_q[fill_slot] <= 1'b0;
       if (lands) landed_q[stored.slot[SLOT_W-1:0]] <= 1'b1;
     end
   end
@@ -136,59 +176,134 @@ module nf_lookup
     if (lands) landed_err_q[stored.slot[SLOT_W-1:0]] <= stored_err;
   end
 
-  assign do_stored = stored_valid && !lands;
-  assign do_fill   = !stored_valid && fill_valid && !fill_in_pipe;
-  assign do_keep   = !stored_valid && !do_fill && end_valid && gather_end.keep;
-  assign do_head   = !stored_valid && !do_fill && !do_keep && wait_valid && head_slot_ready
-                     && (head_early || (head_settled && head_room));
-  assign new_turn  = !stored_valid && !do_fill && !do_keep && !do_head && op_valid;
-  assign do_exec   = new_turn && hit_open && op_room;
-  assign do_wait   = new_turn && lk_hit && !hit_open && wait_room;
-  assign do_miss   = new_turn && !lk_hit && victim_ok && wait_room && fill_room
-                     && (!victim_dirty || evict_room);
-  assign end_ready = do_keep || !gather_end.keep;
-  assign op_ready  = do_exec || do_wait || do_miss;
+  // ---- parked operations: any slot that is ready, in turn ---------------------------------------
+  logic [SLOTS-1:0]  ready, writing, reading, waited, kept, reads_fp, stores_fp, reads_or_masked;
+  logic [SLOTS-1:0]  can_go, preferred, choice_from, choice;
+  logic [SLOT_W-1:0] turn_q;
+  logic [COUNT_W-1:0] parked_count;
+  logic               head_kept;
 
-  // An early store that memory has not answered yet is no longer early: its answer issues it.
-  assign issue_valid    = do_stored || do_fill || do_keep || do_exec || do_miss
-                          || (do_head && (!head_early || head_landed));
-  assign issue          = make_stage(act, issue_op, 8'(issue_slot), do_head ? head_kept : lk_kept,
-                                     miss_early, victim_dirty, victim_kept, victim_line,
-                                     do_late ? landed_err_q[wait_slot] : stored_err);
-  assign act            = (do_stored || do_late) ? ACT_STORED : do_fill ? ACT_FILL
-                          : do_keep ? ACT_KEEP : do_miss ? ACT_MISS : ACT_OP;
-  assign issue_op       = do_stored ? stored_op : do_keep ? keep_op : do_head ? wait_op : op;
-  assign issue_slot     = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
-                          : do_keep ? gather_end.slot[SLOT_W-1:0]
-                          : do_head ? wait_slot : do_miss ? victim_slot : lk_slot;
-  assign wait_push      = do_wait || do_miss;
-  assign wait_push_slot = do_miss ? victim_slot : lk_slot;
-  assign wait_pop       = do_head;
+  assign can_go = waited & ready
+                  & ~(writing & reads_or_masked) & ~(reading & stores_fp)
+                  & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
+  assign preferred   = can_go & ({SLOTS{1'b1}} << turn_q);
+  assign choice_from = |preferred ? preferred : can_go;
+  assign choice      = choice_from & (~choice_from + 1'b1);
+  assign do_head     = !stored_valid && !do_fill && !do_keep && |can_go;
+  assign head_kept   = |(choice & kept);
 
-  logic       executes_store, modifies, starts_store, starts_gather;
+  for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
+    localparam logic [SLOTS-1:0] WITH = {(SLOTS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
+    assign parked_slot[b] = |(choice & WITH);
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) turn_q <= '0;
+    else if (do_head) turn_q <= parked_slot + 1'b1;
+  end
+
+  // A fill takes the first operation of its slot along, if that has room at its exit; an early
+  // store needs none.
+  logic [SLOTS-1:0]  filling;
+  logic [SLOT_W-1:0] pop_slot;
+  logic              fill_acts, fill_takes;
+  assign filling   = SLOTS'(1) << fill_slot;
+  assign fill_acts = do_fill && !fill_early && (store_room || !(|(filling & stores_fp)))
+                     && (gather_room || !(|(filling & reads_fp)));
+  assign fill_takes = fill_acts || (do_fill && fill_early);
+  assign pop_slot  = do_fill ? fill_slot : parked_slot;
+  assign park_slot = do_miss ? victim_slot : lk_slot;
+
+  nf_park #(.SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W)) u_park (
+    .clk, .rst_n,
+    .push       (do_wait || (do_miss && !empty)),
+    .push_slot  (park_slot),
+    .push_flags ({lk_op.be != '1, op_stores_fp, op_reads_fp}),
+    .push_data  (lk_op),
+    .pop        (do_head || fill_takes),
+    .pop_slot,
+    .pop_data   (parked_op),
+    .waited,
+    .flag0      (reads_fp),
+    .flag1      (stores_fp),
+    .flag2      (reads_or_masked),
+    .count      (parked_count)
+  );
+
+  // ---- deferred operations: in order ------------------------------------------------------------
+  logic               defer_room, take_deferred;
+  logic [COUNT_W-1:0] deferred_count;
+
+  assign take_deferred = look && go_deferred;
+  assign deferred_room = (deferred_op.kind == OP_FP_STORE) ? store_room
+                         : (deferred_op.kind == OP_FP_SUM || deferred_op.kind == OP_FP_RAW)
+                           ? gather_room : 1'b1;
+
+  // FP32 operations that hit pin their slots and take the room at the exits, and could do so for
+  // ever. Once the oldest deferred operation has waited for long, they are deferred, too.
+  logic [PATIENCE_LOG2-1:0] waited_q;
+  assign impatient = &waited_q;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) waited_q <= '0;
+    else if (!deferred_valid || take_deferred) waited_q <= '0;
+    else if (!impatient) waited_q <= waited_q + 1'b1;
+  end
+
+  nf_fifo #(.WIDTH(OP_W), .DEPTH(OPS)) u_deferred (
+    .clk, .rst_n,
+    .in_valid (do_defer), .in_ready (defer_room), .in_data (op),
+    .out_valid (deferred_valid), .out_ready (take_deferred), .out_data (deferred_op),
+    .count (deferred_count)
+  );
+
+  nf_slot_count #(.SLOTS(1 << LOT_W), .WIDTH(COUNT_W)) u_lots (
+    .clk, .rst_n,
+    .up (do_defer), .up_slot (new_lot), .down (take_deferred), .down_slot (deferred_lot),
+    .busy (deferred_lots)
+  );
+
+  // ---- what is issued ---------------------------------------------------------------------------
+  logic       modifies, executes_store, starts_store, starts_gather, acts, issue_kept;
   logic [3:0] issue_region;
-  assign issue_region   = issue_op.meta.region;
-  assign executes_store = (do_head && head_stores_fp && !head_early)
-                          || (do_exec && op_stores_fp);
+
+  assign stored_op = make_engine_op(OP_FP_STORE, stored.meta, INDEX_W'(0), stored.worker, 3'd0,
+                                    1'b0, BE_W'(0), LINE_W'(0));
+  assign keep_op   = make_engine_op(OP_FP_SUM, stored.meta, INDEX_W'(0), 6'd0, 3'd0,
+                                    1'b0, BE_W'(0), gather_end.sum);
+
+  assign issue_valid   = do_stored || do_fill || do_keep || do_head || do_exec || do_miss;
+  assign issue         = make_stage(act, issue_op, 8'(issue_slot), issue_kept,
+                                    do_miss ? miss_early : do_late, victim_dirty, victim_kept,
+                                    victim_line, do_fill ? landed_err_q[fill_slot] : stored_err,
+                                    fill_acts || (do_miss && empty));
+  assign fetch         = do_miss && !empty;
+  assign fetch_slot    = victim_slot;
+  assign act           = do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_keep ? ACT_KEEP
+                         : do_miss ? ACT_MISS : ACT_OP;
+  assign issue_op      = do_stored ? stored_op : do_keep ? keep_op
+                         : (do_head || do_fill) ? parked_op : lk_op;
+  assign issue_kept    = do_fill ? fill_kept : do_head ? head_kept : lk_kept;
+  assign issue_slot    = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
+                         : do_keep ? gather_end.slot[SLOT_W-1:0]
+                         : do_head ? parked_slot : do_miss ? victim_slot : lk_slot;
+  assign acts          = do_head || do_exec || fill_acts || (do_miss && empty);
+  assign issue_region  = issue_op.meta.region;
+  assign executes_store = acts && (issue_op.kind == OP_FP_STORE);
   assign starts_store  = (executes_store && !issue_op.poison
                           && !closed[32'(issue_region) % REGIONS]) || (do_miss && miss_early);
-  assign starts_gather = (do_exec && op_gathers) || (do_head && head_gathers);
+  assign starts_gather = acts && (issue_op.kind == OP_FP_RAW
+                                  || (issue_op.kind == OP_FP_SUM && !issue_kept));
   assign modifies      = do_stored || do_late || do_keep || (do_fill && fill_lost) || executes_store
-                         || ((do_head || do_exec) && (issue_op.kind == OP_CONTRIBUTE));
+                         || (acts && issue_op.kind == OP_CONTRIBUTE);
 
   nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
     .clk, .rst_n,
-    .lk_line        (make_line_id(op.meta.region, op.index)),
-    .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
+    .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
     .victim_ok, .victim_slot, .victim_dirty, .victim_kept, .victim_line,
-    .head_slot      (wait_slot),
-    .head_ready     (head_slot_ready),
-    .head_writing   (head_writing),
-    .head_reading   (head_reading),
-    .head_kept      (head_kept),
+    .waited, .ready, .writing, .reading, .kept,
     .alloc          (do_miss),
-    .wait_add       (do_wait),
-    .wait_take      (do_head),
+    .alloc_ready    (empty),
     .filled         (do_fill),
     .fill_slot      (fill_slot),
     .keep           (do_keep || (do_fill && fill_kept)),
@@ -197,7 +312,7 @@ module nf_lookup
     .touch_slot     (issue_slot),
     .write_start    (starts_store),
     .write_end      (do_stored || do_late),
-    .write_end_slot (do_late ? wait_slot : stored.slot[SLOT_W-1:0]),
+    .write_end_slot (do_late ? fill_slot : stored.slot[SLOT_W-1:0]),
     .read_start     (starts_gather),
     .read_slot      (issue_slot),
     .read_end       (end_valid && end_ready),
@@ -205,30 +320,23 @@ module nf_lookup
     .invalidate
   );
 
-  nf_fifo #(.WIDTH(SLOT_W + OP_W), .DEPTH(WAIT_DEPTH)) u_waiting (
-    .clk, .rst_n,
-    .in_valid  (wait_push),
-    .in_ready  (wait_room),
-    .in_data   ({wait_push_slot, op}),
-    .out_valid (wait_valid),
-    .out_ready (wait_pop),
-    .out_data  ({wait_slot, wait_op}),
-    /* verilator lint_off PINCONNECTEMPTY */
-    .count     ()
-    /* verilator lint_on PINCONNECTEMPTY */
-  );
-
   assign slot_hit  = do_exec || do_wait;
   assign slot_miss = do_miss;
+  assign looked_up = lk_op;
 
   `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
   `NF_ASSERT_NEVER(NoGatherRoom_A, starts_gather && !gather_room)
-  `NF_ASSERT_NEVER(NoMissRoom_A, do_miss && (!fill_room || (victim_dirty && !evict_room)))
-  `NF_ASSERT_NEVER(NoWaitRoom_A, wait_push && !wait_room)
-  `NF_ASSERT(EarlyIsStore_A, (do_head && head_early) |-> head_stores_fp && !wait_op.poison)
+  `NF_ASSERT_NEVER(NoMissRoom_A,
+                   do_miss && ((!empty && !fill_room) || (victim_dirty && !evict_room)))
+  `NF_ASSERT(OneAction_A,
+             $onehot0({do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer}))
+  `NF_ASSERT(EarlyIsStore_A,
+             (do_fill && fill_early) |-> |(filling & stores_fp) && !parked_op.poison)
   `NF_ASSERT_NEVER(EarlyOverStore_A, do_miss && early_q[victim_slot])
-  `NF_ASSERT(OneAction_A, $onehot0({do_stored, do_fill, do_keep, do_head, do_exec, do_wait,
-                                    do_miss}))
+  `NF_ASSERT_NEVER(EarlyReady_A, |(early_q & ready))
+  `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])
+  `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || go_deferred))
+  `NF_ASSERT_NEVER(Operations_A, 32'(parked_count) + 32'(deferred_count) > OPS)
 endmodule
 
 `default_nettype wire

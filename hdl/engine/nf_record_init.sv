@@ -4,9 +4,10 @@
 // `start[r]` (with the commit) queues region r. Until line i has been overwritten *and* the write
 // has been answered, `a_fresh` and `b_fresh` are 1 for it: its record must not be read (it holds no
 // state) and must not be written (the initialiser is still to come). `cancel[r]` (the region became
-// IDENTITY) ends it. `hold` pauses it; `busy_writes` says that writes are under way. A write that
-// fails makes the region untrusted until its next commit: what its records hold is unknown, so
-// nothing read from them may be taken for state.
+// IDENTITY) ends it. `hold` pauses it; `busy_writes` says that writes are under way. It gives way
+// to other writes (`others`), but not for more than PATIENCE clocks on end. A write that fails
+// makes the region untrusted until its next commit: what its records hold is unknown, so nothing
+// read from them may be taken for state.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -15,13 +16,15 @@ module nf_record_init
   import nf_pkg::*;
   import nf_core_pkg::*;
 #(
-  parameter int REGIONS = 8,
-  parameter int CNT_W   = 8
+  parameter int REGIONS  = 8,
+  parameter int CNT_W    = 8,
+  parameter int PATIENCE = 7
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
 
   input  wire logic               hold,
+  input  wire logic               others,
   input  wire logic [REGIONS-1:0] start,
   input  wire logic [REGIONS-1:0] cancel,
   input  wire logic [DESCS_W-1:0] desc,
@@ -57,7 +60,13 @@ module nf_record_init
   assign restart     = active_q && (start[32'(region_q) % REGIONS]
                                     || cancel[32'(region_q) % REGIONS]);
 
-  assign wr_valid = active_q && !all_issued && !hold;
+  localparam int PATIENCE_W = $clog2(PATIENCE + 1);
+  logic [PATIENCE_W-1:0] waited_q;
+  logic                  wants, waits;
+
+  assign wants    = active_q && !all_issued && !hold;
+  assign waits    = others && (waited_q != PATIENCE_W'(PATIENCE));
+  assign wr_valid = wants && !waits;
   assign wr_addr  = LADDR_W'(record_addr(d, issued_q[INDEX_W-1:0], 4'(CNT_W)));
 
   assign lowest = pending_q & (~pending_q + 1'b1);
@@ -72,7 +81,10 @@ module nf_record_init
     if (!rst_n) begin
       pending_q <= '0;
       active_q  <= 1'b0;
+      waited_q  <= '0;
     end else begin
+      if (wr_valid && wr_ready) waited_q <= '0;
+      else if (wants && waits) waited_q <= waited_q + 1'b1;
       // A region in work that is claimed anew starts over, or ends when it needs no records any
       // more (commits happen with no write under way).
       if (restart) begin

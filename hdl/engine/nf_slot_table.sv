@@ -3,8 +3,9 @@
 //
 // A slot is empty, filling (allocated, its state is on the way) or ready. At most one action is
 // done in a clock (see Action below); all queries are combinational on the state before it. A slot
-// with waiters (operations parked until it is ready) or with FP32 writes or gathers under way is
-// pinned: it is never a victim. `invalidate` drops every slot of a region without writing it back.
+// with waiters (`waited`: operations parked until it is ready) or with FP32 writes or gathers under
+// way is pinned: it is never a victim. `invalidate` drops every slot of a region without writing it
+// back.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -36,17 +37,16 @@ module nf_slot_table
   output logic                          victim_kept,
   output line_id_t                      victim_line,
 
-  // State of a slot known by number (head of the waiting queue).
-  input  wire logic [$clog2(SLOTS)-1:0] head_slot,
-  output logic                          head_ready,
-  output logic                          head_writing,
-  output logic                          head_reading,
-  output logic                          head_kept,
+  // State of all slots, one bit each.
+  input  wire logic [SLOTS-1:0]         waited,
+  output logic [SLOTS-1:0]              ready,
+  output logic [SLOTS-1:0]              writing,
+  output logic [SLOTS-1:0]              reading,
+  output logic [SLOTS-1:0]              kept,
 
   // Action.
-  input  wire logic                     alloc,        // victim_slot takes lk_line; one waiter
-  input  wire logic                     wait_add,     // lk_slot: one more waiter
-  input  wire logic                     wait_take,    // head_slot: one waiter less
+  input  wire logic                     alloc,        // victim_slot takes lk_line
+  input  wire logic                     alloc_ready,  // with alloc: there is nothing to bring
   input  wire logic                     filled,       // fill_slot becomes ready
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
   input  wire logic                     keep,         // touch_slot keeps a sum from now on
@@ -63,7 +63,6 @@ module nf_slot_table
   input  wire logic [REGIONS-1:0]       invalidate
 );
   localparam int SLOT_W = $clog2(SLOTS);
-  localparam int WAIT_W = 6;
   localparam int PEND_W = 8;
 
   if (SLOTS < 4 || SLOTS > 256 || (1 << SLOT_W) != SLOTS) begin : g_bad_slots
@@ -72,9 +71,9 @@ module nf_slot_table
 
   localparam int LINE_KEY_W = 4 + KEY_W;
 
-  logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q, waited, writing, reading;
+  logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q;
   logic [SLOTS-1:0]  hit, evictable, preferred, choice_from, choice, drop, taken, done, touched,
-                     kept, unkept;
+                     keeps, unkeeps;
   logic [LINE_KEY_W-1:0]  key_q [SLOTS];
   logic [LINE_KEY_W-1:0]  victim_key, lk_key;
   logic [SLOT_W-1:0] ptr_q;
@@ -84,8 +83,8 @@ module nf_slot_table
   assign taken   = alloc  ? SLOTS'(1) << victim_slot : '0;
   assign done    = filled ? SLOTS'(1) << fill_slot   : '0;
   assign touched = touch  ? SLOTS'(1) << touch_slot  : '0;
-  assign kept    = keep   ? SLOTS'(1) << touch_slot  : '0;
-  assign unkept  = unkeep ? SLOTS'(1) << touch_slot  : '0;
+  assign keeps   = keep   ? SLOTS'(1) << touch_slot  : '0;
+  assign unkeeps = unkeep ? SLOTS'(1) << touch_slot  : '0;
 
   always_comb begin
     drop = '0;
@@ -104,18 +103,12 @@ module nf_slot_table
       kept_q  <= '0;
     end else begin
       used_q  <= (used_q | taken) & ~drop;
-      ready_q <= (ready_q | done) & ~taken & ~drop;
-      dirty_q <= (dirty_q | touched) & ~taken & ~drop;
-      kept_q  <= (kept_q | kept) & ~unkept & ~taken;
+      ready_q <= ((ready_q | done) & ~taken | (alloc_ready ? taken : '0)) & ~drop;
+      dirty_q <= (dirty_q & ~taken | touched) & ~drop;
+      kept_q  <= (kept_q | keeps) & ~unkeeps & ~taken;
     end
   end
 
-  // A slot that is allocated has its first waiter: nobody waited for it before.
-  nf_slot_count #(.SLOTS(SLOTS), .WIDTH(WAIT_W)) u_waiters (
-    .clk, .rst_n,
-    .up (wait_add || alloc), .up_slot (alloc ? victim_slot : lk_slot),
-    .down (wait_take), .down_slot (head_slot), .busy (waited)
-  );
   nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_writes (
     .clk, .rst_n,
     .up (write_start), .up_slot (touch_slot), .down (write_end), .down_slot (write_end_slot),
@@ -166,10 +159,8 @@ module nf_slot_table
   assign victim_kept   = |(choice & kept_q);
   assign victim_key    = key_q[victim_slot];
   assign victim_line   = make_line_id(victim_key[KEY_W +: 4], INDEX_W'(victim_key[KEY_W-1:0]));
-  assign head_ready    = ready_q[head_slot];
-  assign head_writing  = writing[head_slot];
-  assign head_reading  = reading[head_slot];
-  assign head_kept     = kept_q[head_slot];
+  assign ready         = ready_q;
+  assign kept          = kept_q;
 
   `NF_ASSERT_NEVER(DropBusy_A, |(drop & (waited | writing | reading)))
   `NF_ASSERT_NEVER(FillingAlone_A, |(used_q & ~ready_q & ~waited))
@@ -182,8 +173,7 @@ module nf_slot_table
   `NF_ASSERT(OneChoice_A, alloc |-> $onehot(choice))
   `NF_ASSERT_NEVER(LifeCycle_A, |(~used_q & (ready_q | dirty_q | waited | writing | reading)))
   `NF_ASSERT_NEVER(FilledTwice_A, |(done & (~used_q | ready_q)))
-  `NF_ASSERT_NEVER(TouchOfNothing_A, |(touched & ~used_q))
-  `NF_ASSERT_NEVER(HeadOfNothing_A, wait_take && !(head_ready && waited[head_slot]))
+  `NF_ASSERT_NEVER(TouchOfNothing_A, |(touched & ~(used_q | taken)))
   `NF_ASSERT_NEVER(GatherOverWrite_A, read_start && writing[read_slot])
   `NF_ASSERT_NEVER(WriteOverGather_A, write_start && reading[touch_slot])
 endmodule

@@ -144,18 +144,20 @@ package nf_core_pkg;
     action_e    act;
     engine_op_t op;
     logic [7:0] slot;
-    logic       kept;        // ACT_OP: a sum is kept in the slot
-    logic       early;       // ACT_MISS: `op` is an FP32 store that goes to memory at once
+    logic       kept;        // an operation: a sum is kept in the slot
+    logic       early;       // ACT_MISS: `op` is an FP32 store that goes to memory at once;
+                             // ACT_FILL: such a store is in memory now
     logic       dirty;       // ACT_MISS: the state of another line leaves the slot
     logic       victim_kept; // with a kept sum
     line_id_t   victim;      // that other line
-    logic       stored_err;  // ACT_STORED: memory has refused the store
+    logic       stored_err;  // memory has refused the store
+    logic       acts;        // ACT_MISS, ACT_FILL: `op` is executed, on an empty or fetched state
   } engine_stage_t;
 
   function automatic engine_stage_t make_stage(
     input action_e act, input engine_op_t op, input logic [7:0] slot, input logic kept,
     input logic early, input logic dirty, input logic victim_kept, input line_id_t victim,
-    input logic stored_err
+    input logic stored_err, input logic acts
   );
     engine_stage_t stage;
     stage.act         = act;
@@ -167,6 +169,7 @@ package nf_core_pkg;
     stage.victim_kept = victim_kept;
     stage.victim      = victim;
     stage.stored_err  = stored_err;
+    stage.acts        = acts;
     return stage;
   endfunction
 
@@ -320,6 +323,11 @@ package nf_core_pkg;
       default:     need = 4'd1;
     endcase
     return (need < cnt_w) ? need : cnt_w;
+  endfunction
+
+  // Count planes that are not zero, at most, once the workers of `bitmap` have contributed.
+  function automatic logic [3:0] planes_in_use(input logic [63:0] bitmap, input logic [3:0] cnt_w);
+    return (bitmap == '0) ? 4'd0 : planes_of(8'($countones(bitmap)), cnt_w);
   endfunction
 
   // log2 of the lines of a record: one bookkeeping line and the planes (1..7), rounded up to a

@@ -60,8 +60,24 @@ ROWS: dict[str, Figure] = {
 }
 """What is measured, by the name that is printed."""
 
-# The figure at a memory latency, and what it must reach: (row, latency, least or most, value).
-TARGETS: tuple[tuple[str, int, bool, float], ...] = ()
+# What a row must reach at a memory latency: (row, latency, at least or at most, value).
+TARGETS: tuple[tuple[str, int, bool, float], ...] = (
+    ("hits: contributions, lines a clock", 300, True, 0.76),
+    ("stream W 8: contributions, lines a clock", 48, True, 0.65),
+    ("stream W 8, tiles of one line: lines a clock", 48, True, 0.65),
+    ("read once W 8: clocks a line", 48, False, 7.0),
+    ("misses, G_BINARY W 8: clocks a line", 300, False, 8.0),
+    ("misses, G_TERNARY W 8: clocks a line", 300, False, 8.0),
+    ("misses, G_BINARY W 64: clocks a line", 300, False, 11.0),
+    ("worker-major W 8: lines a clock", 48, True, 0.25),
+    ("one at a time: miss, G_BINARY W 8", 300, False, 311.0 + 5),
+    ("one at a time: miss, G_BINARY W 64", 300, False, 311.0 + 5),
+    ("one at a time: first FP32 store of a line", 300, False, 330.0),
+    ("plain read beside an initialiser: clocks", 300, False, 3 * 310),
+    ("plain read beside contributions that miss: clocks", 300, False, 3 * 310),
+    ("plain read beside votes that miss: clocks", 300, False, 3 * 310),
+    ("plain reads beside contributions: clocks a line", 300, False, 2 * 4.81),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 lines in their slots: the life of a kept sum, and stores that go early.
+"""Lookup: the life of a kept FP32 sum, stores that go early, and deferred operations.
 
 `nf_lookup_cover.sv` counts, under Verilator alone; the codes are listed here in its order.
 """
@@ -35,6 +35,18 @@ EARLY = (
     "memory refuses it before the record comes",
     "the record comes before memory answers",
 )
+DEFERRED = (
+    "hits its line by now",
+    "is parked with its line",
+    "misses: record fetched",
+    "misses: no record",
+    "waits long: an FP32 operation gives way",
+    "waits for a slot",
+    "waits for room for its fill",
+    "waits for room for an eviction",
+    "waits for room at its exit",
+    "waits for its turn",
+)
 
 
 class KeptPoints:
@@ -57,6 +69,13 @@ class KeptPoints:
                 "answers first, and what keeps it back",
                 "test_kept_sums::mixed",
                 EARLY,
+            ),
+            (
+                "deferred",
+                "deferred operation",
+                "what the oldest deferred operation waits for, and what becomes of it",
+                "test_pressure::hammer",
+                DEFERRED,
             ),
         ):
             cross = model.cross(name, reason, axes({"event": codes}), test=test)

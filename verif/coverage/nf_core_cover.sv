@@ -124,7 +124,7 @@ bind nf_core nf_core_cover #(
   .commit_begins (commit_valid && u_regions.state_q == COMMIT_IDLE),
   .commit_region, .commit_desc,
   .apply, .gen,
-  .waiting       (u_engine.u_lookup.wait_valid),
+  .waiting       (|u_engine.u_lookup.waited || u_engine.u_lookup.deferred_valid),
   .filling       (u_engine.u_fill.head_valid || u_engine.u_fill.track_valid),
   .evicting      (!evict_idle),
   .storing       (store_valid || u_store.u_track.count_q != '0),

@@ -27,25 +27,28 @@ module nf_engine_cover
   input wire logic                    op_valid,
   input wire logic                    op_ready,
   input wire engine_op_t              op,
+  input wire engine_op_t              looked_up,
   input wire logic                    issue_valid,
   input wire engine_stage_t           issue,
   input wire logic                    lk_hit,
   input wire logic                    lk_open,
   input wire logic                    op_settled,
-  input wire logic                    op_room,
   input wire logic [7:0]              lk_slot,
-  input wire logic                    new_turn,
+  input wire logic                    look,
   input wire logic                    do_head,
   input wire logic                    do_exec,
   input wire logic                    do_wait,
   input wire logic                    do_miss,
-  input wire logic                    wait_room,
-  input wire logic [4:0]              wait_count,
-  input wire logic                    wait_valid,
-  input wire logic                    head_ready,
-  input wire logic                    head_settled,
-  input wire logic                    head_room,
-  input wire logic                    head_stores,
+  input wire logic                    do_defer,
+  input wire logic                    go_deferred,
+  input wire logic                    behind,
+  input wire logic                    empty,
+  input wire logic [8:0]              wait_count,
+  input wire logic [SLOTS-1:0]        can_go,
+  input wire logic [SLOTS-1:0]        reads_fp,
+  input wire logic [SLOTS-1:0]        stores_fp,
+  input wire logic                    store_room,
+  input wire logic                    gather_room,
   input wire logic                    victim_ok,
   input wire logic                    victim_dirty,
   input wire logic                    fill_room,
@@ -55,7 +58,6 @@ module nf_engine_cover
   input wire logic [SLOTS-1:0]        waited,
   input wire logic [SLOTS-1:0]        writing,
   input wire logic [SLOTS-1:0]        reading,
-
   // S1 to S3
   input wire logic                    s1_valid,
   input wire logic                    s2_valid,
@@ -74,6 +76,7 @@ module nf_engine_cover
 
   // Eviction and fill
   input wire logic [2:0]              evict_count,
+  input wire logic                    evict_full,    // MISS_DEPTH are under way
   input wire logic                    evict_push,
   input wire logic                    evict_answer,
   input wire logic                    evict_waits,   // for the initialiser
@@ -99,23 +102,20 @@ module nf_engine_cover
     if ($countones(w - 8'd1) == 1) return 4'd5;
     return w[0] ? 4'd8 : 4'd9;
   endfunction
-
   function automatic logic [2:0] kind_of(input engine_stage_t stage);
     if (stage.act == ACT_STORED) return 3'd6;
     if (stage.act == ACT_FILL) return 3'd7;
     if (stage.op.kind == OP_SUM) return OP_PLANE;  // read alike; 7 is taken
     return stage.op.kind;
   endfunction
-
   // INFO changes nothing and is never early: what it meets is not told apart here.
   function automatic logic is_info(input engine_stage_t stage);
-    return stage.act == ACT_OP && stage.op.kind == OP_INFO;
+    return (stage.act == ACT_OP || stage.acts) && stage.op.kind == OP_INFO;
   endfunction
-
-  function automatic logic [2:0] depth_class(input logic [4:0] count);
-    if (count < 5'd2) return 3'(count);
-    if (count < 5'd8) return 3'd2;
-    return count == 5'd16 ? 3'd4 : 3'd3;
+  function automatic logic [2:0] depth_class(input logic [8:0] count);
+    if (count < 9'd2) return 3'(count);
+    if (count < 9'd8) return 3'd2;
+    return count < 9'd16 ? 3'd3 : 3'd4;
   endfunction
 
   logic       issues_op;
@@ -139,8 +139,8 @@ module nf_engine_cover
   logic [7:0] past_slot [1:5];
   logic [5:1] past_valid;
   always_ff @(posedge clk) begin
-    past_valid[1] <= rst_n && issue_valid && issue.act != ACT_MISS && issue.act != ACT_KEEP
-                     && !is_info(issue);
+    past_valid[1] <= rst_n && issue_valid && (issue.act != ACT_MISS || issue.acts)
+                     && issue.act != ACT_KEEP && !is_info(issue);
     past_kind[1]  <= issue_kind;
     past_slot[1]  <= issue.slot;
     for (int d = 2; d <= 5; d++) begin
@@ -154,9 +154,9 @@ module nf_engine_cover
   logic [2:0] distance, earlier;
   logic       distance_on;
   logic [8:0] distance_at;
-  assign held = op_valid && !op_ready && lk_hit && issue_valid && issue.act != ACT_MISS
-                && issue.act != ACT_KEEP && issue.slot == lk_slot && !is_info(issue)
-                && op.kind != OP_INFO;
+  assign held = op_valid && !op_ready && !go_deferred && lk_hit && issue_valid
+                && issue.act != ACT_MISS && issue.act != ACT_KEEP && issue.slot == lk_slot
+                && !is_info(issue) && op.kind != OP_INFO;
   always_comb begin
     distance = 3'd0;
     earlier  = issue_kind;
@@ -176,29 +176,32 @@ module nf_engine_cover
   logic [2:0] kind2;
   logic [1:0] source2;
   logic [4:0] source_at;
-  assign acts2     = s2_valid && (s2.act == ACT_OP || s2.act == ACT_STORED) && !is_info(s2);
+  assign acts2     = s2_valid && (s2.act == ACT_OP || s2.act == ACT_STORED || s2.acts)
+                     && !is_info(s2);
   assign kind2     = kind_of(s2);
-  assign source2   = {forward_planes, forward};
-  assign source_on = acts2;
+  assign source2   = s2.act == ACT_MISS ? 2'b10 : {forward_planes, forward};
+  assign source_on = acts2 && s2.act != ACT_FILL;
   assign source_at = {kind2, source2};
   `NF_POINT(source, 5)
 
   // ---- lookup: outcome by mode, direction and W -------------------------------------------------
   region_desc_t d0;
-  logic [2:0]   outcome;
+  logic [3:0]   outcome;
   logic         lookup_on, writes0;
-  logic [9:0]   lookup_at;
-  assign d0      = desc_of(desc, op.meta.region);
-  assign writes0 = (op.kind == OP_CONTRIBUTE) || (op.kind == OP_FP_STORE);
+  logic [10:0]  lookup_at;
+  assign d0      = desc_of(desc, looked_up.meta.region);
+  assign writes0 = (looked_up.kind == OP_CONTRIBUTE) || (looked_up.kind == OP_FP_STORE);
   always_comb begin
-    if (do_exec) outcome = 3'd0;
+    if (do_exec) outcome = 4'd0;
     else if (do_wait)
-      outcome = !(|(ready & (SLOTS'(1) << lk_slot))) ? 3'd1 : !lk_open ? 3'd2 : 3'd3;
-    else outcome = |(~used) ? 3'd4 : victim_dirty ? 3'd6 : 3'd5;
+      outcome = !(|(ready & (SLOTS'(1) << lk_slot))) ? 4'd1 : !lk_open ? 4'd2
+                : !op_settled ? 4'd3 : 4'd4;
+    else
+      outcome = 4'd5 + 4'(empty) * 4'd3 + (|(~used) ? 4'd0 : victim_dirty ? 4'd2 : 4'd1);
   end
   assign lookup_on = do_exec || do_wait || do_miss;
   assign lookup_at = {`NF_COVER_MODE(d0.mode), outcome, writes0, workers_class(d0.workers)};
-  `NF_POINT(lookup, 10)
+  `NF_POINT(lookup, 11)
 
   // ---- what an operation does to the state of its line ------------------------------------------
   region_desc_t d2;
@@ -209,11 +212,11 @@ module nf_engine_cover
   assign line2  = book2.lost ? 2'd2 : book2.poison ? 2'd1 : 2'd0;
   assign reads2 = (s2.op.kind != OP_CONTRIBUTE) && (s2.op.kind != OP_FP_STORE);
   assign bad2   = s2.act == ACT_STORED ? s2.stored_err : s2.op.poison;
-  assign line_read_on  = acts2 && s2.act == ACT_OP && reads2;
+  assign line_read_on  = acts2 && s2.act != ACT_STORED && reads2;
   assign mode2         = `NF_COVER_MODE(d2.mode);
   assign line_read_at  = {mode2, s2.op.kind == OP_VOTE || s2.op.kind == OP_FP_SUM, early2,
                           d2.strict, line2, forward};
-  assign line_write_on = acts2 && !(s2.act == ACT_OP && reads2);
+  assign line_write_on = acts2 && !(s2.act != ACT_STORED && reads2);
   assign line_write_at = {mode2, s2.act == ACT_STORED, seen2, bad2, line2, forward};
   `NF_POINT(line_read, 8)
   `NF_POINT(line_write, 8)
@@ -237,12 +240,10 @@ module nf_engine_cover
   end
   `NF_POINTS(carry, 5, 7)
 
-  // ---- the waiting queue: what happens at which depth -------------------------------------------
-  logic       stopped;
+  // ---- parked operations: what happens while so many are ----------------------------------------
   logic       waiting_on;
   logic [2:0] event0;
   logic [5:0] waiting_at;
-  assign stopped = new_turn && !wait_room && !(lk_hit && lk_open && op_settled);
   always_comb begin
     if (do_exec) event0 = 3'd0;
     else if (do_head) event0 = 3'd1;
@@ -250,34 +251,37 @@ module nf_engine_cover
     else if (do_miss) event0 = 3'd3;
     else event0 = 3'd4;
   end
-  assign waiting_on = do_exec || do_head || do_wait || do_miss || stopped;
+  assign waiting_on = do_exec || do_head || do_wait || do_miss || do_defer;
   assign waiting_at = {event0, depth_class(wait_count)};
   `NF_POINT(waiting, 6)
 
-  // ---- why S0 or the fill unit stands still -----------------------------------------------------
-  logic       needs_miss, stall_on;
+  // ---- why an operation is not executed or fetched at once, and the fill unit stands still ------
+  logic       stall_on;
   logic [2:0] reason, stall_at;
-  assign needs_miss = new_turn && !lk_hit;
   always_comb begin
     reason = 3'd0;
-    if (new_turn && lk_hit && lk_open && op_settled && !op_room)
-      reason = (op.kind == OP_FP_STORE) ? 3'd1 : 3'd2;
-    else if (stopped) reason = 3'd3;
-    else if (needs_miss && !victim_ok) reason = 3'd4;
-    else if (needs_miss && !fill_room) reason = 3'd5;
-    else if (needs_miss && victim_dirty && !evict_room) reason = 3'd6;
+    if (do_wait && lk_open && op_settled)
+      reason = (looked_up.kind == OP_FP_STORE) ? 3'd1 : 3'd2;
+    else if (do_defer && behind) reason = 3'd3;
+    else if (do_defer && !victim_ok) reason = 3'd4;
+    else if (do_defer && victim_dirty && !evict_room) reason = 3'd6;
+    else if (do_defer && !empty && !fill_room) reason = 3'd5;
   end
   assign stall_on = reason != 3'd0;
   assign stall_at = reason;
   `NF_POINT(stall, 3)
-
-  logic       head_stall_on;
-  logic [1:0] head_stall_at;
-  assign head_stall_on = wait_valid && !(head_ready && head_settled && head_room);
-  assign head_stall_at = !head_ready ? 2'd0 : !head_settled ? 2'd1
-                         : head_stores ? 2'd2 : 2'd3;
-  `NF_POINT(head_stall, 2)
-
+  logic [3:0]       head_stall_on;
+  logic [3:0][1:0]  head_stall_at;
+  logic [SLOTS-1:0] stays;
+  assign stays            = waited & ready & ~can_go;
+  assign head_stall_on[0] = |(waited & ~ready);
+  assign head_stall_on[1] = |stays && store_room && gather_room;
+  assign head_stall_on[2] = |(stays & stores_fp) && !store_room;
+  assign head_stall_on[3] = |(stays & reads_fp) && !gather_room;
+  for (genvar k = 0; k < 4; k++) begin : g_head_stall
+    assign head_stall_at[k] = 2'(k);
+  end
+  `NF_POINTS(head_stall, 2, 4)
   logic       fill_stall_on;
   logic [1:0] fill_stall_at;
   assign fill_stall_on = fill_valid
@@ -294,10 +298,12 @@ module nf_engine_cover
     if (evict_push && evict_answer) evict_event = 3'd2;
     else if (evict_push) evict_event = 3'd0;
     else if (evict_answer) evict_event = 3'd1;
+    else if (evict_full) evict_event = 3'd5;
     else if (evict_waits) evict_event = 3'd3;
     else evict_event = 3'd4;
   end
-  assign evict_on = evict_push || evict_answer || evict_waits || (fill_valid && fill_evicting);
+  assign evict_on = evict_push || evict_answer || evict_waits || evict_full
+                    || (fill_valid && fill_evicting);
   assign evict_at = {evict_event, evict_count};
   `NF_POINT(evict, 6)
 
@@ -334,20 +340,22 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .lk_hit           (u_lookup.lk_hit),
   .lk_open          (u_lookup.lk_open),
   .op_settled       (u_lookup.op_settled),
-  .op_room          (u_lookup.op_room),
   .lk_slot          (8'(u_lookup.lk_slot)),
-  .new_turn         (u_lookup.new_turn),
+  .looked_up,
+  .look             (u_lookup.look),
   .do_head          (u_lookup.do_head),
   .do_exec          (u_lookup.do_exec),
   .do_wait          (u_lookup.do_wait),
   .do_miss          (u_lookup.do_miss),
-  .wait_room        (u_lookup.wait_room),
-  .wait_count       (u_lookup.u_waiting.count_q),
-  .wait_valid       (u_lookup.wait_valid),
-  .head_ready       (u_lookup.head_slot_ready),
-  .head_settled     (u_lookup.head_settled),
-  .head_room        (u_lookup.head_room),
-  .head_stores      (u_lookup.head_stores_fp),
+  .do_defer         (u_lookup.do_defer),
+  .go_deferred      (u_lookup.go_deferred),
+  .behind           (u_lookup.behind),
+  .empty            (u_lookup.empty),
+  .wait_count       (9'(u_lookup.parked_count)),
+  .can_go           (u_lookup.can_go),
+  .reads_fp         (u_lookup.reads_fp),
+  .stores_fp        (u_lookup.stores_fp),
+  .store_room, .gather_room,
   .victim_ok        (u_lookup.victim_ok),
   .victim_dirty     (u_lookup.victim_dirty),
   .fill_room, .evict_room,
@@ -362,20 +370,23 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .s1               (s1_q),
   .s2               (s2_q),
   .s3_slot          (8'(s3_slot_q)),
-  .forward, .forward_planes, .book2,
+  .forward          (forward && s2_q.act != ACT_MISS && !is_fill2),
+  .forward_planes   (forward_planes && s2_q.act != ACT_MISS && !is_fill2),
+  .book2            (own_book2),
   .seen2            (u_rules.seen),
   .early2           (u_rules.early),
   .adds2            (u_rules.adds),
   .votes2           (u_rules.u_accumulate.votes),
-  .planes2,
+  .planes2          (own_planes2),
   .evict_count,
+  .evict_full       (32'(evict_flight) == MISS_DEPTH),
   .evict_push       (evict_push2),
   .evict_answer     (b_valid),
   .evict_waits      (u_evict.unsent_q != '0 && u_evict.head_fresh),
   .fill_valid       (u_fill.head_valid),
   .fill_evicting    (evicting),
   .fill_fetches     (u_fill.head_kind == FILL_FETCH),
-  .fill_track_ready (u_fill.track_ready),
+  .fill_track_ready (u_fill.may_ask),
   .fill_ar_ready    (ar_ready),
   .fill_pop         (u_fill.track_pop),
   .fill_kind        (u_fill.track_kind),

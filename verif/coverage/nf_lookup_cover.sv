@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// White-box functional coverage of FP32 lines in their slots: kept sums, and stores that go early.
+// White-box functional coverage of S0: FP32 lines in their slots (kept sums, and stores that go
+// early), and deferred operations.
 //
 // Bound into nf_lookup under Verilator (kept_points.py reads the counters and names the bins, in
 // the order of the codes here). The module drives nothing.
@@ -23,6 +24,7 @@ module nf_lookup_cover
   input wire logic       do_exec,
   input wire logic       do_head,
   input wire logic       do_miss,
+  input wire logic       fetch,
   input wire logic       executes_store,
   input wire logic       fill_kept,
   input wire logic       lk_kept,
@@ -32,10 +34,18 @@ module nf_lookup_cover
   input wire logic       commit_drops,
   input wire logic       slot_kept,
   input wire logic       miss_early,
-  input wire logic       head_early,
-  input wire logic       head_landed,
+  input wire logic       fill_early,
+  input wire logic       fill_landed,
   input wire logic       lands,
-  input wire logic       stored_err
+  input wire logic       stored_err,
+  input wire logic       deferred_valid,
+  input wire logic       take_deferred,
+  input wire logic       do_wait,
+  input wire logic       gives_way,  // a new operation, to the deferred one
+  input wire logic       victim_ok,
+  input wire logic       fill_room,
+  input wire logic       deferred_room,
+  input wire logic       evict_lacks
 );
   // ---- the life of a kept sum -------------------------------------------------------------------
   logic       kept_on, reads, ends_kept;
@@ -61,7 +71,7 @@ module nf_lookup_cover
   // ---- the first store of a line that is in no slot ---------------------------------------------
   logic       early_on, misses;
   logic [2:0] early_at;
-  assign misses = do_miss && op.kind == OP_FP_STORE;
+  assign misses = fetch && op.kind == OP_FP_STORE;
   always_comb begin
     early_on = 1'b1;
     if (misses && miss_early)                            early_at = 3'd0;
@@ -69,21 +79,40 @@ module nf_lookup_cover
     else if (misses && op.be != '1)                      early_at = 3'd1;
     else if (misses)                                     early_at = 3'd3;
     else if (lands)                                      early_at = stored_err ? 3'd5 : 3'd4;
-    else if (do_head && head_early && !head_landed)      early_at = 3'd6;
+    else if (do_fill && fill_early && !fill_landed)      early_at = 3'd6;
     else begin
       early_at = 3'd0;
       early_on = 1'b0;
     end
   end
   `NF_POINT(early, 3)
+
+  // ---- the oldest deferred operation ------------------------------------------------------------
+  logic       deferred_on;
+  logic [3:0] deferred_at;
+  always_comb begin
+    deferred_on = deferred_valid;
+    if (take_deferred)       deferred_at = do_exec ? 4'd0 : do_wait ? 4'd1 : fetch ? 4'd2 : 4'd3;
+    else if (gives_way)      deferred_at = 4'd4;
+    else if (!victim_ok)     deferred_at = 4'd5;
+    else if (!fill_room)     deferred_at = 4'd6;
+    else if (evict_lacks)    deferred_at = 4'd7;
+    else if (!deferred_room) deferred_at = 4'd8;
+    else                     deferred_at = 4'd9;
+  end
+  `NF_POINT(deferred, 4)
 endmodule
 
 bind nf_lookup nf_lookup_cover u_cover (
-  .clk, .rst_n, .op, .issue_op, .do_keep, .do_fill, .do_exec, .do_head, .do_miss, .executes_store,
+  .clk, .rst_n, .op (lk_op), .issue_op, .do_keep, .do_fill, .do_exec, .do_head, .do_miss, .fetch,
+  .executes_store,
   .fill_kept, .lk_kept, .head_kept, .victim_kept, .victim_dirty,
   .commit_drops (|(u_table.drop & u_table.kept_q)),
   .slot_kept    (u_table.kept_q[issue_slot]),
-  .miss_early, .head_early, .head_landed, .lands, .stored_err
+  .miss_early, .fill_early, .fill_landed, .lands, .stored_err,
+  .deferred_valid, .take_deferred, .do_wait, .victim_ok, .fill_room, .deferred_room,
+  .gives_way    (do_defer && impatient && op_fp && !behind),
+  .evict_lacks  (victim_dirty && !evict_room)
 );
 
 /* verilator lint_on UNUSEDSIGNAL */

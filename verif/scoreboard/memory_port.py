@@ -145,8 +145,8 @@ class MemoryPort:
             (self.evictions if beat.write else self.fills).add()
             if beat.write:
                 self.quiescence.evicted(record.region, record.index)
-            least = record.planes if record.low_bit else 0
-            if self._settled() and not least <= record.beat <= record.planes:
+            # Planes that no worker has reached yet may stay where they are.
+            if self._settled() and record.beat > record.planes:
                 moved = "written" if beat.write else "read"
                 text = f"a record of {record.planes} planes is {moved} up to plane {record.beat}"
                 self._forbidden("record length", text)
@@ -168,12 +168,14 @@ class MemoryPort:
         return not any(self.quiescence.pending(region) for region in range(len(self.configs)))
 
     def _has_state(self, record: Record) -> bool:
-        """False: nothing of this epoch can be in the record, so its planes are nobody's state; nor
+        """False: no contribution of this epoch has reached the plane, so it is nobody's state; nor
         is a sum, which can be gathered again."""
         if not record.low_bit:
             return False
         line = self.model.line_state(record.region, record.index)
-        return line is not None and (bool(line.data) or line.poisoned)
+        if line is None:
+            return False
+        return record.beat <= planes_kept(len(line.data), self.model.params.cnt_w)
 
     def _regions(self) -> Iterator[tuple[int, RegionConfig]]:
         """The descriptors that may be in force: also those whose commit is not yet answered."""

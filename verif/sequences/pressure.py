@@ -190,6 +190,41 @@ class StoreBurstSequence(NfSequence):
         await self.drain()
 
 
+class HammerSequence(NfSequence):
+    """FP32 stores or reads without end, of as many lines as there are slots: each slot always has
+    one under way. A vote of another line needs one of the slots.
+
+    AssertionError if the vote waits until they end.
+    """
+
+    most: int = 900
+    racing: int = 4
+    """Of one line, at most: the scoreboard tries all of their orders."""
+
+    async def body(self) -> None:
+        rng, slots = self.rng, self.cfg.hw.slots
+        fp32 = self.layout.region(Mode.FP32, slots.bit_length(), 8)
+        low = self.layout.region(Mode.G_BINARY, 2, 3)
+        for region, config in zip(rng.sample(range(self.cfg.hw.regions), 2), (fp32, low)):
+            await self.commit(region, config)
+        self.env.cfg.mem.latency = (40, 40)
+        for reads in (False, True):
+            for line in range(slots):
+                await self.contribute(fp32, 0, line)
+            await self.drain()
+            for number in range(self.most):
+                if number == slots * self.racing:
+                    vote = await self.read_region(low, rng.randrange(low.lines), 0)
+                elif number > slots * self.racing and vote.done:
+                    break
+                if reads:
+                    await self.read_region(fp32, number % slots, 64, self.racing)
+                else:
+                    await self.contribute(fp32, number % 8, number % slots, limit=self.racing)
+            assert vote.done, f"a vote stood behind {self.most} FP32 operations of other lines"
+            await self.drain()
+
+
 class EvictedSumSequence(NfSequence):
     """While a long sum is read, two of its workers store again; before, others want its slot.
 

@@ -12,18 +12,24 @@ from collections.abc import Sequence
 
 from cocotbext.cxl.wire.messages import M2SMessage
 from models.line_packing import LINE_BYTES, Mode
+from verif.parameters import build_parameters
 from verif.sequences.parked_programs import APART, WORKERS, ParkedBase
 
-WAITING = 16
-"""Operations that wait for the record of their line."""
+PORT = 2
+"""Requests of all clients in the port to memory, each way."""
+FILLS = 14
+"""Records that are still to be asked for: the queue has 16 places, two for what may be on its way
+to it."""
 EVICTIONS = 4
-"""Lines on their way to their records."""
+"""Lines whose data is still to be sent."""
+MISS_DEPTH = build_parameters().get("MISS_DEPTH", 64)
+"""Records that memory has been asked for, and as many that it has been sent."""
 EXITS = 8
-"""FP32 stores that the engine has issued: six in a queue, two at the port."""
-GATHERS = 10
-"""FP32 reads that it has issued: two more, as two are gathered at a time."""
+"""FP32 stores or reads that keep the memory port busy for a while."""
 ADMITTED = 64
 """Requests of each class of answer inside the device."""
+PLAIN = 1
+"""AXI ID of ordinary memory."""
 MORE = 6
 """Requests beyond what fits."""
 FIRST = 1
@@ -35,24 +41,25 @@ class StandstillSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        self.low = self.layout.region(Mode.G_BINARY, 7, 2)
+        slots = self.cfg.hw.slots
+        self.low = self.layout.region(Mode.G_BINARY, (2 * (slots + MISS_DEPTH)).bit_length(), 2)
         self.fp32 = self.layout.region(Mode.FP32, 0, WORKERS)
         await self.commit(0, self.low)
         await self.commit(1, self.fp32)
         await self.initialised()
         await self.new_epoch()
         await self.victims()
-        await self.misses()
-        for dirty in (self.cfg.hw.slots, EVICTIONS):
-            await self.evictions(dirty)
-        await self.exits()
+        await self.fills()
+        await self.evictions()
         await self.admission()
         await self.turns()
 
     async def counted(self, counter: str, messages: Sequence[M2SMessage]) -> int:
         """By how much a counter rises while requests come that memory does not let pass."""
         before = await self.env.registers.read(counter)
-        await self.in_order(messages)
+        for message in messages:
+            await self.issue(message)
+        await self.env.clocks(len(messages) + 8 * APART)
         return await self.env.registers.read(counter) - before
 
     async def new_epoch(self) -> None:
@@ -75,56 +82,59 @@ class StandstillSequence(ParkedBase):
         missed = await self.env.registers.read("SLOT_MISS") - before
         assert not missed, f"{missed} lines left their slots before older ones"
 
-    async def misses(self) -> None:
-        """Lines that miss while memory takes no read address."""
+    async def recorded(self, lines: int) -> list[int]:
+        """Lines of which memory holds a record of this epoch; no slot holds them."""
+        last = self.low.lines
+        for line in range(last - lines, last):
+            await self.contribute(self.low, 0, line)
         await self.leave()
-        self.env.cfg.mem.ar_stall = 1.0
-        messages = [self.message(self.low, "vote", line) for line in range(WAITING + MORE)]
-        found = await self.counted("SLOT_MISS", messages)
-        self.env.cfg.mem.ar_stall = 0.0
-        await self.drain()
-        found -= FIRST
-        assert found == WAITING, f"{found} lines wait for their records, room is for {WAITING}"
+        return list(range(last - lines, last))
 
-    async def evictions(self, dirty: int) -> None:
-        """Lines that leave the chip while memory answers to no write. A fill waits for the eviction
-        of its own line alone, and a line that did not change makes room for it at once."""
-        slots = self.cfg.hw.slots
-        await self.leave()
-        for line in range(slots):
-            if line < dirty:
-                await self.contribute(self.low, 0, line)
-            else:
-                await self.read_region(self.low, line, 0)
-        await self.drain()
-        self.env.cfg.mem.b_stall = 1.0
-        before = await self.env.registers.read("EVICTION")
-        reads = []
-        for line in range(slots, slots + EVICTIONS + MORE):
-            reads.append(await self.read_region(self.low, line, 0))
-            await self.env.clocks(APART)
-        found = await self.env.registers.read("EVICTION") - before
-        done = sum(read.done for read in reads)
-        self.env.cfg.mem.b_stall = 0.0
-        await self.drain()
-        assert found == EVICTIONS, f"{found} lines on their way out, room is for {EVICTIONS}"
-        served = EVICTIONS if dirty > EVICTIONS else EVICTIONS + MORE
-        assert done == served, f"{done} reads of other lines answered, {served} need not wait"
-
-    async def exits(self) -> None:
-        """FP32 stores and reads of an open line while memory takes no address."""
-        mem = self.env.cfg.mem
-        await self.leave()
-        await self.contribute(self.fp32, 0, 0)
-        await self.drain()
-        for kind, room in (("store", EXITS), ("raw", GATHERS)):
-            mem.aw_stall = mem.ar_stall = 1.0
-            messages = [self.message(self.fp32, kind, 0, worker) for worker in range(room + MORE)]
-            found = await self.counted("SLOT_HIT", messages)
-            mem.aw_stall = mem.ar_stall = 0.0
+    async def fills(self) -> None:
+        """Lines that miss while memory takes no address, and while it answers to none."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        asked = min(slots, MISS_DEPTH + FILLS, ADMITTED)
+        for channel, room in (("ar_stall", FILLS + PORT + FIRST), ("r_stall", asked)):
+            lines = await self.recorded(room + MORE)
+            setattr(mem, channel, 1.0)
+            found = await self.counted(
+                "SLOT_MISS", [self.message(self.low, "vote", line) for line in lines]
+            )
+            setattr(mem, channel, 0.0)
             await self.drain()
-            found -= FIRST
-            assert found == room, f"{found} FP32 operations ({kind}) issued, room is for {room}"
+            assert found == room, f"{found} lines wait for their records, room is for {room}"
+
+    async def evictions(self) -> None:
+        """Lines that leave the chip while memory takes no address of a write, and while it answers
+        to none. Who wants a slot whose line did not change need not wait."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        sent = EVICTIONS + PORT + FIRST
+        for channel, room in (("aw_stall", sent), ("b_stall", MISS_DEPTH)):
+            for dirty in (slots, sent // 2):
+                await self.leave()
+                for line in range(slots):
+                    if line < dirty:
+                        await self.contribute(self.low, 0, line)
+                    else:
+                        await self.read_region(self.low, line, 0)
+                await self.drain()
+                setattr(mem, channel, 1.0)
+                before = await self.env.registers.read("EVICTION")
+                all_dirty, others = dirty == slots, []
+                for line in range(slots, slots + room + MORE):
+                    if all_dirty:
+                        others.append(await self.contribute(self.low, 0, line))
+                    else:
+                        others.append(await self.read_region(self.low, line, 0))
+                await self.env.clocks(len(others) + 8 * APART)
+                found = await self.env.registers.read("EVICTION") - before
+                done = sum(other.done for other in others)
+                setattr(mem, channel, 0.0)
+                await self.drain()
+                wanted = room if all_dirty else min(dirty, room + MORE)
+                assert found == wanted, f"{found} lines on their way out, not {wanted} ({channel})"
+                served = room if all_dirty else room + MORE
+                assert done == served, f"{done} others answered, {served} need not wait ({channel})"
 
     async def admission(self) -> None:
         """Reads and writes of ordinary memory that memory does not answer."""
@@ -134,7 +144,7 @@ class StandstillSequence(ParkedBase):
             await self.read(number * LINE_BYTES)
             await self.write((128 + number) * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
         await self.env.clocks(8 * APART)
-        found = [len(ids) for ids in self.env.mem.responder.waiting]
+        found = [list(ids).count(PLAIN) for ids in self.env.mem.responder.waiting]
         mem.b_stall = mem.r_stall = 0.0
         await self.drain()
         assert found == [ADMITTED] * 2, f"{found} reads and writes admitted, not {ADMITTED}"
@@ -142,10 +152,11 @@ class StandstillSequence(ParkedBase):
     async def turns(self) -> None:
         """Clients of the memory port that wait at once are served by turns."""
         mem, slots = self.env.cfg.mem, self.cfg.hw.slots
-        await self.leave()
+        recorded = await self.recorded(EVICTIONS)
         for line in range(slots - 1):
             await self.contribute(self.low, 0, line)
-        await self.contribute(self.fp32, 0, 0)
+        for worker in range(EXITS):
+            await self.contribute(self.fp32, worker, 0)
         await self.drain()
         for write in (False, True):
             mem.ar_stall = mem.aw_stall = mem.b_stall = mem.r_stall = 1.0
@@ -153,9 +164,8 @@ class StandstillSequence(ParkedBase):
             await self.in_order([self.message(self.fp32, kind, 0, w) for w in range(EXITS)])
             if write:
                 mem.ar_stall = mem.r_stall = 0.0  # what is read pushes dirty lines out
-            first = slots + EVICTIONS * write
-            messages = [self.message(self.low, "vote", first + n) for n in range(EVICTIONS)]
-            await self.in_order(messages)
+            lines = range(slots, slots + EVICTIONS) if write else recorded
+            await self.in_order([self.message(self.low, "vote", line) for line in lines])
             for number in range(MORE):
                 address = number * LINE_BYTES
                 if write:

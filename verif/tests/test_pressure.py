@@ -11,6 +11,7 @@ from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.pressure import (
     EverySlotSequence,
     EvictedSumSequence,
+    HammerSequence,
     MissSequence,
     ParkedSequence,
     PoisonedStoreSequence,
@@ -62,6 +63,13 @@ class StoreBurstTest(NfBaseTest):
         await StoreBurstSequence(self.env).run()
 
 
+class HammerTest(NfBaseTest):
+    """FP32 operations that never leave a slot alone."""
+
+    async def scenario(self) -> None:
+        await HammerSequence(self.env).run()
+
+
 class PoisonedStoreTest(NfBaseTest):
     """Poisoned FP32 stores and evictions."""
 
@@ -110,6 +118,12 @@ async def stores(_dut: Any) -> None:
 async def store_burst(_dut: Any) -> None:
     """Counters of stores under way hold as many as there can be."""
     await run_uvm(StoreBurstTest)
+
+
+@cocotb.test()
+async def hammer(_dut: Any) -> None:
+    """A miss gets a slot, however busy others keep all of them."""
+    await run_uvm(HammerTest)
 
 
 @cocotb.test()

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that wait for their slot: a list for each slot, all lists in one pool.
+//
+// `push` appends an operation to the list of `push_slot`, `pop` takes the head of `pop_slot`'s list
+// (`pop_data`, valid while `waited[pop_slot]`); at most one of the two in a clock, never a push
+// into a full pool. A list whose slot is not ready holds up no other. `push_flags` are three facts
+// about an operation; those of each slot's head are told slot by slot.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_park #(
+  parameter int SLOTS = 64,
+  parameter int DEPTH = 128,
+  parameter int WIDTH = 8
+) (
+  input  wire logic                       clk,
+  input  wire logic                       rst_n,
+  input  wire logic                       push,
+  input  wire logic [$clog2(SLOTS)-1:0]   push_slot,
+  input  wire logic [2:0]                 push_flags,
+  input  wire logic [WIDTH-1:0]           push_data,
+  input  wire logic                       pop,
+  input  wire logic [$clog2(SLOTS)-1:0]   pop_slot,
+  output logic [WIDTH-1:0]                pop_data,
+  output logic [SLOTS-1:0]                waited,
+  output logic [SLOTS-1:0]                flag0,
+  output logic [SLOTS-1:0]                flag1,
+  output logic [SLOTS-1:0]                flag2,
+  output logic [$clog2(DEPTH+1)-1:0]      count
+);
+  localparam int PLACE_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;
+  localparam int COUNT_W = $clog2(DEPTH + 1);
+
+  if (DEPTH < 2 || (1 << PLACE_W) != DEPTH) begin : g_bad_depth
+    initial $fatal(1, "nf_park: DEPTH must be a power of two, at least 2");
+  end
+
+  logic [WIDTH-1:0]   data [DEPTH];
+  logic [PLACE_W-1:0] next [DEPTH];  // the next of the same list, if `more_q`
+  logic [2:0]         flags [DEPTH];
+  logic [PLACE_W-1:0] head [SLOTS];
+  logic [PLACE_W-1:0] tail [SLOTS];
+  logic [DEPTH-1:0]   used_q, more_q, free;
+  logic [SLOTS-1:0]   waited_q, flag0_q, flag1_q, flag2_q;
+  logic [COUNT_W-1:0] count_q;
+  logic [PLACE_W-1:0] place, leaving, follower;
+  logic [2:0]         follows;
+
+  // The lowest place that is free.
+  assign free = ~used_q & (used_q + 1'b1);
+  for (genvar b = 0; b < PLACE_W; b++) begin : g_place
+    // Places whose number has bit b: 2^b without, 2^b with, and so on.
+    localparam logic [DEPTH-1:0] WITH = {(DEPTH >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
+    assign place[b] = |(free & WITH);
+  end
+
+  assign leaving  = head[pop_slot];
+  assign follower = next[leaving];
+  assign follows  = flags[follower];
+  assign pop_data = data[leaving];
+
+  always_ff @(posedge clk) begin
+    if (push) begin
+      data[place]     <= push_data;
+      flags[place]    <= push_flags;
+      tail[push_slot] <= place;
+      if (waited_q[push_slot]) next[tail[push_slot]] <= place;
+      else head[push_slot] <= place;
+    end
+    if (pop && more_q[leaving]) head[pop_slot] <= follower;
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      used_q   <= '0;
+      more_q   <= '0;
+      waited_q <= '0;
+      flag0_q  <= '0;
+      flag1_q  <= '0;
+      flag2_q  <= '0;
+      count_q  <= '0;
+    end else if (push) begin
+      used_q[place]       <= 1'b1;
+      more_q[place]       <= 1'b0;
+      waited_q[push_slot] <= 1'b1;
+      count_q             <= count_q + 1'b1;
+      if (waited_q[push_slot]) begin
+        more_q[tail[push_slot]] <= 1'b1;
+      end else begin
+        flag0_q[push_slot] <= push_flags[0];
+        flag1_q[push_slot] <= push_flags[1];
+        flag2_q[push_slot] <= push_flags[2];
+      end
+    end else if (pop) begin
+      used_q[leaving] <= 1'b0;
+      count_q         <= count_q - 1'b1;
+      if (more_q[leaving]) begin
+        flag0_q[pop_slot] <= follows[0];
+        flag1_q[pop_slot] <= follows[1];
+        flag2_q[pop_slot] <= follows[2];
+      end else begin
+        waited_q[pop_slot] <= 1'b0;
+      end
+    end
+  end
+
+  assign waited = waited_q;
+  assign flag0  = flag0_q;
+  assign flag1  = flag1_q;
+  assign flag2  = flag2_q;
+  assign count  = count_q;
+
+  `NF_ASSERT_NEVER(Overflow_A, push && count_q == COUNT_W'(DEPTH))
+  `NF_ASSERT_NEVER(PopEmpty_A, pop && !waited_q[pop_slot])
+  `NF_ASSERT_NEVER(OneAction_A, push && pop)
+endmodule
+
+`default_nettype wire
