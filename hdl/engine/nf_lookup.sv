@@ -336,6 +336,7 @@ module nf_lookup
   `NF_ASSERT_NEVER(EarlyReady_A, |(early_q & ready))
   `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])
   `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || go_deferred))
+  `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (deferred_valid || |waited))
   `NF_ASSERT_NEVER(Operations_A, 32'(parked_count) + 32'(deferred_count) > OPS)
 endmodule
 

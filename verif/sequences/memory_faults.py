@@ -160,6 +160,21 @@ class RecordErrorSequence(RecordSequence):
         # What was lost stays lost, also when it was only read and has left its slot since.
         for worker in (None, 3, None):
             await self.each(config, [*used, *fresh], worker)
+        await self.needless(config)
+
+    async def needless(self, config: RegionConfig) -> None:
+        """Of two neighbours one has more contributions. A plane that only they reach cannot be read
+        in the record of the other: nothing is lost."""
+        await self.commit(self.region)
+        line = self.rng.randrange(config.lines // 2) * 2
+        for worker in range(3):
+            await self.each(config, [line], worker)
+        await self.each(config, [line + 1], 0)
+        others = [other for other in range(config.lines) if other // 2 != line // 2]
+        await self.each(config, others[: self.cfg.hw.slots], None)
+        self.env.cfg.mem.read_error_lines.update(self.record(config, line + 1)[2:])
+        await self.each(config, [line + 1], None)
+        self.env.cfg.mem.read_error_lines.clear()
 
     def spoil(self, config: RegionConfig, line: int, number: int, first: int) -> None:
         """An error or poison in one beat of the record, not before beat `first`."""
