@@ -185,7 +185,7 @@ class KeptFaultSequence(KeptSequence):
                 memory.read_error_lines.add(place)
             elif number % 3 == 1:  # what it holds is no longer what was written
                 self.env.mem.store.write(place, rng.getrandbits(LINE_BITS), poison=True)
-        for _ in range(3):
+        for _ in range(8):  # with an error the mark of poison is drawn
             await self.sums(config, lines)
         memory.read_error_lines.clear()
         await self.sums(config, lines)

@@ -255,7 +255,7 @@ class EvictedSumSequence(NfSequence):
             if not missing:
                 await self.env.clocks(rng.randint(1, 20))
                 await self.crowd_out(crowd)
-            low, high = rng.randrange(1, 40), rng.randrange(50, 64)
+            low, high = rng.randrange(2 if missing else 40), rng.randrange(50, 64)
             ldid = self.ldid_for(config, low)
             await self.call(self.write_msg(config.address(low, 0), self.values(), ldid=ldid))
             await self.contribute(config, high, 0, self.values())
