@@ -40,7 +40,19 @@ class ProtectionSequence(NfSequence):
             for message in self.at_the_edges(config):
                 await self.issue(message, RACE_LIMIT)
         await self.drain()
+        await self.answers_together()
         await self.capture()
+
+    async def answers_together(self) -> None:
+        """Plain reads among sums and votes, so that some are answered in one clock."""
+        for config in self.configs:
+            ldid = self.ldid_for(config, 0)
+            for _ in range(24):
+                line = self.rng.randrange(config.lines)
+                await self.issue(M2SReq(ReqOp.MEM_RD, 0, config.address(0, line), ldid=ldid))
+                for _ in range(self.rng.randrange(1, 5)):
+                    await self.read(self.rng.randrange(8) << 6)
+        await self.drain()
 
     def at_the_edges(self, config: RegionConfig) -> Iterator[M2SMessage]:
         """Each rule of a region just kept and just broken: W - 1 and W, bound and not, no bytes."""
