@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cocotb
 
 from models.line_packing import Mode
@@ -99,3 +101,32 @@ class StaleStateSequence(NfSequence):
             for line in picked[:: 1 + self.rng.randrange(3)]:
                 await self.read_region(config, line)
             await self.drain()
+
+
+class StaleNeighbourSequence(NfSequence):
+    """Lines of a region that is too large for a mark of each: one was written in this epoch, the
+    one beside it in the epoch before, and its record is fetched now."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), 13, 3)
+        region = rng.randrange(self.cfg.hw.regions)
+        pairs = [2 * first for first in rng.sample(range(config.lines // 2), 6)]
+        await self.commit(region, config)
+        await self.write_back(config, [line + side for line in pairs for side in (0, 1)])
+        await self.commit(region)
+        fresh = [line + rng.randrange(2) for line in pairs]
+        await self.write_back(config, fresh)
+        for line in fresh:
+            await self.read_region(config, line ^ 1, 8, limit=1)
+            await self.read_region(config, line, 8, limit=1)
+        await self.drain()
+        await self.commit(region, replace(config, lines_log2=0))  # ends the initialiser
+
+    async def write_back(self, config: RegionConfig, lines: list[int]) -> None:
+        """A contribution to each of the lines, and to as many others as there are slots."""
+        pairs = {line // 2 for line in lines}
+        others = self.rng.sample(range(config.lines), 2 * self.cfg.hw.slots)
+        for line in (*lines, *(line for line in others if line // 2 not in pairs)):
+            await self.contribute(config, self.rng.randrange(3), line)
+        await self.drain()

@@ -12,6 +12,7 @@ from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.epochs import (
     EpochOtherSequence,
     EpochSameSequence,
+    StaleNeighbourSequence,
     StaleStateSequence,
 )
 
@@ -29,6 +30,13 @@ class EpochSameTest(NfBaseTest):
     async def scenario(self) -> None:
         for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
             await EpochSameSequence(self.env, mode=mode, commits=4).run()
+
+
+class StaleNeighbourTest(NfBaseTest):
+    """Old records beside new ones."""
+
+    async def scenario(self) -> None:
+        await StaleNeighbourSequence(self.env).run()
 
 
 class StaleStateTest(NfBaseTest):
@@ -57,3 +65,9 @@ async def epoch_same_region(_dut: Any, profile: str) -> None:
 async def stale_state(_dut: Any, profile: str) -> None:
     """A new epoch never uses state of an older one."""
     await run_uvm(StaleStateTest, profile)
+
+
+@cocotb.test()
+async def stale_neighbour(_dut: Any) -> None:
+    """A record that was fetched for its neighbour's sake, and is of an older epoch, is no state."""
+    await run_uvm(StaleNeighbourTest)
