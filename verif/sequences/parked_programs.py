@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that the engine runs in consecutive clocks, in the order in which they are written.
 
-The head of the waiting queue is a sum of a line whose store memory does not answer. What misses
-behind it is parked, and its line is filled meanwhile; when memory answers, an operation a clock
-leaves the queue. Needs few slots: lines leave the chip when others are read.
+They are parked with lines whose records memory does not give. When it does, an operation a clock
+leaves, of each line that is there in turn. Needs few slots: lines leave the chip when others are
+read.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ APART = 24
 different channels of the link."""
 MOST_PARKED = 14
 """Operations behind the head; the queue has 16 places."""
+LIST = 8
+"""Operations of a line that are parked at once, to leave clock by clock."""
 WORKERS = 16
 
 
@@ -46,8 +48,20 @@ class ParkedBase(RecordSequence):
             await self.read_region(self.crowd, line, 0)
         await self.drain()
 
+    async def away(self, config: RegionConfig, *lines: int) -> None:
+        """Memory has records of these lines and of the crowd; no slot has the lines."""
+        await self.drain()
+        for line in lines:
+            await self.contribute(config, config.workers - 1, line)
+        for line in range(self.cfg.hw.slots - 1):
+            await self.contribute(self.crowd, 0, line)
+        await self.drain()
+        for line in range(self.cfg.hw.slots, 2 * self.cfg.hw.slots):
+            await self.read_region(self.crowd, line, 0)
+        await self.drain()
+
     async def shut(self) -> None:
-        """From here on whatever misses is parked."""
+        """From here on sums of the gate's line are parked."""
         await self.read_region(self.gate, 0, 0)
         await self.drain()
         self.env.cfg.mem.b_stall = 1.0
@@ -58,7 +72,7 @@ class ParkedBase(RecordSequence):
 
     async def release(self) -> None:
         """Memory answers, and the queue runs dry."""
-        self.env.cfg.mem.b_stall = 0.0
+        self.env.cfg.mem.b_stall = self.env.cfg.mem.r_stall = 0.0
         await self.drain()
 
     def message(self, config: RegionConfig, kind: str, line: int, worker: int = 0) -> M2SMessage:
@@ -88,47 +102,36 @@ class PipelineSequence(ParkedBase):
         await self.commit(0, self.low)
         await self.commit(1, self.fp32)
         await self.initialised()
-        for kind in LOW_KINDS:  # every set of the three stages, each before an operation
-            for pattern in ("AAAABAABBABA", "BBABBBAA"):
-                await self.program(self.low, [kind if at == "A" else "" for at in pattern])
-        for kind in ("sum", "raw"):
-            for pattern in ("AAAABAA", "BBAABA", "ABABBBA"):
-                await self.program(self.fp32, [kind if at == "A" else "" for at in pattern])
-        for gap in range(1, 6):
-            chain = [*"ccvcpvvppc"]
-            names = {"c": "contribute", "v": "vote", "p": "plane"}
-            step = MOST_PARKED // gap
-            for start in range(0, len(chain) - 1, max(step - 1, 1)):
-                part = [names[key] for key in chain[start : start + max(step, 2)]]
-                await self.program(self.low, spread(part, gap))
-            for pair in (("poisoned store", "sum"), ("poisoned store", "raw"), ("store", "store")):
-                await self.program(self.fp32, spread(pair, gap))
-            for pair in (("sum", "sum"), ("raw", "sum"), ("sum", "raw"), ("raw", "raw")):
-                await self.program(self.fp32, spread(pair, gap))
+        chain = "contribute contribute vote contribute plane vote vote plane plane contribute"
+        low = chain.split()
+        for gap in range(1, self.cfg.hw.slots + 1):
+            for config, kinds in ((self.low, LOW_KINDS), (self.fp32, ("sum", "raw"))):
+                for kind in kinds:
+                    await self.program(config, [kind] * LIST, gap)
+            for _ in range(3):
+                await self.program(self.low, low, gap)
+                self.rng.shuffle(low)
+            for kind in ("sum", "raw", "store"):
+                await self.program(self.fp32, [*["poisoned store"] * 4, kind], gap)
+            await self.program(self.fp32, ["sum", "sum", "raw", "sum", "raw", "raw", "sum"], gap)
 
-    async def program(self, config: RegionConfig, kinds: Sequence[str]) -> None:
-        """Operations on one line, "" for one elsewhere, in consecutive clocks."""
+    async def program(self, config: RegionConfig, kinds: Sequence[str], gap: int) -> None:
+        """Operations on one line, `gap` clocks apart while others wait for as many lines; then
+        closer."""
         line = self.rng.randrange(config.lines)
-        await self.leave()
-        await self.shut()
+        await self.away(config, line)
+        self.env.cfg.mem.r_stall = 1.0
         messages = []
+        for other in range(gap - 1):  # filled first
+            count = 3 * gap + self.rng.randrange(2, len(kinds) + 2)
+            messages += [self.message(self.crowd, "vote", other) for _ in range(count)]
         for worker, kind in enumerate(kinds):
-            # A read of the same line twice needs no second fill: any line of the crowd will do.
-            messages.append(
-                self.message(config, kind, line, worker % WORKERS)
-                if kind
-                else self.message(self.crowd, "vote", 0)
-            )
-        await self.in_order(messages)
+            messages.append(self.message(config, kind, line, worker % (WORKERS - 1)))
+        for message in messages:
+            await self.issue(message)
+            await self.env.clocks(4)
+        await self.env.clocks(APART)
         await self.release()
-
-
-def spread(kinds: Sequence[str], gap: int) -> list[str]:
-    """Operations `gap` clocks apart."""
-    out: list[str] = []
-    for kind in kinds:
-        out += [*[""] * (gap - 1), kind] if out else [kind]
-    return out
 
 
 class HeldBackSequence(ParkedBase):
@@ -162,8 +165,8 @@ class HeldBackSequence(ParkedBase):
     async def meet(self, config: RegionConfig, earlier: str, later: str, delay: int) -> None:
         """Eight operations leave the queue while others of their line come."""
         line = self.rng.randrange(config.lines)
-        await self.leave()
-        await self.shut()
+        await self.away(config, line)
+        self.env.cfg.mem.r_stall = 1.0
         for number in range(6):
             await self.issue(self.message(config, earlier, line, number % 4))
         await self.env.clocks(3 * APART)
@@ -278,11 +281,29 @@ class LookupSequence(ParkedBase):
             self.env.cfg.mem.latency = (2 * APART, 2 * APART)
             await self.under_store(config, worker)
         self.env.cfg.mem.latency = (3, 3)
-        await self.leave()
-        await self.shut()  # the line is there, others that wait for it go first
-        kinds = (result, result, write)
-        await self.in_order([self.message(config, kind, 2, worker) for kind in kinds])
-        await self.release()
+        await self.meet_list(config, result)
+        for kind in (result, write):
+            await self.commit(0)
+            await self.leave()
+            await one(kind, 0)  # memory has no record of it
+            for line in range(1, slots + 1):
+                await one(write, line)
+            await one(kind, slots + 1)
+            await self.leave()
+            await self.commit(self.cfg.hw.regions - 2)  # the crowd's slots are free
+            await one(kind, 1)
+
+    async def meet_list(self, config: RegionConfig, result: str) -> None:
+        """Reads that come while others of their line, which is there by now, still wait."""
+        await self.away(config, 2)
+        self.env.cfg.mem.r_stall = 1.0
+        for _ in range(30):
+            await self.issue(self.message(config, result, 2))
+        await self.env.clocks(2 * APART)
+        self.env.cfg.mem.r_stall = 0.0
+        for _ in range(4):
+            await self.issue(self.message(config, result, 2))
+        await self.drain()
 
     async def under_store(self, config: RegionConfig, worker: int) -> None:
         """A sum and a partial store while a store of the line is under way."""
