@@ -62,6 +62,12 @@ module nf_controller
 
   logic                  commit_valid, commit_close, commit_done, init_busy, region_done_set;
   logic [31:0]           commit_epoch;
+  logic                  commit_move, ctrl_free, ctrl_done;
+  logic [LADDR_W-1:0]    commit_place;
+  logic [15:0]           ctrl_ld_mask;
+  logic [LINE_W-1:0]     ctrl_read;
+  ctrl_bus_t             ctrl_bus;
+  logic [REGIONS*OWNER_W-1:0] owners;
   logic [3:0]            commit_region;
   commit_code_e          commit_code;
   region_desc_t          commit_desc;
@@ -91,10 +97,12 @@ module nf_controller
     .clk, .rst_n,
     `NF_AXIL_CONNECT,
     .irq, .link_up, .link_status, .link_events, .core_events, .access_error,
-    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
-    .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
+    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,
+    .commit_place, .commit_done, .commit_code,
+    .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
     .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window,
-    .cap_threshold, .devload_threshold, .multi_header
+    .cap_threshold, .devload_threshold, .multi_header,
+    .ctrl_ld_mask, .owners, .ctrl_bus, .ctrl_free, .ctrl_done, .ctrl_read
   );
 
   nf_core #(
@@ -104,11 +112,13 @@ module nf_controller
     .clk, .rst_n,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .drs_gone,
-    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
-    .commit_code, .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
+    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,
+    .commit_place, .commit_done, .commit_code,
+    .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
     .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window,
     .cap_threshold, .devload_threshold,
     .events (core_events), .access_error,
+    .ctrl_ld_mask, .owners, .ctrl_bus, .ctrl_free, .ctrl_done, .ctrl_read,
     `NF_AXI_WRITE_CONNECT,
     `NF_AXI_READ_CONNECT
   );

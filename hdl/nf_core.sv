@@ -45,6 +45,8 @@ module nf_core
   input  wire logic [3:0]         commit_region,
   input  wire region_desc_t       commit_desc,
   input  wire logic [31:0]        commit_epoch,
+  input  wire logic               commit_move,
+  input  wire logic [LADDR_W-1:0] commit_place,
   output logic                    commit_done,
   output commit_code_e            commit_code,
   output logic                    init_busy,
@@ -62,6 +64,14 @@ module nf_core
   input  wire logic [23:0]        devload_threshold,
   output core_events_t            events,
   output access_error_t           access_error,
+
+  // Registers through the control window: see nf_ctrl_window.
+  input  wire logic [15:0]        ctrl_ld_mask,
+  input  wire logic [REGIONS*OWNER_W-1:0] owners,
+  output ctrl_bus_t               ctrl_bus,
+  input  wire logic               ctrl_free,
+  input  wire logic               ctrl_done,
+  input  wire logic [LINE_W-1:0]  ctrl_read,
 
   `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
   `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6)
@@ -83,19 +93,20 @@ module nf_core
   engine_events_t             engine_events;
   logic [3:0]                 event_region;
   logic [5:0]                 event_worker;
-  logic                       reads_gone;
+  logic                       reads_gone, ctrl_on;
+  logic [LADDR_W-1:0]         ctrl_base;
 
   nf_regions #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2), .GEN_W(GEN_W)
   ) u_regions (
     .clk, .rst_n,
-    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_done,
-    .commit_code, .hold, .core_idle, .reads_gone,
+    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch,
+    .commit_move, .commit_place, .commit_done, .commit_code, .hold, .core_idle, .reads_gone,
     .untrusted (untrusted_q),
     .apply, .init_start, .init_cancel,
     .committed (region_committed),
     .desc, .state_end, .gen, .epoch,
-    .closed    (region_closed),
+    .closed    (region_closed), .ctrl_on, .ctrl_base,
     .line_complete (engine_events.line_complete),
     .saturated_set (engine_events.saturated),
     .illegal_set   (|engine_events.illegal_code),
@@ -119,6 +130,8 @@ module nf_core
   logic          refused, unmapped, unsupported;
   logic          view_valid, view_ready;
   logic [2:0]    view_selector;
+  logic          ctrl_valid, ctrl_ready;
+  ctrl_op_t      ctrl_op;
 
   nf_admit #(.NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_admit (
     .clk, .rst_n, .hold,
@@ -131,10 +144,11 @@ module nf_core
   nf_decode #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_decode (
     .clk, .rst_n,
     .committed (region_committed), .desc, .state_end,
+    .ctrl_on, .ctrl_base, .ctrl_ld_mask, .owners,
     .in_valid (adm_valid), .in_ready (adm_ready), .in_msg (adm_msg),
     .engine_valid (op_valid), .engine_ready (op_ready), .engine_op (op),
     .plain_valid, .plain_ready, .plain_op,
-    .view_valid, .view_ready, .view_selector,
+    .view_valid, .view_ready, .view_selector, .ctrl_valid, .ctrl_ready, .ctrl_op,
     .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
     .error (access_error), .refused, .unmapped, .unsupported
   );
@@ -203,45 +217,30 @@ module nf_core
   end
 
   // ---- status as hosts read it ------------------------------------------------------------------
-  logic [REGIONS*32-1:0] tally_refused, tally_late, tally_poisoned;
-  logic                  count_valid, count_ready, view_drs_valid, view_drs_ready;
-  logic [3:0]            count_region;
-  logic [5:0]            count_worker;
-  logic [31:0]           worker_lines;
-  answer_t               view_drs;
-
-  for (genvar r = 0; r < REGIONS; r++) begin : g_tally
-    logic here;
-    assign here = (event_region == 4'(r));
-
-    nf_region_tally u_tally (
-      .clk, .rst_n,
-      .clear          (apply[r]),
-      .refused_event  (refused && direct_meta.in_region && (direct_meta.region == 4'(r))),
-      .late_event     (engine_events.late && here),
-      .poisoned_event (engine_events.line_poisoned && here),
-      .refused        (tally_refused[r*32 +: 32]),
-      .late           (tally_late[r*32 +: 32]),
-      .poisoned       (tally_poisoned[r*32 +: 32])
-    );
-  end
-
-  nf_worker_lines #(.REGIONS(REGIONS)) u_worker_lines (
+  logic    view_drs_valid, view_drs_ready;
+  answer_t view_drs;
+  nf_region_status #(.REGIONS(REGIONS)) u_status (
     .clk, .rst_n,
-    .clear (apply),
-    .add (engine_events.worker_seen), .add_region (event_region), .add_worker (event_worker),
-    .read_valid (count_valid), .read_ready (count_ready), .read_region (count_region),
-    .read_worker (count_worker), .read_count (worker_lines)
-  );
-
-  nf_status_view #(.REGIONS(REGIONS)) u_status (
-    .clk, .rst_n,
+    .clear (apply), .refused, .engine_events, .event_region, .event_worker,
     .epoch, .complete (region_complete), .done (region_done), .fallback,
-    .refused (tally_refused), .late (tally_late), .poisoned (tally_poisoned),
     .op_valid (view_valid), .op_ready (view_ready), .op_selector (view_selector),
     .op_meta (direct_meta),
-    .count_valid, .count_ready, .count_region, .count_worker, .count (worker_lines),
     .drs_valid (view_drs_valid), .drs_ready (view_drs_ready), .drs (view_drs)
+  );
+
+  // ---- registers as hosts access them -----------------------------------------------------------
+  logic       ctrl_ndr_valid, ctrl_ndr_ready, ctrl_drs_valid, ctrl_drs_ready, drs_apart;
+  logic [1:0] ndr_apart;
+  resp_meta_t ctrl_ndr_meta;
+  answer_t    ctrl_drs;
+
+  nf_ctrl_window u_ctrl (
+    .clk, .rst_n,
+    .op_valid (ctrl_valid), .op_ready (ctrl_ready), .op (ctrl_op),
+    .bus (ctrl_bus), .bus_free (ctrl_free), .bus_done (ctrl_done), .bus_line (ctrl_read),
+    .ndr_valid (ctrl_ndr_valid), .ndr_ready (ctrl_ndr_ready), .ndr_meta (ctrl_ndr_meta),
+    .drs_valid (ctrl_drs_valid), .drs_ready (ctrl_drs_ready), .drs (ctrl_drs),
+    .ndr_apart, .drs_apart
   );
 
   // ---- record initialiser -----------------------------------------------------------------------
@@ -349,6 +348,7 @@ module nf_core
     .plain_drs_valid, .plain_drs_ready, .plain_drs,
     .gather_drs_valid, .gather_drs_ready, .gather_drs,
     .view_drs_valid, .view_drs_ready, .view_drs,
+    .ctrl_ndr_valid, .ctrl_ndr_ready, .ctrl_ndr_meta, .ctrl_drs_valid, .ctrl_drs_ready, .ctrl_drs,
     .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
@@ -356,13 +356,16 @@ module nf_core
   // A commit waits until everything admitted is answered (its answer may still wait for the link)
   // and memory is quiet. The initialiser stops last: an eviction may be waiting for it to pass its
   // record.
-  logic answered;
-  assign answered  = (ndr_reserved == ndr_waiting) && (drs_reserved == drs_waiting) && evict_idle;
+  logic       answered;
+  logic [7:0] ndr_owed, drs_owed;  // not by the control window
+  assign ndr_owed  = ndr_reserved - 8'(ndr_apart);
+  assign drs_owed  = drs_reserved - 8'(drs_apart);
+  assign answered  = (ndr_owed == ndr_waiting) && (drs_owed == drs_waiting) && evict_idle;
   assign init_hold = hold && answered;
   assign core_idle = answered && !init_writes;
 
   // A close waits until no answer with data is left in the device.
-  assign reads_gone = (drs_reserved == 8'd0) && drs_gone;
+  assign reads_gone = (drs_owed == 8'd0) && drs_gone;
 
   // A request is answered once: there are never more answers than requests admitted for them.
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)

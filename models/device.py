@@ -71,7 +71,7 @@ class DeviceModel(DeviceState):
 
     def decode(self, msg: M2SMessage, illegal_framing: bool = False) -> Access:
         """How ``msg`` decodes now; changes nothing."""
-        return decode_access(msg, self.params, self._configs, illegal_framing)
+        return decode_access(msg, self.params, self._configs, illegal_framing, self.control)
 
     def step(self, msg: M2SMessage, illegal_framing: bool = False) -> S2MMessage | None:
         """Take ``msg`` and give the expected answer (DevLoad light), None for no answer."""
@@ -96,6 +96,10 @@ class DeviceModel(DeviceState):
             assert isinstance(msg, M2SRwD)
             self._contribute(msg, access)
             return StepResult(access, self._cmp(msg))
+        if kind == Kind.CONTROL:  # what registers hold is not the model's affair
+            if isinstance(msg, M2SRwD):
+                return StepResult(access, self._cmp(msg))
+            return self._data(msg, access, ZERO_LINE, False, known=0)
         if kind == Kind.STATUS:
             return self._read_status(msg, access)
         if kind == Kind.INFO:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from models.aggregated_line import AggregatedLine
+from models.commit_check import check_commit, check_move
+from models.control_window import ControlWindow
 from models.line_packing import Mode
 from models.memory import Memory, MemoryLine
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.regions import MAX_WORKERS, CommitCode, RegionConfig, check_commit, state_lines
+from models.regions import MAX_WORKERS, CommitCode, RegionConfig, state_lines
 from models.register_map import Counts
 from models.step_result import AccessError, RegionStatus
 from models.views import LineInfo, StatusView
@@ -79,6 +81,8 @@ class DeviceState:
         """What ERR_INFO holds; None until the first, or after ``rearm_error``."""
         self._regions = [_Region() for _ in range(self.params.regions)]
         self._configs: list[RegionConfig | None] = [None] * self.params.regions
+        self.control = ControlWindow()
+        """The control window: where it is, and who may write through it."""
         self._tallies: dict[Hashable, dict[str, int]] = {}
         self._commits = 0
         self.read_errors: set[int] = set()
@@ -96,7 +100,7 @@ class DeviceState:
         """
         target = self._region(region)
         others = [c for r, c in enumerate(self._configs) if c is not None and r != region]
-        target.code = check_commit(self.params, config, others)
+        target.code = check_commit(self.params, config, others, self.control.base_line)
         if target.code != CommitCode.OK:
             return target.code
         self._retire(target)
@@ -112,6 +116,14 @@ class DeviceState:
             data_lines = config.workers * config.lines
             self.memory.forget(start + data_lines, size - data_lines)
         return CommitCode.OK
+
+    def move_control(self, place: int) -> CommitCode:
+        """Write CTRL_WINDOW: the control window is now at byte address ``place``, if it may be."""
+        regions = [config for config in self._configs if config is not None]
+        code = check_move(self.params, place, regions)
+        if code == CommitCode.OK:
+            self.control = replace(self.control, base=place)
+        return code
 
     def close(self, region: int) -> None:
         """REGION.CTRL.CLOSE: the round is over until the next commit (second edition, section 5).

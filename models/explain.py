@@ -24,7 +24,8 @@ _CAUSES = {
     Cause.STATE_AREA: "the address is in a region's state area",
     Cause.LD_MASK: "LD_MASK does not name this LD-ID",
     Cause.SELECTOR: "the selector means nothing in this mode and direction",
-    Cause.PARTIAL: "MemWrPtl is refused in the low-bit modes",
+    Cause.PARTIAL: "MemWrPtl is refused in the low-bit modes, and of a part of a register",
+    Cause.CONTROL: "the control window may not be written by this LD-ID, or with poisoned data",
     Cause.BIND: "BIND: the LD-ID is not that of the worker (w >> BIND_SHIFT)",
 }
 
@@ -129,6 +130,8 @@ def explain_access(
         return f"{head}\nrefused, {access.cause.name}: {_CAUSES[access.cause]}"
     if access.kind == Kind.NO_EFFECT:
         return f"{head}\nno effect, answered by Cmp"
+    if access.kind == Kind.CONTROL:
+        return f"{head}\nregisters from {access.line * 64:#05x}, compared one by one"
     if access.kind == Kind.DROPPED:
         return f"{head}\na speculative read: dropped, no answer"
     if entry is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Region descriptors: the checks of a commit, and the decoding of an address.
+"""Region descriptors, and the decoding of an address.
 
 spec: controller §2 and §6. Addresses of messages and descriptors are byte addresses; everything
 counted here is in 64-byte lines. A line address is bits [51:6] of the byte address, 46 bits.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD, ReqOp, RwdOp
+from models.control_window import ControlWindow, whole_words
 from models.int_sums import sum8_lines, sum16_lines
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
@@ -65,6 +66,7 @@ class Cause(IntEnum):
     SELECTOR = 5
     PARTIAL = 6
     BIND = 7
+    CONTROL = 8
 
 
 class Kind(IntEnum):
@@ -93,6 +95,8 @@ class Kind(IntEnum):
     """Read of the region's figures, or of the lines that its workers contributed."""
     SUM = 11
     """Read of a line of sums (G_INT4, G_INT8)."""
+    CONTROL = 12
+    """Read or write of a line of registers through the control window."""
 
 
 READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM)
@@ -252,46 +256,6 @@ def state_lines(config: RegionConfig, cnt_w: int) -> int:
     return config.lines * record_lines(config.workers, cnt_w)
 
 
-def _overlap(start_a: int, size_a: int, start_b: int, size_b: int) -> bool:
-    return start_a < start_b + size_b and start_b < start_a + size_a
-
-
-def check_commit(
-    params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig]
-) -> CommitCode:
-    """The code that a commit of ``config`` gives; ``others``: the other committed descriptors."""
-    if config.mode.reserved:
-        return CommitCode.MODE
-    if not 1 <= config.workers <= MAX_WORKERS:
-        return CommitCode.WORKERS
-    if config.threshold == 0:
-        return CommitCode.THRESHOLD
-    if config.lines_log2 + SELECTOR_BITS > LINE_ADDRESS_BITS:
-        return CommitCode.LINES
-    if config.base_line % config.window_lines:
-        return CommitCode.BASE_ALIGN
-    if config.base_line < params.mem_lines:
-        return CommitCode.WINDOW_MEMORY
-    if any(
-        _overlap(config.base_line, config.window_lines, other.base_line, other.window_lines)
-        for other in others
-    ):
-        return CommitCode.WINDOW_OVERLAP
-    if config.mode.low_bit and config.state_line % record_lines(config.workers, params.cnt_w):
-        return CommitCode.STATE_ALIGN
-    size = state_lines(config, params.cnt_w)
-    if config.state_line + size > params.mem_lines:
-        return CommitCode.STATE_MEMORY
-    if any(
-        _overlap(config.state_line, size, other.state_line, state_lines(other, params.cnt_w))
-        for other in others
-    ):
-        return CommitCode.STATE_OVERLAP
-    if config.mode.bits and config.workers > params.cnt_max:
-        return CommitCode.PLANES
-    return CommitCode.OK
-
-
 @dataclass(frozen=True)
 class Access:
     """How one message decodes.
@@ -320,6 +284,7 @@ def decode_access(
     params: DeviceParams,
     regions: Sequence[RegionConfig | None],
     illegal_framing: bool = False,
+    control: ControlWindow | None = None,
 ) -> Access:
     """Decode ``msg`` against the committed descriptors (None: not committed).
 
@@ -339,6 +304,8 @@ def decode_access(
     elif opcode not in (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA):
         return Access(Kind.REFUSED, False, address_line, Cause.UNSUPPORTED)
 
+    if control is not None and control.holds(address_line):
+        return _decode_control(msg, address_line, control)
     for number, config in enumerate(regions):
         if config is None:
             continue
@@ -354,6 +321,17 @@ def decode_access(
             if 0 <= offset < state_lines(config, params.cnt_w):
                 return Access(Kind.REFUSED, write, address_line, Cause.STATE_AREA)
     return Access(Kind.MEMORY, write, address_line, memory_line=address_line)
+
+
+def _decode_control(msg: M2SMessage, address_line: int, control: ControlWindow) -> Access:
+    line = address_line - control.base_line
+    if not isinstance(msg, M2SRwD):
+        return Access(Kind.CONTROL, False, line)
+    if is_partial(msg) and not whole_words(msg.be):
+        return Access(Kind.REFUSED, True, line, Cause.PARTIAL)
+    if msg.poison or not control.may_write(msg.ldid, line):
+        return Access(Kind.REFUSED, True, line, Cause.CONTROL)
+    return Access(Kind.CONTROL, True, line)
 
 
 def _decode_window(msg: M2SMessage, address_line: int, number: int, config: RegionConfig) -> Access:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.commit_check import check_commit
 from models.line_packing import FIRST_EDITION, Mode
 from models.parameters import DeviceParams
 from models.regions import (
@@ -16,7 +17,6 @@ from models.regions import (
     CommitCode,
     Kind,
     RegionConfig,
-    check_commit,
     decode_access,
     planes_kept,
     record_lines,
@@ -64,7 +64,7 @@ def test_state_area_sizes() -> None:
 
 def test_codes_have_the_register_values() -> None:
     assert [c.value for c in CommitCode] == list(range(12))
-    assert [c.value for c in Cause] == list(range(8))
+    assert [c.value for c in Cause] == list(range(9))
 
 
 @pytest.mark.parametrize("mode", list(Mode))

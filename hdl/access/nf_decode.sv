@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Window decode and protection: what an admitted message means, or why it is refused.
 //
-// Combinational, one message a clock. Exactly one of the four outputs is valid for a valid input;
+// Combinational, one message a clock. Exactly one of the outputs is valid for a valid input;
 // `in_ready` is the ready of that output. The order of the checks is the order of the causes in
 // nf_pkg: the first that applies is reported.
 
@@ -23,6 +23,12 @@ module nf_decode
   input  wire logic [DESCS_W-1:0]         desc,
   input  wire logic [REGIONS*MADDR_W-1:0] state_end,
 
+  // The control window, and who may write through it (see nf_ctrl_rules).
+  input  wire logic                       ctrl_on,
+  input  wire logic [LADDR_W-1:0]         ctrl_base,
+  input  wire logic [15:0]                ctrl_ld_mask,
+  input  wire logic [REGIONS*OWNER_W-1:0] owners,
+
   input  wire logic                       in_valid,
   output logic                            in_ready,
   input  wire access_t                    in_msg,
@@ -40,11 +46,15 @@ module nf_decode
   input  wire logic                       view_ready,
   output logic [2:0]                      view_selector,
 
+  output logic                            ctrl_valid,
+  input  wire logic                       ctrl_ready,
+  output ctrl_op_t                        ctrl_op,
+
   // Answered without touching anything: Cmp, or all ones with Poison.
   output logic                            direct_valid,
   input  wire logic                       direct_ready,
   output logic                            direct_is_read,
-  output resp_meta_t                      direct_meta,  // of `view` too
+  output resp_meta_t                      direct_meta,  // of `view` and `ctrl` too
 
   output access_error_t                   error,  // strobe, with the message taken
   output logic                            refused,
@@ -73,6 +83,16 @@ module nf_decode
     assign in_state[r]  = committed[r] && (in_msg.addr >= own.state_base)
                           && (MADDR_W'(in_msg.addr) < state_end[r*MADDR_W +: MADDR_W]);
   end
+
+  logic                       in_ctrl, ctrl_partial, ctrl_denied;
+  logic [CTRL_LINES_LOG2-1:0] ctrl_line;
+  logic [CTRL_WORDS-1:0]      ctrl_words;
+
+  nf_ctrl_rules #(.REGIONS(REGIONS)) u_ctrl (
+    .on (ctrl_on), .base (ctrl_base), .ld_mask (ctrl_ld_mask), .owners, .msg (in_msg),
+    .here (in_ctrl), .line (ctrl_line), .words (ctrl_words),
+    .partial (ctrl_partial), .denied (ctrl_denied)
+  );
 
   always_comb begin
     region = '0;
@@ -120,6 +140,9 @@ module nf_decode
   always_comb begin
     if (!is_known)                                                     cause = CAUSE_UNSUPPORTED;
     else if (is_inval)                                                 cause = CAUSE_NONE;
+    else if (in_ctrl && is_write && ctrl_partial)                      cause = CAUSE_PARTIAL;
+    else if (in_ctrl && is_write && ctrl_denied)                       cause = CAUSE_CONTROL;
+    else if (in_ctrl)                                                  cause = CAUSE_NONE;
     else if (!windowed && !in_memory)                                  cause = CAUSE_UNMAPPED;
     else if (|in_state)                                                cause = CAUSE_STATE_AREA;
     else if (!windowed)                                                cause = CAUSE_NONE;
@@ -131,22 +154,26 @@ module nf_decode
   end
 
   // ---- outputs --------------------------------------------------------------------------------
-  logic to_direct, to_plain, to_view;
+  logic to_direct, to_ctrl, to_plain, to_view;
 
   assign to_direct    = (cause != CAUSE_NONE) || is_inval;
-  assign to_plain     = !to_direct && (!windowed || d.mode == MODE_IDENTITY);
-  assign to_view      = !to_direct && !to_plain && !is_write && sel_view;
+  assign to_ctrl      = !to_direct && in_ctrl;
+  assign to_plain     = !to_direct && !to_ctrl && (!windowed || d.mode == MODE_IDENTITY);
+  assign to_view      = !to_direct && !to_ctrl && !to_plain && !is_write && sel_view;
   assign direct_valid = in_valid && to_direct;
   assign plain_valid  = in_valid && to_plain;
   assign view_valid   = in_valid && to_view;
-  assign engine_valid = in_valid && !to_direct && !to_plain && !to_view;
-  assign in_ready     = to_direct ? direct_ready : to_plain ? plain_ready
+  assign ctrl_valid   = in_valid && to_ctrl;
+  assign engine_valid = in_valid && !to_direct && !to_ctrl && !to_plain && !to_view;
+  assign in_ready     = to_direct ? direct_ready : to_ctrl ? ctrl_ready : to_plain ? plain_ready
                         : to_view ? view_ready : engine_ready;
 
   assign view_selector  = selector[2:0];
 
   assign direct_meta    = make_meta(in_msg.tag, in_msg.ldid, windowed, region);
   assign direct_is_read = !in_msg.is_rwd && (is_read || in_msg.opcode == REQ_MEM_RD_FWD);
+
+  assign ctrl_op        = make_ctrl_op(is_write, direct_meta, ctrl_line, ctrl_words, in_msg.data);
 
   logic [LADDR_W-1:0] plain_addr;
   op_kind_e           kind;
@@ -177,7 +204,8 @@ module nf_decode
 
   `NF_ASSERT(OneWindow_A, !in_valid || $onehot0(in_window))
   `NF_ASSERT(OneTarget_A,
-             !in_valid || $onehot({direct_valid, plain_valid, view_valid, engine_valid}))
+             !in_valid || $onehot({direct_valid, ctrl_valid, plain_valid, view_valid,
+                                   engine_valid}))
 
   `NF_WAVE_NAME(cause_name, cause, cause_name)
   `NF_WAVE_NAME(kind_name, kind, op_kind_name)

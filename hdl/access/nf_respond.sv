@@ -43,6 +43,13 @@ module nf_respond
   output logic                    view_drs_ready,
   input  wire answer_t            view_drs,
 
+  input  wire logic               ctrl_ndr_valid,
+  output logic                    ctrl_ndr_ready,
+  input  wire resp_meta_t         ctrl_ndr_meta,
+  input  wire logic               ctrl_drs_valid,
+  output logic                    ctrl_drs_ready,
+  input  wire answer_t            ctrl_drs,
+
   input  wire logic               direct_valid,
   output logic                    direct_ready,
   input  wire logic               direct_is_read,
@@ -87,9 +94,11 @@ module nf_respond
   logic [$clog2(NDR_DEPTH+1)-1:0] ndr_count;
 
   assign plain_ndr_ready  = !engine_ndr_valid;
-  assign ndr_push = engine_ndr_valid || plain_ndr_valid || (direct_valid && !direct_is_read);
+  assign ctrl_ndr_ready   = plain_ndr_ready && !plain_ndr_valid;
+  assign ndr_push = engine_ndr_valid || plain_ndr_valid || ctrl_ndr_valid
+                    || (direct_valid && !direct_is_read);
   assign ndr_meta = engine_ndr_valid ? engine_ndr_meta : plain_ndr_valid ? plain_ndr_meta
-                    : direct_meta;
+                    : ctrl_ndr_valid ? ctrl_ndr_meta : direct_meta;
   assign ndr_region   = ndr_meta.region;
   assign ndr_overload = ndr_meta.in_region && fallback[32'(ndr_region) % REGIONS];
 
@@ -110,10 +119,11 @@ module nf_respond
   assign plain_drs_ready  = !engine_drs_valid;
   assign gather_drs_ready = plain_drs_ready && !plain_drs_valid;
   assign view_drs_ready   = gather_drs_ready && !gather_drs_valid;
-  assign direct_ready     = direct_is_read ? (view_drs_ready && !view_drs_valid)
-                            : !(engine_ndr_valid || plain_ndr_valid);
+  assign ctrl_drs_ready   = view_drs_ready && !view_drs_valid;
+  assign direct_ready     = direct_is_read ? (ctrl_drs_ready && !ctrl_drs_valid)
+                            : (ctrl_ndr_ready && !ctrl_ndr_valid);
   assign drs_push = engine_drs_valid || plain_drs_valid || gather_drs_valid || view_drs_valid
-                    || (direct_valid && direct_is_read);
+                    || ctrl_drs_valid || (direct_valid && direct_is_read);
   assign drs_region   = answer.meta.region;
   assign drs_overload = answer.meta.in_region && fallback[32'(drs_region) % REGIONS];
 
@@ -121,7 +131,8 @@ module nf_respond
   assign answer = engine_drs_valid   ? engine_drs
                   : plain_drs_valid  ? plain_drs
                   : gather_drs_valid ? gather_drs
-                  : view_drs_valid   ? view_drs : make_answer(direct_meta, 1'b1, {LINE_W{1'b1}});
+                  : view_drs_valid   ? view_drs
+                  : ctrl_drs_valid   ? ctrl_drs : make_answer(direct_meta, 1'b1, {LINE_W{1'b1}});
   assign drs_in = make_drs(answer.meta.tag, answer.meta.ldid, load_of(load, drs_overload),
                            answer.poison, answer.data);
 

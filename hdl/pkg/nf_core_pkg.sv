@@ -262,6 +262,28 @@ package nf_core_pkg;
     return op;
   endfunction
 
+  // A read or write of a line of registers through the control window.
+  typedef struct packed {
+    logic                       write;
+    resp_meta_t                 meta;
+    logic [CTRL_LINES_LOG2-1:0] line;
+    logic [CTRL_WORDS-1:0]      words;  // those that are written
+    logic [LINE_W-1:0]          data;
+  } ctrl_op_t;
+
+  function automatic ctrl_op_t make_ctrl_op(
+    input logic write, input resp_meta_t meta, input logic [CTRL_LINES_LOG2-1:0] line,
+    input logic [CTRL_WORDS-1:0] words, input logic [LINE_W-1:0] data
+  );
+    ctrl_op_t op;
+    op.write = write;
+    op.meta  = meta;
+    op.line  = line;
+    op.words = words;
+    op.data  = data;
+    return op;
+  endfunction
+
   // Bookkeeping of a line, beside its count planes.
   typedef struct packed {
     logic        saturated;  // a count of the line lost an increment

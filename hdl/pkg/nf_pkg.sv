@@ -161,6 +161,42 @@ package nf_pkg;
     return descs[32'(region)*DESC_W +: DESC_W];
   endfunction
 
+  // ---- control window -------------------------------------------------------------------------
+  localparam int CTRL_LINES_LOG2 = 6;   // 64 lines, in each of which are 16 registers
+  localparam int CTRL_WORDS      = 16;
+
+  // An access of the window to the registers (see nf_ctrl_window).
+  typedef struct packed {
+    logic                       lock;   // nobody else may access registers
+    logic [CTRL_LINES_LOG2-1:0] line;
+    logic                       read;
+    logic                       write;
+    logic [3:0]                 word;   // of a write
+    logic [31:0]                data;
+  } ctrl_bus_t;
+
+  function automatic ctrl_bus_t make_ctrl_bus(
+    input logic lock, input logic [CTRL_LINES_LOG2-1:0] line, input logic read, input logic write,
+    input logic [3:0] word, input logic [31:0] data
+  );
+    ctrl_bus_t bus;
+    bus.lock  = lock;
+    bus.line  = line;
+    bus.read  = read;
+    bus.write = write;
+    bus.word  = word;
+    bus.data  = data;
+    return bus;
+  endfunction
+
+  // The LD-ID that owns the registers of a region.
+  typedef struct packed {
+    logic              valid;
+    logic [LDID_W-1:0] ldid;
+  } owner_t;
+
+  localparam int OWNER_W = $bits(owner_t);
+
   // Result of a commit, STATUS.CODE of the region.
   typedef enum logic [3:0] {
     COMMIT_OK              = 4'd0,
@@ -169,13 +205,17 @@ package nf_pkg;
     COMMIT_LINES           = 4'd3,  // window wider than the address space
     COMMIT_BASE_ALIGN      = 4'd4,  // window not naturally aligned
     COMMIT_WINDOW_MEMORY   = 4'd5,  // window not above the memory
-    COMMIT_WINDOW_OVERLAP  = 4'd6,  // window overlaps another region's
+    COMMIT_WINDOW_OVERLAP  = 4'd6,  // window overlaps another region's, or the control window
     COMMIT_STATE_ALIGN     = 4'd7,  // state area not aligned to its record
     COMMIT_STATE_MEMORY    = 4'd8,  // state area not inside the memory
     COMMIT_STATE_OVERLAP   = 4'd9,  // state area overlaps another region's
     COMMIT_MODE            = 4'd10, // reserved MODE
     COMMIT_PLANES          = 4'd11  // a sum of codes of W workers needs more than CNT_W planes
   } commit_code_e;
+
+  typedef struct packed {
+    commit_code_e code;
+  } commit_code_bits_t;
 
   // Cause of a refused access, ERR_INFO.CAUSE.
   typedef enum logic [3:0] {
@@ -185,8 +225,9 @@ package nf_pkg;
     CAUSE_STATE_AREA  = 4'd3,
     CAUSE_LD_MASK     = 4'd4,
     CAUSE_SELECTOR    = 4'd5,
-    CAUSE_PARTIAL     = 4'd6,  // MemWrPtl to a low-bit region
-    CAUSE_BIND        = 4'd7
+    CAUSE_PARTIAL     = 4'd6,  // MemWrPtl to a low-bit region, or of a part of a register
+    CAUSE_BIND        = 4'd7,
+    CAUSE_CONTROL     = 4'd8   // write of the control window: by an LD-ID that may not, or poisoned
   } cause_e;
 
   // ---- link-level retry ------------------------------------------------------------------------
@@ -267,7 +308,7 @@ package nf_pkg;
     logic [1:0] poison_received; // messages in this clock
     logic       contribution;   // accepted: not a duplicate, not poisoned
     logic       late;           // a contribution to a closed region
-    logic       refused;        // causes LD_MASK, BIND, SELECTOR, PARTIAL, STATE_AREA
+    logic       refused;        // any cause but UNMAPPED and UNSUPPORTED
     logic       unmapped;
     logic       unsupported;
     logic       mem_read_error;

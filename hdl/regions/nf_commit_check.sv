@@ -2,9 +2,9 @@
 // Judges a region descriptor against the address map and the other committed regions.
 //
 // Purely combinational: `code` is the first rule that `desc` breaks, in the order of the codes in
-// nf_pkg, or COMMIT_OK; of a reserved mode nothing else is judged. `state_end` is the line after
-// the state area. The region's own old window and area (bit `region` of `committed`) do not count
-// as an overlap.
+// nf_pkg, or COMMIT_OK; of a reserved mode nothing else is judged. `ctrl_clash`: it overlaps the
+// control window. `state_end` is the line after the state area. The region's own old window and
+// area (bit `region` of `committed`) do not count as an overlap.
 
 `default_nettype none
 
@@ -21,6 +21,7 @@ module nf_commit_check
   input  wire logic [REGIONS-1:0]         committed,
   input  wire logic [DESCS_W-1:0]         others,
   input  wire logic [REGIONS*MADDR_W-1:0] others_state_end,
+  input  wire logic                       ctrl_clash,
 
   output commit_code_e                    code,
   output logic [MADDR_W-1:0]              state_end
@@ -77,7 +78,7 @@ module nf_commit_check
     else if (!lines_ok)                                         code = COMMIT_LINES;
     else if (!base_aligned)                                     code = COMMIT_BASE_ALIGN;
     else if ((desc.base >> MEM_LINES_LOG2) == '0)               code = COMMIT_WINDOW_MEMORY;
-    else if (|window_clash)                                     code = COMMIT_WINDOW_OVERLAP;
+    else if (|window_clash || ctrl_clash)                       code = COMMIT_WINDOW_OVERLAP;
     else if (!state_aligned)                                    code = COMMIT_STATE_ALIGN;
     else if (state_end > (MADDR_W'(1) << MEM_LINES_LOG2))       code = COMMIT_STATE_MEMORY;
     else if (|state_clash)                                      code = COMMIT_STATE_OVERLAP;

@@ -10,6 +10,8 @@
 // CLOSE is the same handshake with `commit_close`: it waits for `reads_gone` too, and then sets
 // `closed` in place of the descriptor. So no read that found the round open is answered after it.
 //
+// Moving the control window is the same handshake with `commit_move` and `commit_place`.
+//
 // Trust in device memory: `gen` counts the commits of a region and is written into every record, so
 // records of an older epoch never match. When a commit moves or reshapes the state area, is the
 // first after reset, or makes `gen` (GEN_W bits) begin again, `init_start` asks for the area's
@@ -37,6 +39,8 @@ module nf_regions
   input  wire logic [3:0]            commit_region,
   input  wire region_desc_t          commit_desc,
   input  wire logic [31:0]           commit_epoch,
+  input  wire logic                  commit_move,   // move the control window instead
+  input  wire logic [LADDR_W-1:0]    commit_place,
   output logic                       commit_done,
   output commit_code_e               commit_code,
 
@@ -54,6 +58,8 @@ module nf_regions
   output logic [REGIONS*REC_GEN_W-1:0] gen,
   output logic [REGIONS*32-1:0]      epoch,
   output logic [REGIONS-1:0]         closed,
+  output logic                       ctrl_on,
+  output logic [LADDR_W-1:0]         ctrl_base,
 
   // What the engine reports.
   input  wire logic                  line_complete,
@@ -75,7 +81,8 @@ module nf_regions
   end
 
   commit_state_e      state_q;
-  commit_code_e       check_code, code_q;
+  commit_code_e       check_code, place_code, code_q;
+  logic               ctrl_clash;
   logic [MADDR_W-1:0] check_state_end;
   logic [REGIONS-1:0] done_now;
 
@@ -87,8 +94,22 @@ module nf_regions
     .committed        (committed),
     .others           (desc),
     .others_state_end (state_end),
+    .ctrl_clash,
     .code             (check_code),
     .state_end        (check_state_end)
+  );
+
+  nf_ctrl_place #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_place (
+    .clk, .rst_n,
+    .move   ((state_q == COMMIT_APPLY) && commit_move),
+    .place  (commit_place),
+    .committed,
+    .descs  (desc),
+    .code   (place_code),
+    .region (commit_desc),
+    .clash  (ctrl_clash),
+    .on     (ctrl_on),
+    .base   (ctrl_base)
   );
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -106,7 +127,10 @@ module nf_regions
 
   // The descriptor is in force with the next clock, and would then be judged against itself.
   always_ff @(posedge clk) begin
-    if (state_q == COMMIT_APPLY) code_q <= check_code;
+    if (state_q == COMMIT_APPLY) begin
+      if (commit_move) code_q <= place_code;
+      else             code_q <= check_code;
+    end
   end
 
   assign hold        = (state_q != COMMIT_IDLE);
@@ -123,8 +147,8 @@ module nf_regions
     logic               hit, same_area, gen_wraps;
 
     assign hit           = (event_region == 4'(r));
-    assign apply[r]      = (state_q == COMMIT_APPLY) && !commit_close && (check_code == COMMIT_OK)
-                           && (commit_region == 4'(r));
+    assign apply[r]      = (state_q == COMMIT_APPLY) && !commit_close && !commit_move
+                           && (check_code == COMMIT_OK) && (commit_region == 4'(r));
     assign closes        = (state_q == COMMIT_APPLY) && commit_close && (commit_region == 4'(r))
                            && committed_q && (desc_q.mode != MODE_IDENTITY);
     // A region that was never committed has no workers; no descriptor that is applied is like it.

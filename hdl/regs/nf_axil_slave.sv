@@ -10,7 +10,8 @@
 // one bit each data bit) is held, unchanged, until `wr_done`; `wr_error`, sampled with `wr_done`,
 // becomes SLVERR. The write takes effect in the clock of `wr_valid && wr_done`.
 // Register side, read: `rd_data` and `rd_error` answer `rd_addr` (word aligned) within the clock.
-// Reads have no side effects, so there is no strobe. With `rd_error`, `rd_data` is zero.
+// Reads have no side effects, so there is no strobe. With `rd_error`, `rd_data` is zero. While
+// `rd_wait` nothing is read.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -35,7 +36,8 @@ module nf_axil_slave
 
   output logic [ADDR_W-1:0] rd_addr,
   input  wire logic [31:0]  rd_data,
-  input  wire logic         rd_error
+  input  wire logic         rd_error,
+  input  wire logic         rd_wait
 );
   logic              aw_full_q, w_full_q, b_full_q, ar_full_q, r_full_q;
   logic              b_error_q, r_error_q;
@@ -99,7 +101,7 @@ module nf_axil_slave
       r_full_q  <= 1'b0;
     end else begin
       if (s_axil_arvalid) ar_full_q <= 1'b1;
-      if (ar_full_q)      r_full_q  <= 1'b1;
+      if (ar_full_q && !rd_wait) r_full_q <= 1'b1;
       if (r_full_q && s_axil_rready) begin
         ar_full_q <= 1'b0;
         r_full_q  <= 1'b0;
@@ -109,7 +111,7 @@ module nf_axil_slave
 
   always_ff @(posedge clk) begin
     ar_word_q <= s_axil_araddr[ADDR_W-1:2];  // read in the next clock, if it was taken
-    if (ar_full_q && !r_full_q) begin
+    if (ar_full_q && !r_full_q && !rd_wait) begin
       r_error_q <= rd_error;
       r_data_q  <= rd_data;
     end

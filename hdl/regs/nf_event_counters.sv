@@ -2,7 +2,7 @@
 //
 // The event counters of the register map: one 32-bit saturating counter for each member of
 // core_events_t and link_events_t. `clear` clears them all. The read port is combinational:
-// `rd_data` is the counter at the byte address `rd_addr`, zero when there is none.
+// `rd_data` is the 16 words from the byte address 64 `rd_line`, zero where there is no counter.
 
 `default_nettype none
 
@@ -15,8 +15,8 @@ module nf_event_counters
   input  wire logic         clear,
   input  wire core_events_t core_events,
   input  wire link_events_t link_events,
-  input  wire logic [11:0]  rd_addr,
-  output logic [31:0]       rd_data
+  input  wire logic [5:0]   rd_line,
+  output logic [511:0]      rd_data
 );
   // Counters are numbered by their address; gaps between them hold none.
   localparam int WORDS = (int'(ADDR_PHY_REINIT) - int'(ADDR_SLOT_HIT)) / 4 + 1;
@@ -79,9 +79,13 @@ module nf_event_counters
   end
 
   // Below the first counter the subtraction wraps to a large number.
-  logic [9:0] rd_word;
-  assign rd_word = 10'((rd_addr - ADDR_SLOT_HIT) >> 2);
-  assign rd_data = (rd_word < 10'(WORDS)) ? count[int'(rd_word) * 32 +: 32] : '0;
+  localparam int LINES = (WORDS + 15) / 16;
+  logic [5:0]           line;
+  logic [LINES*512-1:0] lines;
+
+  assign lines   = (LINES*512)'(count);
+  assign line    = rd_line - ADDR_SLOT_HIT[11:6];
+  assign rd_data = (line < 6'(LINES)) ? lines[int'(line) * 512 +: 512] : '0;
 endmodule
 
 `default_nettype wire

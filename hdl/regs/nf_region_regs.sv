@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Registers of one region: the shadow descriptor and the region's status.
+// Registers of one region: the shadow descriptor, the owner, and what is left of a commit.
 //
-// `wr_en` writes the shadow register at offset `wr_off` (other offsets are ignored). `commit_end`
-// marks the end of a commit of this region: its code is kept, and the epoch when it was accepted.
-// `desc` is the shadow descriptor, not the active one. The read port is combinational, `rd_data`
-// is zero where there is no register.
+// `wr_en` writes the shadow register at offset `wr_off` (other offsets are ignored); OWNER_LD only
+// if the write is not `in_band`. `commit_end` marks the end of a commit of this region: its code is
+// kept, and the epoch when it was accepted. `desc` is the shadow descriptor, not the active one.
+// What is read: see nf_region_line.
 
 `default_nettype none
 
@@ -20,27 +20,19 @@ module nf_region_regs
   input  wire logic [11:0]  wr_off,
   input  wire logic [31:0]  wr_data,
   input  wire logic [31:0]  wr_mask,
-  input  wire logic [11:0]  rd_off,
-  output logic [31:0]       rd_data,
+  input  wire logic         in_band,
 
   input  wire logic         commit_end,
   input  wire commit_code_e commit_code,
   input  wire logic [31:0]  commit_epoch,
   output region_desc_t      desc,
+  output owner_t            owner,
   output logic [31:0]       epoch,
-
-  input  wire logic         committed,
-  input  wire logic         done,
-  input  wire logic         fallback,
-  input  wire logic         saturated,
-  input  wire logic         illegal,
-  input  wire logic         closed,
-  input  wire logic [31:0]  complete
+  output commit_code_e      code
 );
   logic [31:0] base_lo_q, base_hi_q, state_lo_q, state_hi_q, lines_q, workers_q, config_q;
-  logic [31:0] threshold_q, ld_mask_q, epoch_q;
+  logic [31:0] threshold_q, ld_mask_q, owner_q, epoch_q;
   commit_code_e code_q;
-  logic [31:0] status;
 
   // A BIND_SHIFT that is too great is taken as the greatest there is.
   logic [31:0] config_d, shift_d;
@@ -59,6 +51,7 @@ module nf_region_regs
       config_q    <= RESET_REGION_CONFIG;
       threshold_q <= RESET_REGION_THRESHOLD;
       ld_mask_q   <= RESET_REGION_LD_MASK;
+      owner_q     <= RESET_REGION_OWNER_LD;
     end else if (wr_en) begin
       case (wr_off)
         ADDR_REGION_BASE_LO:
@@ -83,6 +76,9 @@ module nf_region_regs
           threshold_q <= write_bits(threshold_q, wr_data, wr_mask, WRITABLE_REGION_THRESHOLD);
         ADDR_REGION_LD_MASK:
           ld_mask_q   <= write_bits(ld_mask_q, wr_data, wr_mask, WRITABLE_REGION_LD_MASK);
+        ADDR_REGION_OWNER_LD:
+          if (!in_band)
+            owner_q   <= write_bits(owner_q, wr_data, wr_mask, WRITABLE_REGION_OWNER_LD);
         default: ;
       endcase
     end
@@ -99,6 +95,9 @@ module nf_region_regs
   end
 
   assign epoch           = epoch_q;
+  assign code            = code_q;
+  assign owner.valid     = owner_q[LSB_REGION_OWNER_LD_VALID];
+  assign owner.ldid      = owner_q[LSB_REGION_OWNER_LD_LDID +: W_REGION_OWNER_LD_LDID];
   assign desc.base       = {
     base_hi_q[W_REGION_BASE_HI_ADDR-1:0],
     base_lo_q[LSB_REGION_BASE_LO_ADDR +: W_REGION_BASE_LO_ADDR]
@@ -115,35 +114,9 @@ module nf_region_regs
   assign desc.bind_ld    = config_q[LSB_REGION_CONFIG_BIND];
   assign desc.bind_shift = config_q[LSB_REGION_CONFIG_BIND_SHIFT +: W_REGION_CONFIG_BIND_SHIFT];
   assign desc.codes_signed = config_q[LSB_REGION_CONFIG_SIGNED];
-  assign desc.keep_sum   = config_q[LSB_REGION_CONFIG_KEEP_SUM] && (desc.mode == MODE_FP32);
+  assign desc.keep_sum   = config_q[LSB_REGION_CONFIG_KEEP_SUM];
   assign desc.threshold  = threshold_q[W_REGION_THRESHOLD_VALUE-1:0];
   assign desc.ld_mask    = ld_mask_q[W_REGION_LD_MASK_VALUE-1:0];
-
-  assign status = 32'(committed) << LSB_REGION_STATUS_COMMITTED
-                | 32'(code_q)    << LSB_REGION_STATUS_CODE
-                | 32'(done)      << LSB_REGION_STATUS_DONE
-                | 32'(fallback)  << LSB_REGION_STATUS_FALLBACK
-                | 32'(saturated) << LSB_REGION_STATUS_SATURATED
-                | 32'(illegal)   << LSB_REGION_STATUS_ILLEGAL_SEEN
-                | 32'(closed)    << LSB_REGION_STATUS_CLOSED;
-
-  always_comb begin
-    case (rd_off)
-      ADDR_REGION_BASE_LO:        rd_data = base_lo_q;
-      ADDR_REGION_BASE_HI:        rd_data = base_hi_q;
-      ADDR_REGION_STATE_BASE_LO:  rd_data = state_lo_q;
-      ADDR_REGION_STATE_BASE_HI:  rd_data = state_hi_q;
-      ADDR_REGION_LINES_LOG2:     rd_data = lines_q;
-      ADDR_REGION_WORKERS:        rd_data = workers_q;
-      ADDR_REGION_CONFIG:         rd_data = config_q;
-      ADDR_REGION_THRESHOLD:      rd_data = threshold_q;
-      ADDR_REGION_LD_MASK:        rd_data = ld_mask_q;
-      ADDR_REGION_EPOCH:          rd_data = epoch_q;
-      ADDR_REGION_STATUS:         rd_data = status;
-      ADDR_REGION_COMPLETE_LINES: rd_data = complete;
-      default:                    rd_data = '0;
-    endcase
-  end
 endmodule
 
 `default_nettype wire

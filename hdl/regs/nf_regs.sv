@@ -10,6 +10,11 @@
 // `commit_done`; no other write is started before it, reads go on. Writing 1 to a region's
 // CTRL.CLOSE is the same with `commit_close`: the region is closed, and the code means nothing.
 //
+// A write of CTRL_WINDOW_LO is the same with `commit_move` and `commit_place`.
+//
+// The control window takes turns with AXI4-Lite (`ctrl_*`, see nf_reg_bus). CTRL_WINDOW_LO and _HI,
+// CTRL_LD_MASK and OWNER_LD keep still for it.
+//
 // Events (`core_events`, `link_events`, `link_status.error_kind`, `access_error`,
 // `region_done_set`, `fallback_set`) are strobes of one clock; an event in the clock of a clear is
 // not lost. The `region_*` levels are read as they are. `irq` is a level.
@@ -48,6 +53,8 @@ module nf_regs
   output logic [3:0]                 commit_region,
   output region_desc_t               commit_desc,
   output logic [31:0]                commit_epoch,
+  output logic                       commit_move,
+  output logic [LADDR_W-1:0]         commit_place,
   input  wire logic                  commit_done,
   input  wire commit_code_e          commit_code,
   input  wire logic                  init_busy,
@@ -65,7 +72,14 @@ module nf_regs
   output logic [8:0]                 cap_window,
   output logic [8:0]                 cap_threshold,
   output logic [23:0]                devload_threshold,
-  output logic                       multi_header
+  output logic                       multi_header,
+
+  output logic [15:0]                ctrl_ld_mask,
+  output logic [REGIONS*OWNER_W-1:0] owners,
+  input  wire ctrl_bus_t             ctrl_bus,
+  output logic                       ctrl_free,
+  output logic                       ctrl_done,
+  output logic [LINE_W-1:0]          ctrl_read
 );
   localparam int STRIDE_W = $clog2(REGION_STRIDE);
   localparam int TOP      = REGIONS * REGION_STRIDE;  // size of the region area
@@ -80,13 +94,22 @@ module nf_regs
   end
 
   // ---- register bus ---------------------------------------------------------------------------
-  logic        wr_valid, wr_done, wr_error, rd_error;
+  logic        wr_valid, wr_done, wr_error, rd_error, in_band;
   logic [11:0] wr_addr, rd_addr;
-  logic [31:0] wr_data, wr_mask, rd_data;
+  logic [31:0] wr_data, wr_mask;
+  logic [5:0]  rd_line;
+  logic [LINE_W-1:0] line;
 
-  nf_axil_slave u_axil (.*);
+  nf_reg_bus u_bus (
+    .clk, .rst_n,
+    `NF_AXIL_CONNECT,
+    .ctrl_bus, .ctrl_free, .ctrl_done, .in_band,
+    .wr_valid, .wr_addr, .wr_data, .wr_mask, .wr_done, .wr_error, .committing (commit_valid),
+    .rd_line, .rd_addr, .rd_error, .line
+  );
 
   logic [11:0] wr_rel, rd_rel, wr_off, rd_off;  // within the region area, within the region
+  logic [11:0] line_rel;
   logic        wr_in_region, rd_in_region;
   logic [3:0]  wr_region, rd_region;
   logic        wr_device, commit_end;
@@ -97,7 +120,8 @@ module nf_regs
   assign wr_in_region = wr_rel < 12'(TOP);
   assign rd_in_region = rd_rel < 12'(TOP);
   assign wr_region    = 4'(wr_rel >> STRIDE_W);
-  assign rd_region    = 4'(rd_rel >> STRIDE_W);
+  assign line_rel     = {rd_line, 6'd0} - ADDR_REGION;
+  assign rd_region    = 4'(line_rel >> STRIDE_W);
   assign wr_off       = wr_rel & 12'(REGION_STRIDE - 1);
   assign rd_off       = rd_rel & 12'(REGION_STRIDE - 1);
 
@@ -113,34 +137,42 @@ module nf_regs
 
   // ---- regions --------------------------------------------------------------------------------
   logic [DESCS_W-1:0]    desc;
-  logic [REGIONS*32-1:0] epoch, region_rd;
+  logic [REGIONS*32-1:0] epoch;
+  logic [REGIONS*4-1:0]  codes;
+  region_desc_t          commit_shadow;
 
   assign commit_close  = |(ones(wr_valid && wr_in_region && wr_off == ADDR_REGION_CTRL)
                            & 32'(1) << LSB_REGION_CTRL_CLOSE);
   assign commit_valid  = commit_close
+                         || commit_move
                          || (wr_valid && wr_in_region && wr_off == ADDR_REGION_EPOCH
                              && wr_mask != '0);
   assign commit_region = wr_region;
-  assign commit_desc   = desc_of(desc, wr_region);
+  assign commit_shadow = desc_of(desc, wr_region);
   assign commit_epoch  = write_bits(epoch[int'(wr_region) * 32 +: 32], wr_data, wr_mask, '1);
-  assign commit_end    = commit_done && !commit_close;
+  assign commit_end    = commit_done && !commit_close && !commit_move;
+
+  always_comb begin
+    commit_desc          = commit_shadow;
+    commit_desc.keep_sum = commit_shadow.keep_sum && (commit_shadow.mode == MODE_FP32);
+  end
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_region
     region_desc_t shadow;
+    owner_t       owner;
+    commit_code_e code;
     logic         selected;
 
     assign selected                 = wr_region == 4'(r);
     assign desc[r*DESC_W +: DESC_W] = shadow;
+    assign owners[r*OWNER_W +: OWNER_W] = owner;
+    assign codes[r*4 +: 4]          = code;
 
     nf_region_regs u_regs (
       .clk, .rst_n,
-      .wr_en(wr_valid && wr_in_region && selected), .wr_off, .wr_data, .wr_mask,
-      .rd_off, .rd_data(region_rd[r*32 +: 32]),
+      .wr_en(wr_valid && wr_in_region && selected), .wr_off, .wr_data, .wr_mask, .in_band,
       .commit_end(commit_end && selected), .commit_code, .commit_epoch,
-      .desc(shadow), .epoch(epoch[r*32 +: 32]),
-      .committed(region_committed[r]), .done(region_done[r]), .fallback(fallback[r]),
-      .saturated(region_saturated[r]), .illegal(region_illegal[r]), .closed(region_closed[r]),
-      .complete(region_complete[r*32 +: 32])
+      .desc(shadow), .owner, .epoch(epoch[r*32 +: 32]), .code
     );
   end
 
@@ -149,7 +181,8 @@ module nf_regs
   end
 
   // ---- events ---------------------------------------------------------------------------------
-  logic [31:0] irq_status_q, irq_enable_q, irq_set, irq_clear, counter_rd;
+  logic [31:0] irq_status_q, irq_enable_q, irq_set, irq_clear;
+  logic [LINE_W-1:0]  counter_line;
   logic [REGIONS-1:0] fallback_q, fallback_clear;
   logic        clear_counters;
 
@@ -184,7 +217,7 @@ module nf_regs
 
   nf_event_counters u_counters (
     .clk, .rst_n, .clear(clear_counters), .core_events, .link_events,
-    .rd_addr, .rd_data(counter_rd)
+    .rd_line, .rd_data(counter_line)
   );
 
   // ---- first refused access -------------------------------------------------------------------
@@ -217,32 +250,15 @@ module nf_regs
                     | 32'(err_q.opcode) << LSB_ERR_INFO_OPCODE
                     | 32'(err_q.ldid)   << LSB_ERR_INFO_LDID;
 
-  // ---- first link error -----------------------------------------------------------------------
-  logic        link_err, link_err_clear, link_err_valid_q;
-  link_error_e link_err_kind_q;
+  // ---- link -----------------------------------------------------------------------------------
   logic [31:0] link_err_info, link_state;
 
-  assign link_err       = link_status.error_kind != LINK_ERR_NONE;
-  assign link_err_clear = |(ones(wr_device && wr_addr == ADDR_LINK_ERR_INFO)
-                            & 32'(1) << LSB_LINK_ERR_INFO_VALID);
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      link_err_valid_q <= 1'b0;
-      link_err_kind_q  <= LINK_ERR_NONE;
-    end else if (link_err && (!link_err_valid_q || link_err_clear)) begin
-      link_err_valid_q <= 1'b1;
-      link_err_kind_q  <= link_status.error_kind;
-    end else if (link_err_clear) begin
-      link_err_valid_q <= 1'b0;
-    end
-  end
-
-  assign link_err_info = 32'(link_err_valid_q)    << LSB_LINK_ERR_INFO_VALID
-                       | 32'(link_err_kind_q)     << LSB_LINK_ERR_INFO_KIND;
-  assign link_state    = 32'(link_status.lrsm)    << LSB_LINK_STATE_LRSM
-                       | 32'(link_status.rrsm)    << LSB_LINK_STATE_RRSM
-                       | 32'(link_status.aborted) << LSB_LINK_STATE_ABORTED;
+  nf_link_regs u_link (
+    .clk, .rst_n, .status (link_status),
+    .rearm (|(ones(wr_device && wr_addr == ADDR_LINK_ERR_INFO)
+              & 32'(1) << LSB_LINK_ERR_INFO_VALID)),
+    .err_info (link_err_info), .state (link_state)
+  );
 
   // ---- configuration --------------------------------------------------------------------------
   logic [31:0] cap_window_q, cap_threshold_q, devload_q, ctrl_q;
@@ -277,6 +293,15 @@ module nf_regs
     end
   end
 
+  logic [31:0] window_lo, window_hi, window_ld_mask;
+
+  nf_ctrl_regs u_ctrl (
+    .clk, .rst_n, .wr_en (wr_device && !in_band), .wr_addr, .wr_data, .wr_mask,
+    .move (commit_move), .place (commit_place), .move_done (commit_done), .code (commit_code),
+    .window_lo, .window_hi, .ld_mask (window_ld_mask)
+  );
+
+  assign ctrl_ld_mask      = window_ld_mask[W_CTRL_LD_MASK_VALUE-1:0];
   assign multi_header      = ctrl_q[LSB_CTRL_MULTI_HEADER];
   assign cap_window        = cap_window_q[W_CAP_WINDOW_VALUE-1:0];
   assign cap_threshold     = cap_threshold_q[W_CAP_THRESHOLD_VALUE-1:0];
@@ -287,7 +312,10 @@ module nf_regs
   };
 
   // ---- read -----------------------------------------------------------------------------------
-  logic [31:0] device_rd, params0, params1, status;
+  logic [31:0]       params0, params1, status;
+  logic [LINE_W-1:0] device_line, region_line;
+  commit_code_bits_t rd_code;
+  logic [31:0]       number;
 
   assign params0 = 32'(REGIONS)        << LSB_PARAMS0_REGIONS
                  | 32'(SLOTS)          << LSB_PARAMS0_SLOTS
@@ -297,35 +325,64 @@ module nf_regs
                  | 32'(REQ_CREDITS)    << LSB_PARAMS1_REQ_CREDITS
                  | 32'(RWD_CREDITS)    << LSB_PARAMS1_RWD_CREDITS;
   assign status  = 32'(link_up)      << LSB_STATUS_LINK_UP
-                 | 32'(commit_valid && !commit_close) << LSB_STATUS_COMMIT_BUSY
+                 | 32'(commit_valid && !commit_close && !commit_move) << LSB_STATUS_COMMIT_BUSY
                  | 32'(init_busy)    << LSB_STATUS_INIT_BUSY;
 
+  // First bit of the register at this address, in its line.
+  function automatic int word(input logic [11:0] addr);
+    word = (int'(addr) % 64) * 8;
+  endfunction
+
   always_comb begin
-    case (rd_addr)
-      ADDR_ID:                device_rd = RESET_ID;
-      ADDR_VERSION:           device_rd = RESET_VERSION;
-      ADDR_PARAMS0:           device_rd = params0;
-      ADDR_PARAMS1:           device_rd = params1;
-      ADDR_CTRL:              device_rd = ctrl_q;
-      ADDR_STATUS:            device_rd = status;
-      ADDR_IRQ_STATUS:        device_rd = irq_status_q;
-      ADDR_IRQ_ENABLE:        device_rd = irq_enable_q;
-      ADDR_DONE:              device_rd = 32'(region_done);
-      ADDR_FALLBACK:          device_rd = 32'(fallback_q);
-      ADDR_ERR_INFO:          device_rd = err_info;
-      ADDR_ERR_ADDR_LO:       device_rd = err_addr_lo;
-      ADDR_ERR_ADDR_HI:       device_rd = err_addr_hi;
-      ADDR_ERR_TAG:           device_rd = err_tag;
-      ADDR_CAP_WINDOW:        device_rd = cap_window_q;
-      ADDR_CAP_THRESHOLD:     device_rd = cap_threshold_q;
-      ADDR_DEVLOAD_THRESHOLD: device_rd = devload_q;
-      ADDR_LINK_STATE:        device_rd = link_state;
-      ADDR_LINK_ERR_INFO:     device_rd = link_err_info;
-      default:                device_rd = counter_rd;
+    device_line = '0;
+    case (rd_line)
+      ADDR_ID[11:6]: begin
+        device_line[word(ADDR_ID) +: 32]                = RESET_ID;
+        device_line[word(ADDR_VERSION) +: 32]           = RESET_VERSION;
+        device_line[word(ADDR_PARAMS0) +: 32]           = params0;
+        device_line[word(ADDR_PARAMS1) +: 32]           = params1;
+        device_line[word(ADDR_CTRL) +: 32]              = ctrl_q;
+        device_line[word(ADDR_STATUS) +: 32]            = status;
+        device_line[word(ADDR_IRQ_STATUS) +: 32]        = irq_status_q;
+        device_line[word(ADDR_IRQ_ENABLE) +: 32]        = irq_enable_q;
+        device_line[word(ADDR_DONE) +: 32]              = 32'(region_done);
+        device_line[word(ADDR_FALLBACK) +: 32]          = 32'(fallback_q);
+        device_line[word(ADDR_ERR_INFO) +: 32]          = err_info;
+        device_line[word(ADDR_ERR_ADDR_LO) +: 32]       = err_addr_lo;
+        device_line[word(ADDR_ERR_ADDR_HI) +: 32]       = err_addr_hi;
+        device_line[word(ADDR_ERR_TAG) +: 32]           = err_tag;
+        device_line[word(ADDR_CAP_WINDOW) +: 32]        = cap_window_q;
+        device_line[word(ADDR_CAP_THRESHOLD) +: 32]     = cap_threshold_q;
+      end
+      ADDR_DEVLOAD_THRESHOLD[11:6]: begin
+        device_line[word(ADDR_DEVLOAD_THRESHOLD) +: 32] = devload_q;
+        device_line[word(ADDR_LINK_STATE) +: 32]        = link_state;
+        device_line[word(ADDR_LINK_ERR_INFO) +: 32]     = link_err_info;
+        device_line[word(ADDR_CTRL_WINDOW_LO) +: 32]    = window_lo;
+        device_line[word(ADDR_CTRL_WINDOW_HI) +: 32]    = window_hi;
+        device_line[word(ADDR_CTRL_LD_MASK) +: 32]      = window_ld_mask;
+      end
+      default: ;
     endcase
   end
 
-  assign rd_data = rd_in_region ? region_rd[int'(rd_region) * 32 +: 32] : device_rd;
+  assign number  = 32'(rd_region) % REGIONS;
+  assign rd_code = codes[number * 4 +: 4];
+
+  nf_region_line u_region_line (
+    .desc      (desc_of(desc, rd_region)),
+    .owner     (owners[number * OWNER_W +: OWNER_W]),
+    .epoch     (epoch[number * 32 +: 32]),
+    .code      (rd_code.code),
+    .committed (region_committed[number]), .done (region_done[number]),
+    .fallback  (fallback[number]), .saturated (region_saturated[number]),
+    .illegal   (region_illegal[number]), .closed (region_closed[number]),
+    .complete  (region_complete[number * 32 +: 32]),
+    .line      (region_line)
+  );
+
+  assign line      = (line_rel < 12'(TOP)) ? region_line : device_line | counter_line;
+  assign ctrl_read = line;
 
   `NF_ASSERT(CommitHeld_A,
              commit_valid && !commit_done |=>

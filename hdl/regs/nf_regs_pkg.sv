@@ -130,6 +130,24 @@ package nf_regs_pkg;
   localparam int LSB_LINK_ERR_INFO_KIND = 4;
   localparam int W_LINK_ERR_INFO_KIND = 4;
 
+  localparam logic [11:0] ADDR_CTRL_WINDOW_LO = 12'h060;
+  localparam int LSB_CTRL_WINDOW_LO_CODE = 0;
+  localparam int W_CTRL_WINDOW_LO_CODE = 4;
+  localparam int LSB_CTRL_WINDOW_LO_ADDR = 6;
+  localparam int W_CTRL_WINDOW_LO_ADDR = 26;
+
+  localparam logic [11:0] ADDR_CTRL_WINDOW_HI = 12'h064;
+  localparam logic [31:0] WRITABLE_CTRL_WINDOW_HI = 32'h000FFFFF;
+  localparam logic [31:0] RESET_CTRL_WINDOW_HI = 32'h00000000;
+  localparam int LSB_CTRL_WINDOW_HI_ADDR = 0;
+  localparam int W_CTRL_WINDOW_HI_ADDR = 20;
+
+  localparam logic [11:0] ADDR_CTRL_LD_MASK = 12'h068;
+  localparam logic [31:0] WRITABLE_CTRL_LD_MASK = 32'h0000FFFF;
+  localparam logic [31:0] RESET_CTRL_LD_MASK = 32'h00000000;
+  localparam int LSB_CTRL_LD_MASK_VALUE = 0;
+  localparam int W_CTRL_LD_MASK_VALUE = 16;
+
   localparam logic [11:0] ADDR_SLOT_HIT = 12'h100;
   localparam int LSB_SLOT_HIT_VALUE = 0;
   localparam int W_SLOT_HIT_VALUE = 32;
@@ -332,6 +350,13 @@ package nf_regs_pkg;
   localparam logic [11:0] ADDR_REGION_CTRL = 12'h030;
   localparam int LSB_REGION_CTRL_CLOSE = 0;
 
+  localparam logic [11:0] ADDR_REGION_OWNER_LD = 12'h034;
+  localparam logic [31:0] WRITABLE_REGION_OWNER_LD = 32'h0000010F;
+  localparam logic [31:0] RESET_REGION_OWNER_LD = 32'h00000000;
+  localparam int LSB_REGION_OWNER_LD_LDID = 0;
+  localparam int W_REGION_OWNER_LD_LDID = 4;
+  localparam int LSB_REGION_OWNER_LD_VALID = 8;
+
   // Is there a register outside the regions at this word address?
   function automatic logic is_register(input logic [11:0] addr);
     case (addr)
@@ -354,6 +379,9 @@ package nf_regs_pkg;
       ADDR_DEVLOAD_THRESHOLD,
       ADDR_LINK_STATE,
       ADDR_LINK_ERR_INFO,
+      ADDR_CTRL_WINDOW_LO,
+      ADDR_CTRL_WINDOW_HI,
+      ADDR_CTRL_LD_MASK,
       ADDR_SLOT_HIT,
       ADDR_SLOT_MISS,
       ADDR_EVICTION,
@@ -402,7 +430,8 @@ package nf_regs_pkg;
       ADDR_REGION_EPOCH,
       ADDR_REGION_STATUS,
       ADDR_REGION_COMPLETE_LINES,
-      ADDR_REGION_CTRL: is_region_register = 1'b1;
+      ADDR_REGION_CTRL,
+      ADDR_REGION_OWNER_LD: is_region_register = 1'b1;
       default: is_region_register = 1'b0;
     endcase
   endfunction

@@ -13,6 +13,7 @@ from models.aggregated_line import AggregatedLine
 from models.regions import Cause, Kind, RegionConfig
 from models.step_result import StepResult
 from verif.coverage.capacity_points import CapacityPoints
+from verif.coverage.control_points import ControlPoints
 from verif.coverage.count_points import CountPoints
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.engine_points import EnginePoints
@@ -48,6 +49,7 @@ class NfCoverage:
         self.epoch = EpochPoints(model)
         self.region = RegionPoints(model)
         self.view = ViewPoints(model)
+        self.control = ControlPoints(model)
         self.capacity = CapacityPoints(model)
         self.pipeline = PipelinePoints(model)
         self.kept = KeptPoints(model)
@@ -83,6 +85,7 @@ class NfCoverage:
             self.transaction.unmapped(op.msg.addr, self.scoreboard.configs)
         self.region.op(op)
         self.view.op(op, config)
+        self.control.op(op, self.device.control)
         self.capacity.op(op)
 
     def judged(
@@ -139,6 +142,7 @@ class NfCoverage:
 
     def register(self, name: str, value: int, write: bool = False) -> None:
         """A register was read, or written."""
+        self.control.register(name, value, write)
         if write:
             self.capacity.written(name, value)
         else:

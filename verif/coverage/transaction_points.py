@@ -27,7 +27,7 @@ BE_KINDS = ("none", "one", "all", "mixed")
 REFUSALS: dict[str, list[Cause]] = {
     "write": [c for c in Cause if c is not Cause.NONE],
     # PARTIAL and BIND exist for writes alone.
-    "read": [c for c in Cause if c not in (Cause.NONE, Cause.PARTIAL, Cause.BIND)],
+    "read": [c for c in Cause if c not in (Cause.NONE, Cause.PARTIAL, Cause.BIND, Cause.CONTROL)],
 }
 
 
@@ -179,7 +179,7 @@ class TransactionPoints:
         if access.cause is not Cause.NONE:
             self.refusal.hit(f"{way} {access.cause.name}")
             return
-        if access.kind is Kind.NO_EFFECT:
+        if access.kind in (Kind.NO_EFFECT, Kind.CONTROL):
             return
         mode = "MEMORY" if config is None else config.mode.name
         self._access(op, way, mode)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from models.control_window import CONTROL_LINES
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import SELECTOR_BITS, RegionConfig, record_lines, state_lines
@@ -42,6 +43,10 @@ class RegionLayout:
             raise ValueError("no memory left for a state area")
         self.next_line = start + size
         return RegionConfig(base, start << 6, lines_log2, workers, mode, **options)
+
+    def control_window(self) -> int:
+        """A place for the control window, as a byte address."""
+        return self._window(CONTROL_LINES.bit_length() - 1)
 
     def _window(self, log2: int) -> int:
         size = 1 << log2

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from models.commit_check import check_commit
 from models.line_packing import LINE_BYTES, Mode, Tie
 from models.regions import (
     LINE_ADDRESS_BITS,
@@ -16,7 +17,6 @@ from models.regions import (
     CommitCode,
     DeviceParams,
     RegionConfig,
-    check_commit,
     state_lines,
 )
 from neuron_fabric.capture import TensorSpec

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.commit_check import check_commit
 from models.device import DeviceModel
 from models.line_packing import F32, Mode, Tie, lines_needed
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, check_commit, planes_kept, state_lines
+from models.regions import CommitCode, RegionConfig, planes_kept, state_lines
 from neuron_fabric.capture import Capture, CaptureError, TensorSpec
 from verif.conftest import expected_outputs, pack_workers
 from verif.replay.plan import Plan, RegionUse, plan_step

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from models.commit_check import check_commit
 from models.line_packing import Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
@@ -15,7 +16,6 @@ from models.regions import (
     SELECTOR_BITS,
     CommitCode,
     RegionConfig,
-    check_commit,
     record_lines,
     state_lines,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, S2MMessage
+from models.control_window import ControlWindow
 from models.regions import Kind
 
 
@@ -18,7 +19,8 @@ class Op:
     Times are positions in the stream of monitor events; `end` is -1 while in flight. `window` is
     the region whose window holds the address, whatever the access may do there. `misframed`: the
     flit's Sz / BE did not fit the opcode. `failed`: lines of memory that answered with an error
-    while it was in flight.
+    while it was in flight. `windows`: control windows of which any may have decoded it, if they
+    differ in that. `since`: of a read of registers, what was known when it came.
     """
 
     msg: M2SMessage
@@ -33,11 +35,13 @@ class Op:
     commit_raced: bool = False
     misframed: bool = False
     failed: set[int] = field(default_factory=set)
+    windows: tuple[ControlWindow, ...] = ()
+    since: Any = None
 
     @property
     def inert(self) -> bool:
         """True if the access neither reads nor changes a line."""
-        return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS)
+        return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS, Kind.CONTROL)
 
 
 def describe(msg: M2SMessage | S2MMessage | None) -> str:

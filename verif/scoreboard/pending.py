@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from models.device import DeviceModel
 from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.scoreboard.linearize import ZERO, Linearizer, Reached, State
+from verif.scoreboard.linearize import ZERO, Linearizer, OverBudget, Reached, State
 from verif.scoreboard.operations import Op
 
 
@@ -41,7 +41,8 @@ class Commit:
     """A write of EPOCH, or of CLOSE: takes effect at once, somewhere between `start` and `end`.
 
     A close leaves the descriptor as it is. A read that is answered after it has found the round
-    closed; not so if it is not `strict`, because the link repeats answers.
+    closed; not so if it is not `strict`, because the link repeats answers. One that is
+    `in_band` came through the control window: its start and end lie on the link.
     """
 
     config: RegionConfig
@@ -49,6 +50,7 @@ class Commit:
     start: int
     end: int = -1
     closes: bool = False
+    in_band: bool = False
     strict: bool = True
 
     def may_follow(self, op: Op) -> bool:
@@ -71,6 +73,22 @@ class Item:
     lost: bool = False
     moved: bool = False
     """A commit has changed what the requests mean."""
+
+    def before_commit(self, model: DeviceModel, commit: Commit) -> None:
+        """Applies what came, or may have come, before a commit."""
+        if self.lost:
+            return
+        must = allowed = 0
+        for index, op in enumerate(self.line.ops):
+            allowed |= commit.may_follow(op) << index
+            must |= commit.must_follow(op) << index
+        before = model.snapshot(self.line.key)
+        try:
+            self.states = self.linearizer.run(self.states, allowed, must, True)
+        except OverBudget:
+            self.lost = True
+        finally:
+            model.restore(self.line.key, before)
 
     def after_commit(self, model: DeviceModel, config: RegionConfig) -> None:
         """A commit of `config` was accepted: each state is now that of an untouched line."""

@@ -18,6 +18,7 @@ from models.line_packing import Mode
 from models.regions import RegionConfig
 from models.step_result import StepResult
 from verif.scoreboard import areas
+from verif.scoreboard.control_requests import either
 from verif.scoreboard.linearize import (
     Bucket,
     Failure,
@@ -100,7 +101,7 @@ class Quiescence:
         if line.open == 0:
             self._close(line)
 
-    def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> None:
+    def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> Commit:
         """EPOCH is being written."""
         self._commits.setdefault(region, []).append(Commit(config, epoch, now))
         losing = of_region(self._losing, region)
@@ -108,20 +109,23 @@ class Quiescence:
             self._losing.difference_update(losing)
             self.distrust(region)
         self.trust.commit_begun(region)
+        return self._commits[region][-1]
 
-    def close_begin(self, region: int, epoch: int, now: int) -> bool:
-        """CLOSE is being written; False if the region has no round that it could end."""
+    def close_begin(self, region: int, epoch: int, now: int) -> Commit | None:
+        """CLOSE is being written; None if the region has no round that it could end."""
         config, waiting = self.model.config(region), self.pending(region)
         if waiting:
             config, epoch = waiting[-1].config, waiting[-1].epoch
         elif config is None or config.mode is Mode.IDENTITY:
-            return False
+            return None
         self._commits.setdefault(region, []).append(Commit(config, epoch, now, closes=True))
-        return True
+        return self._commits[region][-1]
 
-    def commit_end(self, region: int, now: int, strict: bool = True) -> None:
-        """The write of EPOCH, or of CLOSE, was answered."""
-        commit = self._commits[region][-1]
+    def commit_end(
+        self, region: int, now: int, strict: bool = True, commit: Commit | None = None
+    ) -> None:
+        """The write of EPOCH, or of CLOSE, was answered (`commit`: which; the last one)."""
+        commit = commit or self._commits[region][-1]
         commit.end, commit.strict = now, strict
         self._resolve(region)
 
@@ -187,6 +191,9 @@ class Quiescence:
 
     def _single(self, op: Op) -> None:
         model = self.model
+        if op.windows:
+            self._either(op, either(model, op))
+            return
         before = None if op.inert else model.snapshot(op.key)
         with failing(model, op.failed):
             expected = model.step_result(op.msg, op.misframed)
@@ -200,6 +207,16 @@ class Quiescence:
         if before is not None:
             model.restore(op.key, before)
         self.mismatch(Failure(op, expected, differences, model.explain(op.msg, op.misframed)))
+
+    def _either(self, op: Op, wrong: Failure | None) -> None:
+        """A request was judged that one of several control windows has decoded."""
+        if wrong is not None:
+            self.mismatch(wrong)
+            return
+        self.judged += 1
+        self.above["REFUSED"] += 1
+        self.above["UNMAPPED"] += 1
+        self.on_doubt(op)
 
     def _settle(self, key: Hashable, states: list[State]) -> None:
         """Takes the first state for the model and keeps the others as alternatives."""
@@ -316,7 +333,7 @@ class Quiescence:
         for commit in commits:
             inert = self._inert_before(inert, commit)
             for item in items:
-                self._before_commit(item, commit)
+                item.before_commit(self.model, commit)
             if commit.closes:
                 self.model.close(region)
                 self.committed(region, commit, 0)
@@ -355,22 +372,6 @@ class Quiescence:
             del self._alternatives[key]
         self.unknown.difference_update(of_region(self.unknown, region))
 
-    def _before_commit(self, item: Item, commit: Commit) -> None:
-        if item.lost:
-            return
-        must = allowed = 0
-        for index, op in enumerate(item.line.ops):
-            allowed |= commit.may_follow(op) << index
-            must |= commit.must_follow(op) << index
-        model, key = self.model, item.line.key
-        before = model.snapshot(key)
-        try:
-            item.states = item.linearizer.run(item.states, allowed, must, True)
-        except OverBudget:
-            item.lost = True
-        finally:
-            model.restore(key, before)
-
     def _finish(self, item: Item) -> None:
         if item.lost:
             self._lose(item.line.key, item.line.ops)
@@ -389,7 +390,7 @@ class Quiescence:
     def _inert(self, op: Op) -> None:
         """Judges a refused request; one that a commit has made another may have been either."""
         now, then = self.model.decode(op.msg, op.misframed), op.access
-        if (now.kind, now.cause) == (then.kind, then.cause):
+        if op.windows or (now.kind, now.cause) == (then.kind, then.cause):
             self._single(op)
             return
         self._unjudged(op)

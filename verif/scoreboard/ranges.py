@@ -91,23 +91,28 @@ class Cleared:
         self._base = exactly(0)
         self._clears = 0
         self._from: int | None = None
+        self._open = 0
 
     def clear_begin(self) -> None:
         """The write was accepted."""
         if self._from is None:
             self._from = self.source().low
         self._clears += 1
+        self._open += 1
 
     def clear_end(self) -> None:
-        """The write was answered."""
+        """The write was answered; of several that overlap, the time of all counts as one."""
+        self._clears += 1
+        self._open = max(0, self._open - 1)
+        if self._open:
+            return
         start = self.source().low if self._from is None else self._from
         self._base = Span(start, self.source().high)
         self._from = None
-        self._clears += 1
 
     def reset(self) -> None:
         """The device was reset: what was is over."""
-        self._base, self._from = exactly(self.source().high), None
+        self._base, self._from, self._open = exactly(self.source().high), None, 0
         self._clears += 1
 
     def span(self) -> Span:

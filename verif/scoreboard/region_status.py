@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from models.commit_check import check_commit
 from models.device import DeviceModel
 from models.line_packing import Mode
-from models.regions import Kind, RegionConfig, check_commit
+from models.regions import Kind, RegionConfig
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Span, either, exactly
 
@@ -106,7 +107,10 @@ class RegionStatusRanges:
                 for name, span in now.items()
             }
         others = [one for number, one in enumerate(self.configs) if one and number != region]
-        codes = [int(check_commit(self.model.params, one.config, others)) for one in pending]
+        control = self.model.control.base_line
+        codes = [
+            int(check_commit(self.model.params, one.config, others, control)) for one in pending
+        ]
         lines = max([one.config.lines for one in pending], default=0)
         most = max(lines, now["complete_lines"].high, before.values["complete_lines"].high)
         return {

@@ -7,15 +7,23 @@ every read is compared: with one value while nothing is in flight, else with wha
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
+from models.commit_check import check_move
+from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.regions import RegionConfig
-from models.register_map import Counts, Field, Register, byte_mask
+from models.regions import CommitCode, RegionConfig, is_partial
+from models.register_map import WORD_BYTES, WORD_MASK, Counts, Field, Register, byte_mask
+from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.link_state import LinkState
+from verif.scoreboard.operations import Op
+from verif.scoreboard.pending import Commit
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.register_rules import Rules
 from verif.scoreboard.scoreboard import RESET_CAPACITY, Scoreboard
@@ -36,8 +44,15 @@ class RegisterPredictor:
         self.by_name: dict[str, Register] = REG_MAP.expand(params)
         self.by_address = {register.address: register for register in self.by_name.values()}
         self.values = {name: register.reset for name, register in self.by_name.items()}
-        self.before: dict[str, int] = {}
-        """Registers with a write under way: what they held before."""
+        self.before: dict[str, set[int]] = {}
+        """Registers with a write under way: what they may have held before."""
+        self.others: dict[str, set[int]] = {}
+        """What registers may hold beside their value, because writes of them raced."""
+        self._writing: dict[str, list[bool]] = {}
+        """Writes under way, by register: whether they came through the control window."""
+        self._commits: dict[tuple[int, str], Commit] = {}
+        """Commits under way, by who writes (see `_write_begins`) and the register."""
+        scoreboard.control.begin, scoreboard.control.end = self._window_begins, self._window_ends
         self.counters: dict[str, tuple[int, int]] = {}
         self.reads = 0
         self.interrupts = Interrupts(
@@ -59,7 +74,6 @@ class RegisterPredictor:
         }
         self.fallback = [self._fallback(region) for region in range(params.regions)]
         scoreboard.views.fallback = self.fallback
-        self._closing: set[int] = set()
         self.rules = Rules(self)
 
     def find(self, name: str) -> tuple[Register, Field | None]:
@@ -118,6 +132,9 @@ class RegisterPredictor:
         scoreboard = self.scoreboard
         self.values = {name: register.reset for name, register in self.by_name.items()}
         self.before.clear()
+        self.others.clear()
+        self._writing.clear()
+        scoreboard.control.reset()
         self.counters.clear()
         self.interrupts.reset()
         kept = (*scoreboard.counters.values(), *self.link_counters.values(), *self.fallback)
@@ -136,7 +153,7 @@ class RegisterPredictor:
         if register is None:
             return
         if access.write:
-            self._write_begins(register, access.data, byte_mask(access.strobe))
+            self._write_begins(register, access.data, byte_mask(access.strobe), access)
         else:
             access.since = self.rules.begin(register.name)
 
@@ -156,25 +173,129 @@ class RegisterPredictor:
                 "REGISTER: answer of a register",
             )
         elif access.write:
-            self._written(register, access.data, byte_mask(access.strobe))
+            self._written(register, access.data, byte_mask(access.strobe), access)
         else:
             self.reads += 1
             self.rules.end(register, access.data, access.since)
 
-    def _write_begins(self, register: Register, data: int, lanes: int) -> None:
-        """A write was accepted."""
+    # -- the control window -------------------------------------------------------------------
+    def _window_words(self, op: Op) -> list[tuple[Register, int]]:
+        """Registers and words that a write through the window has for them."""
+        msg = op.msg
+        assert isinstance(msg, M2SRwD)
+        words = written_words(op.access.line, msg.data, msg.be if is_partial(msg) else BE_ALL)
+        found = [(self.by_address.get(address), word) for address, word in sorted(words.items())]
+        return [
+            (register, word)
+            for register, word in found
+            if register is not None and register.name.rpartition(".")[2] not in OUT_OF_BAND
+        ]
+
+    def _window_registers(self, op: Op) -> list[Register | None]:
+        first = op.access.line * LINE_OF_BYTES
+        return [self.by_address.get(first + at) for at in range(0, LINE_OF_BYTES, WORD_BYTES)]
+
+    def _window_begins(self, op: Op) -> None:
+        """A request to the control window has come."""
+        if op.read:
+            registers = self._window_registers(op)
+            op.since = [None if one is None else self.rules.begin(one.name) for one in registers]
+            return
+        for register, word in self._window_words(op):
+            self._write_begins(register, word, WORD_MASK, op)
+
+    def _window_ends(self, op: Op) -> None:
+        """It was answered."""
+        if not op.read:
+            for register, word in self._window_words(op):
+                self._written(register, word, WORD_MASK, op)
+            return
+        if not isinstance(op.response, S2MDRS) or op.response.poison:
+            return  # the comparison of responses tells it
+        words = unpack_words(op.response.data)
+        for one, word, since in zip(self._window_registers(op), words, op.since, strict=True):
+            if one is not None:
+                self.reads += 1
+                self.rules.end(one, word, since)
+            elif word:
+                self.rules.report(f"REGISTER: {word:#x} in the window where there is none")
+
+    def _changed_window(self, register: Register) -> ControlWindow | None:
+        """The control window when the registers are as they are being written."""
+        control, name = self.scoreboard.model.control, register.name
+        if name == "CTRL_LD_MASK":
+            return replace(control, ld_mask=self.values[name])
+        if name.endswith(".OWNER_LD"):
+            owners = [self._owner(region) for region in range(self.regions)]
+            return replace(control, owners=tuple(owners))
+        return None
+
+    def _owner(self, region: int) -> int | None:
+        name = f"REGION[{region}].OWNER_LD"
+        return self.field(name, "LDID") if self.field(name, "VALID") else None
+
+    def _move_begins(self, register: Register, data: int, lanes: int) -> None:
+        """CTRL_WINDOW_LO is being written: its value tells where the window is, and the code."""
+        scoreboard, name = self.scoreboard, register.name
+        place = register.field("ADDR").mask & (self.values[name] & ~lanes | data & lanes)
+        place |= self.field("CTRL_WINDOW_HI", "ADDR") << 32
+        regions = [config for config in scoreboard.configs if config is not None]
+        code = check_move(scoreboard.model.params, place, regions)
+        low = place & WORD_MASK if code is CommitCode.OK else self.values[name]
+        self.values[name] = register.field("CODE").insert(low, code)
+        if code is CommitCode.OK:
+            scoreboard.control.change_begin(replace(scoreboard.model.control, base=place))
+
+    # -- writes -------------------------------------------------------------------------------
+    def _store_begins(self, register: Register, data: int, lanes: int, in_band: bool) -> None:
+        """What the register may hold from now on; writes of the window keep their order."""
+        name = register.name
+        old, others = self.values[name], self.others.get(name, set())
+        self.values[name] = new = register.stored(old, data, lanes)
+        later = {register.stored(one, data, lanes) for one in others}
+        self.before.setdefault(name, set()).update({old}, others)
+        writing = self._writing.setdefault(name, [])
+        if (not in_band) in writing:  # either write may be the last
+            later |= {old} | others
+        self.others[name] = later - {new}
+        writing.append(in_band)
+
+    def _store_ends(self, name: str, in_band: bool) -> None:
+        self._writing[name].remove(in_band)
+        if not self._writing[name]:
+            self.before.pop(name, None)
+
+    def settled(self, name: str, value: int) -> None:
+        """A read that raced with no write has told what a register holds."""
+        if self.others.get(name):
+            self.values[name], self.others[name] = value, set()
+
+    def _write_begins(
+        self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op
+    ) -> None:
+        """A write was accepted; `who`: the access that writes."""
         name, scoreboard = register.name, self.scoreboard
-        old, ones = self.values[name], data & lanes
-        self.before[name] = old
-        self.values[name] = register.stored(old, data, lanes)
+        ones = data & lanes
+        self._store_begins(register, data, lanes, isinstance(who, Op))
+        changed = self._changed_window(register)
+        if changed is not None:
+            scoreboard.control.change_begin(changed)
         if name.endswith(".EPOCH") and lanes:
             region = self.region_of(name)
             epoch = scoreboard.epochs.get(region, 0) & ~lanes | ones
-            scoreboard.commit_begin(region, self.config(region), epoch)
+            self._known(region)
+            commit = scoreboard.commit_begin(region, self.config(region), epoch)
+            commit.in_band = isinstance(who, Op)
+            self._commits[id(who), name] = commit
         elif name.endswith("].CTRL"):
             region = self.region_of(name)
-            if register.field("CLOSE").extract(ones) and scoreboard.close_begin(region):
-                self._closing.add(region)
+            closes = register.field("CLOSE").extract(ones)
+            close = scoreboard.close_begin(region) if closes else None
+            if close is not None:
+                close.in_band = isinstance(who, Op)
+                self._commits[id(who), name] = close
+        elif name == "CTRL_WINDOW_LO" and lanes:
+            self._move_begins(register, data, lanes)
         elif name == "FALLBACK":
             scoreboard.devload.clear_fallback(ones)
             for flag in self._fallen(ones):
@@ -197,18 +318,27 @@ class RegisterPredictor:
             scoreboard.devload.set_capacity(*limits)
             scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
 
-    def _written(self, register: Register, data: int, lanes: int) -> None:
+    def _known(self, region: int) -> None:
+        """What is committed must be known: writes of the shadow registers may not race with it."""
+        prefix = f"REGION[{region}]."
+        shadow = REG_MAP.region_registers
+        doubtful = [prefix + one.name for one in shadow if self.others.get(prefix + one.name)]
+        if doubtful:
+            self.rules.report(f"bench: commit while it is not known what {doubtful[0]} holds")
+
+    def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
         """The effect of a write is complete."""
         name, scoreboard = register.name, self.scoreboard
-        self.before.pop(name, None)
+        self._store_ends(name, isinstance(who, Op))
         ones = data & lanes
-        if name.endswith(".EPOCH") and lanes:
-            scoreboard.commit_end(self.region_of(name))
-            self.rules.committed()
-        elif name.endswith("].CTRL") and self.region_of(name) in self._closing:
-            self._closing.discard(self.region_of(name))
-            link = self.link
-            scoreboard.commit_end(self.region_of(name), link is None or not link.faulty)
+        if name.endswith((".OWNER_LD", "CTRL_LD_MASK", "CTRL_WINDOW_LO")):
+            scoreboard.control.change_end()
+        commit = self._commits.pop((id(who), name), None)
+        if commit is not None:
+            strict = not commit.closes or self.link is None or not self.link.faulty
+            scoreboard.commit_end(self.region_of(name), strict, commit)
+            if not commit.in_band and not commit.closes:
+                self.rules.committed()
         elif name == "FALLBACK":
             for flag in self._fallen(ones):
                 flag.clear_end()

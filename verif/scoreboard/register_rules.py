@@ -48,7 +48,7 @@ class Rules:
         """Reads of STATUS during a commit: begin, end, and COMMIT_BUSY."""
         self._link_captured = False
         registers = (*REG_MAP.registers, *REG_MAP.region_registers)
-        stored = Rule(lambda name: self.predictor.values[name], self._stored)
+        stored = Rule(self._stored_before, self._stored)
         counted = Rule(lambda name: self._counter(name).begin(), self._counted)
         region = Rule(self._region_begins, self._region)
         error = Rule(self._error_begins, self._error)
@@ -60,6 +60,7 @@ class Rules:
             **dict.fromkeys(("STATUS", "COMPLETE_LINES", "EPOCH"), region),
         }
         device = {
+            "CTRL_WINDOW_LO": stored,
             "STATUS": Rule(self._status_begins, self._status),
             "IRQ_STATUS": Rule(lambda _name: predictor.interrupts.begin(), self._irq),
             "DONE": Rule(self._done_begins, self._done),
@@ -99,10 +100,18 @@ class Rules:
             self.report(text, "REGISTER: reserved bits")
 
     # -- written by software ------------------------------------------------------------------
-    def _stored(self, register: Register, data: int, before: int) -> str | None:
+    def _stored_before(self, name: str) -> set[int]:
+        predictor = self.predictor
+        return {predictor.values[name]} | predictor.others.get(name, set())
+
+    def _stored(self, register: Register, data: int, before: set[int]) -> str | None:
         predictor, name = self.predictor, register.name
-        allowed = {before, predictor.values[name], predictor.before.get(name, before)}
+        earlier = predictor.before.get(name, set())
+        later = predictor.others.get(name, set())
+        allowed = before | {predictor.values[name]} | earlier | later
         if data in allowed:
+            if not earlier and later == before - {predictor.values[name]}:
+                predictor.settled(name, data)
             return None
         return f"REGISTER {name} reads {data:#x}, expected {' or '.join(map(hex, allowed))}"
 
@@ -137,14 +146,17 @@ class Rules:
         return None
 
     # -- the device ---------------------------------------------------------------------------
-    def _committing_now(self) -> bool:
+    def _committing_now(self, tight: bool = True) -> bool:
+        """A commit is under way: one of AXI4-Lite, or any if its time need not be `tight`."""
         quiescence = self.scoreboard.quiescence
         commits = (quiescence.pending(region) for region in range(self.predictor.regions))
         open_ = (one for pending in commits for one in pending if not one.closes)
+        open_ = (one for one in open_ if not (tight and one.in_band))
         return any(commit.end < 0 for commit in open_)
 
-    def _status_begins(self, _name: str) -> tuple[int, bool, Span]:
-        return self.scoreboard.clock(), self._committing_now(), self._init_busy()
+    def _status_begins(self, _name: str) -> tuple[int, bool, bool, Span]:
+        perhaps = self._committing_now(tight=False)
+        return self.scoreboard.clock(), self._committing_now(), perhaps, self._init_busy()
 
     def _init_busy(self) -> Span:
         memory = self.scoreboard.memory
@@ -153,14 +165,17 @@ class Rules:
         pending = self._unsettled()
         return Span(0 if pending else low, int(high or pending or fresh.low < fresh.high))
 
-    def _status(self, register: Register, data: int, before: tuple[int, bool, Span]) -> str | None:
-        began, committing, initialising = before
+    def _status(
+        self, register: Register, data: int, before: tuple[int, bool, bool, Span]
+    ) -> str | None:
+        began, committing, perhaps, initialising = before
         value, now = register.unpack(data), self._init_busy()
         busy = Span(min(now.low, initialising.low), max(now.high, initialising.high))
         if value["INIT_BUSY"] not in busy:
             return f"STATUS.INIT_BUSY is {value['INIT_BUSY']}, expected {busy}"
         committed = self._committing_now()
-        if value["COMMIT_BUSY"] and not (committing or committed):
+        perhaps = perhaps or self._committing_now(tight=False)
+        if value["COMMIT_BUSY"] and not perhaps:
             return "STATUS.COMMIT_BUSY is 1 without a commit"
         if committing and committed:
             self._committing.append((began, self.scoreboard.clock(), value["COMMIT_BUSY"]))

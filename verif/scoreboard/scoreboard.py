@@ -28,6 +28,7 @@ from models.regions import READ_KINDS, Access, Kind, RegionConfig
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.capacity import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
+from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import Finding
@@ -79,6 +80,7 @@ class Scoreboard:
         self.configs: list[RegionConfig | None] = [None] * regions
         self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock)
         self.capture = ErrorCapture()
+        self.control = ControlRequests(model)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
         self.status = RegionStatusRanges(model, self.quiescence, self.configs)
         self.views = RegionViews(model, self.quiescence, self.status, regions)
@@ -148,8 +150,9 @@ class Scoreboard:
             self.engine_ops += 1
         elif op.access.kind is Kind.REFUSED:
             self.capture.refused(op)
-        ndr = completion is Completion.NDR
-        self._waiting.setdefault((ndr, msg.tag, msg.ldid), deque()).append(op)
+        self.control.request(op)
+        key = (completion is Completion.NDR, msg.tag, msg.ldid)
+        self._waiting.setdefault(key, deque()).append(op)
         self.devload.request(self.now)
         self.quiescence.add(op)
         if op.access.region is not None:
@@ -161,8 +164,7 @@ class Scoreboard:
         self.now += 1
         self.responses += 1
         key = (isinstance(msg, S2MNDR), msg.tag, msg.ldid)
-        waiting = self._waiting.get(key)
-        if not waiting:
+        if not (waiting := self._waiting.get(key)):
             self.error(
                 f"response without request: {self._hint(msg)}",
                 "scoreboard: response without request",
@@ -183,6 +185,7 @@ class Scoreboard:
                 f"{describe(msg)} to {describe(op.msg)}",
             )
         self._looked_up(op)
+        self.control.response(op)
         if not self._waiting:
             self.capacity.idle()
         self.views.raced(op)
@@ -195,7 +198,7 @@ class Scoreboard:
 
     def _looked_up(self, op: Op) -> None:
         """An operation of the engine was answered."""
-        region, config = op.access.region, None
+        region = op.access.region
         if op.access.kind not in ENGINE_KINDS or region is None:
             return
         self.capacity.operation()
@@ -210,8 +213,8 @@ class Scoreboard:
 
     def _hint(self, msg: S2MMessage) -> str:
         close = [key for key in self._waiting if key[1] == msg.tag or key[2] == msg.ldid]
-        text = [f"{'NDR' if n else 'DRS'} tag={t:#x} ldid={d}" for n, t, d in close[:3]]
-        return f"waiting: {', '.join(text)}" if text else "nothing like it is waiting"
+        text = ", ".join(f"{'NDR' if n else 'DRS'} tag={t:#x} ldid={d}" for n, t, d in close[:3])
+        return f"waiting: {text}" if text else "nothing like it is waiting"
 
     def _window(self, addr: int) -> int | None:
         for number, config in enumerate(self.configs):
@@ -222,26 +225,27 @@ class Scoreboard:
         return None
 
     # -- register bus -------------------------------------------------------------------------
-    def commit_begin(self, region: int, config: RegionConfig, epoch: int) -> None:
+    def commit_begin(self, region: int, config: RegionConfig, epoch: int) -> Commit:
         """A write of EPOCH was seen; it takes effect before its response."""
         self.now += 1
         self._commit_traffic[region] = (len(self._waiting), self.requests)
-        self.quiescence.commit_begin(region, config, epoch, self.now)
+        commit = self.quiescence.commit_begin(region, config, epoch, self.now)
         self.status.commit_begin(region)
+        return commit
 
-    def commit_end(self, region: int, strict: bool = True) -> None:
+    def commit_end(self, region: int, strict: bool = True, commit: Commit | None = None) -> None:
         """The response of the write of EPOCH was seen, or of CLOSE (`strict`: see `Commit`)."""
         self.now += 1
-        self.quiescence.commit_end(region, self.now, strict)
+        self.quiescence.commit_end(region, self.now, strict, commit)
 
-    def close_begin(self, region: int) -> bool:
-        """A write of CLOSE was seen; False if the region has no round that it could end."""
+    def close_begin(self, region: int) -> Commit | None:
+        """A write of CLOSE was seen; None if the region has no round that it could end."""
         self.now += 1
         self._close_traffic[region] = bool(self._waiting)
-        if not self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now):
-            return False
-        self.status.commit_begin(region)
-        return True
+        commit = self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now)
+        if commit is not None:
+            self.status.commit_begin(region)
+        return commit
 
     def _committed(self, region: int, commit: Commit, code: int) -> None:
         if commit.closes:

@@ -20,7 +20,7 @@ Change = Callable[[S2MMessage], S2MMessage]
 
 def close(bench: Bench, region: int = 0) -> bool:
     """CLOSE, with nothing between its write and its response."""
-    begun = bench.scoreboard.close_begin(region)
+    begun = bench.scoreboard.close_begin(region) is not None
     bench.device.close(region)
     if begun:
         bench.scoreboard.commit_end(region)

@@ -6,8 +6,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import asdict, replace
 
+from models.commit_check import check_commit
 from models.line_packing import Mode
-from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, check_commit, record_lines
+from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, record_lines
 from verif.env.config import Profile
 from verif.sequences.base import NfSequence
 

@@ -6,16 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cocotbext.cxl.wire.messages import BE_ALL
+from models.commit_check import check_commit
 from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
 from models.parameters import LINE_ADDRESS_BITS
-from models.regions import (
-    SELECTOR_BITS,
-    CommitCode,
-    RegionConfig,
-    check_commit,
-    record_lines,
-    state_lines,
-)
+from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, record_lines, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import line_for
 

@@ -212,13 +212,13 @@ def deaf_to(name: str) -> type[RegisterPredictor]:
     """A predictor that does not see writes of one register."""
 
     class Deaf(RegisterPredictor):
-        def _write_begins(self, register: Register, data: int, lanes: int) -> None:
+        def _write_begins(self, register: Register, *args: Any) -> None:
             if register.name != name:
-                super()._write_begins(register, data, lanes)
+                super()._write_begins(register, *args)
 
-        def _written(self, register: Register, data: int, lanes: int) -> None:
+        def _written(self, register: Register, *args: Any) -> None:
             if register.name != name:
-                super()._written(register, data, lanes)
+                super()._written(register, *args)
 
     return Deaf
 

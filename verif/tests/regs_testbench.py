@@ -57,6 +57,7 @@ class Bench:
             "region_saturated",
             "region_illegal",
             "region_complete",
+            "ctrl_bus",
         ):
             getattr(dut, name).value = 0
         Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control window's own rules: which messages are in it, and which of them may do what they ask.
+//
+// Purely combinational. A write is refused if it holds a part of a 32-bit word (`partial`), then
+// if it is poisoned, or if neither CTRL_LD_MASK nor the owner of the line's region names its LD-ID
+// (`denied`). Registers may be read by everyone.
+
+`default_nettype none
+
+module nf_ctrl_rules
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+  import nf_regs_pkg::*;
+#(
+  parameter int REGIONS = 8
+) (
+  input  wire logic                       on,
+  input  wire logic [LADDR_W-1:0]         base,
+  input  wire logic [15:0]                ld_mask,
+  input  wire logic [REGIONS*OWNER_W-1:0] owners,
+  input  wire access_t                    msg,
+
+  output logic                            here,
+  output logic [CTRL_LINES_LOG2-1:0]      line,
+  output logic [CTRL_WORDS-1:0]           words,  // that the byte enables name
+  output logic                            partial,
+  output logic                            denied
+);
+  localparam logic [CTRL_LINES_LOG2-1:0] REGION_LINE = ADDR_REGION[6 +: CTRL_LINES_LOG2];
+
+  if (REGION_STRIDE != 4 * CTRL_WORDS) begin : g_bad_stride
+    initial $fatal(1, "nf_ctrl_rules: the registers of a region must be one line");
+  end
+
+  logic [CTRL_WORDS-1:0] cut;
+  logic [REGIONS-1:0]    owned;
+  logic [LDID_W-1:0]     ldid;
+
+  assign ldid   = msg.ldid;
+  assign here   = on && ((msg.addr >> CTRL_LINES_LOG2) == (base >> CTRL_LINES_LOG2));
+  assign line   = msg.addr[CTRL_LINES_LOG2-1:0];
+
+  for (genvar w = 0; w < CTRL_WORDS; w++) begin : g_word
+    assign words[w] = &msg.be[w*4 +: 4];
+    assign cut[w]   = (|msg.be[w*4 +: 4]) && !words[w];
+  end
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_owner
+    owner_t owner;
+    assign owner    = owners[r*OWNER_W +: OWNER_W];
+    assign owned[r] = owner.valid && (owner.ldid == ldid)
+                      && (line == REGION_LINE + CTRL_LINES_LOG2'(r));
+  end
+
+  assign partial = |cut;
+  assign denied  = msg.poison || !(ld_mask[ldid] || (|owned));
+endmodule
+
+`default_nettype wire

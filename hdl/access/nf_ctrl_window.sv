@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers read and written through the control window, a line at a time.
+//
+// Handshake: `op_*`, `ndr_*` and `drs_*` are valid/ready. A write is taken when the register bus is
+// `bus_free`, and keeps it (`lock` of `bus`) until its last word is written: `write` with word and
+// data is held until `bus_done`, which follows the decision of a commit if the word asks for one.
+// Words are written in the order of their addresses. A read takes `bus_line` in the clock of
+// `read`: 16 registers at one moment.
+//
+// `ndr_apart` and `drs_apart` are answers that no drain may wait for: a write that is being made
+// may be what asks for the commit, and what waits for its turn behind it (or behind AXI4-Lite) is
+// decoded again when the turn comes.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_ctrl_window
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+(
+  input  wire logic              clk,
+  input  wire logic              rst_n,
+
+  input  wire logic              op_valid,
+  output logic                   op_ready,
+  input  wire ctrl_op_t          op,
+
+  output ctrl_bus_t              bus,
+  input  wire logic              bus_free,
+  input  wire logic              bus_done,
+  input  wire logic [LINE_W-1:0] bus_line,
+
+  output logic                   ndr_valid,
+  input  wire logic              ndr_ready,
+  output resp_meta_t             ndr_meta,
+  output logic                   drs_valid,
+  input  wire logic              drs_ready,
+  output answer_t                drs,
+
+  output logic [1:0]             ndr_apart,
+  output logic                   drs_apart
+);
+  logic                  busy_q, read_q, answer_q;
+  ctrl_op_t              op_q;  // its words are in left_q
+  logic [CTRL_WORDS-1:0] left_q, first;
+  logic [3:0]            word;
+  logic [LINE_W-1:0]     data;
+  logic                  take, waits, writing, answered;
+
+  assign data     = op_q.data;
+  assign op_ready = !busy_q && (bus_free || !op.write);
+  assign take     = op_valid && op_ready;
+  assign waits    = op_valid && !op_ready;
+  assign writing  = busy_q && op_q.write && !answer_q;
+  assign first    = left_q & (~left_q + CTRL_WORDS'(1));  // the lowest that is left
+  assign answered = (ndr_valid && ndr_ready) || (drs_valid && drs_ready);
+
+  always_comb begin
+    word = '0;
+    for (int w = 0; w < CTRL_WORDS; w++) begin
+      if (first[w]) word = word | 4'(w);
+    end
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      busy_q   <= 1'b0;
+      read_q   <= 1'b0;
+      answer_q <= 1'b0;
+      left_q   <= '0;
+    end else if (take) begin
+      busy_q   <= 1'b1;
+      read_q   <= !op.write;
+      answer_q <= op.write && op.words == '0;
+      left_q   <= op.write ? op.words : '0;
+    end else if (answered) begin
+      busy_q   <= 1'b0;
+      answer_q <= 1'b0;
+    end else begin
+      read_q <= 1'b0;
+      if (read_q) answer_q <= 1'b1;
+      if (writing && bus_done) begin
+        left_q <= left_q & ~first;
+        if (left_q == first) answer_q <= 1'b1;
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (take) op_q <= op;
+    else if (read_q) op_q.data <= bus_line;
+  end
+
+  assign bus       = make_ctrl_bus(writing, op_q.line, read_q, writing, word,
+                                   data[32'(word)*32 +: 32]);
+  assign ndr_valid = answer_q && op_q.write;
+  assign ndr_meta  = op_q.meta;
+  assign drs_valid = answer_q && !op_q.write;
+  assign drs       = make_answer(op_q.meta, 1'b0, op_q.data);
+  assign ndr_apart = 2'(busy_q && op_q.write) + 2'(waits && op.write);
+  assign drs_apart = waits && !op.write;
+
+  `NF_ASSERT(LockHeld_A, (bus.lock && !bus_done) |=> bus.lock && $stable(bus))
+  `NF_ASSERT_NEVER(WordLeft_A, bus.write && left_q == '0)
+  `NF_ASSERT_NEVER(ReadAlone_A, bus.read && bus.write)
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the control window lies (64 lines, naturally aligned; line 0: nowhere).
+//
+// `code` judges the place `place` against the memory and the committed regions' windows; with
+// `move` it takes effect in the next clock, unless it is refused. `clash` tells whether the window
+// of the descriptor `region` would overlap the control window.
+
+`default_nettype none
+
+module nf_ctrl_place
+  import nf_pkg::*;
+#(
+  parameter int REGIONS        = 8,
+  parameter int MEM_LINES_LOG2 = 20
+) (
+  input  wire logic               clk,
+  input  wire logic               rst_n,
+
+  input  wire logic               move,
+  input  wire logic [LADDR_W-1:0] place,
+  input  wire logic [REGIONS-1:0] committed,
+  input  wire logic [DESCS_W-1:0] descs,
+  output commit_code_e            code,
+
+  input  wire region_desc_t       region,
+  output logic                    clash,
+
+  output logic                    on,
+  output logic [LADDR_W-1:0]      base
+);
+  // Both are naturally aligned, and a region's window is the larger one.
+  function automatic logic overlaps(input region_desc_t desc, input logic [LADDR_W-1:0] line);
+    return ((desc.base ^ line) >> (desc.lines_log2 + 6'd8)) == '0;
+  endfunction
+
+  logic [LADDR_W-1:0] base_q;
+  logic [REGIONS-1:0] taken;
+
+  for (genvar r = 0; r < REGIONS; r++) begin : g_taken
+    assign taken[r] = committed[r] && overlaps(desc_of(descs, 4'(r)), place);
+  end
+
+  always_comb begin
+    if (place == '0)                                        code = COMMIT_OK;
+    else if (place[CTRL_LINES_LOG2-1:0] != '0)              code = COMMIT_BASE_ALIGN;
+    else if ((place >> MEM_LINES_LOG2) == '0)               code = COMMIT_WINDOW_MEMORY;
+    else if (|taken)                                        code = COMMIT_WINDOW_OVERLAP;
+    else                                                    code = COMMIT_OK;
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) base_q <= '0;
+    else if (move && code == COMMIT_OK) base_q <= place;
+  end
+
+  assign on    = (base_q != '0);
+  assign base  = base_q;
+  assign clash = on && overlaps(region, base_q);
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// CTRL_WINDOW_LO, CTRL_WINDOW_HI and CTRL_LD_MASK: where the control window is, who may write.
+//
+// `wr_en` writes one of them (other addresses are ignored). A write of CTRL_WINDOW_LO raises `move`
+// with `place`, the line address asked for, until `move_done`; what it reads, `window_lo`, are
+// address bits in force and the code of the last move.
+
+`default_nettype none
+
+module nf_ctrl_regs
+  import nf_pkg::*;
+  import nf_regs_pkg::*;
+(
+  input  wire logic          clk,
+  input  wire logic          rst_n,
+
+  input  wire logic          wr_en,
+  input  wire logic [11:0]   wr_addr,
+  input  wire logic [31:0]   wr_data,
+  input  wire logic [31:0]   wr_mask,
+
+  output logic               move,
+  output logic [LADDR_W-1:0] place,
+  input  wire logic          move_done,
+  input  wire commit_code_e  code,
+
+  output logic [31:0]        window_lo,
+  output logic [31:0]        window_hi,
+  output logic [31:0]        ld_mask
+);
+  logic [W_CTRL_WINDOW_LO_ADDR-1:0] low_q;
+  logic [31:0]                      window_hi_q, ld_mask_q;
+  commit_code_e                     code_q;
+
+  assign move  = wr_en && (wr_addr == ADDR_CTRL_WINDOW_LO) && (wr_mask != '0);
+  assign place = {window_hi_q[W_CTRL_WINDOW_HI_ADDR-1:0],
+                  W_CTRL_WINDOW_LO_ADDR'(write_bits(window_lo, wr_data, wr_mask, '1)
+                                         >> LSB_CTRL_WINDOW_LO_ADDR)};
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      low_q       <= '0;
+      code_q      <= COMMIT_OK;
+      window_hi_q <= RESET_CTRL_WINDOW_HI;
+      ld_mask_q   <= RESET_CTRL_LD_MASK;
+    end else if (move) begin
+      if (move_done) code_q <= code;
+      if (move_done && code == COMMIT_OK) low_q <= place[W_CTRL_WINDOW_LO_ADDR-1:0];
+    end else if (wr_en) begin
+      case (wr_addr)
+        ADDR_CTRL_WINDOW_HI:
+          window_hi_q <= write_bits(window_hi_q, wr_data, wr_mask, WRITABLE_CTRL_WINDOW_HI);
+        ADDR_CTRL_LD_MASK:
+          ld_mask_q   <= write_bits(ld_mask_q, wr_data, wr_mask, WRITABLE_CTRL_LD_MASK);
+        default: ;
+      endcase
+    end
+  end
+
+  assign window_lo = 32'(low_q)  << LSB_CTRL_WINDOW_LO_ADDR
+                   | 32'(code_q) << LSB_CTRL_WINDOW_LO_CODE;
+  assign window_hi = window_hi_q;
+  assign ld_mask   = ld_mask_q;
+endmodule
+
+`default_nettype wire

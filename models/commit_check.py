@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a commit of a region, or a move of the control window, is refused for.
+
+spec: controller §2, second edition §7 and §9. Counted in 64-byte lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.control_window import CONTROL_LINES
+from models.parameters import LINE_ADDRESS_BITS, DeviceParams
+from models.regions import (
+    MAX_WORKERS,
+    SELECTOR_BITS,
+    CommitCode,
+    RegionConfig,
+    record_lines,
+    state_lines,
+)
+
+
+def _overlap(start_a: int, size_a: int, start_b: int, size_b: int) -> bool:
+    return start_a < start_b + size_b and start_b < start_a + size_a
+
+
+def check_commit(
+    params: DeviceParams,
+    config: RegionConfig,
+    others: Sequence[RegionConfig],
+    control_line: int = 0,
+) -> CommitCode:
+    """The code that a commit of ``config`` gives; ``others``: the other committed descriptors,
+    ``control_line``: first line of the control window (0: there is none)."""
+    if config.mode.reserved:
+        return CommitCode.MODE
+    if not 1 <= config.workers <= MAX_WORKERS:
+        return CommitCode.WORKERS
+    if config.threshold == 0:
+        return CommitCode.THRESHOLD
+    if config.lines_log2 + SELECTOR_BITS > LINE_ADDRESS_BITS:
+        return CommitCode.LINES
+    if config.base_line % config.window_lines:
+        return CommitCode.BASE_ALIGN
+    if config.base_line < params.mem_lines:
+        return CommitCode.WINDOW_MEMORY
+    if any(
+        _overlap(config.base_line, config.window_lines, other.base_line, other.window_lines)
+        for other in others
+    ):
+        return CommitCode.WINDOW_OVERLAP
+    if control_line and _overlap(
+        config.base_line, config.window_lines, control_line, CONTROL_LINES
+    ):
+        return CommitCode.WINDOW_OVERLAP
+    if config.mode.low_bit and config.state_line % record_lines(config.workers, params.cnt_w):
+        return CommitCode.STATE_ALIGN
+    size = state_lines(config, params.cnt_w)
+    if config.state_line + size > params.mem_lines:
+        return CommitCode.STATE_MEMORY
+    if any(
+        _overlap(config.state_line, size, other.state_line, state_lines(other, params.cnt_w))
+        for other in others
+    ):
+        return CommitCode.STATE_OVERLAP
+    if config.mode.bits and config.workers > params.cnt_max:
+        return CommitCode.PLANES
+    return CommitCode.OK
+
+
+def check_move(params: DeviceParams, place: int, regions: Sequence[RegionConfig]) -> CommitCode:
+    """The code that moving the control window to byte address ``place`` gives (0: off)."""
+    line = place >> 6
+    if line == 0:
+        return CommitCode.OK
+    if line % CONTROL_LINES:
+        return CommitCode.BASE_ALIGN
+    if line < params.mem_lines:
+        return CommitCode.WINDOW_MEMORY
+    if any(_overlap(line, CONTROL_LINES, one.base_line, one.window_lines) for one in regions):
+        return CommitCode.WINDOW_OVERLAP
+    return CommitCode.OK

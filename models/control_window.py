@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control window: registers as lines of the device's address space.
+
+spec: controller, second edition, section 9. Line i of the window is registers 16 i .. 16 i + 15,
+the register at the lowest address in bits 31:0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.register_map import WORD_BYTES, WORD_MASK
+
+CONTROL_LINES = 64
+CONTROL_WORDS = 16
+LINE_OF_BYTES = CONTROL_WORDS * WORD_BYTES
+REGION_LINE = 16
+"""The line of region 0, which has one line, as each region."""
+OUT_OF_BAND = ("CTRL_WINDOW_LO", "CTRL_WINDOW_HI", "CTRL_LD_MASK", "OWNER_LD")
+"""Registers, or registers of a region, that a write through the window leaves as they are."""
+_WORD_BE = (1 << WORD_BYTES) - 1
+
+
+@dataclass(frozen=True)
+class ControlWindow:
+    """Where the window is, and who may write through it."""
+
+    base: int = 0
+    """Byte address; 0: there is none."""
+    ld_mask: int = 0
+    """Bit i: LD-ID i may write all registers."""
+    owners: tuple[int | None, ...] = ()
+    """The LD-ID that may write the registers of each region; None: no other than those."""
+
+    @property
+    def base_line(self) -> int:
+        """First line of the window."""
+        return self.base >> 6
+
+    def holds(self, line: int) -> bool:
+        """True if a line address lies in the window."""
+        return self.base != 0 and 0 <= line - self.base_line < CONTROL_LINES
+
+    def may_write(self, ldid: int, line: int) -> bool:
+        """True if an LD-ID may write a line of the window."""
+        if self.ld_mask >> ldid & 1:
+            return True
+        region = line - REGION_LINE
+        return 0 <= region < len(self.owners) and self.owners[region] == ldid
+
+    def address(self, register: int) -> int:
+        """Byte address of the line that holds the register at byte address ``register``."""
+        return self.base + register // LINE_OF_BYTES * LINE_OF_BYTES
+
+
+def whole_words(be: int) -> bool:
+    """True if byte enables name no part of a word alone."""
+    return all(be >> at & _WORD_BE in (0, _WORD_BE) for at in range(0, LINE_OF_BYTES, WORD_BYTES))
+
+
+def written_words(line: int, data: bytes, be: int) -> dict[int, int]:
+    """What a write of a line of the window puts where: {register's byte address: word}."""
+    return {
+        line * LINE_OF_BYTES + at: int.from_bytes(data[at : at + WORD_BYTES], "little")
+        for at in range(0, LINE_OF_BYTES, WORD_BYTES)
+        if be >> at & _WORD_BE
+    }
+
+
+def pack_line(words: Mapping[int, int]) -> tuple[bytes, int]:
+    """Data and byte enables of a write of words, by the byte addresses of their registers.
+
+    ValueError unless all are in one line.
+    """
+    if len({address // LINE_OF_BYTES for address in words}) != 1:
+        raise ValueError("registers of one line of the window, please")
+    data, be = bytearray(LINE_OF_BYTES), 0
+    for address, word in words.items():
+        at = address % LINE_OF_BYTES
+        data[at : at + WORD_BYTES] = (word & WORD_MASK).to_bytes(WORD_BYTES, "little")
+        be |= _WORD_BE << at
+    return bytes(data), be

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the control window, and changes of the window while requests are in flight.
+
+A change takes effect between the acceptance and the answer of the write that asks for it, so a
+request that overlaps this time may have met the window before or behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from models.control_window import ControlWindow
+from models.device import DeviceModel
+from models.regions import Kind
+from verif.scoreboard.linearize import Failure
+from verif.scoreboard.operations import Op
+
+
+@dataclass(slots=True)
+class _InForce:
+    """A window that was in force until `end` at most (-1: it still is)."""
+
+    window: ControlWindow
+    end: int = -1
+
+
+class ControlRequests:
+    """Feed it with requests, responses and changes; `begin` and `end` hear of each access."""
+
+    def __init__(self, model: DeviceModel) -> None:
+        self.model = model
+        self.begin: Callable[[Op], None] = lambda _op: None
+        self.end: Callable[[Op], None] = lambda _op: None
+        self._new: ControlWindow | None = None
+        self._old: list[_InForce] = []
+        self._now = 0
+
+    def change_begin(self, window: ControlWindow) -> None:
+        """A write that makes this the window was accepted."""
+        self._new = window
+
+    def change_end(self) -> None:
+        """It was answered."""
+        if self._new is not None:
+            self._old = [*self._old[-8:], _InForce(self.model.control, self._now)]
+            self.model.control, self._new = self._new, None
+
+    def reset(self) -> None:
+        """The device was reset."""
+        self.model.control, self._new = ControlWindow(), None
+        self._old.clear()
+
+    def request(self, op: Op) -> None:
+        """A request has come; its access is filled in."""
+        self._now = max(self._now, op.start)
+        if op.access.kind is Kind.CONTROL:
+            self.begin(op)
+
+    def response(self, op: Op) -> None:
+        """A request was answered."""
+        self._now = max(self._now, op.end)
+        model, present = self.model, self.model.control
+        windows = [one.window for one in self._old if one.end >= op.start]
+        if self._new is not None:
+            windows.append(self._new)
+        if windows:
+            ways = {}
+            for window in (present, *windows):
+                model.control = window
+                access = model.decode(op.msg, op.misframed)
+                ways[access.kind, access.cause] = window
+            model.control = present
+            if len(ways) > 1:
+                op.windows = tuple(ways.values())
+        if op.access.kind is Kind.CONTROL:
+            self.end(op)
+
+
+def either(model: DeviceModel, op: Op) -> Failure | None:
+    """What is wrong with the answer to a request that one of `op.windows` has decoded."""
+    before, present = model.snapshot(None), model.control
+    first: Failure | None = None
+    for window in op.windows:
+        model.control = window
+        expected = model.step_result(op.msg, op.misframed)
+        model.restore(None, before)
+        differences = expected.differences(op.response)
+        if not differences:
+            model.control = present
+            return None
+        first = first or Failure(op, expected, differences, model.explain(op.msg, op.misframed))
+    model.control = present
+    return first

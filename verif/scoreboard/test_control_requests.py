@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In-band register accesses in the scoreboard: right ones pass, and each wrong one is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DrsOp, M2SReq, M2SRwD, NdrOp, ReqOp, RwdOp
+from models.control_window import REGION_LINE, pack_line
+from models.device import DeviceModel
+from models.line_packing import Mode
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig
+from models.views import pack_words
+from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
+
+BASE = 1 << 40
+HW = DeviceParams(regions=2)
+CONFIG = RegionConfig(1 << 41, 0, 1, 3, Mode.G_BINARY)
+MANAGER = 9
+
+
+class Bus:
+    """Both ways to the registers; the answers are the caller's."""
+
+    def __init__(self) -> None:
+        self.scoreboard = Scoreboard(DeviceModel(HW), HW.regions)
+        self.predictor = RegisterPredictor(self.scoreboard, HW)
+        self.tag = 0
+        self.axil("CTRL_LD_MASK", 1 << MANAGER)
+        self.axil("CTRL_WINDOW_HI", BASE >> 32)
+        self.axil("CTRL_WINDOW_LO", BASE & 0xFFFF_FFFF)
+        assert self.scoreboard.model.control.base == BASE
+
+    def address(self, name: str) -> int:
+        return self.predictor.by_name[name].address
+
+    def axil(self, name: str, value: int, write: bool = True) -> AxiLiteAccess:
+        access = AxiLiteAccess(write, self.address(name), value, 0xF)
+        self.predictor.begin(access)
+        self.predictor.end(access)
+        return access
+
+    def write(self, words: dict[str, int], ldid: int = MANAGER, poison: bool = False) -> M2SRwD:
+        """A write through the window has come."""
+        self.tag += 1
+        data, be = pack_line({self.address(name): value for name, value in words.items()})
+        addr = BASE + self.address(next(iter(words))) // 64 * 64
+        message = M2SRwD(
+            RwdOp.MEM_WR_PTL, self.tag, addr, ldid=ldid, data=data, be=be, poison=poison
+        )
+        self.scoreboard.request(message)
+        return message
+
+    def answer(self, message: M2SRwD) -> None:
+        self.scoreboard.response(S2MNDR(NdrOp.CMP, message.tag, ldid=message.ldid))
+
+    def read(self, line: int, words: list[int]) -> None:
+        """A snapshot that shows these words."""
+        self.tag += 1
+        self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, BASE + 64 * line, ldid=1))
+        data = pack_words(words)
+        self.scoreboard.response(S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data))
+
+    @property
+    def errors(self) -> str:
+        return "\n".join(self.scoreboard.errors)
+
+    def commit(self, epoch: int, config: RegionConfig = CONFIG) -> M2SRwD:
+        values = {**config.register_values(), "EPOCH": epoch}
+        return self.write({f"REGION[1].{leaf}": word for leaf, word in values.items()})
+
+
+def region_line(config: RegionConfig, epoch: int, status: int) -> list[int]:
+    return [*config.register_values().values(), epoch, status, 0, 0, 0, 0, 0]
+
+
+def test_a_commit_of_one_line() -> None:
+    bus = Bus()
+    message = bus.commit(7)
+    bus.read(REGION_LINE + 1, region_line(CONFIG, 0, 0))  # not decided yet
+    bus.answer(message)
+    assert bus.scoreboard.configs[1] == CONFIG
+    assert bus.scoreboard.epochs[1] == 7
+    bus.read(REGION_LINE + 1, region_line(CONFIG, 7, 1))
+    bus.axil("REGION[1].EPOCH", 7, write=False)
+    assert bus.errors == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [(0, 64), (5, 4), (9, 8), (10, 0), (13, 0x100), (15, 1)]
+)
+def test_wrong_word_of_a_snapshot(word: int, value: int) -> None:
+    bus = Bus()
+    bus.answer(bus.commit(7))
+    line = region_line(CONFIG, 7, 1)
+    line[word] = value
+    bus.read(REGION_LINE + 1, line)
+    assert "REG" in bus.errors
+
+
+def test_the_last_of_two_commits() -> None:
+    bus = Bus()
+    first, second = bus.commit(1), bus.commit(2, replace(CONFIG, strict=True))
+    bus.answer(first)
+    bus.answer(second)
+    assert bus.scoreboard.epochs[1] == 2
+    bus.axil("REGION[1].EPOCH", 2, write=False)
+    assert bus.errors == ""
+    bus.axil("REGION[1].EPOCH", 1, write=False)
+    assert "epoch is 1" in bus.errors
+
+
+@pytest.mark.parametrize("refused", [{"ldid": 3}, {"poison": True}])
+def test_refused_write_changes_nothing(refused: dict[str, int]) -> None:
+    bus = Bus()
+    bus.answer(bus.write({"IRQ_ENABLE": 0x15}, **refused))  # type: ignore[arg-type]
+    bus.axil("IRQ_ENABLE", 0, write=False)
+    assert bus.errors == ""
+    assert bus.scoreboard.model.counters["REFUSED"] == 1
+    bus.axil("IRQ_ENABLE", 0x15, write=False)
+    assert "IRQ_ENABLE" in bus.errors
+
+
+def test_registers_that_keep_still() -> None:
+    bus = Bus()
+    bus.answer(bus.write({"CTRL_LD_MASK": 0xFFFF, "CTRL_WINDOW_LO": 0}))
+    assert bus.scoreboard.model.control.base == BASE
+    bus.axil("CTRL_LD_MASK", 1 << MANAGER, write=False)
+    assert bus.errors == ""
+
+
+def test_racing_writes_until_a_read_tells() -> None:
+    bus = Bus()
+    message = bus.write({"REGION[0].WORKERS": 5})
+    bus.axil("REGION[0].WORKERS", 6)
+    bus.answer(message)
+    bus.axil("REGION[0].WORKERS", 5, write=False)
+    assert bus.errors == ""
+    bus.axil("REGION[0].WORKERS", 6, write=False)
+    assert "WORKERS" in bus.errors
+
+
+def test_a_commit_of_nobody_knows_what() -> None:
+    bus = Bus()
+    message = bus.write({"REGION[0].WORKERS": 5})
+    bus.axil("REGION[0].WORKERS", 6)
+    bus.answer(message)
+    bus.axil("REGION[0].EPOCH", 1)
+    assert "bench: commit" in bus.errors
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [(64, CommitCode.BASE_ALIGN), (4096, CommitCode.WINDOW_MEMORY), (1 << 50, CommitCode.OK)],
+)
+def test_moves(place: int, code: CommitCode) -> None:
+    bus = Bus()
+    bus.axil("CTRL_WINDOW_HI", place >> 32)
+    bus.axil("CTRL_WINDOW_LO", place & 0xFFFF_FFFF)
+    at = place if code is CommitCode.OK else BASE
+    assert bus.scoreboard.model.control.base == at
+    bus.axil("CTRL_WINDOW_LO", at & 0xFFFF_FFFF | code, write=False)
+    assert bus.errors == ""
+    bus.axil("CTRL_WINDOW_LO", at & 0xFFFF_FFFF | 9, write=False)
+    assert "CTRL_WINDOW_LO" in bus.errors
+
+
+def ones(tag: int) -> S2MDRS:
+    return S2MDRS(DrsOp.MEM_DATA, tag, ldid=1, data=b"\xff" * 64, poison=True)
+
+
+@pytest.mark.parametrize("met", ["window", "nothing", "neither"])
+def test_a_read_while_the_window_moves(met: str) -> None:
+    bus = Bus()
+    bus.axil("CTRL_WINDOW_HI", 2 << 8)
+    move = AxiLiteAccess(True, bus.address("CTRL_WINDOW_LO"), 0, 0xF)
+    bus.predictor.begin(move)
+    bus.scoreboard.request(M2SReq(ReqOp.MEM_RD, 77, BASE + 63 * 64, ldid=1))
+    clean = replace(ones(77), data=bytes(64), poison=False)
+    answers = {"window": clean, "nothing": ones(77), "neither": replace(ones(77), poison=False)}
+    if met == "neither":  # data of registers do not come poisoned
+        answers["neither"] = replace(clean, poison=True)
+    bus.scoreboard.response(answers[met])
+    bus.predictor.end(move)
+    assert ("MISMATCH" in bus.errors) == (met == "neither")
+    assert bus.scoreboard.model.control.base == 2 << 40

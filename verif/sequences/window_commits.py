@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commits through the control window from two hosts at once, and windows that move."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+
+import cocotb
+
+from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
+from models.control_window import LINE_OF_BYTES, REGION_LINE
+from models.line_packing import Mode
+from models.regions import CommitCode, RegionConfig
+from verif.sequences.control_lines import MANAGER, ControlSequence
+
+MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY)
+HOSTS = (2, 5)
+"""LD-IDs of the hosts."""
+
+
+@dataclass
+class Share:
+    """What a host has: a region, which it alone changes."""
+
+    ldid: int
+    region: int
+    config: RegionConfig
+    epoch: int
+
+
+class WindowCommitsSequence(ControlSequence):
+    """Each host commits its region again and again under its own traffic.
+
+    AXI4-Lite reads and writes the same registers, and commits a region of its own.
+    """
+
+    rounds: int = 2
+    commits: int = 4
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        regions = rng.sample(range(hw.regions), min(3, hw.regions))
+        hosts = HOSTS[: len(regions)]
+        await self.open(1 << MANAGER, dict(zip(regions, hosts, strict=False)))
+        self.third = regions[2] if len(regions) == 3 else None
+        if self.third is not None:
+            await self.commit(self.third, self.layout.region(Mode.G_BINARY, 0, 2))
+        for _ in range(self.rounds):
+            shares = [
+                Share(ldid, region, self.draw(), rng.getrandbits(32))
+                for ldid, region in zip(hosts, regions, strict=False)
+            ]
+            self.open_hosts = len(shares)
+            tasks = [cocotb.start_soon(self.host(share)) for share in shares]
+            tasks.append(cocotb.start_soon(self.management(shares)))
+            for task in tasks:
+                await task
+            await self.drain()
+            await self.everybody(shares)
+
+    def draw(self) -> RegionConfig:
+        """A small region: state areas of former rounds stay where they were."""
+        rng = self.rng
+        mode = rng.choice(MODES)
+        self.layout.next_line = max(self.layout.next_line, self.cfg.hw.mem_lines // 2)
+        workers = 1 if mode is Mode.IDENTITY else rng.choice((1, 2, 5))
+        log2 = 0 if mode is Mode.IDENTITY else rng.randint(0, 2)
+        try:
+            return self.layout.region(mode, log2, workers, strict=rng.random() < 0.5)
+        except ValueError:  # a small memory is used up: what was given out first is free again
+            self.layout.next_line = self.cfg.hw.mem_lines // 2
+            return self.layout.region(Mode.G_BINARY, 0, workers)
+
+    # -- a host -------------------------------------------------------------------------------
+    async def host(self, share: Share) -> None:
+        """A commit of a new descriptor, then traffic with commits of new epochs in it."""
+        rng = random.Random(self.rng.getrandbits(32))
+        first = self.commit_words(share.region, share.config, share.epoch)
+        await self.call(self.line_write(first, share.ldid, whole=False))
+        for _ in range(self.commits):
+            for _ in range(rng.randint(3, 16)):
+                await self.traffic(rng, share)
+            waits = [await self.issue(one) for one in self.commits_of(rng, share)]
+            for _ in range(rng.randint(0, 6)):
+                await self.traffic(rng, share)
+            for one in waits:
+                await one.wait()
+            if rng.random() < 0.5:
+                await self.issue(self.line_read(REGION_LINE + share.region, share.ldid))
+            await self.env.host.drain_if(partial(self.inside, share.config))
+        self.open_hosts -= 1
+
+    @staticmethod
+    def inside(config: RegionConfig, msg: M2SMessage) -> bool:
+        """A request to the region."""
+        return 0 <= msg.addr - config.base < config.window_lines * LINE_OF_BYTES
+
+    def commits_of(self, rng: random.Random, share: Share) -> list[M2SRwD]:
+        """One commit, or two that follow each other at once: of EPOCH, or of all registers."""
+        out = []
+        for _ in range(rng.choice((1, 1, 2))):
+            share.epoch = rng.getrandbits(32)
+            words = self.commit_words(share.region, share.config, share.epoch, rng.random() < 0.2)
+            if rng.random() < 0.4:
+                words = self.words({f"REGION[{share.region}].EPOCH": share.epoch})
+            out.append(self.line_write(words, rng.choice((share.ldid, MANAGER))))
+        return out
+
+    async def traffic(self, rng: random.Random, share: Share) -> None:
+        """A contribution or a read of the host's region, of memory, or of registers."""
+        config, kind = share.config, rng.random()
+        line = rng.randrange(config.lines)
+        if kind < 0.55:
+            await self.contribute(config, rng.randrange(config.workers), line, limit=2)
+        elif kind < 0.75:
+            await self.read_region(config, line, limit=2)
+        elif kind < 0.9:
+            addr = rng.randrange(min(64, self.layout.plain_lines)) * LINE_OF_BYTES
+            if rng.random() < 0.5:
+                await self.write(addr, rng.randbytes(LINE_OF_BYTES), 3)
+            else:
+                await self.read(addr, 3)
+        else:
+            await self.issue(self.line_read(rng.choice((0, 1, 4, REGION_LINE + share.region))))
+
+    # -- AXI4-Lite ----------------------------------------------------------------------------
+    async def management(self, shares: list[Share]) -> None:
+        """The same registers by AXI4-Lite: reads, writes of what they hold, clears, commits."""
+        rng, registers = random.Random(self.rng.getrandbits(32)), self.env.registers
+        leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
+        while self.open_hosts:
+            await self.env.clocks(rng.randint(1, 30))
+            share, kind = rng.choice(shares), rng.random()
+            if kind < 0.5:
+                await registers.read(f"REGION[{share.region}].{rng.choice(leaves)}")
+            elif kind < 0.6:
+                await registers.read(rng.choice(("STATUS", "CONTRIBUTION", "DONE", "IRQ_STATUS")))
+            elif kind < 0.75:
+                name = rng.choice(("CTRL_LD_MASK", "IRQ_ENABLE", "CAP_WINDOW"))
+                await registers.write(name, self.env.predictor.values[name])
+            elif kind < 0.85:
+                await registers.write("IRQ_STATUS", 0x3F)
+            elif self.third is not None:
+                await self.commit(self.third)
+
+    # -- afterwards ---------------------------------------------------------------------------
+    async def everybody(self, shares: list[Share]) -> None:
+        """The last commit of each host is in force: every path says so."""
+        for share in shares:
+            name = f"REGION[{share.region}].EPOCH"
+            assert await self.env.registers.read(name) == share.epoch
+            await self.call(self.line_read(REGION_LINE + share.region))
+            for leaf in ("STATUS", "COMPLETE_LINES", "BASE_LO", "CONFIG"):
+                await self.env.registers.read(f"REGION[{share.region}].{leaf}")
+            for line in range(share.config.lines):
+                await self.read_region(share.config, line, 0 if share.config.workers else None)
+        await self.drain()
+
+
+class MovedWindowSequence(ControlSequence):
+    """The window moves while it is read and written; writers come and go."""
+
+    moves: int = 6
+
+    async def body(self) -> None:
+        rng = self.rng
+        region = rng.randrange(self.cfg.hw.regions)
+        await self.open(1 << MANAGER, {region: HOSTS[0]})
+        places = [self.window.base, *(self.layout.control_window() for _ in range(2))]
+        for number in range(self.moves):
+            self.stop = False
+            task = cocotb.start_soon(self.traffic(places, region))
+            await self.env.clocks(rng.randint(5, 60))
+            if number % 3 == 2:
+                await self.env.registers.write("CTRL_LD_MASK", rng.choice((0, 1 << MANAGER)))
+            elif number % 3 == 1:
+                valid = rng.getrandbits(1) << 8
+                await self.env.registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
+            assert await self.move(rng.choice(places)) is CommitCode.OK
+            await self.env.clocks(rng.randint(5, 40))
+            self.stop = True
+            await task
+            await self.drain()
+            await self.env.registers.write("ERR_INFO", 1)  # nobody knows which was refused first
+
+    async def traffic(self, places: list[int], region: int) -> None:
+        """Reads, and writes of what registers hold, wherever the window may be."""
+        rng = random.Random(self.rng.getrandbits(32))
+        held = self.words({f"REGION[{region}].WORKERS": 0, f"REGION[{region}].LINES_LOG2": 0})
+        while not self.stop:
+            kind, offset = rng.random(), (REGION_LINE + region) * LINE_OF_BYTES
+            addr = rng.choice(places) + offset
+            if kind < 0.5:
+                await self.read(addr)
+            elif kind < 0.7:
+                message = self.line_write(held, rng.choice((HOSTS[0], MANAGER)))
+                await self.issue(
+                    M2SRwD(
+                        message.opcode, 0, addr, ldid=message.ldid, data=message.data, be=message.be
+                    )
+                )
+            else:
+                await self.write(rng.randrange(8) * LINE_OF_BYTES, rng.randbytes(64), 2)
+            await self.env.clocks(rng.randint(1, 6))
