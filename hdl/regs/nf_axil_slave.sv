@@ -84,7 +84,7 @@ module nf_axil_slave
       w_data_q <= s_axil_wdata;
       w_strb_q <= s_axil_wstrb;
     end
-    b_error_q <= wr_error;  // of the address that is held until the response is taken
+    if (wr_valid && wr_done) b_error_q <= wr_error;
   end
 
   // ---- read -----------------------------------------------------------------------------------

@@ -161,6 +161,14 @@ async def raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: 
     return resp
 
 
+async def raw_write_held(dut: Any, address: int, data: int) -> None:
+    """One write on the bare pins, until its response has come; it is left to be taken."""
+    await _send(dut, "aw", 0, addr=address, prot=0)
+    await _send(dut, "w", 0, data=data, strb=0xF)
+    while not int(dut.s_axil_bvalid.value):
+        await FallingEdge(dut.clk)
+
+
 async def raw_read(dut: Any, address: int, held: int = 0) -> int:
     """One read on the bare pins, whose data is taken `held` clocks after it came; returns the data.
 

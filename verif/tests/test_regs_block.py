@@ -18,7 +18,7 @@ from models.register_map import Access, byte_mask
 from verif.axi import Resp
 from verif.tests import register_checks as checks
 from verif.tests.packed_structs import layout, pack, unpack
-from verif.tests.regs_testbench import Bench, raw_read, raw_write
+from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
@@ -332,7 +332,24 @@ async def window_turns(dut: Any) -> None:
     def drive(**fields: int) -> None:
         dut.ctrl_bus.value = pack(bus, **fields)
 
+    async def answered_before() -> None:
+        """A write of the window behind one of AXI4-Lite whose answer still waits."""
+        address, expected = rng.choice(((low, Resp.OKAY), (hole << 6, Resp.SLVERR)))
+        word = values[low]
+        await raw_write_held(dut, address, word)
+        for line, at in ((hole, 0), (low >> 6, high >> 2 & 15)):
+            drive(lock=1, line=line, write=1, word=at, data=values[high])
+            await FallingEdge(dut.clk)
+            drive()
+            await FallingEdge(dut.clk)
+            assert int(dut.s_axil_bresp.value) == expected, "the answer changed while it waited"
+        dut.s_axil_bready.value = 1
+        await FallingEdge(dut.clk)
+        dut.s_axil_bready.value = 0
+
     for _ in range(60):
+        if rng.random() < 0.2:
+            await answered_before()
         gap, axil = rng.randrange(12), rng.choice((low, high, epoch))
         word = rng.getrandbits(20) << 6
         if rng.random() < 0.5:  # a snapshot of a line without registers, beside a read
