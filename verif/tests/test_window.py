@@ -7,7 +7,12 @@ from typing import Any
 
 import cocotb
 
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from models.control_window import ControlWindow
+from models.register_map import Register
+from verif.env.base_test import PROFILES, NfBaseTest, run_negative, run_uvm
+from verif.env.config import EnvConfig, Parts
+from verif.scoreboard.operations import Op
+from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.sequences.control_lines import ControlLinesSequence
 from verif.sequences.window_commits import MovedWindowSequence, WindowCommitsSequence
 
@@ -42,6 +47,55 @@ class MovesTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await MovedWindowSequence(self.env).run()
+
+
+class DeafToWindow(RegisterPredictor):
+    """Does not see what the control window writes."""
+
+    def _window_words(self, op: Op) -> list[tuple[Register, int]]:
+        return []
+
+
+class OpenWindow(ControlWindow):
+    """Everybody may write."""
+
+    def may_write(self, ldid: int, line: int) -> bool:
+        return True
+
+
+class OpenPredictor(RegisterPredictor):
+    """Believes that everybody may write through the window."""
+
+    def _move_begins(self, register: Register, data: int, lanes: int) -> None:
+        control = self.scoreboard.model.control
+        self.scoreboard.model.control = OpenWindow(control.base, control.ld_mask, control.owners)
+        super()._move_begins(register, data, lanes)
+
+
+class DeafTest(LinesTest):
+    """The bench does not see what the window writes."""
+
+    predictor: type[RegisterPredictor] = DeafToWindow
+
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.parts = Parts(predictor=self.predictor)
+
+
+class OpenTest(DeafTest):
+    """The bench believes that everybody may write."""
+
+    predictor = OpenPredictor
+
+
+TWINS = [(DeafTest, "REGISTER "), (OpenTest, "ERR_INFO.VALID is 1")]
+
+
+@cocotb.test()
+@cocotb.parametrize(twin=[cocotb.Param(value=twin, name=twin[0].__name__) for twin in TWINS])
+async def negative(_dut: Any, twin: tuple[type[NfBaseTest], str]) -> None:
+    """A fault in the bench is caught by the checker of in-band writes."""
+    test, expected = twin
+    await run_negative(test, expected)
 
 
 @cocotb.test()
