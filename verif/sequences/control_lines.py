@@ -232,6 +232,10 @@ class ControlLinesSequence(ControlSequence):
             CommitCode.WINDOW_OVERLAP
         )
         await self.env.registers.write_shadow(self.region, config)
+        rounds = self.layout.region(Mode.G_BINARY, 0, 1)
+        await self.commit(1 % self.cfg.hw.regions, rounds)  # a move ends no round
+        await self.contribute(rounds, 0, 0)
+        await self.drain()
         for place in (memory, self.layout.control_window(), 0):
             assert await self.move(place) is CommitCode.OK
             await self.fetch(stays)

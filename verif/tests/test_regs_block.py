@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
+from cocotb.triggers import FallingEdge, RisingEdge, with_timeout
 
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
@@ -18,7 +18,7 @@ from models.register_map import Access, byte_mask
 from verif.axi import Resp
 from verif.tests import register_checks as checks
 from verif.tests.packed_structs import layout, pack, unpack
-from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held
+from verif.tests.regs_testbench import Bench, raw_read, raw_write
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
@@ -318,72 +318,3 @@ async def order_and_strobes(dut: Any) -> None:
     assert await bench.read("REGION[0].EPOCH") == 0
     for reg in regs:
         assert await bench.read(reg.name) == values[reg.address], f"{reg.name} at the end"
-
-
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def window_turns(dut: Any) -> None:
-    """The control window and AXI4-Lite take turns, an access at a time; reads pass its commits."""
-    bench = await Bench(dut).start()
-    rng, bus = bench.rng, layout("ctrl_bus_t")
-    low, high = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("BASE_LO", "BASE_HI"))
-    epoch = bench.regs["REGION[0].EPOCH"].address
-    line, hole, values = low >> 6, 3, {low: 0, high: 0}
-
-    def drive(**fields: int) -> None:
-        dut.ctrl_bus.value = pack(bus, **fields)
-
-    async def answered_before() -> None:
-        """A write of the window behind one of AXI4-Lite whose answer still waits."""
-        address, expected = rng.choice(((low, Resp.OKAY), (hole << 6, Resp.SLVERR)))
-        word = values[low]
-        await raw_write_held(dut, address, word)
-        for line, at in ((hole, 0), (low >> 6, high >> 2 & 15)):
-            drive(lock=1, line=line, write=1, word=at, data=values[high])
-            await FallingEdge(dut.clk)
-            drive()
-            await FallingEdge(dut.clk)
-            assert int(dut.s_axil_bresp.value) == expected, "the answer changed while it waited"
-        dut.s_axil_bready.value = 1
-        await FallingEdge(dut.clk)
-        dut.s_axil_bready.value = 0
-
-    for _ in range(60):
-        if rng.random() < 0.2:
-            await answered_before()
-        gap, axil = rng.randrange(12), rng.choice((low, high, epoch))
-        word = rng.getrandbits(20) << 6
-        if rng.random() < 0.5:  # a snapshot of a line without registers, beside a read
-            read = cocotb.start_soon(raw_read(dut, low))
-            await ClockCycles(dut.clk, gap % 4)
-            await FallingEdge(dut.clk)
-            drive(line=hole, read=1)
-            await FallingEdge(dut.clk)
-            drive(line=line, read=1)
-            await Timer(1, "ns")
-            assert int(dut.ctrl_read.value) & 0xFFFF_FFFF == values[low]
-            await FallingEdge(dut.clk)
-            drive()
-            assert await with_timeout(read, 1, "us") == values[low]
-            continue
-        while not int(dut.ctrl_free.value):
-            await FallingEdge(dut.clk)
-        await FallingEdge(dut.clk)
-        other = cocotb.start_soon(raw_write(dut, bench.regs["CAP_WINDOW"].address, gap, 15, 0, 0))
-        read = cocotb.start_soon(raw_read(dut, high))
-        for at, data in ((low, word), (high, gap)):
-            drive(lock=1, line=line, write=1, word=at >> 2 & 15, data=data)
-            values[at] = data
-            await FallingEdge(dut.clk)
-            assert not read.done(), "a read between two words of one write"
-        drive(lock=1, line=line, write=1, word=epoch >> 2 & 15, data=word)
-        assert await with_timeout(read, 1, "us") == gap, "reads go on while a commit is decided"
-        assert not other.done(), "a write in the turn of the window"
-        await FallingEdge(dut.clk)
-        assert int(dut.commit_valid.value)
-        dut.commit_done.value, dut.commit_code.value = 1, 0
-        await FallingEdge(dut.clk)
-        dut.commit_done.value = 0
-        drive()
-        assert await with_timeout(other, 1, "us") == Resp.OKAY
-        assert await raw_read(dut, bench.regs["CAP_WINDOW"].address) == gap
-        assert await raw_read(dut, axil) == {**values, epoch: word}[axil]
