@@ -128,9 +128,8 @@ module nf_core
   logic          direct_valid, direct_ready, direct_is_read;
   resp_meta_t    direct_meta;
   logic          refused, unmapped, unsupported;
-  logic          view_valid, view_ready;
+  logic          view_valid, view_ready, ctrl_valid, ctrl_ready;
   logic [2:0]    view_selector;
-  logic          ctrl_valid, ctrl_ready;
   ctrl_op_t      ctrl_op;
 
   nf_admit #(.NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_admit (
@@ -143,8 +142,7 @@ module nf_core
 
   nf_decode #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_decode (
     .clk, .rst_n,
-    .committed (region_committed), .desc, .state_end,
-    .ctrl_on, .ctrl_base, .ctrl_ld_mask, .owners,
+    .committed (region_committed), .desc, .state_end, .ctrl_on, .ctrl_base, .ctrl_ld_mask, .owners,
     .in_valid (adm_valid), .in_ready (adm_ready), .in_msg (adm_msg),
     .engine_valid (op_valid), .engine_ready (op_ready), .engine_op (op),
     .plain_valid, .plain_ready, .plain_op,
@@ -235,12 +233,11 @@ module nf_core
   answer_t    ctrl_drs;
 
   nf_ctrl_window u_ctrl (
-    .clk, .rst_n,
+    .clk, .rst_n, .ndr_apart, .drs_apart,
     .op_valid (ctrl_valid), .op_ready (ctrl_ready), .op (ctrl_op),
     .bus (ctrl_bus), .bus_free (ctrl_free), .bus_done (ctrl_done), .bus_line (ctrl_read),
     .ndr_valid (ctrl_ndr_valid), .ndr_ready (ctrl_ndr_ready), .ndr_meta (ctrl_ndr_meta),
-    .drs_valid (ctrl_drs_valid), .drs_ready (ctrl_drs_ready), .drs (ctrl_drs),
-    .ndr_apart, .drs_apart
+    .drs_valid (ctrl_drs_valid), .drs_ready (ctrl_drs_ready), .drs (ctrl_drs)
   );
 
   // ---- record initialiser -----------------------------------------------------------------------

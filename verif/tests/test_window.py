@@ -50,10 +50,10 @@ class MovesTest(NfBaseTest):
 
 
 class DeafToWindow(RegisterPredictor):
-    """Does not see what the control window writes."""
+    """Does not see what the control window writes, but for what the interrupt pin tells."""
 
     def _window_words(self, op: Op) -> list[tuple[Register, int]]:
-        return []
+        return [one for one in super()._window_words(op) if one[0].name == "IRQ_ENABLE"]
 
 
 class OpenWindow(ControlWindow):
