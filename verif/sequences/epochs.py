@@ -8,7 +8,7 @@ from dataclasses import replace
 import cocotb
 
 from models.line_packing import Mode
-from models.regions import RegionConfig
+from models.regions import RegionConfig, records
 from verif.sequences.base import NfSequence
 
 
@@ -117,10 +117,14 @@ class StaleNeighbourSequence(NfSequence):
         await self.commit(region)
         fresh = [line + rng.randrange(2) for line in pairs]
         await self.write_back(config, fresh)
+        first, distance = records(config, self.cfg.hw.cnt_w)
+        unreadable = self.env.cfg.mem.read_error_lines  # what is stale cannot be lost
+        unreadable.update(first + (line ^ 1) * distance + 1 for line in fresh[::2])
         for line in fresh:
             await self.read_region(config, line ^ 1, 8, limit=1)
             await self.read_region(config, line, 8, limit=1)
         await self.drain()
+        unreadable.clear()
         await self.commit(region, replace(config, lines_log2=0))  # ends the initialiser
 
     async def write_back(self, config: RegionConfig, lines: list[int]) -> None:

@@ -179,8 +179,9 @@ class RecordErrorSequence(RecordSequence):
     def spoil(self, config: RegionConfig, line: int, number: int, first: int) -> None:
         """An error or poison in one beat of the record, not before beat `first`."""
         beats = self.record(config, line)[first:] or self.record(config, line)
-        beat = beats[0] if number % 4 < 2 else self.rng.choice(beats)
-        if number % 2:
+        # The bookkeeping, the lowest plane, which every record needs, and any.
+        beat = (beats[0], beats[min(1, len(beats) - 1)], self.rng.choice(beats))[number % 3]
+        if number // 3 % 2:
             self.env.mem.store.poison(beat)
         else:
             self.env.cfg.mem.read_error_lines.add(beat)
