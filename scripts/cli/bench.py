@@ -10,6 +10,7 @@ import importlib
 BENCHES = {
     "runner": "scripts.benchmarks.bench_runner",
     "replay": "scripts.benchmarks.bench_replay",
+    "model": "scripts.benchmarks.bench_model",
     "misses": "scripts.benchmarks.bench_misses",
     "draws": "scripts.benchmarks.bench_draws",
     "coverage": "scripts.benchmarks.bench_coverage",
@@ -18,6 +19,8 @@ BENCHES = {
 EXAMPLES = """examples:
   nf bench runner                            the runner against its goals
   nf bench replay --sim verilator            bulk replay against the bare model
+  nf bench model                             the verilated RTL against the first edition
+  nf bench model --baseline HEAD~1           what the last commit cost or brought
   nf bench misses --memory-latency 48        hits, misses and isolation, in clocks
   nf bench replay --jobs 2                   what two cores bring to it
   nf bench draws                             a draw of a scenario against the libraries
