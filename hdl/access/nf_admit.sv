@@ -93,7 +93,7 @@ module nf_admit
   `NF_ASSERT_NEVER(DrsOver_A, drs_q > 8'(DRS_DEPTH))
   `NF_ASSERT_NEVER(NdrUnder_A, ndr_sent && ndr_q == 8'd0)
   `NF_ASSERT_NEVER(DrsUnder_A, drs_sent && drs_q == 8'd0)
-  `NF_ASSERT(OutStable_A, (out_valid && !out_ready) |=> out_valid && $stable(out_msg))
+  `NF_ASSERT_KEEPS(OutStable_A, out_valid && !out_ready, {out_valid, out_msg})
 endmodule
 
 `default_nettype wire

@@ -202,10 +202,9 @@ module nf_decode
   assign unmapped    = took_error && (cause == CAUSE_UNMAPPED);
   assign refused     = took_error && !unsupported && !unmapped;
 
-  `NF_ASSERT(OneWindow_A, !in_valid || $onehot0(in_window))
-  `NF_ASSERT(OneTarget_A,
-             !in_valid || $onehot({direct_valid, ctrl_valid, plain_valid, view_valid,
-                                   engine_valid}))
+  `NF_ASSERT_NEVER(OneWindow_A, in_valid && !$onehot0(in_window))
+  `NF_ASSERT_NEVER(OneTarget_A, in_valid && !$onehot({direct_valid, ctrl_valid, plain_valid,
+                                                       view_valid, engine_valid}))
 
   `NF_WAVE_NAME(cause_name, cause, cause_name)
   `NF_WAVE_NAME(kind_name, kind, op_kind_name)

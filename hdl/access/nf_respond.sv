@@ -145,9 +145,9 @@ module nf_respond
   assign ndr_waiting = 8'(ndr_count);
   assign drs_waiting = 8'(drs_count);
 
-  `NF_ASSERT(NdrRoom_A, ndr_push |-> ndr_room)
-  `NF_ASSERT(DrsRoom_A, drs_push |-> drs_room)
-  `NF_ASSERT(PlainNdrTaken_A, plain_ndr_valid |-> plain_ndr_ready)
+  `NF_ASSERT_NEVER(NdrRoom_A, ndr_push && !ndr_room)
+  `NF_ASSERT_NEVER(DrsRoom_A, drs_push && !drs_room)
+  `NF_ASSERT_NEVER(PlainNdrTaken_A, plain_ndr_valid && !plain_ndr_ready)
 endmodule
 
 `default_nettype wire

@@ -375,13 +375,13 @@ module nf_engine
   assign lookup_region       = looked_up.meta.region;
   assign eviction            = evict_push2;
 
-  `NF_ASSERT(StoreRoom_A, store_push2 |-> store_push_ready)
-  `NF_ASSERT(GatherRoom_A, gather_push2 |-> gather_push_ready)
-  `NF_ASSERT(FillRoom_A, fetch |-> fill_req_ready)
+  `NF_ASSERT_NEVER(StoreRoom_A, store_push2 && !store_push_ready)
+  `NF_ASSERT_NEVER(GatherRoom_A, gather_push2 && !gather_push_ready)
+  `NF_ASSERT_NEVER(FillRoom_A, fetch && !fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
-  `NF_ASSERT(Stage1Keeps_A, !s0_valid |=> $stable(s1_q))
-  `NF_ASSERT(Stage2Keeps_A, !s1_valid_q |=> $stable(s2_q))
-  `NF_ASSERT(Stage3Keeps_A, !s2_valid_q |=> $stable(s3_book_q) && $stable(s3_meta_q))
+  `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid, s1_q)
+  `NF_ASSERT_KEEPS(Stage2Keeps_A, !s1_valid_q, s2_q)
+  `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, {s3_book_q, s3_meta_q})
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || sums1
                                          || is_low_bit_op(s1_q.op.kind))))

@@ -33,7 +33,10 @@ module nf_sum
   endfunction
 
   // Four bits of each plane, plane 0 lowest, weighed by 2^p and added in pairs.
+  // A function that is called: copied into every group, it is computed in every clock, whatever
+  // `en` says.
   function automatic logic [SUM_W-1:0] weighed(input logic [31:0] bits, input logic is_signed);
+    /* verilator no_inline_task */
     logic [SUM_W-1:0] low, high;
     low  = (value(bits[3:0], is_signed) + (value(bits[7:4], is_signed) << 1))
            + ((value(bits[11:8], is_signed) + (value(bits[15:12], is_signed) << 1)) << 2);

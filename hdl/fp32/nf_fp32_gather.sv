@@ -70,12 +70,10 @@ module nf_fp32_gather
   assign none     = (todo == '0);
   assign last_ask = (todo == lowest);
 
-  always_comb begin
-    worker = '0;
-    for (int w = 0; w < 64; w++) begin
-      if (lowest[w]) worker = worker | 6'(w);
-    end
-  end
+  // The number of the one bit of `lowest`: each bit of it is the OR of half of the workers.
+  assign worker = {|(lowest & 64'hFFFF_FFFF_0000_0000), |(lowest & 64'hFFFF_0000_FFFF_0000),
+                   |(lowest & 64'hFF00_FF00_FF00_FF00), |(lowest & 64'hF0F0_F0F0_F0F0_F0F0),
+                   |(lowest & 64'hCCCC_CCCC_CCCC_CCCC), |(lowest & 64'hAAAA_AAAA_AAAA_AAAA)};
 
   always_comb begin
     left        = now;
@@ -236,13 +234,14 @@ module nf_fp32_gather
     end
   end
 
+  `NF_ASSERT_NEVER(SumIdle_A, !adding_q && sum != '0)
   `NF_ASSERT_NEVER(AddersAwake_A, !r_valid && line_in != '0)
-  `NF_ASSERT(OutStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs))
-  `NF_ASSERT(EndStable_A, (end_valid && !end_ready) |=> end_valid && $stable(gather_end))
+  `NF_ASSERT_KEEPS(OutStable_A, drs_valid && !drs_ready, {drs_valid, drs})
+  `NF_ASSERT_KEEPS(EndStable_A, end_valid && !end_ready, {end_valid, gather_end})
   `NF_ASSERT_NEVER(KeepPoison_A, end_valid && gather_end.keep && drs_valid && drs.poison)
-  `NF_ASSERT(OutRoom_A, finished |-> out_ready)
-  `NF_ASSERT(LoneSumSpaced_A, (ask && asked_q) |-> side != last_side_q)
-  `NF_ASSERT(SidesApart_A, (take && adding_q) |-> t_side != side_q)
+  `NF_ASSERT_NEVER(OutRoom_A, finished && !out_ready)
+  `NF_ASSERT_NEVER(LoneSumSpaced_A, ask && asked_q && side == last_side_q)
+  `NF_ASSERT_NEVER(SidesApart_A, take && adding_q && t_side == side_q)
 endmodule
 
 `default_nettype wire

@@ -56,9 +56,9 @@ module nf_link_credit_return
   `NF_ASSERT_NEVER(PendingRange_A, pending_q > CNT_W'(CREDITS))
   `NF_ASSERT_NEVER(GrantedRange_A, granted_q > CNT_W'(CREDITS))
   // The largest code that what is pending covers: the next one stands for twice as many.
-  `NF_ASSERT(LargestGrant_A, 32'(credit_count(code)) <= 32'(pending_q) &&
-             (!pending || code == '1 || 2 * 32'(credit_count(code)) > 32'(pending_q)))
-  `NF_ASSERT(CreditsConserved_A, (32'(pending_q) + 32'(granted_q) + 32'(held)) == CREDITS)
+  `NF_ASSERT_NEVER(LargestGrant_A, 32'(credit_count(code)) > 32'(pending_q) ||
+                   (pending && code != '1 && 2 * 32'(credit_count(code)) <= 32'(pending_q)))
+  `NF_ASSERT_NEVER(CreditsConserved_A, (32'(pending_q) + 32'(granted_q) + 32'(held)) != CREDITS)
 endmodule
 
 `default_nettype wire

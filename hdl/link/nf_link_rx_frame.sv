@@ -57,14 +57,17 @@ module nf_link_rx_frame
   assign pid_bad      = (!lo_known && !hi_known) || (lo_known && hi_known && (pid_lo != pid_hi));
   assign pid_cachemem = !pid_bad && is_cachemem(pid);
 
+  logic present;
+
+  assign present = rx_valid && phy_up;
+
   // ---- CRC -------------------------------------------------------------------------------------
   logic [CRC_W-1:0] crc;
-  logic             crc_clean, present;
+  logic             crc_clean;
 
-  nf_crc16 u_crc (.payload(rx_flit[PAYLOAD_W-1:0]), .crc(crc));
+  nf_crc16 u_crc (.en(present), .payload(rx_flit[PAYLOAD_W-1:0]), .crc(crc));
 
   assign crc_clean = (crc == rx_flit[FLIT_W-1:PAYLOAD_W]);
-  assign present   = rx_valid && phy_up;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -90,7 +93,8 @@ module nf_link_rx_frame
     if (present) flit <= rx_flit[PAYLOAD_W-1:0];
   end
 
-  `NF_ASSERT(FlitKeeps_A, !present |=> $stable(flit))
+  `NF_ASSERT_NEVER(CrcIdle_A, !present && crc != '0)
+  `NF_ASSERT_KEEPS(FlitKeeps_A, !present, flit)
 endmodule
 
 `default_nettype wire

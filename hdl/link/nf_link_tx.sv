@@ -69,7 +69,7 @@ module nf_link_tx
   assign new_ready    = go && !pick_ctl && !replay_valid;
   assign chosen       = go && (pick_ctl || pick_replay || pick_new || idle);
 
-  nf_crc16 u_crc (.payload(flit1_q), .crc(crc));
+  nf_crc16 u_crc (.en(valid1_q), .payload(flit1_q), .crc(crc));
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -108,11 +108,8 @@ module nf_link_tx
   `NF_ASSERT_NEVER(StrayAdf_A, chosen && !run_q && (pick_replay ? replay_adf
                                                                 : pick_new && new_adf))
   `NF_ASSERT_NEVER(RunStarved_A, go && run_q && !chosen)
-`ifdef VERILATOR
-  TxStable_A: assert property (@(posedge clk) disable iff (!rst_n)
-                               (tx_valid && !tx_ready) |=> (tx_valid && $stable(tx_flit)))
-    else $error("[ASSERT FAILED] %m: TxStable_A");
-`endif
+  `NF_ASSERT_NEVER(CrcIdle_A, !valid1_q && crc != '0)
+  `NF_ASSERT_KEEPS(TxStable_A, tx_valid && !tx_ready, {tx_valid, tx_flit})
 endmodule
 
 `default_nettype wire

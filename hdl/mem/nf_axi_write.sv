@@ -106,7 +106,7 @@ module nf_axi_write
 
   `NF_ASSERT(AwStable_A,
              (m_axi_awvalid && !m_axi_awready) |=> m_axi_awvalid && $stable(m_axi_awaddr))
-  `NF_ASSERT(WStable_A, (m_axi_wvalid && !m_axi_wready) |=> m_axi_wvalid && $stable(m_axi_wdata))
+  `NF_ASSERT_KEEPS(WStable_A, m_axi_wvalid && !m_axi_wready, {m_axi_wvalid, m_axi_wdata})
   `NF_ASSERT(BurstKept_A, (locked_q && !$rose(locked_q)) |-> $stable(last_q))
 endmodule
 

@@ -137,6 +137,29 @@ module nf_regions
   assign commit_done = (state_q == COMMIT_DONE);
   assign commit_code = code_q;
 
+  // Does the region keep its state area? One that was never committed has no workers; no descriptor
+  // that is applied is like it.
+  region_desc_t old;
+  logic         same_area;
+
+  assign old       = desc_of(desc, commit_region);
+  assign same_area = (old.state_base == commit_desc.state_base)
+                     && (old.lines_log2 == commit_desc.lines_log2)
+                     && (old.workers == commit_desc.workers)
+                     && (old.mode == commit_desc.mode)
+                     && (old.keep_sum == commit_desc.keep_sum);
+
+  // One register for all descriptors, as it is read: nothing is put together in every clock.
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      desc <= '0;
+    end else begin
+      for (int r = 0; r < REGIONS; r++) begin
+        if (apply[r]) desc[r*DESC_W +: DESC_W] <= commit_desc;
+      end
+    end
+  end
+
   for (genvar r = 0; r < REGIONS; r++) begin : g_region
     region_desc_t       desc_q;
     logic               committed_q, closed_q, saturated_q, illegal_q, closes;
@@ -144,22 +167,15 @@ module nf_regions
     logic [MADDR_W-1:0] state_end_q;
     logic [GEN_W-1:0]   gen_q;
     logic [31:0]        complete_q;
-    logic               hit, same_area, gen_wraps;
+    logic               hit, gen_wraps;
 
     assign hit           = (event_region == 4'(r));
     assign apply[r]      = (state_q == COMMIT_APPLY) && !commit_close && !commit_move
                            && (check_code == COMMIT_OK) && (commit_region == 4'(r));
     assign closes        = (state_q == COMMIT_APPLY) && commit_close && (commit_region == 4'(r))
                            && committed_q && (desc_q.mode != MODE_IDENTITY);
-    // A region that was never committed has no workers; no descriptor that is applied is like it.
-    assign same_area     = !untrusted[r]
-                           && (desc_q.state_base == commit_desc.state_base)
-                           && (desc_q.lines_log2 == commit_desc.lines_log2)
-                           && (desc_q.workers == commit_desc.workers)
-                           && (desc_q.mode == commit_desc.mode)
-                           && (desc_q.keep_sum == commit_desc.keep_sum);
     assign gen_wraps     = (gen_q == '1);
-    assign init_start[r] = apply[r] && (!same_area || gen_wraps)
+    assign init_start[r] = apply[r] && (!same_area || untrusted[r] || gen_wraps)
                            && (commit_desc.mode != MODE_IDENTITY);
     assign init_cancel[r] = apply[r] && (commit_desc.mode == MODE_IDENTITY);
     assign done_now[r]   = (closes && !done[r])
@@ -168,7 +184,6 @@ module nf_regions
 
     always_ff @(posedge clk or negedge rst_n) begin
       if (!rst_n) begin
-        desc_q      <= '0;
         committed_q <= 1'b0;
         closed_q    <= 1'b0;
         epoch_q     <= '0;
@@ -178,7 +193,6 @@ module nf_regions
         gen_q       <= '0;
         complete_q  <= '0;
       end else if (apply[r]) begin
-        desc_q      <= commit_desc;
         committed_q <= 1'b1;
         closed_q    <= 1'b0;
         epoch_q     <= commit_epoch;
@@ -195,7 +209,7 @@ module nf_regions
       end
     end
 
-    assign desc[r*DESC_W +: DESC_W]        = desc_q;
+    assign desc_q                          = desc[r*DESC_W +: DESC_W];
     assign committed[r]                    = committed_q;
     assign state_end[r*MADDR_W +: MADDR_W] = state_end_q;
     assign gen[r*REC_GEN_W +: REC_GEN_W] = REC_GEN_W'(gen_q);
@@ -208,14 +222,10 @@ module nf_regions
     assign illegal[r]                      = illegal_q;
   end
 
-  for (genvar r = REGIONS; r < MAX_REGIONS; r++) begin : g_no_region
-    assign desc[r*DESC_W +: DESC_W] = '0;
-  end
-
   assign done_set = |done_now;
 
   `NF_ASSERT(CommitStable_A, (commit_valid && !commit_done) |=> commit_valid)
-  `NF_ASSERT(ApplyOne_A, $onehot0(apply))
+  `NF_ASSERT_NEVER(ApplyOne_A, !$onehot0(apply))
 
   `NF_WAVE_NAME(state_name, state_q, commit_state_name)
   `NF_WAVE_NAME(code_name, code_q, commit_code_name)

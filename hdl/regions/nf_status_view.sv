@@ -92,7 +92,7 @@ module nf_status_view
     end
   end
 
-  `NF_ASSERT(AnswerStable_A, (drs_valid && !drs_ready) |=> drs_valid && $stable(drs))
+  `NF_ASSERT_KEEPS(AnswerStable_A, drs_valid && !drs_ready, {drs_valid, drs})
 endmodule
 
 `default_nettype wire
