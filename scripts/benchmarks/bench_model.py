@@ -114,7 +114,7 @@ def baseline_library(commit: str, files: Path) -> Path:
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     if done.returncode:
@@ -127,7 +127,7 @@ def commit_name(commit: str) -> str:
     """Its full name; NfError, one line, where this checkout has no history that holds it."""
     words = ["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
     try:
-        found = subprocess.run(words, capture_output=True, text=True, check=False)
+        found = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
     except FileNotFoundError:
         raise NfError("nf bench model needs git to get the commit it compares with.") from None
     if found.returncode:
