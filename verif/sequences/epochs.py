@@ -81,6 +81,31 @@ class EpochSameSequence(NfSequence):
                 await self.contribute(config, rng.randrange(config.workers), line, limit=2)
 
 
+class CommitOverReadsSequence(NfSequence):
+    """A commit gives a region other memory while its sums and votes wait for slow memory: these
+    are of the round before it, whole."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        self.env.cfg.mem.latency = (60, 90)
+        for mode in (Mode.FP32, Mode.G_BINARY, Mode.FP32):
+            config = self.layout.region(mode, 4, rng.randint(3, 6))
+            other = self.layout.region(mode, 4, config.workers)
+            region = rng.randrange(self.cfg.hw.regions)
+            await self.commit(region, config)
+            lines = rng.sample(range(config.lines), 8)
+            for worker in range(config.workers):
+                for line in lines:
+                    await self.contribute(config, worker, line)
+            await self.drain()
+            for line in lines:
+                await self.read_region(config, line, 0)
+            await self.commit(region, replace(config, state_base=other.state_base))
+            for line in lines[:2]:
+                await self.read_region(config, line, 0)
+            await self.drain()
+
+
 class StaleStateSequence(NfSequence):
     """A new epoch must not use old state, which is left in slots and in memory."""
 

@@ -10,6 +10,7 @@ import cocotb
 from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.epochs import (
+    CommitOverReadsSequence,
     EpochOtherSequence,
     EpochSameSequence,
     StaleNeighbourSequence,
@@ -30,6 +31,13 @@ class EpochSameTest(NfBaseTest):
     async def scenario(self) -> None:
         for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
             await EpochSameSequence(self.env, mode=mode, commits=4).run()
+
+
+class CommitOverReadsTest(NfBaseTest):
+    """Commits that give a region other memory."""
+
+    async def scenario(self) -> None:
+        await CommitOverReadsSequence(self.env).run()
 
 
 class StaleNeighbourTest(NfBaseTest):
@@ -71,3 +79,9 @@ async def stale_state(_dut: Any, profile: str) -> None:
 async def stale_neighbour(_dut: Any) -> None:
     """A record that was fetched for its neighbour's sake, and is of an older epoch, is no state."""
     await run_uvm(StaleNeighbourTest)
+
+
+@cocotb.test()
+async def commit_over_reads(_dut: Any) -> None:
+    """A commit waits for what was read before it."""
+    await run_uvm(CommitOverReadsTest)
