@@ -35,6 +35,7 @@ package nf_wave_pkg;
       `NF_NAME(CAUSE_SELECTOR)
       `NF_NAME(CAUSE_PARTIAL)
       `NF_NAME(CAUSE_BIND)
+      `NF_NAME(CAUSE_CONTROL)
       default: return NAME_W'("?");
     endcase
   endfunction

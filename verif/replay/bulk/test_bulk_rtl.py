@@ -76,8 +76,8 @@ BROKEN = (
     # FP32: an assertion that holds until the first sum leaves.
     Edit(
         "hdl/fp32/nf_fp32_gather.sv",
-        "(drs_valid && !drs_ready) |=> drs_valid && $stable(drs)",
-        "!drs_valid",
+        "`NF_ASSERT_KEEPS(OutStable_A, drs_valid && !drs_ready, {drs_valid, drs})",
+        "`NF_ASSERT(OutStable_A, !drs_valid)",
     ),
 )
 
