@@ -43,7 +43,20 @@ class ForgedSequence(NfSequence):
             pass
 
     async def empty(self, config: RegionConfig, lines: list[int]) -> None:
-        """Reads the lines, one request at a time on each; the model knows that they are empty."""
+        """Reads the lines, one request at a time on each; the model knows that they are empty.
+
+        Then most of them are written, twice, and so push each other out: only beside a line that
+        was written back is a record fetched.
+        """
+        await self.look(config, lines)
+        left = max(1, len(lines) // 4)
+        for _ in range(2):
+            for line in lines[left:]:
+                await self.contribute(config, self.rng.randrange(config.workers), line, limit=1)
+        await self.look(config, lines)
+
+    async def look(self, config: RegionConfig, lines: list[int]) -> None:
+        """A read of each line."""
         other = 64 if config.mode is Mode.FP32 else 8
         for line in lines:
             await self.read_region(config, line, self.rng.choice((0, 0, other)), limit=1)

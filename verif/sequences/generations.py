@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import Mode
-from models.regions import RegionConfig
+from models.regions import INFO_SELECTOR, RegionConfig
 from verif.sequences.base import NfSequence
 
 
@@ -44,6 +44,7 @@ class OldEpochSequence(NfSequence):
                 if age < own and age <= number:
                     await self.read_region(config, (number - age) % own, rng.choice((0, other)))
             await self.read_region(config, written, rng.choice((0, other)))
+            await self.read_region(config, written, INFO_SELECTOR)
             if rng.random() < 0.5 or self.mode is Mode.FP32:
                 await self.drain()  # else the commit comes upon reads and evictions
 

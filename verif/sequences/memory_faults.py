@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import Mode
-from models.regions import RegionConfig, planes_kept, records
+from models.regions import INFO_SELECTOR, RegionConfig, planes_kept, records
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -119,7 +119,8 @@ class RecordSequence(NfSequence):
         """A contribution of `worker` to each line, or a read of it; one request at a time."""
         for line in lines:
             if worker is None:
-                await self.read_region(config, line, self.rng.choice((0, self.other(config))))
+                selectors = (0, self.other(config), INFO_SELECTOR)
+                await self.read_region(config, line, self.rng.choice(selectors))
             else:
                 await self.contribute(config, worker, line, line_for(config.mode, self.rng))
             await self.drain()
@@ -149,6 +150,8 @@ class RecordErrorSequence(RecordSequence):
         await self.initialised()
         picked = self.rng.sample(range(config.lines), self.cfg.hw.slots + 8)
         used, fresh = picked[:-4], picked[-4:]
+        for early in (1, 2):  # these need a second plane
+            await self.each(config, used[2::4], early)
         await self.each(config, used, 0)
         for number, line in enumerate(used[:-2]):
             self.spoil(config, line, number, first=0)
@@ -179,9 +182,10 @@ class RecordErrorSequence(RecordSequence):
     def spoil(self, config: RegionConfig, line: int, number: int, first: int) -> None:
         """An error or poison in one beat of the record, not before beat `first`."""
         beats = self.record(config, line)[first:] or self.record(config, line)
-        # The bookkeeping, the lowest plane, which every record needs, and any.
-        beat = (beats[0], beats[min(1, len(beats) - 1)], self.rng.choice(beats))[number % 3]
-        if number // 3 % 2:
+        # The bookkeeping, the lowest planes, which these records need, and any.
+        last = len(beats) - 1
+        beat = beats[(0, min(1, last), min(2, last), self.rng.randint(0, last))[number % 4]]
+        if number // 4 % 2:
             self.env.mem.store.poison(beat)
         else:
             self.env.cfg.mem.read_error_lines.add(beat)
