@@ -2,18 +2,25 @@
 // Sources of nf_controller in compile order; paths from the repository root.
 +incdir+hdl/common
 hdl/pkg/nf_pkg.sv
+hdl/pkg/nf_ram_pkg.sv
 hdl/link/nf_link_pkg.sv
 hdl/pkg/nf_core_pkg.sv
 hdl/pkg/nf_fp32_pkg.sv
 hdl/pkg/nf_wave_pkg.sv
 hdl/regs/nf_regs_pkg.sv
 hdl/common/nf_fifo.sv
+hdl/ram/nf_secded.sv
+hdl/ram/nf_ram_code.sv
+hdl/ram/nf_ram_guard.sv
+hdl/ram/nf_data_fifo.sv
+hdl/ram/nf_ram_report.sv
 hdl/access/nf_admit.sv
 hdl/access/nf_ctrl_rules.sv
 hdl/access/nf_ctrl_window.sv
 hdl/access/nf_decode.sv
 hdl/access/nf_respond.sv
 hdl/engine/nf_accumulate.sv
+hdl/engine/nf_answer.sv
 hdl/engine/nf_line_rules.sv
 hdl/engine/nf_capacity.sv
 hdl/engine/nf_engine.sv
@@ -25,6 +32,7 @@ hdl/engine/nf_park.sv
 hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
 hdl/engine/nf_slot_table.sv
+hdl/engine/nf_state_ram.sv
 hdl/engine/nf_vote.sv
 hdl/engine/nf_written.sv
 hdl/engine/nf_sum.sv
@@ -64,8 +72,10 @@ hdl/regions/nf_worker_lines.sv
 hdl/regs/nf_axil_slave.sv
 hdl/regs/nf_counter.sv
 hdl/regs/nf_ctrl_regs.sv
+hdl/regs/nf_error_regs.sv
 hdl/regs/nf_event_counters.sv
 hdl/regs/nf_link_regs.sv
+hdl/regs/nf_ras_regs.sv
 hdl/regs/nf_reg_bus.sv
 hdl/regs/nf_region_line.sv
 hdl/regs/nf_region_regs.sv

@@ -15,6 +15,7 @@
 
 module nf_controller
   import nf_pkg::*;
+  import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,     // 1..16: region descriptors
   parameter int SLOTS          = 64,    // power of two, 4..256: lines whose state is on chip
@@ -26,7 +27,8 @@ module nf_controller
   parameter int RWD_CREDITS    = 32,    // 2..256: receive queue of RwD, granted as credits
   parameter int GEN_W          = 32,    // 1..32: generations of a region are GEN_W bits
   parameter int MISS_DEPTH     = 64,    // 2..256: fills, and evictions, under way
-  parameter int WRITTEN_LOG2   = 12     // 1..20: a region has 2^WRITTEN_LOG2 marks of evicted lines
+  parameter int WRITTEN_LOG2   = 12,    // 1..20: a region has 2^WRITTEN_LOG2 marks of evicted lines
+  parameter int ECC            = 1      // 0..2: protection of the RAMs: none, parity, SECDED
 ) (
   input  wire logic         clk,
   input  wire logic         rst_n,
@@ -48,6 +50,12 @@ module nf_controller
 
   output logic              irq
 );
+  ram_flip_t                   ram_flip;
+  ram_events_t                 ram_events;
+  logic [RAMS*RAM_FAULT_W-1:0] ram_faults;
+
+  nf_ram_report u_report (.faults (ram_faults), .events (ram_events));
+
   logic          req_valid, req_ready, rwd_valid, rwd_ready;
   logic          ndr_valid, ndr_ready, drs_valid, drs_ready, drs_gone;
   m2s_req_t      req;
@@ -80,9 +88,9 @@ module nf_controller
 
   nf_link #(
     .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS), .RETRY_DEPTH(RETRY_DEPTH),
-    .RETRY_TIMEOUT(RETRY_TIMEOUT)
+    .RETRY_TIMEOUT(RETRY_TIMEOUT), .ECC(ECC)
   ) u_link (
-    .clk, .rst_n,
+    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W +: 2*RAM_FAULT_W]),
     .rx_valid, .rx_protocol_id, .rx_flit, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready,
     .phy_up, .retrain_request, .multi_header,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
@@ -92,11 +100,13 @@ module nf_controller
 
   nf_regs #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .RETRY_DEPTH(RETRY_DEPTH), .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS)
+    .RETRY_DEPTH(RETRY_DEPTH), .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS),
+    .ECC(ECC)
   ) u_regs (
     .clk, .rst_n,
     `NF_AXIL_CONNECT,
     .irq, .link_up, .link_status, .link_events, .core_events, .access_error,
+    .ram_events, .ram_flip,
     .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,
     .commit_place, .commit_done, .commit_code,
     .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
@@ -107,9 +117,9 @@ module nf_controller
 
   nf_core #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2)
+    .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC)
   ) u_core (
-    .clk, .rst_n,
+    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .drs_gone,
     .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,

@@ -13,6 +13,7 @@ module nf_core
   import nf_pkg::*;
   import nf_core_pkg::*;
   import nf_fp32_pkg::*;
+  import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
@@ -20,10 +21,13 @@ module nf_core
   parameter int MEM_LINES_LOG2 = 20,
   parameter int GEN_W          = 32,
   parameter int MISS_DEPTH     = 64,
-  parameter int WRITTEN_LOG2   = 12
+  parameter int WRITTEN_LOG2   = 12,
+  parameter int ECC            = 1  // nf_ram_pkg
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
+  input  wire ram_flip_t          ram_flip,
+  output logic [7*RAM_FAULT_W-1:0] ram_faults,  // RAM_PLANES to RAM_ANSWERS
 
   input  wire logic               req_valid,
   output logic                    req_ready,
@@ -181,20 +185,20 @@ module nf_core
 
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .OPS(NDR_DEPTH + DRS_DEPTH)
+    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .OPS(NDR_DEPTH + DRS_DEPTH)
   ) u_engine (
-    .clk, .rst_n, .desc, .gen, .apply, .epoch, .closed (region_closed),
-    .untrusted (untrusted_q), .evict_idle,
+    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[6*RAM_FAULT_W-1:0]),
+    .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q), .evict_idle,
     .op_valid, .op_ready, .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
     .drs_valid (eng_drs_valid), .drs (eng_drs),
-    .store_valid, .store_ready, .store,
+    .store_valid, .store_ready, .store, .store_bad (wr_poison[2]),
     .stored_valid (wr_b[2]), .stored_err (wr_b_err), .stored,
     .gather_valid, .gather_ready, .gather,
     .end_valid (gather_end_valid), .end_ready (gather_end_ready), .gather_end,
-    .fill_line, .fill_fresh, .evict_line, .evict_fresh,
+    .fill_line, .fill_fresh, .evict_line, .evict_fresh, .b_valid (wr_b[0]), .b_err (wr_b_err),
     .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
-    .wr_data (evict_data), .wr_last (wr_last[0]), .b_valid (wr_b[0]), .b_err (wr_b_err),
+    .wr_data (evict_data), .wr_poison (wr_poison[0]), .wr_last (wr_last[0]),
     .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]), .ar_addr (fill_addr), .ar_len (fill_len),
     .read_busy (m_axi_rvalid), .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
     .evict_failed, .evict_failed_region,
@@ -254,8 +258,7 @@ module nf_core
     .b_valid (wr_b[3]), .b_err (wr_b_err)
   );
 
-  // A failed state write leaves an unknown record: until the next commit nothing that is read from
-  // the region's records may be taken for state.
+  // A failed state write leaves an unknown record: no record of the region counts until a commit.
   for (genvar r = 0; r < REGIONS; r++) begin : g_untrusted
     always_ff @(posedge clk or negedge rst_n) begin
       if (!rst_n) untrusted_q[r] <= 1'b0;
@@ -304,9 +307,6 @@ module nf_core
 
   // ---- device memory ----------------------------------------------------------------------------
   logic plain_ndr_ready;
-
-  assign wr_poison[0] = 1'b0;
-  assign wr_poison[2] = 1'b0;
   assign wr_poison[3] = 1'b0;
   assign wr_last[3:1] = 3'b111;
   assign wr_b_stall   = {2'b00, !plain_ndr_ready, 1'b0};
@@ -334,8 +334,10 @@ module nf_core
   );
 
   // ---- answers ----------------------------------------------------------------------------------
-  nf_respond #(.REGIONS(REGIONS), .NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_respond (
-    .clk, .rst_n,
+  nf_respond #(
+    .REGIONS(REGIONS), .NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH), .ECC(ECC)
+  ) u_respond (
+    .clk, .rst_n, .ram_flip, .ram_fault (ram_faults[6*RAM_FAULT_W +: RAM_FAULT_W]),
     .occupancy ({1'b0, ndr_reserved} + {1'b0, drs_reserved}),
     .devload_threshold, .fallback,
     .engine_ndr_valid (eng_ndr_valid), .engine_ndr_meta (eng_ndr_meta),
@@ -350,9 +352,8 @@ module nf_core
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
 
-  // A commit waits until everything admitted is answered (its answer may still wait for the link)
-  // and memory is quiet. The initialiser stops last: an eviction may be waiting for it to pass its
-  // record.
+  // A commit waits until everything admitted is answered (which may still wait for the link) and
+  // memory is quiet. The initialiser stops last: an eviction may wait for it to pass its record.
   logic       answered;
   logic [7:0] ndr_owed, drs_owed;  // not by the control window
   assign ndr_owed  = ndr_reserved - 8'(ndr_apart);
@@ -360,15 +361,14 @@ module nf_core
   assign answered  = (ndr_owed == ndr_waiting) && (drs_owed == drs_waiting) && evict_idle;
   assign init_hold = hold && answered;
   assign core_idle = answered && !init_writes;
-
   // A close waits until no answer with data is left in the device.
   assign reads_gone = (drs_owed == 8'd0) && drs_gone;
 
-  // A request is answered once: there are never more answers than requests admitted for them.
+  // A request is answered once.
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
   `NF_ASSERT_NEVER(DrsAnsweredTwice_A, drs_waiting > drs_reserved)
 
-  // A poisoned write of plain memory and a poisoned contribution may come in one clock.
+  // A poisoned write of plain memory beside a poisoned contribution: two in one clock.
   logic       plain_taken;
   logic [1:0] poison_taken;
   assign plain_taken  = plain_valid && plain_ready && plain_op.write && plain_op.poison;

@@ -24,6 +24,8 @@ class DeviceParams:
     req_credits: int = 64
     rwd_credits: int = 32
     gen_w: int = 32
+    ecc: int = 1
+    """Protection of the RAMs: 0 none, 1 parity, 2 SECDED (second edition, section 8)."""
 
     def __post_init__(self) -> None:
         if self.regions < 1 or self.slots < 1:
@@ -32,6 +34,8 @@ class DeviceParams:
             raise ValueError(f"cnt_w is 1..8, not {self.cnt_w}")
         if not 1 <= self.gen_w <= 32:
             raise ValueError(f"gen_w is 1..32, not {self.gen_w}")
+        if not 0 <= self.ecc <= 2:
+            raise ValueError(f"ecc is 0..2, not {self.ecc}")
         if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
             raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
 

@@ -24,6 +24,7 @@ class Counts(StrEnum):
     SLOTS = "slots"  # the micro-architecture: hits, misses and traffic of the slots
     LINK = "link"  # the flits on the link
     RETRY = "retry"  # link-level retry
+    RAM = "ram"  # stored bits that flip
 
 
 class Access(Enum):

@@ -37,7 +37,7 @@ def test_known_registers() -> None:
     assert regs["ERR_INFO"].access is Access.W1C
     assert regs["CTRL"].access is Access.PULSE
     assert regs["REGION[0].EPOCH"].access is Access.COMMIT
-    assert len(REG_MAP.counters()) == 29
+    assert len(REG_MAP.counters()) == 31
 
 
 def test_parameters_scale_resets_and_widths() -> None:

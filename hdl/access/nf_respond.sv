@@ -12,13 +12,17 @@
 module nf_respond
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_ram_pkg::*;
 #(
   parameter int REGIONS   = 8,
   parameter int NDR_DEPTH = 64,
-  parameter int DRS_DEPTH = 64
+  parameter int DRS_DEPTH = 64,
+  parameter int ECC       = 1
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
+  input  wire ram_flip_t          ram_flip,
+  output ram_fault_t              ram_fault,
 
   input  wire logic [8:0]         occupancy,
   input  wire logic [23:0]        devload_threshold,  // {severe, moderate, optimal}
@@ -136,11 +140,17 @@ module nf_respond
   assign drs_in = make_drs(answer.meta.tag, answer.meta.ldid, load_of(load, drs_overload),
                            answer.poison, answer.data);
 
-  nf_fifo #(.WIDTH(DRS_W), .DEPTH(DRS_DEPTH)) u_drs (
-    .clk, .rst_n,
+  s2m_drs_t drs_held;
+  logic     drs_bad;
+
+  nf_data_fifo #(.RAM(RAM_ANSWERS), .ECC(ECC), .WIDTH(DRS_W), .DEPTH(DRS_DEPTH)) u_drs (
+    .clk, .rst_n, .flip (ram_flip), .fault (ram_fault),
     .in_valid (drs_push), .in_ready (drs_room), .in_data (drs_in),
-    .out_valid (drs_valid), .out_ready (drs_ready), .out_data (drs), .count (drs_count)
+    .out_valid (drs_valid), .out_ready (drs_ready), .out_data (drs_held), .out_bad (drs_bad),
+    .count (drs_count)
   );
+  assign drs = make_drs(drs_held.tag, drs_held.ldid, drs_held.devload, drs_held.poison || drs_bad,
+                        drs_held.data);
 
   assign ndr_waiting = 8'(ndr_count);
   assign drs_waiting = 8'(drs_count);

@@ -23,6 +23,7 @@ module nf_engine
   import nf_pkg::*;
   import nf_core_pkg::*;
   import nf_fp32_pkg::*;
+  import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
@@ -30,10 +31,13 @@ module nf_engine
   parameter int MEM_LINES_LOG2 = 20,
   parameter int MISS_DEPTH     = 64,
   parameter int WRITTEN_LOG2   = 12,
+  parameter int ECC            = 1,
   parameter int OPS            = 128  // operations admitted and not answered, at most
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
+  input  wire ram_flip_t                ram_flip,
+  output logic [6*RAM_FAULT_W-1:0]      ram_faults,  // RAM_PLANES to RAM_STORES
 
   input  wire logic [DESCS_W-1:0]       desc,
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
@@ -55,6 +59,7 @@ module nf_engine
   output logic                          store_valid,
   input  wire logic                     store_ready,
   output fp_store_t                     store,
+  output logic                          store_bad,
   input  wire logic                     stored_valid,  // memory has answered a store
   input  wire logic                     stored_err,
   input  wire fp_stored_t               stored,
@@ -78,6 +83,7 @@ module nf_engine
   output logic [LADDR_W-1:0]            wr_addr,
   output logic [7:0]                    wr_len,
   output logic [LINE_W-1:0]             wr_data,
+  output logic                          wr_poison,
   output logic                          wr_last,
   input  wire logic                     b_valid,
   input  wire logic                     b_err,
@@ -106,7 +112,6 @@ module nf_engine
 );
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
-  localparam int BOOK_W      = $bits(book_t);
   localparam int FILL_DEPTH  = 16;
   localparam int EVICT_DEPTH = 4;
   localparam int EXIT_DEPTH  = 8;  // store and gather queues
@@ -119,34 +124,40 @@ module nf_engine
   end
 
   // ---- S0: lookup -------------------------------------------------------------------------------
-  logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q;
-  engine_stage_t       s0, s1_q, s2_q;
-  logic [SLOT_W-1:0]   slot1, slot2, s3_slot_q;
+  logic                s0_valid, s1_valid_q, sx_valid, sx_valid_q, s2_valid_q, s3_valid_q;
+  engine_stage_t       s0, s1_q, sx, sx_q, s2_q;
+  logic [SLOT_W-1:0]   slot1, slotx, slot2, s3_slot_q;
   logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
   book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
   logic                store_room, gather_room, evict_room, fill_room;
   engine_op_t          looked_up;
-  logic                fetch, fill_lost, fill_kept, record_maybe, evicts1, evict_push2;
+  logic                fetch, fill_lost, fill_kept, record_maybe, evicts1, evictsx, evict_push2;
+  logic                miss2, lost2;
   logic [SLOT_W-1:0]   fetch_slot;
   line_id_t            lk_line;
   logic [3:0]          record_planes;
+  logic [2*RAM_FAULT_W-1:0] lookup_faults;
 
   // A victim that has not reached the eviction buffer, nor its mark nf_written.
   logic                lookup_leaves, fill_leaves;
   assign lookup_leaves = (evicts1 && s1_q.victim == lk_line)
+                         || (evictsx && sx.victim == lk_line)
                          || (evict_push2 && s2_q.victim == lk_line);
   assign fill_leaves   = (evicts1 && s1_q.victim == fill_line)
+                         || (evictsx && sx.victim == fill_line)
                          || (evict_push2 && s2_q.victim == fill_line);
 
   // A finished fill is taken from its unit in S2 only.
-  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2;
+  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || (sx_valid && sx.act == ACT_FILL)
+                        || is_fill2;
 
   nf_lookup #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS)
+    .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC)
   ) u_lookup (
-    .clk, .rst_n, .untrusted, .lk_line, .maybe_written (record_maybe || lookup_leaves),
+    .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .damage (lost2 && !miss2),
+    .damage_slot (slot2), .untrusted, .lk_line, .maybe_written (record_maybe || lookup_leaves),
     .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .end_valid, .end_ready,
     .gather_end, .fill_valid, .fill_in_pipe, .fill_slot, .fill_lost, .fill_kept,
     .invalidate (apply), .closed,
@@ -155,16 +166,12 @@ module nf_engine
   );
 
   // ---- S1: state RAM read -----------------------------------------------------------------------
-  // Bookkeeping and planes are two RAMs: FP32 needs no plane but 0, for a sum that is kept.
-  logic [BOOK_W-1:0]   book_ram [SLOTS];
-  logic [PLANES_W-1:0] planes_ram [SLOTS];
-  logic [BOOK_W-1:0]   book_ram_q;
-  logic [PLANES_W-1:0] planes_ram_q;
-  book_t               book2_d;
-  logic [PLANES_W-1:0] planes2_d;
+  book_t               book_ram_q, book2_d;
+  logic [PLANES_W-1:0] planes_ram_q, planes2_d;
   logic                book_we, planes_we, needs_planes1, sums1;
 
   assign slot1         = s1_q.slot[SLOT_W-1:0];
+  assign slotx         = sx.slot[SLOT_W-1:0];
   assign slot2         = s2_q.slot[SLOT_W-1:0];
   assign evicts1       = s1_valid_q && (s1_q.act == ACT_MISS) && s1_q.dirty;
   assign sums1         = s1_valid_q && (s1_q.act == ACT_OP) && s1_q.kept
@@ -172,35 +179,40 @@ module nf_engine
   assign needs_planes1 = evicts1 || sums1
                          || (s1_valid_q && (s1_q.act == ACT_OP) && is_low_bit_op(s1_q.op.kind));
 
-  always_ff @(posedge clk) begin
-    if (s1_valid_q) book_ram_q <= book_ram[slot1];
-    if (needs_planes1) planes_ram_q <= planes_ram[slot1];
-    if (book_we) book_ram[slot2] <= book2_d;
-    if (planes_we) planes_ram[slot2] <= planes2_d;
-  end
+  // ---- SX: with SECDED, what was read is corrected; else it is S1 -------------------------------
+  localparam bit CORRECTS = (ECC == ECC_SECDED);
+
+  assign sx_valid = CORRECTS ? sx_valid_q : s1_valid_q;
+  assign sx       = CORRECTS ? sx_q : s1_q;
+  assign evictsx = sx_valid && (sx.act == ACT_MISS) && sx.dirty;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       s1_valid_q <= 1'b0;
+      sx_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
     end else begin
       s1_valid_q <= s0_valid;
-      s2_valid_q <= s1_valid_q;
+      sx_valid_q <= s1_valid_q;
+      s2_valid_q <= sx_valid;
       s3_valid_q <= s2_valid_q;
     end
   end
 
   always_ff @(posedge clk) begin
     if (s0_valid) s1_q <= s0;
-    if (s1_valid_q) s2_q <= s1_q;
+    if (s1_valid_q) sx_q <= s1_q;
+    if (sx_valid) s2_q <= sx;
   end
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2;
-  logic                is_op2, is_stored2, is_empty2, is_keep2, miss2, changed2;
+  logic                is_op2, is_stored2, is_empty2, is_keep2, changed2;
   logic                forward, forward_planes;
-  book_t               book2, own_book2, book2_applied;
+  logic                use_book2;
+  ram_fault_t          book_fault, planes_fault, evict_fault, store_fault;
+  book_t               book2, held_book2, own_book2, book2_applied;
   logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
@@ -223,9 +235,23 @@ module nf_engine
   assign is_empty2      = miss2 && s2_q.acts;
   assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP || s2_q.acts);
   // What the slot holds is the victim's or nothing: an operation that comes with a miss begins with
-  // the empty state, one that comes with a fill with what was fetched.
-  assign own_book2      = is_empty2 ? '0 : is_fill2 ? fill_book : book2;
-  assign own_planes2    = is_empty2 ? '0 : is_fill2 ? fill_planes : planes2;
+  // the empty state, one that comes with a fill with what was fetched. What cannot be trusted is
+  // lost.
+  assign own_book2      = is_empty2 ? '0 : is_fill2 ? fill_book : held_book2;
+  assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2 ? fill_planes : planes2;
+  assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
+
+  assign use_book2      = (s2_valid_q && (s2_q.act == ACT_OP || s2_q.act == ACT_STORED))
+                          || (miss2 && s2_q.dirty);
+
+  nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
+    .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
+    .read_book (s1_valid_q), .read_planes (needs_planes1), .slot1, .sx_valid, .slotx, .slot2,
+    .book (book_ram_q), .planes (planes_ram_q), .use_book (use_book2 && !forward),
+    .use_planes (!forward_planes), .lost (lost2), .book_we, .planes_we, .book_d (book2_d),
+    .planes_d (planes2_d), .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
+    .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_planes (s3_planes_q)
+  );
   assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED || (is_fill2 && s2_q.early));
   assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
   assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
@@ -252,42 +278,49 @@ module nf_engine
   logic [EXIT_CW-1:0] store_count, gather_count;
   logic               store_push_ready, gather_push_ready;
 
-  nf_fifo #(.WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)) u_stores (
-    .clk, .rst_n, .in_valid (store_push2), .in_ready (store_push_ready), .in_data (store2),
-    .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .count (store_count)
+  nf_data_fifo #(
+    .RAM(RAM_STORES), .ECC(ECC), .WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)
+  ) u_stores (
+    .clk, .rst_n, .flip (ram_flip), .fault (store_fault),
+    .in_valid (store_push2), .in_ready (store_push_ready), .in_data (store2),
+    .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .out_bad (store_bad),
+    .count (store_count)
   );
   nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
     .clk, .rst_n, .in_valid (gather_push2), .in_ready (gather_push_ready), .in_data (gather2),
     .out_valid (gather_valid), .out_ready (gather_ready), .out_data (gather), .count (gather_count)
   );
 
-  // Room for what S0 issues now and for everything in S1 and S2 ahead of it.
-  assign store_room  = (store_count <= EXIT_CW'(EXIT_DEPTH - 3));
-  assign gather_room = (gather_count <= EXIT_CW'(EXIT_DEPTH - 3));
+  // Room for what S0 issues now and for everything in the stages ahead of it.
+  localparam int AHEAD = CORRECTS ? 3 : 2;
+  assign store_room  = (32'(store_count) + AHEAD < EXIT_DEPTH);
+  assign gather_room = (32'(gather_count) + AHEAD < EXIT_DEPTH);
 
   // ---- misses: eviction and fill ----------------------------------------------------------------
   localparam int EVICT_CW  = $clog2(EVICT_DEPTH + 1);
   localparam int FLIGHT_CW = $clog2(MISS_DEPTH + 1);
   localparam int FILL_CW   = $clog2(FILL_DEPTH + 1);
-  logic [EVICT_CW-1:0]  evict_count, evict_ahead;
+  logic [EVICT_CW-1:0]  evict_count, evicts_ahead;
   logic [FLIGHT_CW-1:0] evict_flight;
   logic [FILL_CW-1:0]   fill_count;
   logic                 fill_req_ready, evicting;
 
   assign evict_push2 = miss2 && s2_q.dirty;
-  assign evict_ahead = evict_count + EVICT_CW'(evicts1) + EVICT_CW'(evict_push2);
-  assign evict_room  = (evict_ahead < EVICT_CW'(EVICT_DEPTH))
-                       && (32'(evict_flight) + 32'(evicts1) + 32'(evict_push2) < MISS_DEPTH);
+  assign evicts_ahead = EVICT_CW'(evicts1) + EVICT_CW'(evictsx && CORRECTS)
+                        + EVICT_CW'(evict_push2);
+  assign evict_room   = (evict_count + evicts_ahead < EVICT_CW'(EVICT_DEPTH))
+                        && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH);
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
 
   nf_evict #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH)
+    .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH), .ECC(ECC)
   ) u_evict (
-    .clk, .rst_n, .desc, .gen, .push (evict_push2), .push_line (s2_q.victim), .push_book (book2),
-    .push_kept (s2_q.victim_kept), .push_planes (planes2), .count (evict_count),
+    .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
+    .push_line (s2_q.victim), .push_book (held_book2),
+    .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .count (evict_count),
     .flight (evict_flight), .idle (evict_idle), .match_line (fill_line), .match (evicting),
     .head (evict_line), .head_fresh (evict_fresh),
-    .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_last, .b_valid, .b_err,
+    .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_poison, .wr_last, .b_valid, .b_err,
     .failed (evict_failed), .failed_region (evict_failed_region)
   );
 
@@ -295,7 +328,7 @@ module nf_engine
     .clk, .rst_n, .desc, .clear (apply), .ask (lk_line), .maybe (record_maybe),
     .planes_ask (fill_line), .planes (record_planes),
     .mark (evict_push2), .mark_line (s2_q.victim),
-    .mark_planes (planes_in_use(book2.bitmap, 4'(CNT_W)))
+    .mark_planes (planes_in_use(held_book2.bitmap, 4'(CNT_W)))
   );
 
   nf_fill #(
@@ -311,84 +344,42 @@ module nf_engine
   );
 
   // ---- S3: answer -------------------------------------------------------------------------------
-  region_desc_t      d3;
-  resp_meta_t        s3_meta_q;
-  logic [2:0]        s3_plane_q;
-  logic              s3_vote_q, s3_info_q, s3_poison_q, s3_ndr_q, s3_drs_q;
-  logic              s3_sum_q, s3_bytes_q;
-  logic [LINE_W-1:0] vote3, plane3, info3, sums3;
-
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
-      s3_slot_q   <= slot2;
-      s3_book_q   <= book2_d;
-      s3_meta_q   <= op2.meta;
-      s3_plane_q  <= op2.plane;
-      s3_vote_q   <= (op2.kind == OP_VOTE);
-      s3_info_q   <= (op2.kind == OP_INFO);
-      s3_sum_q    <= (op2.kind == OP_SUM);
-      s3_bytes_q  <= op2.worker[5];
-      s3_poison_q <= poison2;
-      s3_ndr_q    <= sends_ndr2;
-      s3_drs_q    <= sends_drs2;
-      s3_wrote_planes_q <= planes_we;
-      if (planes_we || sends_drs2) s3_planes_q <= planes2_d;
+      s3_slot_q         <= slot2;
+      s3_book_q         <= book2_d;
+      s3_wrote_planes_q <= planes_we || lost2;
+      if (planes_we || lost2 || sends_drs2) s3_planes_q <= planes2_d;
     end
   end
 
-  assign d3 = desc_of(desc, s3_meta_q.region);
-
-  nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .clk, .rst_n,
-    .en            (s3_vote_q),  // it keeps still for others
-    .ternary (d3.mode == MODE_G_TERNARY), .planes (s3_planes_q),
-    .contributions (7'($countones(s3_book_q.bitmap))),
-    .tie_minus (d3.tie_minus), .threshold (d3.threshold), .line (vote3)
+  nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_answer (
+    .clk, .rst_n, .desc, .gen, .epoch, .closed,
+    .s2_valid (s2_valid_q), .op (op2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2),
+    .poison (poison2), .s3_valid (s3_valid_q), .book (s3_book_q), .planes (s3_planes_q),
+    .ndr_valid, .ndr_meta, .drs_valid, .drs
   );
-
-  nf_info_view #(.REGIONS(REGIONS)) u_info (
-    .region (s3_meta_q.region), .workers (d3.workers), .epoch, .gen, .closed,
-    .book (s3_book_q), .line (info3)
-  );
-
-  nf_sum #(.CNT_W(CNT_W)) u_sum (
-    .en (s3_drs_q && s3_sum_q), .wide (d3.mode == MODE_G_INT8), .codes_signed (d3.codes_signed),
-    .bytes (s3_bytes_q), .part (s3_plane_q[1:0]), .planes (s3_planes_q), .line (sums3)
-  );
-
-  always_comb begin
-    plane3 = '0;
-    for (int p = 0; p < CNT_W; p++) begin
-      if (s3_plane_q == 3'(p)) plane3 = s3_planes_q[p*LINE_W +: LINE_W];
-    end
-  end
-
-  assign ndr_valid = s3_valid_q && s3_ndr_q;
-  assign ndr_meta  = s3_meta_q;
-  assign drs_valid = s3_valid_q && s3_drs_q;
-  assign drs       = make_answer(s3_meta_q, s3_poison_q,
-                                 s3_info_q ? info3 : s3_sum_q ? sums3
-                                 : s3_vote_q ? vote3 : plane3);
 
   // ---- events -----------------------------------------------------------------------------------
   assign lookup_contribution = (looked_up.kind == OP_CONTRIBUTE);
   assign lookup_region       = looked_up.meta.region;
   assign eviction            = evict_push2;
+  assign ram_faults          = {store_fault, lookup_faults, evict_fault, book_fault, planes_fault};
 
   `NF_ASSERT_NEVER(StoreRoom_A, store_push2 && !store_push_ready)
   `NF_ASSERT_NEVER(GatherRoom_A, gather_push2 && !gather_push_ready)
   `NF_ASSERT_NEVER(FillRoom_A, fetch && !fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
   `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid, s1_q)
-  `NF_ASSERT_KEEPS(Stage2Keeps_A, !s1_valid_q, s2_q)
-  `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, {s3_book_q, s3_meta_q})
+  `NF_ASSERT_KEEPS(Stage2Keeps_A, !sx_valid, s2_q)
+  `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, s3_book_q)
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || sums1
                                          || is_low_bit_op(s1_q.op.kind))))
   // Room was asked for what comes, and for nothing else.
-  `NF_ASSERT(EvictAhead_A, evicts1 |=> evict_push2)
+  `NF_ASSERT(EvictAhead_A, evictsx |=> evict_push2)
   // A commit finds nothing of the old epoch under way.
-  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || s2_valid_q || evict_count != '0
+  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || sx_valid || s2_valid_q || evict_count != '0
                                            || fill_count != '0 || store_valid || gather_valid))
 
   `NF_WAVE_NAME(act1_name, s1_q.act, action_name)

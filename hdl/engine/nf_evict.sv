@@ -14,14 +14,18 @@
 module nf_evict
   import nf_pkg::*;
   import nf_core_pkg::*;
+  import nf_ram_pkg::*;
 #(
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
   parameter int DEPTH   = 4,
-  parameter int FLIGHT  = 64
+  parameter int FLIGHT  = 64,
+  parameter int ECC     = 1
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
+  input  wire ram_flip_t                ram_flip,
+  output ram_fault_t                    ram_fault,
   input  wire logic [DESCS_W-1:0]       desc,
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
 
@@ -45,6 +49,7 @@ module nf_evict
   output logic [LADDR_W-1:0]            wr_addr,
   output logic [7:0]                    wr_len,
   output logic [LINE_W-1:0]             wr_data,
+  output logic                          wr_poison,
   output logic                          wr_last,
   input  wire logic                     b_valid,
   input  wire logic                     b_err,
@@ -55,6 +60,8 @@ module nf_evict
   localparam int CW    = $clog2(DEPTH + 1);
   localparam int FP_W  = $clog2(FLIGHT);
   localparam int FW    = $clog2(FLIGHT + 1);
+  localparam int STATE_W = $bits(book_t) + CNT_W * LINE_W;
+  localparam int CHECK_W = ram_check_w(STATE_W, ECC);
 
   if (DEPTH < 2 || (1 << PTR_W) != DEPTH) begin : g_bad_depth
     initial $fatal(1, "nf_evict: DEPTH must be a power of two, at least 2");
@@ -64,8 +71,7 @@ module nf_evict
   end
 
   line_id_t                line_q [FLIGHT];
-  book_t                   book_q [DEPTH];
-  logic [CNT_W*LINE_W-1:0] planes_q [DEPTH];
+  logic [CHECK_W+STATE_W-1:0] state_q [DEPTH];
   logic [DEPTH-1:0]        kept_q;
   logic [FLIGHT-1:0]       live_q, same, again;
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
@@ -75,16 +81,18 @@ module nf_evict
   logic [3:0]              beat_q, planes;
   region_desc_t            d;
   record_t                 record;
-  book_t                   book;
+  book_t                   book, held_book;
+  logic [CNT_W*LINE_W-1:0] held_planes;
+  logic [CHECK_W-1:0]      check;
+  logic                    bad, begun_q, lost_q, lost;
   line_id_t                answered;
   logic                    sent;
 
   always_ff @(posedge clk) begin
     if (push) begin
       line_q[push_line_q]  <= push_line;
-      book_q[push_ptr_q]   <= push_book;
       kept_q[push_ptr_q]   <= push_kept;
-      planes_q[push_ptr_q] <= push_planes;
+      state_q[push_ptr_q]  <= {check, push_book, push_planes};
     end
   end
 
@@ -94,11 +102,11 @@ module nf_evict
 
   assign head   = line_q[send_line_q];
   assign d      = desc_of(desc, head.region);
-  assign book   = book_q[send_ptr_q];
+  assign book   = lost ? make_book(1'b1, 1'b1, 64'd0) : held_book;
   assign planes = is_low_bit(d.mode) ? planes_in_use(book.bitmap, 4'(CNT_W))
-                                      : 4'(kept_q[send_ptr_q]);
-  assign record = make_record(kept_q[send_ptr_q],
-                              gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book_q[send_ptr_q]);
+                                      : 4'(kept_q[send_ptr_q] && !lost);
+  assign record = make_record(kept_q[send_ptr_q] && !lost,
+                              gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book);
 
   assign wr_valid = (unsent_q != '0) && !head_fresh;
   assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));
@@ -109,9 +117,35 @@ module nf_evict
   always_comb begin
     wr_data = record;
     for (int p = 0; p < CNT_W; p++) begin
-      if (beat_q == 4'(p + 1)) wr_data = planes_q[send_ptr_q][p*LINE_W +: LINE_W];
+      if (beat_q == 4'(p + 1)) wr_data = held_planes[p*LINE_W +: LINE_W];
     end
   end
+
+  // ---- the buffer is a protected RAM ------------------------------------------------------------
+  // What a burst is, is decided when it is first offered: a line that cannot be trusted leaves as a
+  // lost one, without planes. If a bit flips behind that, the beats that follow are poisoned.
+  assign lost      = begun_q ? lost_q : bad;
+  assign wr_poison = bad && !lost;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      begun_q <= 1'b0;
+      lost_q  <= 1'b0;
+    end else begin
+      begun_q <= wr_valid && !sent;
+      lost_q  <= lost;
+    end
+  end
+
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_ram_guard #(.RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .ECC(ECC)) u_guard (
+    .clk, .rst_n, .flip (ram_flip),
+    .wr_en (push), .wr_row (push_ptr_q), .wr_data ({push_book, push_planes}), .wr_check (check),
+    .rd_en (sent), .rd_row (send_ptr_q), .rd_word (state_q[send_ptr_q][STATE_W-1:0]),
+    .rd_check (state_q[send_ptr_q][STATE_W +: CHECK_W]), .data ({held_book, held_planes}), .bad,
+    .corrected (), .fault (ram_fault)
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin

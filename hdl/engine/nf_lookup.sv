@@ -27,14 +27,20 @@ module nf_lookup
   import nf_pkg::*;
   import nf_core_pkg::*;
   import nf_fp32_pkg::*;
+  import nf_ram_pkg::*;
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
   parameter int MEM_LINES_LOG2 = 20,
-  parameter int OPS            = 128
+  parameter int OPS            = 128,
+  parameter int ECC            = 1
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
+  input  wire ram_flip_t                ram_flip,
+  output logic [2*RAM_FAULT_W-1:0]      ram_faults,  // RAM_PARKED, RAM_DEFERRED
+  input  wire logic                     damage,      // the state of a slot was lost
+  input  wire logic [$clog2(SLOTS)-1:0] damage_slot,
   input  wire logic [REGIONS-1:0]       untrusted,
 
   // May memory hold a record of the line?
@@ -87,6 +93,9 @@ module nf_lookup
   line_id_t          victim_line;
   action_e           act;
   engine_op_t        issue_op, lk_op, parked_op, deferred_op, stored_op, keep_op;
+  engine_op_t        parked_raw, deferred_raw;
+  logic              parked_bad, deferred_bad;
+  ram_fault_t        parked_fault, deferred_fault;
   logic [SLOT_W-1:0] issue_slot;
   logic              do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer;
   logic              lands;  // memory answers an early store
@@ -214,15 +223,16 @@ module nf_lookup
   assign pop_slot  = do_fill ? fill_slot : parked_slot;
   assign park_slot = do_miss ? victim_slot : lk_slot;
 
-  nf_park #(.SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W)) u_park (
-    .clk, .rst_n,
+  nf_park #(.SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W), .ECC(ECC)) u_park (
+    .clk, .rst_n, .ram_flip, .ram_fault (parked_fault),
     .push       (do_wait || (do_miss && !empty)),
     .push_slot  (park_slot),
     .push_flags ({lk_op.be != '1, op_stores_fp, op_reads_fp}),
     .push_data  (lk_op),
     .pop        (do_head || fill_takes),
     .pop_slot,
-    .pop_data   (parked_op),
+    .pop_data   (parked_raw),
+    .pop_bad    (parked_bad),
     .waited,
     .flag0      (reads_fp),
     .flag1      (stores_fp),
@@ -250,12 +260,18 @@ module nf_lookup
     else if (!impatient) waited_q <= waited_q + 1'b1;
   end
 
-  nf_fifo #(.WIDTH(OP_W), .DEPTH(OPS)) u_deferred (
-    .clk, .rst_n,
+  nf_data_fifo #(.RAM(RAM_DEFERRED), .ECC(ECC), .WIDTH(OP_W), .DEPTH(OPS)) u_deferred (
+    .clk, .rst_n, .flip (ram_flip), .fault (deferred_fault),
     .in_valid (do_defer), .in_ready (defer_room), .in_data (op),
-    .out_valid (deferred_valid), .out_ready (take_deferred), .out_data (deferred_op),
-    .count (deferred_count)
+    .out_valid (deferred_valid), .out_ready (take_deferred), .out_data (deferred_raw),
+    .out_bad (deferred_bad), .count (deferred_count)
   );
+
+  // Data that cannot be trusted any more is poisoned, if it matters: that of an early store is in
+  // memory already.
+  assign ram_faults  = {deferred_fault, parked_fault};
+  assign parked_op   = mistrusted(parked_raw, parked_bad && !(do_fill && fill_early));
+  assign deferred_op = mistrusted(deferred_raw, deferred_bad);
 
   nf_slot_count #(.SLOTS(1 << LOT_W), .WIDTH(COUNT_W)) u_lots (
     .clk, .rst_n,
@@ -317,7 +333,7 @@ module nf_lookup
     .read_slot      (issue_slot),
     .read_end       (end_valid && end_ready),
     .read_end_slot  (gather_end.slot[SLOT_W-1:0]),
-    .invalidate
+    .damage, .damage_slot, .invalidate
   );
 
   assign slot_hit  = do_exec || do_wait;

@@ -9,13 +9,19 @@
 `default_nettype none
 `include "nf_assert.svh"
 
-module nf_park #(
-  parameter int SLOTS = 64,
-  parameter int DEPTH = 128,
-  parameter int WIDTH = 8
+module nf_park
+  import nf_ram_pkg::*;
+#(
+  parameter int SLOTS  = 64,
+  parameter int DEPTH  = 128,
+  parameter int WIDTH  = 520,
+  parameter int DATA_W = 512,  // lowest bits of an operation, in a protected RAM
+  parameter int ECC    = 1
 ) (
   input  wire logic                       clk,
   input  wire logic                       rst_n,
+  input  wire ram_flip_t                  ram_flip,
+  output ram_fault_t                      ram_fault,
   input  wire logic                       push,
   input  wire logic [$clog2(SLOTS)-1:0]   push_slot,
   input  wire logic [2:0]                 push_flags,
@@ -23,6 +29,7 @@ module nf_park #(
   input  wire logic                       pop,
   input  wire logic [$clog2(SLOTS)-1:0]   pop_slot,
   output logic [WIDTH-1:0]                pop_data,
+  output logic                            pop_bad,  // its data cannot be trusted
   output logic [SLOTS-1:0]                waited,
   output logic [SLOTS-1:0]                flag0,
   output logic [SLOTS-1:0]                flag1,
@@ -36,7 +43,11 @@ module nf_park #(
     initial $fatal(1, "nf_park: DEPTH must be a power of two, at least 2");
   end
 
-  logic [WIDTH-1:0]   data [DEPTH];
+  localparam int CHECK_W = ram_check_w(DATA_W, ECC);
+
+  logic [CHECK_W+WIDTH-1:0] data [DEPTH];
+  logic [CHECK_W+WIDTH-1:0] oldest;
+  logic [CHECK_W-1:0] check;
   logic [PLACE_W-1:0] next [DEPTH];  // the next of the same list, if `more_q`
   logic [2:0]         flags [DEPTH];
   logic [PLACE_W-1:0] head [SLOTS];
@@ -58,11 +69,22 @@ module nf_park #(
   assign leaving  = head[pop_slot];
   assign follower = next[leaving];
   assign follows  = flags[follower];
-  assign pop_data = data[leaving];
+  assign oldest   = data[leaving];
+  assign pop_data[WIDTH-1:DATA_W] = oldest[WIDTH-1:DATA_W];
+
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_ram_guard #(.RAM(RAM_PARKED), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC)) u_guard (
+    .clk, .rst_n, .flip (ram_flip),
+    .wr_en (push), .wr_row (place), .wr_data (push_data[DATA_W-1:0]), .wr_check (check),
+    .rd_en (pop), .rd_row (leaving), .rd_word (oldest[DATA_W-1:0]),
+    .rd_check (oldest[WIDTH +: CHECK_W]), .data (pop_data[DATA_W-1:0]), .bad (pop_bad),
+    .corrected (), .fault (ram_fault)
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
 
   always_ff @(posedge clk) begin
     if (push) begin
-      data[place]     <= push_data;
+      data[place]     <= {check, push_data};
       flags[place]    <= push_flags;
       tail[push_slot] <= place;
       if (waited_q[push_slot]) next[tail[push_slot]] <= place;

@@ -60,6 +60,8 @@ module nf_slot_table
   input  wire logic [$clog2(SLOTS)-1:0] read_slot,
   input  wire logic                     read_end,
   input  wire logic [$clog2(SLOTS)-1:0] read_end_slot,
+  input  wire logic                     damage,       // the state of damage_slot was lost
+  input  wire logic [$clog2(SLOTS)-1:0] damage_slot,
   input  wire logic [REGIONS-1:0]       invalidate
 );
   localparam int SLOT_W = $clog2(SLOTS);
@@ -73,7 +75,7 @@ module nf_slot_table
 
   logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q;
   logic [SLOTS-1:0]  hit, evictable, preferred, choice_from, choice, drop, taken, done, touched,
-                     keeps, unkeeps;
+                     keeps, unkeeps, damaged;
   logic [LINE_KEY_W-1:0]  key_q [SLOTS];
   logic [LINE_KEY_W-1:0]  victim_key, lk_key;
   logic [SLOT_W-1:0] ptr_q;
@@ -83,6 +85,7 @@ module nf_slot_table
   assign taken   = alloc  ? SLOTS'(1) << victim_slot : '0;
   assign done    = filled ? SLOTS'(1) << fill_slot   : '0;
   assign touched = touch  ? SLOTS'(1) << touch_slot  : '0;
+  assign damaged = damage ? SLOTS'(1) << damage_slot : '0;
   assign keeps   = keep   ? SLOTS'(1) << touch_slot  : '0;
   assign unkeeps = unkeep ? SLOTS'(1) << touch_slot  : '0;
 
@@ -104,7 +107,7 @@ module nf_slot_table
     end else begin
       used_q  <= (used_q | taken) & ~drop;
       ready_q <= ((ready_q | done) & ~taken | (alloc_ready ? taken : '0)) & ~drop;
-      dirty_q <= (dirty_q & ~taken | touched) & ~drop;
+      dirty_q <= (dirty_q & ~taken | touched | damaged) & ~drop;
       kept_q  <= (kept_q | keeps) & ~unkeeps & ~taken;
     end
   end

@@ -19,15 +19,18 @@
 `include "nf_wave.svh"
 
 module nf_link
-  import nf_pkg::*, nf_link_pkg::*;
+  import nf_pkg::*, nf_link_pkg::*, nf_ram_pkg::*;
 #(
   parameter int REQ_CREDITS   = 64,
   parameter int RWD_CREDITS   = 32,
   parameter int RETRY_DEPTH   = 64,
-  parameter int RETRY_TIMEOUT = 4096  // TIMEOUT in flits; link spec §9: 4096 or more
+  parameter int RETRY_TIMEOUT = 4096, // TIMEOUT in flits; link spec §9: 4096 or more
+  parameter int ECC           = 1
 ) (
   input  wire logic         clk,
   input  wire logic         rst_n,
+  input  wire ram_flip_t    ram_flip,
+  output logic [2*RAM_FAULT_W-1:0] ram_faults,  // RAM_WRITES, RAM_RETRY
 
   input  wire logic         rx_valid,
   input  wire logic [15:0]  rx_protocol_id,
@@ -124,10 +127,23 @@ module nf_link
     .out_valid(req_valid), .out_ready(req_ready), .out(req), .count(req_count)
   );
 
-  nf_fifo #(.WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)) u_rwd_queue (
-    .clk, .rst_n, .in_valid(rwd_push), .in_ready(rwd_room), .in_data(rwd_in),
-    .out_valid(rwd_valid), .out_ready(rwd_ready), .out_data(rwd), .count(rwd_count)
+  // Data that cannot be trusted any more goes on as poisoned.
+  m2s_rwd_t   rwd_held;
+  logic       rwd_bad;
+  ram_fault_t rwd_fault, retry_fault;
+
+  nf_data_fifo #(
+    .RAM(RAM_WRITES), .ECC(ECC), .WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)
+  ) u_rwd_queue (
+    .clk, .rst_n, .flip(ram_flip), .fault(rwd_fault), .in_valid(rwd_push), .in_ready(rwd_room),
+    .in_data(rwd_in), .out_valid(rwd_valid), .out_ready(rwd_ready), .out_data(rwd_held),
+    .out_bad(rwd_bad), .count(rwd_count)
   );
+  always_comb begin
+    rwd        = rwd_held;
+    rwd.poison = rwd_held.poison || rwd_bad;
+  end
+  assign ram_faults = {retry_fault, rwd_fault};
 
   // ---- credits and acknowledgements ------------------------------------------------------------
   logic       header_sent, llcrd_sent, grant, req_pending, rwd_pending;
@@ -235,21 +251,23 @@ module nf_link
     .data_crd, .header_sent, .llcrd_sent, .new_valid, .new_ready, .new_flit, .new_adf, .new_run
   );
 
-  logic                 replay_valid, replay_ready, replay_adf, replay_run, rewind_adf;
+  logic                 replay_valid, replay_ready, replay_adf, replay_run, replay_bad, rewind_adf;
   logic [PAYLOAD_W-1:0] replay_flit;
 
-  nf_link_retry_buffer #(.DEPTH(RETRY_DEPTH)) u_retry_buffer (
-    .clk, .rst_n, .store(new_valid && new_ready), .store_flit(new_flit), .store_adf(new_adf),
+  nf_link_retry_buffer #(.DEPTH(RETRY_DEPTH), .ECC(ECC)) u_retry_buffer (
+    .clk, .rst_n, .ram_flip, .ram_fault(retry_fault), .store(new_valid && new_ready),
+    .store_flit(new_flit), .store_adf(new_adf),
     .store_run(new_run), .ack(take_ack), .ack_count(acked), .ack_error, .asked(flit[71:64]),
     .asked_held(req_held), .peek(ack_begun), .peek_at(ack_eseq), .restore(quiet), .rewind(ack_sent),
     .rewind_to, .rewind_adf, .replay_valid, .replay_ready, .replay_flit, .replay_adf, .replay_run,
-    .wr_ptr, .free
+    .replay_bad, .wr_ptr, .free
   );
 
   nf_link_tx u_tx (
     .clk, .rst_n, .quiet, .idle_request(idle_request || local_idle), .ctl_valid, .ctl_ready,
     .ctl_slot, .ctl_hold(ack_sent && rewind_adf), .replay_valid, .replay_ready, .replay_flit,
-    .replay_adf, .replay_run, .new_valid, .new_ready, .new_flit, .new_adf, .new_run, .chosen,
+    .replay_adf, .replay_run, .replay_bad, .new_valid, .new_ready, .new_flit, .new_adf, .new_run,
+    .chosen,
     .has_new, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready
   );
 

@@ -9,18 +9,22 @@
 // RdPtr = WrPtr; nothing is stored meanwhile. `restore`, in a clock without any of this, undoes a
 // `peek`. `store_adf` and `replay_adf` mark an all-data flit, `store_run` and `replay_run` one that
 // all-data flits follow. `ack` flits are freed in the clock they are told; more than outstanding is
-// `ack_error` and frees all. `free` never falls below 1: the caller keeps the rules of NumFreeBuf.
+// `ack_error` and frees all. `replay_bad`: the flit that is offered cannot be
+// trusted. `free` never falls below 1: the caller keeps the rules of NumFreeBuf.
 
 `default_nettype none
 `include "nf_assert.svh"
 
 module nf_link_retry_buffer
-  import nf_link_pkg::*;
+  import nf_link_pkg::*, nf_ram_pkg::*;
 #(
-  parameter int DEPTH = 64
+  parameter int DEPTH = 64,
+  parameter int ECC   = 1
 ) (
   input  wire logic                 clk,
   input  wire logic                 rst_n,
+  input  wire ram_flip_t            ram_flip,
+  output ram_fault_t                ram_fault,
 
   input  wire logic                 store,
   input  wire logic [PAYLOAD_W-1:0] store_flit,
@@ -45,6 +49,7 @@ module nf_link_retry_buffer
   output logic [PAYLOAD_W-1:0]      replay_flit,
   output logic                      replay_adf,
   output logic                      replay_run,
+  output logic                      replay_bad,
 
   output logic [SEQ_W-1:0]          wr_ptr,
   output logic [SEQ_W-1:0]          free
@@ -57,11 +62,16 @@ module nf_link_retry_buffer
     initial $fatal(1, "nf_link: RETRY_DEPTH must be 22..255");
   end
 
-  logic [PAYLOAD_W+1:0] mem [DEPTH];
-  logic [PAYLOAD_W+1:0] out_q;
+  localparam int WORD_W  = PAYLOAD_W + 2;
+  localparam int CHECK_W = ram_check_w(WORD_W, ECC);
+
+  logic [CHECK_W+WORD_W-1:0] mem [DEPTH];
+  logic [CHECK_W+WORD_W-1:0] out_q;
+  logic [WORD_W-1:0]    out;
+  logic [CHECK_W-1:0]   check;
   logic [SEQ_W-1:0]     wr_q, rd_q, free_q, wr_next, rd_next, rd_d, free_d, outstanding, freed;
   logic [SEQ_W-1:0]     back;
-  logic [PTR_W-1:0]     addr;
+  logic [PTR_W-1:0]     addr, addr_q;
   logic                 step, load;
 
   // ---- pointers --------------------------------------------------------------------------------
@@ -95,15 +105,26 @@ module nf_link_retry_buffer
   end
 
   always_ff @(posedge clk) begin
-    if (store) mem[wr_q[PTR_W-1:0]] <= {store_run, store_adf, store_flit};
+    if (store) mem[wr_q[PTR_W-1:0]] <= {check, store_run, store_adf, store_flit};
     if (load)  out_q <= mem[addr];
+    if (load)  addr_q <= addr;
   end
 
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_ram_guard #(.RAM(RAM_RETRY), .ROWS(DEPTH), .WIDTH(WORD_W), .ECC(ECC)) u_guard (
+    .clk, .rst_n, .flip (ram_flip),
+    .wr_en (store), .wr_row (wr_q[PTR_W-1:0]), .wr_data ({store_run, store_adf, store_flit}),
+    .wr_check (check), .rd_en (step), .rd_row (addr_q), .rd_word (out_q[WORD_W-1:0]),
+    .rd_check (out_q[WORD_W +: CHECK_W]), .data (out), .bad (replay_bad), .corrected (),
+    .fault (ram_fault)
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
+
   assign replay_valid = (rd_q != wr_q);
-  assign replay_flit  = out_q[PAYLOAD_W-1:0];
-  assign replay_adf   = out_q[PAYLOAD_W];
-  assign replay_run   = out_q[PAYLOAD_W+1];
-  assign rewind_adf   = (rewind_to != wr_q) && out_q[PAYLOAD_W];
+  assign replay_flit  = out[PAYLOAD_W-1:0];
+  assign replay_adf   = out[PAYLOAD_W];
+  assign replay_run   = out[PAYLOAD_W+1];
+  assign rewind_adf   = (rewind_to != wr_q) && out[PAYLOAD_W];
   assign wr_ptr       = wr_q;
   assign free         = free_q;
 

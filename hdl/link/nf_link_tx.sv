@@ -5,8 +5,9 @@
 // Four sources in order of precedence, each valid/ready: RETRY sequences (`ctl_valid`), replay, new
 // flits, RETRY.Idle while `idle_request`. Behind a flit with `replay_run` or `new_run` only the
 // all-data flits that it owes may leave; behind a RETRY.Ack (`ctl_hold`) the replay at once when it
-// begins with an all-data flit. `quiet` (physical layer down, abort): no new choice; what was
-// chosen still leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until
+// begins with an all-data flit. A flit with `replay_bad` leaves with a wrong CRC, so that
+// the host does not take it. `quiet` (physical layer down, abort): no new choice; what was chosen
+// still leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until
 // `tx_ready`; `tx_valid` low when there is nothing to send.
 
 `default_nettype none
@@ -31,6 +32,7 @@ module nf_link_tx
   input  wire logic [PAYLOAD_W-1:0] replay_flit,
   input  wire logic                 replay_adf,
   input  wire logic                 replay_run,
+  input  wire logic                 replay_bad,
 
   input  wire logic                 new_valid,
   output logic                      new_ready,
@@ -46,7 +48,7 @@ module nf_link_tx
   output logic [FLIT_W-1:0]         tx_flit,
   input  wire logic                 tx_ready
 );
-  logic                 valid1_q, valid2_q, new1_q, new2_q, run_q, ready1, ready2, go;
+  logic                 valid1_q, valid2_q, new1_q, new2_q, run_q, ready1, ready2, go, bad1_q;
   logic                 pick_ctl, pick_replay, pick_new, idle;
   logic [PAYLOAD_W-1:0] flit1_q;
   logic [FLIT_W-1:0]    flit2_q;
@@ -92,8 +94,9 @@ module nf_link_tx
       flit1_q <= pick_ctl    ? {384'd0, ctl_slot} :
                  pick_replay ? replay_flit :
                  pick_new    ? new_flit : {384'd0, idle_slot};
+      bad1_q  <= pick_replay && replay_bad;
     end
-    if (ready2) flit2_q <= {crc, flit1_q};
+    if (ready2) flit2_q <= {crc ^ {CRC_W{bad1_q}}, flit1_q};
   end
 
   assign has_new        = new1_q || new2_q;

@@ -124,6 +124,12 @@ package nf_core_pkg;
     return op;
   endfunction
 
+  // An operation whose data, if it has any, cannot be trusted (`bad`).
+  function automatic engine_op_t mistrusted(input engine_op_t op, input logic bad);
+    mistrusted = op;
+    if (bad && (op.kind == OP_CONTRIBUTE || op.kind == OP_FP_STORE)) mistrusted.poison = 1'b1;
+  endfunction
+
   // The kinds that work on count planes.
   function automatic logic is_low_bit_op(input op_kind_e kind);
     return (kind == OP_CONTRIBUTE) || (kind == OP_VOTE) || (kind == OP_PLANE) || (kind == OP_SUM);

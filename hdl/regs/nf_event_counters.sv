@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The event counters of the register map: one 32-bit saturating counter for each member of
-// core_events_t and link_events_t. `clear` clears them all. The read port is combinational:
-// `rd_data` is the 16 words from the byte address 64 `rd_line`, zero where there is no counter.
+// core_events_t and link_events_t, and two of ram_events_t. `clear` clears them all. The read port
+// is combinational: `rd_data` is the 16 words from the byte address 64 `rd_line`, zero where there
+// is no counter.
 
 `default_nettype none
 
 module nf_event_counters
   import nf_pkg::*;
+  import nf_ram_pkg::*;
   import nf_regs_pkg::*;
 (
   input  wire logic         clk,
@@ -15,11 +17,15 @@ module nf_event_counters
   input  wire logic         clear,
   input  wire core_events_t core_events,
   input  wire link_events_t link_events,
+  input  wire ram_events_t  ram_events,
   input  wire logic [5:0]   rd_line,
   output logic [511:0]      rd_data
 );
+  logic unused_place;
+  assign unused_place = ^{ram_events.ram, ram_events.row};
+
   // Counters are numbered by their address; gaps between them hold none.
-  localparam int WORDS = (int'(ADDR_PHY_REINIT) - int'(ADDR_SLOT_HIT)) / 4 + 1;
+  localparam int WORDS = (int'(ADDR_RAM_CORRECTED) - int'(ADDR_SLOT_HIT)) / 4 + 1;
 
   function automatic int index(input logic [11:0] addr);
     index = (int'(addr) - int'(ADDR_SLOT_HIT)) / 4;
@@ -70,6 +76,8 @@ module nf_event_counters
         .clk, .rst_n, .clear,
         .inc(i == index(ADDR_ILLEGAL_CODE)      ? core_events.illegal_code
              : i == index(ADDR_POISON_RECEIVED) ? 9'(core_events.poison_received)
+             : i == index(ADDR_RAM_PARITY)      ? 9'(ram_events.ram_parity)
+             : i == index(ADDR_RAM_CORRECTED)   ? 9'(ram_events.ram_corrected)
                                                 : 9'(strobe[i])),
         .count(count[i*32 +: 32])
       );

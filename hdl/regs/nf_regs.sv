@@ -25,6 +25,7 @@
 
 module nf_regs
   import nf_pkg::*;
+  import nf_ram_pkg::*;
   import nf_regs_pkg::*;
 #(
   parameter int REGIONS        = 8,
@@ -33,7 +34,8 @@ module nf_regs
   parameter int MEM_LINES_LOG2 = 20,
   parameter int RETRY_DEPTH    = 64,
   parameter int REQ_CREDITS    = 64,
-  parameter int RWD_CREDITS    = 32
+  parameter int RWD_CREDITS    = 32,
+  parameter int ECC            = 1
 ) (
   input  wire logic                  clk,
   input  wire logic                  rst_n,
@@ -47,6 +49,8 @@ module nf_regs
   input  wire link_events_t          link_events,
   input  wire core_events_t          core_events,
   input  wire access_error_t         access_error,
+  input  wire ram_events_t           ram_events,
+  output ram_flip_t                  ram_flip,
 
   output logic                       commit_valid,
   output logic                       commit_close,
@@ -200,7 +204,8 @@ module nf_regs
     | 32'(core_events.mem_read_error || core_events.mem_write_error)
                               << LSB_IRQ_STATUS_MEM_ERROR
     | 32'(|core_events.poison_received || core_events.mem_poison)
-                              << LSB_IRQ_STATUS_POISON;
+                              << LSB_IRQ_STATUS_POISON
+    | 32'(ram_events.ram_parity != '0) << LSB_IRQ_STATUS_RAM_ERROR;
 
   assign irq      = |(irq_status_q & irq_enable_q);
   assign fallback = fallback_q;
@@ -216,39 +221,26 @@ module nf_regs
   end
 
   nf_event_counters u_counters (
-    .clk, .rst_n, .clear(clear_counters), .core_events, .link_events,
+    .clk, .rst_n, .clear(clear_counters), .core_events, .link_events, .ram_events,
     .rd_line, .rd_data(counter_line)
   );
 
+  // ---- protected RAMs -------------------------------------------------------------------------
+  logic [31:0] ras_error, ras_inject;
+
+  nf_ras_regs u_ras (
+    .clk, .rst_n, .wr_valid(wr_device), .wr_addr, .wr_data, .wr_mask, .ram_events,
+    .flip(ram_flip), .ras_error, .ras_inject
+  );
+
   // ---- first refused access -------------------------------------------------------------------
-  logic          err_clear;
-  logic          err_valid_q;
-  access_error_t err_q;  // member `valid` is not used: err_valid_q says whether it is armed
-  logic [31:0]   err_info, err_addr_lo, err_addr_hi, err_tag;
-  logic          unused_err;
+  logic [31:0] err_info, err_addr_lo, err_addr_hi, err_tag;
 
-  assign err_clear = |(ones(wr_device && wr_addr == ADDR_ERR_INFO) & 32'(1) << LSB_ERR_INFO_VALID);
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      err_valid_q <= 1'b0;
-      err_q       <= '0;
-    end else if (access_error.valid && (!err_valid_q || err_clear)) begin
-      err_valid_q <= 1'b1;
-      err_q       <= access_error;
-    end else if (err_clear) begin
-      err_valid_q <= 1'b0;
-    end
-  end
-
-  assign unused_err = err_q.valid;
-  assign {err_addr_hi, err_addr_lo} = 64'({err_q.addr, 6'b0});
-  assign err_tag = 32'(err_q.tag);
-  assign err_info   = 32'(err_valid_q)  << LSB_ERR_INFO_VALID
-                    | 32'(err_q.cause)  << LSB_ERR_INFO_CAUSE
-                    | 32'(err_q.write)  << LSB_ERR_INFO_WRITE
-                    | 32'(err_q.opcode) << LSB_ERR_INFO_OPCODE
-                    | 32'(err_q.ldid)   << LSB_ERR_INFO_LDID;
+  nf_error_regs u_error (
+    .clk, .rst_n, .seen (access_error),
+    .rearm (|(ones(wr_device && wr_addr == ADDR_ERR_INFO) & 32'(1) << LSB_ERR_INFO_VALID)),
+    .err_info, .err_addr_lo, .err_addr_hi, .err_tag
+  );
 
   // ---- link -----------------------------------------------------------------------------------
   logic [31:0] link_err_info, link_state;
@@ -361,6 +353,9 @@ module nf_regs
         device_line[word(ADDR_CTRL_WINDOW_LO) +: 32]    = window_lo;
         device_line[word(ADDR_CTRL_WINDOW_HI) +: 32]    = window_hi;
         device_line[word(ADDR_CTRL_LD_MASK) +: 32]      = window_ld_mask;
+        device_line[word(ADDR_RAS_ERROR) +: 32]         = ras_error;
+        device_line[word(ADDR_RAS_INJECT) +: 32]        = ras_inject;
+        device_line[word(ADDR_PARAMS2) +: 32]           = 32'(ECC) << LSB_PARAMS2_ECC;
       end
       default: ;
     endcase

@@ -57,9 +57,10 @@ package nf_regs_pkg;
   localparam int LSB_IRQ_STATUS_LINK_ERROR = 3;
   localparam int LSB_IRQ_STATUS_MEM_ERROR = 4;
   localparam int LSB_IRQ_STATUS_POISON = 5;
+  localparam int LSB_IRQ_STATUS_RAM_ERROR = 6;
 
   localparam logic [11:0] ADDR_IRQ_ENABLE = 12'h01C;
-  localparam logic [31:0] WRITABLE_IRQ_ENABLE = 32'h0000003F;
+  localparam logic [31:0] WRITABLE_IRQ_ENABLE = 32'h0000007F;
   localparam logic [31:0] RESET_IRQ_ENABLE = 32'h00000000;
   localparam int LSB_IRQ_ENABLE_DONE = 0;
   localparam int LSB_IRQ_ENABLE_FALLBACK = 1;
@@ -67,6 +68,7 @@ package nf_regs_pkg;
   localparam int LSB_IRQ_ENABLE_LINK_ERROR = 3;
   localparam int LSB_IRQ_ENABLE_MEM_ERROR = 4;
   localparam int LSB_IRQ_ENABLE_POISON = 5;
+  localparam int LSB_IRQ_ENABLE_RAM_ERROR = 6;
 
   localparam logic [11:0] ADDR_DONE = 12'h020;
   localparam int LSB_DONE_VALUE = 0;
@@ -147,6 +149,28 @@ package nf_regs_pkg;
   localparam logic [31:0] RESET_CTRL_LD_MASK = 32'h00000000;
   localparam int LSB_CTRL_LD_MASK_VALUE = 0;
   localparam int W_CTRL_LD_MASK_VALUE = 16;
+
+  localparam logic [11:0] ADDR_RAS_ERROR = 12'h070;
+  localparam int LSB_RAS_ERROR_VALID = 0;
+  localparam int LSB_RAS_ERROR_RAM = 4;
+  localparam int W_RAS_ERROR_RAM = 4;
+  localparam int LSB_RAS_ERROR_ROW = 8;
+  localparam int W_RAS_ERROR_ROW = 8;
+
+  localparam logic [11:0] ADDR_RAS_INJECT = 12'h074;
+  localparam logic [31:0] WRITABLE_RAS_INJECT = 32'h0FFF1FFF;
+  localparam logic [31:0] RESET_RAS_INJECT = 32'h00000000;
+  localparam int LSB_RAS_INJECT_PLACE = 0;
+  localparam int W_RAS_INJECT_PLACE = 13;
+  localparam int LSB_RAS_INJECT_ROW = 16;
+  localparam int W_RAS_INJECT_ROW = 8;
+  localparam int LSB_RAS_INJECT_RAM = 24;
+  localparam int W_RAS_INJECT_RAM = 4;
+  localparam int LSB_RAS_INJECT_GO = 31;
+
+  localparam logic [11:0] ADDR_PARAMS2 = 12'h078;
+  localparam int LSB_PARAMS2_ECC = 0;
+  localparam int W_PARAMS2_ECC = 2;
 
   localparam logic [11:0] ADDR_SLOT_HIT = 12'h100;
   localparam int LSB_SLOT_HIT_VALUE = 0;
@@ -263,6 +287,14 @@ package nf_regs_pkg;
   localparam logic [11:0] ADDR_PHY_REINIT = 12'h170;
   localparam int LSB_PHY_REINIT_VALUE = 0;
   localparam int W_PHY_REINIT_VALUE = 32;
+
+  localparam logic [11:0] ADDR_RAM_PARITY = 12'h174;
+  localparam int LSB_RAM_PARITY_VALUE = 0;
+  localparam int W_RAM_PARITY_VALUE = 32;
+
+  localparam logic [11:0] ADDR_RAM_CORRECTED = 12'h178;
+  localparam int LSB_RAM_CORRECTED_VALUE = 0;
+  localparam int W_RAM_CORRECTED_VALUE = 32;
 
   localparam logic [11:0] ADDR_REGION = 12'h400;
   localparam int REGION_STRIDE = 64;
@@ -382,6 +414,9 @@ package nf_regs_pkg;
       ADDR_CTRL_WINDOW_LO,
       ADDR_CTRL_WINDOW_HI,
       ADDR_CTRL_LD_MASK,
+      ADDR_RAS_ERROR,
+      ADDR_RAS_INJECT,
+      ADDR_PARAMS2,
       ADDR_SLOT_HIT,
       ADDR_SLOT_MISS,
       ADDR_EVICTION,
@@ -410,7 +445,9 @@ package nf_regs_pkg;
       ADDR_RETRY_LOCAL,
       ADDR_RETRY_REMOTE,
       ADDR_RETRY_TIMEOUT,
-      ADDR_PHY_REINIT: is_register = 1'b1;
+      ADDR_PHY_REINIT,
+      ADDR_RAM_PARITY,
+      ADDR_RAM_CORRECTED: is_register = 1'b1;
       default: is_register = 1'b0;
     endcase
   endfunction

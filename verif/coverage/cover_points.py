@@ -26,6 +26,7 @@ from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
 from verif.coverage.memory_port_points import MemoryPortPoints
 from verif.coverage.pipeline_points import PipelinePoints
+from verif.coverage.ram_points import RamPoints
 from verif.coverage.region_points import RegionPoints
 from verif.coverage.transaction_points import TransactionPoints
 from verif.coverage.view_points import ViewPoints
@@ -53,6 +54,7 @@ class NfCoverage:
         self.capacity = CapacityPoints(model)
         self.pipeline = PipelinePoints(model)
         self.kept = KeptPoints(model)
+        self.ram = RamPoints(model)
         self.link = LinkPoints(model)
         self.link_state = LinkStatePoints(model)
         self.link_fault = LinkFaultPoints(model)
@@ -133,6 +135,8 @@ class NfCoverage:
         """A beat on the device-memory port."""
         record, place = self.memory.located(beat)
         config = None if record is None else self.scoreboard.configs[record.region]
+        if beat.write and beat.poison and self.memory.may_poison():
+            return  # damaged inside the device: see RamPoints
         self.memory_port.beat(beat, place, record, config.mode if config else None)
         if record is None or record.beat:
             return
@@ -143,6 +147,7 @@ class NfCoverage:
     def register(self, name: str, value: int, write: bool = False) -> None:
         """A register was read, or written."""
         self.control.register(name, value, write)
+        self.ram.register(name, value, write)
         if write:
             self.capacity.written(name, value)
         else:

@@ -73,6 +73,8 @@ class MemoryPort:
         self.poisoned = Recent(clock)
         self.initialised = Recent(clock)
         self.clock = clock
+        self.may_poison: Callable[[], bool] = lambda: False
+        """Data that a RAM of the device has damaged may be on its way."""
         self._last_initialised = -INIT_CLOCKS
         self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
         self.wrong: str | None = None
@@ -94,7 +96,7 @@ class MemoryPort:
         record, place = self.located(beat)
         self._owned(beat, record, place)
         if beat.write:
-            if beat.poison and place not in ("MEMORY", "IDENTITY"):
+            if beat.poison and place not in ("MEMORY", "IDENTITY") and not self.may_poison():
                 self._forbidden("poison", f"poison written to line {beat.line:#x} of a state area")
             if not beat.error:
                 return False

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, M2SReq, S2MMessage
 from models.control_window import ControlWindow
-from models.regions import Kind
+from models.regions import Kind, RegionConfig
+
+WINDOW_SHIFT = 8 + 6
+"""A region's window holds 2^8 lines of 2^6 bytes for each of its lines."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +45,16 @@ class Op:
     def inert(self) -> bool:
         """True if the access neither reads nor changes a line."""
         return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS, Kind.CONTROL)
+
+
+def window_of(addr: int, configs: Sequence[RegionConfig | None]) -> int | None:
+    """The region whose window a byte address lies in, by these descriptors; None: in none."""
+    for number, config in enumerate(configs):
+        if config is not None:
+            shift = config.lines_log2 + WINDOW_SHIFT
+            if addr >> shift == config.base >> shift:
+                return number
+    return None
 
 
 def describe(msg: M2SMessage | S2MMessage | None) -> str:

@@ -28,7 +28,7 @@ from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.register_rules import Rules
 from verif.scoreboard.scoreboard import RESET_CAPACITY, Scoreboard
 
-COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS)
+COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 """The event counters of the scoreboard, which stand still while nothing is in flight."""
 
 
@@ -65,6 +65,7 @@ class RegisterPredictor:
                 "LINK_ERROR": lambda: link.errors() if link else Span(0, 1 << 32),
                 "MEM_ERROR": scoreboard.memory.errors.span,
                 "POISON": self._poison,
+                "RAM_ERROR": scoreboard.ram.bad,
             },
         )
         self.link_counters = {
@@ -130,6 +131,7 @@ class RegisterPredictor:
     def reset(self) -> None:
         """The device was reset: its registers have their reset values."""
         scoreboard = self.scoreboard
+        scoreboard.ram.reset()  # before the counters that begin again from it
         self.values = {name: register.reset for name, register in self.by_name.items()}
         self.before.clear()
         self.others.clear()
@@ -310,6 +312,9 @@ class RegisterPredictor:
                 counter.clear_begin()
         elif name == "ERR_INFO" and register.field("VALID").extract(ones):
             scoreboard.capture.arm_begin(scoreboard.now)
+        elif name == "RAS_INJECT" and register.field("GO").extract(ones):
+            place = register.unpack(self.values[name])
+            scoreboard.ram.injected(place["RAM"], place["ROW"])
         elif name == "DEVLOAD_THRESHOLD":
             levels = [self.field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
             scoreboard.devload.thresholds_begin(*levels)

@@ -65,6 +65,7 @@ class Rules:
             "IRQ_STATUS": Rule(lambda _name: predictor.interrupts.begin(), self._irq),
             "DONE": Rule(self._done_begins, self._done),
             "FALLBACK": Rule(lambda _name: self._fallback_begins(), self._fallback),
+            "RAS_ERROR": Rule(lambda _name: None, self._ram_error),
             "LINK_STATE": Rule(lambda _name: None, self._link_state),
             "LINK_ERR_INFO": Rule(lambda _name: self._link_errors(), self._link_error),
         }
@@ -254,6 +255,9 @@ class Rules:
         got = {name.lower(): value for name, value in register.unpack(data).items()}
         self.scoreboard.compare_status(region, got, want)
         return None
+
+    def _ram_error(self, register: Register, data: int, _before: None) -> str | None:
+        return self.scoreboard.ram.captured(register.unpack(data))
 
     # -- link ---------------------------------------------------------------------------------
     def _link_state(self, register: Register, data: int, _before: None) -> str | None:

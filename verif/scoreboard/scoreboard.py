@@ -34,10 +34,11 @@ from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import Finding
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.memory_port import COUNTED, MemoryPort
-from verif.scoreboard.operations import Op, describe, describe_near
+from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.potential import potential
 from verif.scoreboard.quiescence import Quiescence
+from verif.scoreboard.ram_faults import RamFaults
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.region_status import RegionStatusRanges
 from verif.scoreboard.region_views import RegionViews
@@ -45,7 +46,6 @@ from verif.scoreboard.region_views import RegionViews
 MAX_ERRORS = 10
 UNJUDGED_SHARE = 0.005
 ENGINE_KINDS = (Kind.CONTRIBUTION, *READ_KINDS, Kind.INFO)
-WINDOW_SHIFT = 8 + 6
 REGISTERS = "registers"
 """The checker, by its name in NF_CHECKERS_OFF, that the register predictor is."""
 _REGISTERS = REG_MAP.expand()
@@ -81,6 +81,7 @@ class Scoreboard:
         self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock)
         self.capture = ErrorCapture()
         self.control = ControlRequests(model)
+        self.ram = RamFaults(model.params)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
         self.status = RegionStatusRanges(model, self.quiescence, self.configs)
         self.views = RegionViews(model, self.quiescence, self.status, regions)
@@ -89,7 +90,7 @@ class Scoreboard:
         self.quiescence.on_doubt = self._doubted
         self.counters = {
             name: Cleared(partial(self.events, name))
-            for name in (*COUNTERS, *COUNTED, "ENGINE", "EVICTION", "FILL")
+            for name in (*COUNTERS, *COUNTED, "ENGINE", "EVICTION", "FILL", *self.ram.counters)
         }
         self.memory_busy: Callable[[], bool] = lambda: False
         """Tells whether a transfer on the memory port is under way."""
@@ -144,7 +145,7 @@ class Scoreboard:
             return
         access = self.model.decode(msg, misframed)
         op = Op(msg, self.now, access, read=isinstance(msg, M2SReq), misframed=misframed)
-        op.window = self._window(msg.addr)
+        op.window = window_of(msg.addr, self.configs)
         op.key = ("inert", self.now) if op.inert else self.model.line_key(msg)
         if op.access.kind in ENGINE_KINDS:
             self.engine_ops += 1
@@ -215,14 +216,6 @@ class Scoreboard:
         close = [key for key in self._waiting if key[1] == msg.tag or key[2] == msg.ldid]
         text = ", ".join(f"{'NDR' if n else 'DRS'} tag={t:#x} ldid={d}" for n, t, d in close[:3])
         return f"waiting: {text}" if text else "nothing like it is waiting"
-
-    def _window(self, addr: int) -> int | None:
-        for number, config in enumerate(self.configs):
-            if config is not None:
-                shift = config.lines_log2 + WINDOW_SHIFT
-                if addr >> shift == config.base >> shift:
-                    return number
-        return None
 
     # -- register bus -------------------------------------------------------------------------
     def commit_begin(self, region: int, config: RegionConfig, epoch: int) -> Commit:
@@ -319,6 +312,8 @@ class Scoreboard:
             return Span(done.low, self.model.params.slots + done.high if self.busy else done.high)
         if name == "FILL":
             return self.memory.fills.span()
+        if name in self.ram.counters:
+            return self.ram.counters[name]()
         quiescence = self.quiescence
         value = self.model.counters[name]
         more = sum(potential(op, quiescence.mode_of(op)).get(name, 0) for op in quiescence.ops())

@@ -10,7 +10,7 @@ from typing import Any
 import pyslang
 
 FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
-PACKAGES = ("nf_pkg", "nf_core_pkg", "nf_fp32_pkg")
+PACKAGES = ("nf_pkg", "nf_core_pkg", "nf_fp32_pkg", "nf_ram_pkg")
 Layout = tuple[tuple[str, int], ...]
 
 

@@ -46,6 +46,7 @@ class Bench:
             "link_events",
             "core_events",
             "access_error",
+            "ram_events",
             "commit_done",
             "commit_code",
             "init_busy",

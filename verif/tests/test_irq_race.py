@@ -19,7 +19,7 @@ from verif.env.run_metrics import leave
 from verif.tests.packed_structs import layout, pack
 from verif.tests.regs_testbench import Bench
 
-_CORE, _LINK = layout("core_events_t"), layout("link_events_t")
+_CORE, _LINK, _RAM = (layout(f"{name}_events_t") for name in ("core", "link", "ram"))
 EVENTS: dict[str, tuple[str, int]] = {
     "DONE": ("region_done_set", 1),
     "FALLBACK": ("fallback_set", 1),
@@ -27,6 +27,7 @@ EVENTS: dict[str, tuple[str, int]] = {
     "LINK_ERROR": ("link_events", pack(_LINK, protocol_error=1)),
     "MEM_ERROR": ("core_events", pack(_CORE, mem_write_error=1)),
     "POISON": ("core_events", pack(_CORE, mem_poison=1)),
+    "RAM_ERROR": ("ram_events", pack(_RAM, ram_parity=1)),
 }
 """What raises each source: the port and the value that it takes for a clock."""
 RAISES = {
@@ -37,6 +38,7 @@ RAISES = {
     "mem_write_error": "MEM_ERROR",
     "poison_received": "POISON",
     "mem_poison": "POISON",
+    "ram_parity": "RAM_ERROR",
 }
 """The source of each event that has one; the others are counted only."""
 
@@ -46,7 +48,7 @@ async def irq_by_each_event(dut: Any) -> None:
     """Every event alone, each value of those that count: it raises its source, or nothing."""
     bench = await Bench(dut).start()
     status = bench.regs["IRQ_STATUS"]
-    for port, struct in (("core_events", _CORE), ("link_events", _LINK)):
+    for port, struct in (("core_events", _CORE), ("link_events", _LINK), ("ram_events", _RAM)):
         for name, width in struct:
             for value in range(1, 1 << width) if width < 4 else (1, (1 << width) - 1):
                 await bench.pulse(port, pack(struct, **{name: value}))

@@ -22,7 +22,13 @@ from verif.tests.regs_testbench import Bench, raw_read, raw_write
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
-EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events")}
+EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events", "ram_events")}
+RAM_EVENTS, RAM_FLIP = EVENTS["ram_events"], layout("ram_flip_t")
+COUNTED = {
+    port: [member for member in members if member[0].upper() in REG_MAP.counters()]
+    for port, members in EVENTS.items()
+}
+"""Members that a counter counts; the others say where the first of them was."""
 IRQ_OF_EVENT = {
     "CRC_ERROR": "LINK_ERROR",
     "PID_UNCORRECTABLE": "LINK_ERROR",
@@ -31,6 +37,7 @@ IRQ_OF_EVENT = {
     "MEM_WRITE_ERROR": "MEM_ERROR",
     "POISON_RECEIVED": "POISON",
     "MEM_POISON": "POISON",
+    "RAM_PARITY": "RAM_ERROR",
 }
 
 
@@ -53,7 +60,7 @@ async def counters(dut: Any) -> None:
     bench = await Bench(dut).start()
     irq = bench.regs["IRQ_STATUS"]
     for port, members in EVENTS.items():
-        for event, width in members:
+        for event, width in COUNTED[port]:
             name = event.upper()
             for value in sorted({1 << width - 1, (1 << width) - 1}):
                 await bench.pulse(port, pack(members, **{event: value}))
@@ -70,13 +77,14 @@ async def counters(dut: Any) -> None:
     total = dict.fromkeys(REG_MAP.counters(), 0)
     for _ in range(300):
         for port, members in EVENTS.items():
-            values = {event: bench.rng.getrandbits(width) for event, width in members}
+            values = {event: bench.rng.getrandbits(width) for event, width in COUNTED[port]}
             getattr(dut, port).value = pack(members, **values)
             for event, value in values.items():
                 total[event.upper()] += value
         await RisingEdge(dut.clk)
     dut.core_events.value = 0
     dut.link_events.value = 0
+    dut.ram_events.value = 0
     assert await bench.counters() == total
 
 
@@ -110,6 +118,49 @@ async def event_in_clock_of_clear(dut: Any) -> None:
                 assert value == (after >= 0)
             kept.add(after)
         assert {-1, 0, 1} <= kept, f"{name}: the clear was not hit: {kept}"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def ram_error(dut: Any) -> None:
+    """The first bad word of a RAM is captured, a corrected one is not; a flip lasts one clock."""
+    bench = await Bench(dut).start()
+    rng, captured = bench.rng, bench.regs["RAS_ERROR"]
+    for _ in range(12):
+        values = {name: rng.getrandbits(width) for name, width in RAM_EVENTS}
+        first = values | {"ram_parity": rng.randrange(1, 16)}
+        await bench.pulse("ram_events", pack(RAM_EVENTS, **(values | {"ram_parity": 0})))
+        assert not captured.unpack(await bench.read("RAS_ERROR"))["VALID"]
+        await bench.pulse("ram_events", pack(RAM_EVENTS, **first))
+        other = {name: rng.getrandbits(width) for name, width in RAM_EVENTS} | {"ram_parity": 1}
+        await bench.pulse("ram_events", pack(RAM_EVENTS, **other))
+        word = captured.pack(VALID=1, RAM=first["ram"], ROW=first["row"])
+        assert await bench.read("RAS_ERROR") == word
+        await bench.write("RAS_ERROR", 0xFFFF_FFFE)
+        assert await bench.read("RAS_ERROR") == word, "only VALID arms the capture"
+        await bench.write("RAS_ERROR", 1)
+        assert not captured.unpack(await bench.read("RAS_ERROR"))["VALID"]
+
+        seen: list[dict[str, int]] = []
+        watch = cocotb.start_soon(flips_seen(dut, seen))
+        inject = bench.regs["RAS_INJECT"]
+        place = {"RAM": rng.getrandbits(4), "ROW": rng.getrandbits(8), "PLACE": rng.getrandbits(13)}
+        await bench.write("RAS_INJECT", inject.pack(**place))
+        await bench.write("RAS_INJECT", inject.pack(GO=1), 0b1000 if not place["RAM"] else 0xF)
+        if place["RAM"]:
+            place = dict.fromkeys(place, 0)
+        await bench.write("RAS_INJECT", inject.pack(**place))
+        watch.cancel()
+        want = {"valid": 1, **{name.lower(): value for name, value in place.items()}}
+        assert seen == [want], f"{seen}, not {want}"
+
+
+async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
+    """Collects what goes to the RAMs, clock by clock."""
+    while True:
+        await FallingEdge(dut.clk)
+        flip = unpack(RAM_FLIP, int(dut.ram_flip.value))
+        if flip["valid"]:
+            seen.append(flip)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// S3 of the aggregation engine: the answer to the operation that S2 has executed.
+//
+// `op`, `poison`, `sends_*` are of the operation in S2 (`s2_valid`), `book` and `planes` of S3: the
+// state as that operation has left it. The answer leaves in S3 (`s3_valid`) and cannot be stalled.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_answer
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+#(
+  parameter int REGIONS = 8,
+  parameter int CNT_W   = 8
+) (
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+
+  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
+  input  wire logic [REGIONS*32-1:0]    epoch,
+  input  wire logic [REGIONS-1:0]       closed,
+
+  input  wire logic                     s2_valid,
+  input  wire engine_op_t               op,
+  input  wire logic                     sends_ndr,
+  input  wire logic                     sends_drs,
+  input  wire logic                     poison,
+
+  input  wire logic                     s3_valid,
+  input  wire book_t                    book,
+  input  wire logic [CNT_W*LINE_W-1:0]  planes,
+  output logic                          ndr_valid,
+  output resp_meta_t                    ndr_meta,
+  output logic                          drs_valid,
+  output answer_t                       drs
+);
+  region_desc_t      d;
+  resp_meta_t        meta_q;
+  logic [2:0]        plane_q;
+  logic              vote_q, info_q, poison_q, ndr_q, drs_q, sum_q, eight_q;
+  logic [LINE_W-1:0] vote, plane, info, sums;
+
+  always_ff @(posedge clk) begin
+    if (s2_valid) begin
+      meta_q   <= op.meta;
+      plane_q  <= op.plane;
+      vote_q   <= (op.kind == OP_VOTE);
+      info_q   <= (op.kind == OP_INFO);
+      sum_q    <= (op.kind == OP_SUM);
+      eight_q  <= op.worker[5];
+      poison_q <= poison;
+      ndr_q    <= sends_ndr;
+      drs_q    <= sends_drs;
+    end
+  end
+
+  assign d = desc_of(desc, meta_q.region);
+
+  nf_vote #(.CNT_W(CNT_W)) u_vote (
+    .clk, .rst_n,
+    .en            (vote_q),  // it keeps still for others
+    .ternary (d.mode == MODE_G_TERNARY), .planes,
+    .contributions (7'($countones(book.bitmap))),
+    .tie_minus (d.tie_minus), .threshold (d.threshold), .line (vote)
+  );
+
+  nf_info_view #(.REGIONS(REGIONS)) u_info (
+    .region (meta_q.region), .workers (d.workers), .epoch, .gen, .closed, .book, .line (info)
+  );
+
+  nf_sum #(.CNT_W(CNT_W)) u_sum (
+    .en (drs_q && sum_q), .wide (d.mode == MODE_G_INT8), .codes_signed (d.codes_signed),
+    .bytes (eight_q), .part (plane_q[1:0]), .planes, .line (sums)
+  );
+
+  always_comb begin
+    plane = '0;
+    for (int p = 0; p < CNT_W; p++) begin
+      if (plane_q == 3'(p)) plane = planes[p*LINE_W +: LINE_W];
+    end
+  end
+
+  assign ndr_valid = s3_valid && ndr_q;
+  assign ndr_meta  = meta_q;
+  assign drs_valid = s3_valid && drs_q;
+  assign drs       = make_answer(meta_q, poison_q,
+                                 info_q ? info : sum_q ? sums : vote_q ? vote : plane);
+
+  `NF_ASSERT_KEEPS(Keeps_A, !s2_valid, meta_q)
+endmodule
+
+`default_nettype wire

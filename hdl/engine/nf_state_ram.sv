@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of the slots: bookkeeping and count planes, two protected RAMs with a synchronous read.
+//
+// S1 asks (`read_book`, `read_planes`, `slot1`); S2 has the answer and may write the slot it is
+// about. With parity the answer is checked in S2. With SECDED a stage between S1 and S2 (SX, slot
+// `slotx`) corrects it. What a row held when it was asked for may be older than what S2 has written
+// since: S2 forwards from S3 (nf_engine); SX does the same here, for the action two clocks ahead.
+//
+// S2 tells with `use_book` and `use_planes` whether it looks at what was read, and not at what S3
+// forwards. If that cannot be trusted the state is `lost`, what S2 makes of that (`*_d`) is
+// written, and a fault is told. A word that was corrected is written back.
+
+`default_nettype none
+
+module nf_state_ram
+  import nf_pkg::*;
+  import nf_core_pkg::*;
+  import nf_ram_pkg::*;
+#(
+  parameter int SLOTS = 64,
+  parameter int CNT_W = 8,
+  parameter int ECC   = 1
+) (
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+  input  wire ram_flip_t                flip,
+  output ram_fault_t                    book_fault,
+  output ram_fault_t                    planes_fault,
+
+  input  wire logic                     read_book,
+  input  wire logic                     read_planes,
+  input  wire logic [$clog2(SLOTS)-1:0] slot1,
+  input  wire logic                     sx_valid,
+  input  wire logic [$clog2(SLOTS)-1:0] slotx,
+
+  input  wire logic [$clog2(SLOTS)-1:0] slot2,
+  output book_t                         book,
+  output logic [CNT_W*LINE_W-1:0]       planes,
+  input  wire logic                     use_book,
+  input  wire logic                     use_planes,
+  output logic                          lost,
+  input  wire logic                     book_we,
+  input  wire logic                     planes_we,
+  input  wire book_t                    book_d,
+  input  wire logic [CNT_W*LINE_W-1:0]  planes_d,
+
+  // What S3 holds, and has written.
+  input  wire logic                     s3_valid,
+  input  wire logic                     s3_wrote_planes,
+  input  wire logic [$clog2(SLOTS)-1:0] s3_slot,
+  input  wire book_t                    s3_book,
+  input  wire logic [CNT_W*LINE_W-1:0]  s3_planes
+);
+  localparam int SLOT_W    = $clog2(SLOTS);
+  localparam int BOOK_W    = $bits(book_t);
+  localparam int PLANES_W  = CNT_W * LINE_W;
+  localparam int BOOK_CW   = ram_check_w(BOOK_W, ECC);
+  localparam int PLANES_CW = ram_check_w(PLANES_W, ECC);
+
+  // Two RAMs: FP32 needs no plane but 0, for a sum that is kept.
+  logic [BOOK_CW+BOOK_W-1:0]     book_ram [SLOTS];
+  logic [PLANES_CW+PLANES_W-1:0] planes_ram [SLOTS];
+  logic [BOOK_CW+BOOK_W-1:0]     book_ram_q;
+  logic [PLANES_CW+PLANES_W-1:0] planes_ram_q;
+  logic [BOOK_CW-1:0]            book_check;
+  logic [PLANES_CW-1:0]          planes_check;
+  logic                          write_book, write_planes;
+
+  always_ff @(posedge clk) begin
+    if (read_book) book_ram_q <= book_ram[slot1];
+    if (read_planes) planes_ram_q <= planes_ram[slot1];
+    if (write_book) book_ram[slot2] <= {book_check, book_d};
+    if (write_planes) planes_ram[slot2] <= {planes_check, planes_d};
+  end
+
+  // ---- check, in the stage behind S1 ------------------------------------------------------------
+  localparam bit CORRECTS = (ECC == ECC_SECDED);
+
+  logic [SLOT_W-1:0]   check_slot;
+  book_t               book_right;
+  logic [PLANES_W-1:0] planes_right;
+  logic                book_wrong, planes_wrong, book_one, planes_one;
+  logic                book_fixed, planes_fixed, book_bad, planes_bad, asked_planes_q, uses_planes;
+
+  assign check_slot = CORRECTS ? slotx : slot2;
+
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_ram_guard #(.RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC)) u_book (
+    .clk, .rst_n, .flip,
+    .wr_en (write_book), .wr_row (slot2), .wr_data (book_d), .wr_check (book_check),
+    .rd_en (use_book && !CORRECTS), .rd_row (check_slot), .rd_word (book_ram_q[BOOK_W-1:0]),
+    .rd_check (book_ram_q[BOOK_W +: BOOK_CW]), .data (book_right), .bad (book_wrong),
+    .corrected (book_one), .fault ()
+  );
+  nf_ram_guard #(.RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC)) u_planes (
+    .clk, .rst_n, .flip,
+    .wr_en (write_planes), .wr_row (slot2), .wr_data (planes_d), .wr_check (planes_check),
+    .rd_en (uses_planes && !CORRECTS), .rd_row (check_slot), .rd_word (planes_ram_q[PLANES_W-1:0]),
+    .rd_check (planes_ram_q[PLANES_W +: PLANES_CW]), .data (planes_right), .bad (planes_wrong),
+    .corrected (planes_one), .fault ()
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
+
+  if (CORRECTS) begin : g_stage
+    book_t               book_q;
+    logic [PLANES_W-1:0] planes_q;
+    logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
+    logic                newer, newer_planes, planes_here_q;
+
+    assign newer        = s3_valid && (s3_slot == slotx);
+    assign newer_planes = newer && s3_wrote_planes;
+
+    always_ff @(posedge clk) begin
+      planes_here_q  <= read_planes;
+      asked_planes_q <= planes_here_q;
+      if (sx_valid) begin
+        book_q         <= newer ? s3_book : book_right;
+        book_bad_q     <= !newer && book_wrong;
+        book_fixed_q   <= !newer && book_one;
+        planes_q       <= newer_planes ? s3_planes : planes_right;
+        planes_bad_q   <= !newer_planes && planes_wrong;
+        planes_fixed_q <= !newer_planes && planes_one;
+      end
+    end
+
+    assign book         = book_q;
+    assign planes       = planes_q;
+    assign book_bad     = book_bad_q;
+    assign planes_bad   = planes_bad_q;
+    assign book_fixed   = book_fixed_q;
+    assign planes_fixed = planes_fixed_q;
+  end else begin : g_no_stage
+    logic unused_stage;
+    assign unused_stage = ^{sx_valid, slotx, s3_valid, s3_wrote_planes, s3_slot, s3_book,
+                            s3_planes};
+    always_ff @(posedge clk) asked_planes_q <= read_planes;
+    assign book         = book_right;
+    assign planes       = planes_right;
+    assign book_bad     = book_wrong;
+    assign planes_bad   = planes_wrong;
+    assign book_fixed   = book_one;
+    assign planes_fixed = planes_one;
+  end
+
+  assign uses_planes  = use_planes && asked_planes_q;
+  assign lost         = (use_book && book_bad) || (uses_planes && planes_bad);
+  assign write_book   = book_we || lost || (use_book && book_fixed);
+  assign write_planes = planes_we || lost || (uses_planes && planes_fixed);
+  assign book_fault   = make_ram_fault(use_book && book_bad, use_book && book_fixed,
+                                       RAM_ROW_W'(slot2));
+  assign planes_fault = make_ram_fault(uses_planes && planes_bad, uses_planes && planes_fixed,
+                                       RAM_ROW_W'(slot2));
+endmodule
+
+`default_nettype wire

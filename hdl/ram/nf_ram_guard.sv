@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands beside a RAM: makes the check bits of what is written, checks what is read, and flips
+// stored bits on request. The RAM itself, with CHECK_W bits more a row, is its owner's.
+//
+// Write: `wr_check` belongs to `wr_data` and is stored beside it; `wr_en` and `wr_row` tell that a
+// row is new. Read: `rd_word` and `rd_check` come from row `rd_row`; `data`, `bad` and `corrected`
+// are what they mean, in the same clock. `fault` tells what was found in a clock with `rd_en`: a
+// word that is read but not used is no fault.
+//
+// `flip` is a bit of a row that is wrong from the next clock on, until the row is written: where it
+// is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
+// takes the place of the oldest.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_ram_guard
+  import nf_ram_pkg::*;
+#(
+  parameter logic [3:0] RAM = 4'd0,  // ram_e
+  parameter int ROWS    = 64,
+  parameter int WIDTH   = 512,
+  parameter int ECC     = 1,
+  parameter int CHECK_W = ram_check_w(WIDTH, ECC)  // not to be set
+) (
+  input  wire logic                    clk,
+  input  wire logic                    rst_n,
+  input  wire ram_flip_t               flip,
+
+  input  wire logic                    wr_en,
+  input  wire logic [$clog2(ROWS)-1:0] wr_row,
+  input  wire logic [WIDTH-1:0]        wr_data,
+  output logic [CHECK_W-1:0]           wr_check,
+
+  input  wire logic                    rd_en,
+  input  wire logic [$clog2(ROWS)-1:0] rd_row,
+  input  wire logic [WIDTH-1:0]        rd_word,
+  input  wire logic [CHECK_W-1:0]      rd_check,
+  output logic [WIDTH-1:0]             data,
+  output logic                         bad,
+  output logic                         corrected,
+  output ram_fault_t                   fault
+);
+  localparam int TOTAL = WIDTH + CHECK_W;
+  localparam int ROW_W = $clog2(ROWS);
+
+  if (ROWS < 2 || ROWS > 256 || TOTAL > (1 << RAM_BIT_W)) begin : g_bad_size
+    initial $fatal(1, "nf_ram_guard: 2..256 rows, a row of less than 8,192 bits");
+  end
+
+  // ---- bits that were flipped -------------------------------------------------------------------
+  logic [1:0]           live_q;
+  logic [ROW_W-1:0]     row0_q, row1_q;
+  logic [RAM_BIT_W-1:0] place0_q, place1_q;
+  logic                 next_q, hit, here0, here1;
+  logic [TOTAL-1:0]     stored;
+
+  assign hit = flip.valid && (flip.ram == RAM) && (32'(flip.row) < ROWS)
+               && (32'(flip.place) < TOTAL);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      live_q <= '0;
+      next_q <= 1'b0;
+    end else begin
+      if (wr_en && wr_row == row0_q) live_q[0] <= 1'b0;
+      if (wr_en && wr_row == row1_q) live_q[1] <= 1'b0;
+      if (hit) begin
+        live_q[next_q] <= !(wr_en && wr_row == flip.row[ROW_W-1:0]);
+        next_q         <= !next_q;
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (hit && !next_q) begin
+      row0_q   <= flip.row[ROW_W-1:0];
+      place0_q <= flip.place;
+    end
+    if (hit && next_q) begin
+      row1_q   <= flip.row[ROW_W-1:0];
+      place1_q <= flip.place;
+    end
+  end
+
+  assign here0 = live_q[0] && row0_q == rd_row;
+  assign here1 = live_q[1] && row1_q == rd_row;
+
+  always_comb begin
+    stored = {rd_check, rd_word};
+    if (here0) stored[32'(place0_q)] = !stored[32'(place0_q)];
+    if (here1) stored[32'(place1_q)] = !stored[32'(place1_q)];
+  end
+
+  // ---- check ------------------------------------------------------------------------------------
+  logic               unused_corrected, unused_bad;
+  logic [WIDTH-1:0]   unused_data;
+  logic [CHECK_W-1:0] unused_encoded;
+
+  nf_ram_code #(.WIDTH(WIDTH), .ECC(ECC)) u_write (
+    .word (wr_data), .check (CHECK_W'(0)), .encoded (wr_check), .data (unused_data),
+    .corrected (unused_corrected), .bad (unused_bad)
+  );
+  nf_ram_code #(.WIDTH(WIDTH), .ECC(ECC)) u_read (
+    .word (stored[WIDTH-1:0]), .check (stored[TOTAL-1:WIDTH]), .encoded (unused_encoded), .data,
+    .corrected, .bad
+  );
+
+  assign fault = make_ram_fault(rd_en && bad, rd_en && corrected, RAM_ROW_W'(rd_row));
+
+  // Nothing is wrong by itself, and one wrong bit in a word that is used is always a fault.
+  `NF_ASSERT_NEVER(WrongUnasked_A, (fault.bad || fault.corrected) && !(here0 || here1))
+  `NF_ASSERT_NEVER(UsedIsCounted_A, ECC != ECC_NONE && rd_en && (here0 != here1)
+                                    && !(fault.bad || fault.corrected))
+endmodule
+
+`default_nettype wire

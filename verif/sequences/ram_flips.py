@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bits that flip in the RAMs of the device (controller, second edition, section 8)."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from models.line_packing import Mode
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
+from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RegionConfig
+from verif.scoreboard.lenient import LenientScoreboard
+from verif.scoreboard.ram_faults import NONE, SECDED
+from verif.sequences.base import NfSequence
+
+RAMS = REG_MAP.enums["Ram"]
+BOOK_BITS, LINE_BITS, FLIT_BITS = 67, 512, 514
+EVICT_ROWS, STORE_ROWS, ANSWER_ROWS, OPERATION_ROWS = 4, 8, 64, 128
+GO = REG_MAP.expand()["RAS_INJECT"].pack(GO=1)
+
+
+class Ram(NamedTuple):
+    """Size of a RAM: rows, and bits of a row that are data."""
+
+    rows: int
+    data: int
+
+    def bits(self, ecc: int) -> int:
+        """Bits of a row with its check bits."""
+        words = -(-self.data // 64)
+        return self.data + (1, words, 8 * words)[ecc]
+
+    def beside(self, place: int, rng: random.Random) -> int:
+        """Another bit of the word of 64 that a bit belongs to, with SECDED."""
+        word = place // 64 if place < self.data else (place - self.data) // 8
+        bits = [*range(64 * word, min(64 * word + 64, self.data))]
+        bits += range(self.data + 8 * word, self.data + 8 * word + 8)
+        return rng.choice([one for one in bits if one != place])
+
+
+def rams(hw: DeviceParams) -> dict[str, Ram]:
+    """The protected RAMs of a build (hdl/README.md)."""
+    planes = hw.cnt_w * LINE_BITS
+    return {
+        "PLANES": Ram(hw.slots, planes),
+        "BOOK": Ram(hw.slots, BOOK_BITS),
+        "EVICT": Ram(EVICT_ROWS, planes + BOOK_BITS),
+        "PARKED": Ram(OPERATION_ROWS, LINE_BITS),
+        "DEFERRED": Ram(OPERATION_ROWS, LINE_BITS),
+        "STORES": Ram(STORE_ROWS, LINE_BITS),
+        "ANSWERS": Ram(ANSWER_ROWS, LINE_BITS),
+        "WRITES": Ram(hw.rwd_credits, LINE_BITS),
+        "RETRY": Ram(hw.retry_depth, FLIT_BITS),
+    }
+
+
+class FlipSequence(NfSequence):
+    """What all of these do with the registers."""
+
+    async def inject(self, ram: str, row: int, place: int) -> None:
+        """Flips a stored bit."""
+        word = REG_MAP.expand()["RAS_INJECT"].pack(PLACE=place, ROW=row, RAM=RAMS[ram])
+        await self.env.registers.write("RAS_INJECT", word | GO)
+
+    def losses(self) -> int:
+        """Answers since the last call that were poisoned beyond what was expected."""
+        board = self.env.scoreboard
+        assert isinstance(board, LenientScoreboard)
+        return board.take_losses()
+
+    async def counted(self) -> tuple[int, int]:
+        """RAM_PARITY and RAM_CORRECTED; capture and interrupt must agree with them.
+
+        AssertionError if they do not. Capture and interrupt are armed again, the counters cleared.
+        """
+        registers = self.env.registers
+        bad = await registers.read("RAM_PARITY")
+        corrected = await registers.read("RAM_CORRECTED")
+        valid = await registers.read("RAS_ERROR.VALID")
+        irq = await registers.read("IRQ_STATUS.RAM_ERROR")
+        assert valid == irq == int(bad > 0), f"{bad} errors, VALID {valid}, RAM_ERROR {irq}"
+        await registers.write("RAS_ERROR", 1)
+        await registers.write("IRQ_STATUS", REG_MAP.expand()["IRQ_STATUS"].pack(RAM_ERROR=1))
+        await registers.write("CTRL", 1)
+        return bad, corrected
+
+
+class LostSlotSequence(FlipSequence):
+    """One bit of the state of a slot flips: the line is lost, and counted, exactly once.
+
+    Lines take the slots in turn behind a reset, so that line i is in slot i.
+    """
+
+    mode: Mode = Mode.G_BINARY
+    workers: int = 3
+    rams: tuple[str, ...] = ("BOOK", "PLANES")
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        lines = hw.slots
+        config = self.layout.region(self.mode, lines.bit_length(), self.workers)
+        region = rng.randrange(hw.regions)
+        self.region = region
+        await self.commit(region, config)
+        await self.env.clocks(20 * lines)  # the initialiser
+        for line in range(lines):
+            if rng.random() < 0.5:
+                await self.contribute(config, 0, line)
+            else:  # a slot that need not be written back, until its line is lost
+                await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
+            await self.drain()
+        flips = {line: rng.choice(self.rams) for line in rng.sample(range(lines), lines // 2)}
+        for line, ram in flips.items():
+            await self.lose(config, line, ram)
+        for line in range(lines, 2 * lines):  # all of them leave
+            await self.contribute(config, 0, line)
+            await self.drain()
+        lines = config.lines
+        order = [(worker, line) for worker in range(self.workers) for line in range(lines)]
+        rng.shuffle(order)
+        for worker, line in order:
+            await self.contribute(config, worker, line, limit=1)
+        await self.drain()
+        for line in range(lines):
+            for selector in (None, INFO_SELECTOR):
+                await self.read_region(config, line, selector, limit=1)
+        await self.drain()
+        await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
+        assert await self.counted() == (0, 0), "an error was counted twice"
+
+    async def lose(self, config: RegionConfig, line: int, ram: str) -> None:
+        """Flips a bit of the line's slot and uses the slot."""
+        rng, ecc = self.rng, self.cfg.hw.ecc
+        flips = 2 if ecc == SECDED and rng.random() < 0.5 else 1
+        size = rams(self.cfg.hw)[ram]
+        first = rng.randrange(size.bits(ecc))
+        places = [first]
+        if flips == 2:
+            places.append(size.beside(first, rng))
+        for place in places:
+            await self.inject(ram, line, place)
+        bad = ecc != NONE and not (ecc == SECDED and flips == 1)
+        if bad:
+            self.env.scoreboard.quiescence.lose(self.region, line)
+        what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
+        if what == "write":
+            await self.contribute(config, rng.randrange(self.workers), line)
+        else:
+            selector = INFO_SELECTOR if what == "info" else PLANE_SELECTOR
+            if self.mode is Mode.FP32 and what != "info":
+                selector = 0
+            await self.read_region(config, line, selector)
+        await self.drain()
+        if rng.random() < 0.8:
+            assert await self.counted() == (int(bad), int(not bad and ecc == SECDED)), (ram, places)
+        else:
+            await self.counted()
+
+
+class HeldDataSequence(FlipSequence):
+    """Memory stands still, data waits in a RAM, bits of it flip: then everything is read.
+
+    Behind a reset a RAM is filled from row 0; later rounds take rows as they come.
+    """
+
+    ram: str = "PARKED"
+    workers: int = 4
+    rounds: int = 12
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        lines_log2 = hw.slots.bit_length() + 1
+        low = self.layout.region(Mode.G_BINARY, lines_log2, self.workers)
+        fp32 = self.layout.region(Mode.FP32, lines_log2, self.workers)
+        size = rams(hw)[self.ram]
+        total = 0
+        for number in range(self.rounds):
+            await self.commit(0, low)
+            await self.commit(1, fp32)
+            await self.env.clocks(60 * low.lines)  # the initialiser
+            await self.fill(low, fp32)
+            first = 12 if self.ram == "ANSWERS" else 0  # the first ones have left
+            rows = [first, first + 1] if number == 0 else rng.sample(range(size.rows), 2)
+            for row in rows:
+                place = rng.randrange(size.bits(hw.ecc))
+                await self.inject(self.ram, row, place)
+                if hw.ecc == SECDED:
+                    await self.inject(self.ram, row, size.beside(place, rng))
+            self.env.cfg.mem.aw_stall = self.env.cfg.mem.ar_stall = 0.0
+            await self.drain()
+            for config in (low, fp32):
+                for line in range(config.lines):
+                    await self.read_region(config, line, 0, limit=1)
+            await self.drain()
+            bad = (await self.counted())[0]
+            assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
+            losses = self.losses()
+            assert bad or not losses, f"{losses} poisoned answers, and no error was counted"
+            total += bad
+            if total and number >= 2:
+                break
+        assert total, f"no damaged row of {self.ram} was ever used"
+
+    async def fill(self, low: RegionConfig, fp32: RegionConfig) -> None:
+        """Requests that leave data in the RAM."""
+        mem, lines = self.env.cfg.mem, list(range(low.lines))
+        if self.ram in ("EVICT", "PARKED", "DEFERRED"):
+            # Lines whose records are in memory, one at a time: nothing of this waits in a RAM.
+            for line in lines if self.ram != "EVICT" else lines[: self.cfg.hw.slots]:
+                await self.contribute(low, 0, line)
+                await self.drain()
+        mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES"))
+        mem.ar_stall = float(self.ram != "ANSWERS")
+        if self.ram == "STORES":
+            for line in lines:
+                await self.contribute(fp32, 0, line, limit=1)
+        elif self.ram == "WRITES":
+            for line in self.rng.sample(range(self.layout.plain_lines), 30):
+                await self.write(line << 6, self.rng.randbytes(64), 1)
+        elif self.ram == "ANSWERS":
+            for line in lines + self.rng.sample(range(self.layout.plain_lines), 20):
+                await self.read(line << 6, 1)
+        else:
+            for line in reversed(lines) if self.ram == "EVICT" else lines:
+                await self.contribute(low, 1, line, limit=1)
+        await self.env.clocks(60)
+
+
+class FlipTrafficSequence(FlipSequence):
+    """Bits flip in any RAM at any moment of traffic of all kinds, one request a line at a time.
+
+    `double`: two bits of the same word. What is counted must not be more than what was injected;
+    answers are the scoreboard's affair.
+    """
+
+    flips: int = 60
+    double: bool = False
+    workers: int = 4
+    lines_log2: int = 3
+    plain_lines: int = 12
+    flips_a_round: int = 16
+
+    async def body(self) -> None:
+        rng = self.rng
+        self.sizes = rams(self.cfg.hw)
+        self.total = [0, 0]
+        self.flipped: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        self.rounds_without = 0
+        left = self.cfg.count(self.flips)
+        modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.cfg.hw.regions]
+        configs = [
+            self.layout.region(mode, self.lines_log2, self.workers, strict=False, bind=False)
+            for mode in modes
+        ]
+        plain = [rng.randrange(self.layout.plain_lines) for _ in range(self.plain_lines)]
+        while left > 0:
+            for region, config in enumerate(configs):
+                await self.commit(region, config)
+            now = min(left, self.flips_a_round)
+            await self.round(configs, plain, now)
+            left -= now
+
+    async def round(self, configs: list[RegionConfig], plain: list[int], flips: int) -> None:
+        """Some flips, between commits of everything."""
+        for _ in range(flips):
+            await self.burst(configs, plain, self.rng.randint(1, 8))
+            await self.env.clocks(self.rng.choice((1, 1, self.rng.randint(1, 40))))
+            await self.draw()
+        for config in configs:  # a wrong state must show before it ends
+            for line in range(config.lines):
+                for selector in (0, INFO_SELECTOR):
+                    await self.read_region(config, line, selector, limit=1)
+        for at in plain:
+            await self.read(at << 6, 1)
+        await self.drain()
+        bad, corrected = await self.counted()
+        self.total[0] += bad
+        self.total[1] += corrected
+        seen = self.losses()
+        assert bad or not seen, f"{seen} poisoned answers, and no error was counted"
+        self.rounds_without += not seen
+
+    async def draw(self) -> None:
+        """A flip: RAM, row and bit, evenly over the RAMs."""
+        rng, ecc = self.rng, self.cfg.hw.ecc
+        ram = rng.choice(list(self.sizes))
+        size = self.sizes[ram]
+        row = rng.choice([row for row in range(size.rows) if row != self.last.get(ram)])
+        self.last[ram] = row
+        self.flipped[ram] = self.flipped.get(ram, 0) + 1
+        place = rng.randrange(size.bits(ecc))
+        await self.inject(ram, row, place)
+        if self.double:
+            await self.inject(ram, row, size.beside(place, rng))
+
+    async def burst(self, configs: list[RegionConfig], plain: list[int], count: int) -> None:
+        """Requests of every kind."""
+        rng = self.rng
+        for _ in range(count):
+            if rng.random() < 0.2:
+                address = rng.choice(plain) << 6
+                if rng.random() < 0.5:
+                    await self.write(address, rng.randbytes(64), 1)
+                else:
+                    await self.read(address, 1)
+                continue
+            config = rng.choice(configs)
+            line = rng.randrange(config.lines)
+            if rng.random() < 0.6:
+                await self.contribute(config, rng.randrange(self.workers), line, limit=1)
+            else:
+                await self.read_region(config, line, limit=1)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bits that flip in the RAMs of the device: never wrong, sometimes lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.config import CxlConfig
+from models.line_packing import Mode
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.config import EnvConfig
+from verif.scoreboard.lenient import LenientScoreboard
+from verif.scoreboard.ram_faults import NONE
+from verif.sequences.ram_flips import (
+    FlipTrafficSequence,
+    HeldDataSequence,
+    LostSlotSequence,
+)
+
+
+class FlipTrafficTest(NfBaseTest):
+    """Flips at any moment; without a check the same campaign must show wrong answers."""
+
+    double = False
+
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.parts.scoreboard = LenientScoreboard
+        cfg.check_counters = False  # a poisoned contribution is not one
+        cfg.mem.latency = (10, 60)
+
+    async def scenario(self) -> None:
+        self.run = FlipTrafficSequence(self.env, double=self.double)
+        await self.run.run()
+
+    async def finish(self) -> None:
+        run, board = self.run, self.env.scoreboard
+        assert isinstance(board, LenientScoreboard)
+        await self.env.host.drain()
+        self.figure("flips", sum(run.flipped.values()))
+        self.figure("counted", run.total[0])
+        self.figure("corrected", run.total[1])
+        self.figure("wrong", board.wrong)
+        assert run.total[0] <= sum(run.flipped.values()), "more errors than flips"
+        if self.cfg.hw.ecc == NONE:
+            assert board.wrong, "no wrong answer, although nothing is checked"
+        else:
+            assert sum(run.total), "no flipped bit was ever read: nothing was tested"
+
+
+def few_credits(config: CxlConfig) -> None:
+    """A host that takes an answer now and then, so that the others wait."""
+    config.link.grant_data = 2
+    config.link.return_delay = (150, 200)
+
+
+class HeldDataTest(NfBaseTest):
+    """Flips in data that waits."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.parts.scoreboard = LenientScoreboard
+        cfg.check_counters = False
+        if self.settings["ram"] == "ANSWERS":
+            cfg.shape_link = few_credits
+
+    async def scenario(self) -> None:
+        await HeldDataSequence(self.env, ram=self.settings["ram"]).run()
+
+    async def finish(self) -> None:
+        await self.env.host.drain()
+
+
+class DoubleFlipTest(FlipTrafficTest):
+    """Two bits of a word at a time."""
+
+    double = True
+
+
+class LostSlotTest(NfBaseTest):
+    """Lost lines of every mode, told to the scoreboard, which then compares everything."""
+
+    async def scenario(self) -> None:
+        mode = self.env.rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4))
+        rams = ("BOOK",) if mode is Mode.FP32 else ("BOOK", "PLANES")
+        await LostSlotSequence(self.env, mode=mode, rams=rams).run()
+
+
+@cocotb.test()
+async def flips(_dut: Any) -> None:
+    """Single flips in every RAM at any moment: no wrong answer, and none that is not counted."""
+    await run_uvm(FlipTrafficTest)
+
+
+@cocotb.test()
+@cocotb.parametrize(ram=["EVICT", "PARKED", "DEFERRED", "STORES", "ANSWERS", "WRITES"])
+async def held_data(_dut: Any, ram: str) -> None:
+    """Data that waits in a RAM is damaged there: it is poisoned, and everything else is right."""
+    await run_uvm(HeldDataTest, ram=ram)
+
+
+@cocotb.test()
+async def double_flips(_dut: Any) -> None:
+    """Two bits of a word: reported, where the code tells two from none."""
+    await run_uvm(DoubleFlipTest)
+
+
+@cocotb.test()
+async def lost_slots(_dut: Any) -> None:
+    """The line of a damaged slot is lost, counted once, and never complete; the others are."""
+    await run_uvm(LostSlotTest)
