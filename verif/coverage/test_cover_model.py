@@ -124,7 +124,7 @@ def test_samples_fall_into_planned_bins() -> None:
             poisoned = MemBeat(write, 1, line, 2, 3, True, 0)
             if not write or scoreboard.memory.located(poisoned)[1] in ("MEMORY", "IDENTITY"):
                 coverage.beat(poisoned)
-    coverage.register("IRQ_STATUS", 63)
+    coverage.register("IRQ_STATUS", 127)
     coverage.register("SLOT_HIT", 1)
     assert scoreboard.errors == []
     for point in coverage.model.points.values():
