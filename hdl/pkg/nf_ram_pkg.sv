@@ -73,8 +73,8 @@ package nf_ram_pkg;
     return (ecc == ECC_SECDED) ? 8 * ram_words(width) : (ecc == ECC_PARITY) ? ram_words(width) : 1;
   endfunction
 
-  // SECDED (72,64) after Hsiao: check bit `row` is the parity of the data bits in mask `row` (mask 7
-  // first). The columns are different words of 8 bits with three ones, then with five, in order of
+  // SECDED (72,64) after Hsiao: check bit `row` is the parity of the data bits in mask `row`, 7
+  // first. The columns are different words of 8 bits with three ones, then with five, in order of
   // their value: of odd weight, so that two wrong bits never look like one. Written out, because
   // Icarus takes minutes to compute them for every RAM.
   localparam logic [8*64-1:0] SECDED_MASKS = {
