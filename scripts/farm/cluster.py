@@ -251,11 +251,11 @@ def _client(where: Any) -> Client:
     from distributed import Client
 
     class Quiet(Client):  # type: ignore[misc]
-        """One that never came up also fails to close, when it is collected: nobody need know."""
+        """One that never came up is collected at any moment. Closing it there takes the lock of
+        Dask's loops, which the same thread may hold: it would wait for itself, for ever."""
 
         def __del__(self) -> None:
-            with suppress(Exception):
-                super().__del__()
+            """Nothing: what came up, `connect` closes; else the loop ends with this process."""
 
     came: Future[Client] = Future()
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import re
@@ -191,9 +192,11 @@ def _working(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: bytes) -> None:
-    """It takes the connection and says nothing, or nothing that Dask knows: no hang."""
+    """It takes the connection and says nothing, or nothing that Dask knows: no hang, nor when what
+    is left is collected."""
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = threading.Thread(target=_speak, args=(server, spoken), daemon=True)
@@ -208,6 +211,26 @@ def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: by
         assert time.monotonic() - start < 100  # it would wait for ever
         server.shutdown(socket.SHUT_RDWR)  # ends the wait for the next connection
         peer.join()
+    collector = threading.Thread(target=_collect, daemon=True)
+    collector.start()
+    collector.join(timeout=10)
+    assert not collector.is_alive()
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """What is in reference cycles stays there until a test collects it."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _collect() -> None:
+    """As in a thread that starts a loop: it holds the lock that closing a client takes."""
+    from distributed.utils import LoopRunner
+
+    with LoopRunner._lock:
+        gc.collect()
 
 
 def _speak(server: socket.socket, spoken: bytes) -> None:
