@@ -155,7 +155,7 @@ class Campaign:
             found = {"seconds": candidate.seconds, "seen": sorted(candidate.seen)}
             output.write_text(path, json.dumps(found))
 
-        records = run_all(specs, jobs, came, self.runner, end=end)
+        records = run_all(specs, jobs, came, self.runner, fail_fast=True, end=end)
         if self.broken:
             raise NfError(
                 f"the tests must be green without a mutant: {'; '.join(self.broken[:3])}."

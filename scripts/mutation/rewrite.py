@@ -35,6 +35,8 @@ endpackage
 """
 _NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
 
+# Verilator keeps such a function apart, where it cannot see the number.
+_APART = "/* verilator no_inline_task */"
 _PROBE_CPP = Path(__file__).with_name("probe.cpp")
 
 Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
@@ -60,7 +62,7 @@ def write(mutants: Mapping[int, Mutant], sources: Mapping[str, str]) -> str:
     for number, mutant in mutants.items():
         by_file[mutant.file][number] = mutant
     texts = {
-        file: rewritten(source, by_file[file])
+        file: rewritten(source, by_file[file]).replace(_APART, "")
         for file, source in sources.items()
         if file in by_file or file == carrier
     }

@@ -147,6 +147,17 @@ def test_all_mutants_together_are_legal(design: tuple[list[Mutant], dict[str, st
     assert slang.errors(TOP, files, [ROOT / "hdl/common"]) == []
 
 
+def test_functions_are_inlined_where_they_hold_mutants(
+    design: tuple[list[Mutant], dict[str, str]],
+) -> None:
+    """Verilator refuses one that is kept apart and reads the number of the mutant."""
+    found, sources = design
+    name = rewrite.write(dict(enumerate(found, 1)), sources)
+    texts = [file.read_text("latin-1") for file in (VARIANTS / name).rglob("*.sv")]
+    assert any("no_inline_task" in source for source in sources.values())
+    assert not any("no_inline_task" in text for text in texts)
+
+
 def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
     files = read_filelist(ROOT, FILELIST)
     found, sources = walk.find(ROOT, TOP, files)
@@ -227,16 +238,27 @@ def test_tests_that_are_red_without_a_mutant_stop_the_campaign(
     bench = folder / "tally_bench.py"
     bench.write_text(bench.read_text(encoding="utf-8").replace("min(n, 5)", "n"), encoding="utf-8")
     build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
+    ran: list[str] = []
+
+    def run(spec: RunSpec) -> RunRecord:
+        ran.append(spec.name)
+        return simulate.run(spec, folder / "runs", folder / "sim")
+
+    specs = [
+        RunSpec(build, "tally_bench", (test,), timeout_s=300.0)
+        for test in ("counts", "rests", "rests", "rests")
+    ]
     made = Campaign(
         dict(enumerate(found, 1)),
         sources,
-        [Candidate(RunSpec(build, "tally_bench", ("counts",), timeout_s=300.0))],
-        lambda spec: simulate.run(spec, folder / "runs", folder / "sim"),
+        [Candidate(spec) for spec in specs],
+        run,
         Store(tmp_path / "results.jsonl"),
         folder / "runs",
     )
     with pytest.raises(NfError, match="green without a mutant: tally_bench::counts"):
         made.probe(1, process.kill_all)
+    assert len(ran) <= 2  # the second may have begun before the first was judged
 
 
 def test_no_run_begins_once_it_is_late(
