@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ def problems(root: Path, entries: Sequence[Entry], tests: Sequence[TestCase]) ->
     return out
 
 
+@functools.cache  # many entries name the same file
 def _exists(root: Path, checker: str) -> bool:
     """True if a module of the tree defines the function, or the method of a class."""
     module, _, name = checker.partition(":")
