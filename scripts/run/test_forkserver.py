@@ -111,5 +111,8 @@ def test_servers_end_with_the_runner(toy: Toy) -> None:
 
 @SIMS
 def test_waves_and_coverage_start_directly(toy: Toy, sim: str) -> None:
-    assert toy.run(toy.spec(sim, waves=registry.get(sim).wave_format), "adds_one").waves
+    # The build of test_simulate::test_waves_and_coverage, which need not be compiled twice.
+    coverage = registry.get(sim).coverage_file is not None
+    build = toy.spec(sim, waves=registry.get(sim).wave_format, coverage=coverage)
+    assert toy.run(build, "adds_one").waves
     assert servers() == []
