@@ -30,10 +30,12 @@ digest() { cat "$@" scripts/setup.sh scripts/nf.sh | sha256sum | cut -c1-64; }
 pip_install() {
   # From the hashes of a lock file, nothing beside them. crcmod has no wheel: it is built with the
   # setuptools of the lock file, not with one that pip fetches for it. pip would compile all Python
-  # files on one core, which takes half a minute; what does not compile is nobody's loss.
+  # files on one core, which takes half a minute; what does not compile is nobody's loss. The tests of
+  # packages and torch's compiler, a quarter of all, are compiled if somebody imports them.
   "$VENV/bin/python" -m pip install -q --disable-pip-version-check --no-input --no-compile \
     --require-hashes --no-deps --no-build-isolation "$@" || return
-  "$VENV/bin/python" -m compileall -qq -j 0 "$VENV"/lib/python*/site-packages || true
+  "$VENV/bin/python" -m compileall -qq -j 0 -x '/(tests?|_inductor)/' \
+    "$VENV"/lib/python*/site-packages || true
 }
 
 extra() {
