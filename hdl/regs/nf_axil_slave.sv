@@ -110,7 +110,7 @@ module nf_axil_slave
   end
 
   always_ff @(posedge clk) begin
-    ar_word_q <= s_axil_araddr[ADDR_W-1:2];  // read in the next clock, if it was taken
+    if (s_axil_arready) ar_word_q <= s_axil_araddr[ADDR_W-1:2];
     if (ar_full_q && !r_full_q && !rd_wait) begin
       r_error_q <= rd_error;
       r_data_q  <= rd_data;
