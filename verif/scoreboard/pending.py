@@ -36,13 +36,14 @@ class Doubt:
     more: list[int] = field(default_factory=lambda: [0, 0, 0])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Commit:
     """A write of EPOCH, or of CLOSE: takes effect at once, somewhere between `start` and `end`.
 
     A close leaves the descriptor as it is. A read that is answered after it has found the round
     closed; not so if it is not `strict`, because the link repeats answers. One that is
-    `in_band` came through the control window: its start and end lie on the link.
+    `in_band` came through the control window: its start and end lie on the link. `before` and
+    `rival`, a commit that it races with: see `commit_race`.
     """
 
     config: RegionConfig
@@ -52,6 +53,13 @@ class Commit:
     closes: bool = False
     in_band: bool = False
     strict: bool = True
+    before: RegionConfig | None = None
+    rival: Commit | None = None
+
+    @property
+    def open(self) -> bool:
+        """Not answered, or it is not known yet what came first."""
+        return self.end < 0 or self.rival is not None
 
     def may_follow(self, op: Op) -> bool:
         """The commit may have come after `op`."""

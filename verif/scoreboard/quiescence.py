@@ -96,7 +96,7 @@ class Quiescence:
             self._open[region] -= 1
             if region in self._commits:
                 op.commit_raced = True
-                self._resolve(region)
+                self.resolve(region)
                 return
         if line.open == 0:
             self._close(line)
@@ -127,7 +127,7 @@ class Quiescence:
         """The write of EPOCH, or of CLOSE, was answered (`commit`: which; the last one)."""
         commit = commit or self._commits[region][-1]
         commit.end, commit.strict = now, strict
-        self._resolve(region)
+        self.resolve(region)
 
     # -- results ------------------------------------------------------------------------------
     def _lose(self, key: Hashable, ops: Sequence[Op]) -> None:
@@ -311,10 +311,10 @@ class Quiescence:
         return doubt_of(self._alternatives, self.unknown, region)
 
     # -- commits ------------------------------------------------------------------------------
-    def _resolve(self, region: int) -> None:
+    def resolve(self, region: int) -> None:
         """Judges the region if its commits are answered and nothing is in flight."""
         commits = self._commits[region]
-        if self._open.get(region, 0) or any(commit.end < 0 for commit in commits):
+        if self._open.get(region, 0) or any(commit.open for commit in commits):
             return
         del self._commits[region]
         lines = [line for line in self._lines.values() if line.region == region]

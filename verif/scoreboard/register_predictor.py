@@ -19,6 +19,7 @@ from models.register_map import WORD_BYTES, WORD_MASK, Counts, Field, Register, 
 from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.commit_race import CommitRaces
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.link_state import LinkState
@@ -50,6 +51,7 @@ class RegisterPredictor:
         """What registers may hold beside their value, because writes of them raced."""
         self._writing: dict[str, list[bool]] = {}
         """Writes under way, by register: whether they came through the control window."""
+        self.races = CommitRaces(scoreboard.quiescence)
         self._commits: dict[tuple[int, str], Commit] = {}
         """Commits under way, by who writes (see `_write_begins`) and the register."""
         scoreboard.control.begin, scoreboard.control.end = self._window_begins, self._window_ends
@@ -203,7 +205,10 @@ class RegisterPredictor:
             registers = self._window_registers(op)
             op.since = [None if one is None else self.rules.begin(one.name) for one in registers]
             return
-        for register, word in self._window_words(op):
+        words = self._window_words(op)
+        if words and "[" in words[0][0].name:
+            op.since = self.config(self.region_of(words[0][0].name))
+        for register, word in words:
             self._write_begins(register, word, WORD_MASK, op)
 
     def _window_ends(self, op: Op) -> None:
@@ -289,6 +294,10 @@ class RegisterPredictor:
             commit = scoreboard.commit_begin(region, self.config(region), epoch)
             commit.in_band = isinstance(who, Op)
             self._commits[id(who), name] = commit
+            before = who.since if isinstance(who, Op) else commit.config
+            wrong = self.races.begun(region, commit, before)
+            if wrong is not None:
+                self.rules.report(wrong)
         elif name.endswith("].CTRL"):
             region = self.region_of(name)
             closes = register.field("CLOSE").extract(ones)
@@ -368,6 +377,8 @@ class RegisterPredictor:
     def finish(self) -> None:
         """The counters must have been read after the last response."""
         scoreboard = self.scoreboard
+        if self.races.unsettled():
+            self.rules.report("bench: no read of EPOCH has told which of two commits was the last")
         fresh = {
             name: value for name, (now, value) in self.counters.items() if now == scoreboard.now
         }

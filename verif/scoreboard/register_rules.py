@@ -239,14 +239,17 @@ class Rules:
             self.scoreboard.compare_status(region, {"done": data >> region & 1}, want)
         return None
 
-    def _region_begins(self, name: str) -> tuple[Any, list[Before]]:
+    def _region_begins(self, name: str) -> tuple[Any, list[Before], int]:
         region = self.predictor.region_of(name)
-        return self.scoreboard.status.begin(region), self._fallback_begins()
+        return self.scoreboard.status.begin(region), self._fallback_begins(), self.scoreboard.now
 
     def _region(
-        self, register: Register, data: int, before: tuple[Any, list[Before]]
+        self, register: Register, data: int, before: tuple[Any, list[Before], int]
     ) -> str | None:
         region, leaf = self.predictor.region_of(register.name), register.name.rpartition(".")[2]
+        wrong = self.predictor.races.told(region, data, before[2]) if leaf == "EPOCH" else None
+        if wrong is not None:
+            return wrong
         want = self.scoreboard.status.end(region, before[0])
         if leaf != "STATUS":
             self.scoreboard.compare_status(region, {leaf.lower(): data}, want)

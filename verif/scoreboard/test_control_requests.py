@@ -13,7 +13,7 @@ from models.device import DeviceModel
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
-from models.views import pack_words
+from models.views import LineInfo, pack_words
 from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
@@ -65,6 +65,22 @@ class Bus:
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, BASE + 64 * line, ldid=1))
         data = pack_words(words)
         self.scoreboard.response(S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data))
+
+    def line(self, selector: int, data: bytes, poison: bool = False) -> None:
+        """A read of line 0 of region 1 that returns this."""
+        self.tag += 1
+        addr = CONFIG.address(selector, 0)
+        self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, addr, ldid=1))
+        got = S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data, poison=poison)
+        self.scoreboard.response(got)
+
+    def info(self, epoch: int, generation: int) -> None:
+        """INFO of an untouched line."""
+        self.line(1, LineInfo(epoch, generation, 0, 0, *[False] * 5).pack())
+
+    def vote(self, poison: bool) -> None:
+        """The vote of nobody: a tie everywhere."""
+        self.line(0, bytes(64), poison)
 
     @property
     def errors(self) -> str:
@@ -152,6 +168,74 @@ def test_a_commit_of_nobody_knows_what() -> None:
     bus.answer(message)
     bus.axil("REGION[0].EPOCH", 1)
     assert "bench: commit" in bus.errors
+
+
+STRICT = replace(CONFIG, strict=True)
+
+
+def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
+    """Commits of epochs 5 (window, of STRICT) and 6 (AXI4-Lite) overlap; reads come between
+    them, one of EPOCH behind both. `spoil`: what the device mixes up."""
+    bus = Bus()
+    bus.answer(bus.commit(4))
+    axil = AxiLiteAccess(True, bus.address("REGION[1].EPOCH"), 6, 0xF)
+    if axil_first:
+        bus.predictor.begin(axil)
+    message = bus.commit(5, STRICT)
+    if not axil_first:
+        bus.predictor.begin(axil)
+    first, final = (6, 5) if last == "window" else (5, 6)
+    between = final if spoil == "epoch" else first
+    strict = (last != "window") != (spoil == "descriptor")
+    bus.info(between, 2)
+    bus.vote(poison=strict)
+    bus.info(between, 2)
+    bus.predictor.end(axil)
+    bus.answer(message)
+    bus.axil("REGION[1].EPOCH", 4 if spoil == "neither" else final, write=False)
+    bus.info(final, 3)
+    bus.vote(poison=True)  # of nobody yet, in a STRICT region
+    return bus
+
+
+@pytest.mark.parametrize("axil_first", [False, True])
+@pytest.mark.parametrize("last", ["window", "axil"])
+def test_two_commits_at_once(axil_first: bool, last: str) -> None:
+    """Either may be the last; everything is as in that order."""
+    bus = race(axil_first, last)
+    assert bus.errors == ""
+    assert bus.scoreboard.configs[1] == STRICT
+    assert bus.scoreboard.epochs[1] == (5 if last == "window" else 6)
+    assert bus.scoreboard.model.config(1) == STRICT
+
+
+@pytest.mark.parametrize("axil_first", [False, True])
+@pytest.mark.parametrize("last", ["window", "axil"])
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [("epoch", "MISMATCH"), ("descriptor", "MISMATCH"), ("neither", "which neither commit wrote")],
+)
+def test_a_mix_of_two_commits(axil_first: bool, last: str, spoil: str, text: str) -> None:
+    """The epoch of the other, the descriptor of the other, and what is of neither of them."""
+    assert text in race(axil_first, last, spoil).errors
+
+
+def test_commits_of_which_nobody_can_tell_the_order() -> None:
+    for epochs in ((5, 5), (5, 6, 7)):
+        bus = Bus()
+        for epoch in epochs[1:]:
+            bus.commit(epoch)
+        bus.axil("REGION[1].EPOCH", epochs[0])
+        assert "bench: nobody can tell in which order" in bus.errors
+
+
+def test_a_race_that_no_read_has_told() -> None:
+    bus = Bus()
+    message = bus.commit(5)
+    bus.axil("REGION[1].EPOCH", 6)
+    bus.answer(message)
+    bus.predictor.finish()
+    assert "no read of EPOCH has told" in bus.errors
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import cocotb
@@ -12,7 +12,7 @@ import cocotb
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.control_window import LINE_OF_BYTES, REGION_LINE
 from models.line_packing import Mode
-from models.regions import CommitCode, RegionConfig
+from models.regions import INFO_SELECTOR, CommitCode, RegionConfig
 from verif.sequences.control_lines import MANAGER, ControlSequence
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY)
@@ -33,7 +33,8 @@ class Share:
 class WindowCommitsSequence(ControlSequence):
     """Each host commits its region again and again under its own traffic.
 
-    AXI4-Lite reads and writes the same registers, and commits a region of its own.
+    AXI4-Lite reads and writes the same registers, and commits: a region of its own, and at the same
+    time as a host that host's region.
     """
 
     rounds: int = 2
@@ -90,7 +91,40 @@ class WindowCommitsSequence(ControlSequence):
             if rng.random() < 0.5:
                 await self.issue(self.line_read(REGION_LINE + share.region, share.ldid))
             await self.env.host.drain_if(partial(self.inside, share.config))
+            if rng.random() < 0.75:
+                await self.race(rng, share)
         self.open_hosts -= 1
+
+    async def race(self, rng: random.Random, share: Share) -> None:
+        """The host and AXI4-Lite commit the region at once, each with an epoch of its own.
+
+        Reads of INFO arrive all the while: those between the two find the epoch of the first.
+        """
+        mine, other = rng.sample(range(1 << 32), 2)
+        words = self.words({f"REGION[{share.region}].EPOCH": mine})
+        if rng.random() < 0.6:
+            strict, tie = rng.random() < 0.5, rng.random() < 0.5
+            share.config = replace(share.config, strict=strict, tie_minus=tie)
+            words = self.commit_words(share.region, share.config, mine)
+        beside = cocotb.start_soon(self.beside(share.region, other, rng.randint(1, 80)))
+        await self.env.clocks(rng.randint(1, 20))
+        one = await self.issue(self.line_write(words, share.ldid))
+        for _ in range(rng.randint(4, 12)):
+            if share.config.mode is Mode.IDENTITY or rng.random() < 0.3:
+                await self.traffic(rng, share)
+            else:
+                line = rng.randrange(share.config.lines)
+                await self.read_region(share.config, line, INFO_SELECTOR, limit=3)
+        await one.wait()
+        await beside
+        share.epoch = await self.env.registers.read(f"REGION[{share.region}].EPOCH")
+        assert share.epoch in (mine, other)
+        await self.env.host.drain_if(partial(self.inside, share.config))
+
+    async def beside(self, region: int, epoch: int, delay: int) -> None:
+        """A commit by AXI4-Lite of what the shadow registers hold then."""
+        await self.env.clocks(delay)
+        await self.env.registers.write(f"REGION[{region}].EPOCH", epoch)
 
     @staticmethod
     def inside(config: RegionConfig, msg: M2SMessage) -> bool:
@@ -196,11 +230,7 @@ class MovedWindowSequence(ControlSequence):
                 await self.read(addr)
             elif kind < 0.7:
                 message = self.line_write(held, rng.choice((HOSTS[0], MANAGER)))
-                await self.issue(
-                    M2SRwD(
-                        message.opcode, 0, addr, ldid=message.ldid, data=message.data, be=message.be
-                    )
-                )
+                await self.issue(replace(message, addr=addr))
             else:
                 await self.write(rng.randrange(8) * LINE_OF_BYTES, rng.randbytes(64), 2)
             await self.env.clocks(rng.randint(1, 6))
