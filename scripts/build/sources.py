@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.simulator import Simulator
 from scripts.common.errors import NfError
-from scripts.common.records import BuildSpec, Edit
+from scripts.common.paths import ROOT
+from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
 
 
 def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
@@ -48,9 +49,8 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
     files = read_filelist(spec.root, spec.filelist)
     if bound:
         files = files.with_bound(registry.get(spec.sim).bound, spec.root)
-    names = [*files.sources, *files.headers(spec.root), *files.control]
-    texts = {name: read_source(spec.root / name, name) for name in names}
-    texts = apply_edits(texts, spec.edits)
+    texts = _texts(spec, files)
+    names = list(texts)
     facts = {
         "tool": registry.get(spec.sim).identity(),
         "top": spec.top,
@@ -66,11 +66,28 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
         **({"variant": spec.variant} if spec.variant else {}),
         "runner": _own_text(spec.sim),
     }
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    for name in names:
+    return Sources(files, texts, _digest(json.dumps(facts, sort_keys=True), texts))
+
+
+def design_key(edits: Sequence[Edit] = (), root: Path = ROOT) -> str:
+    """Names the text of the controller: the same in every checkout and for every tool, other than
+    the key of a build. NfError as `collect`."""
+    spec = BuildSpec("", TOP, FILELIST, root=root, edits=tuple(edits))
+    return _digest("", _texts(spec, read_filelist(spec.root, spec.filelist)))
+
+
+def _texts(spec: BuildSpec, files: FileList) -> dict[str, str]:
+    names = [*files.sources, *files.headers(spec.root), *files.control]
+    texts = {name: read_source(spec.root / name, name) for name in names}
+    return apply_edits(texts, spec.edits)
+
+
+def _digest(start: str, texts: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(start.encode())
+    for name, text in texts.items():
         digest.update(f"\0{name}\0".encode())
-        digest.update(texts[name].encode())
-    return Sources(files, texts, digest.hexdigest()[:16])
+        digest.update(text.encode())
+    return digest.hexdigest()[:16]
 
 
 def _own_text(sim: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import one_line, say, telling
 from scripts.build import bulk_build, registry
+from scripts.build.sources import design_key
 from scripts.cli import replay_options
 from scripts.common import claims, process
 from scripts.common.errors import BuildError, OptionError
@@ -79,6 +80,10 @@ class Simulators:
         clear(folder)
         return folder
 
+    def design(self) -> str:
+        """Names the RTL; NfError."""
+        return design_key(self.edits)
+
     def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
         """Build if needed and run; see `run_tests`."""
         return run_tests(sim, module, test, edits=self.edits, **how)
@@ -106,7 +111,8 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
                     stack.enter_context(hold(out))
             replay_options.check_kept(args)
             with telling(f"nf replay: reading {args.capture or args.synthetic}"):
-                replay = make_replay(options, args.shard or Shard())
+                design = simulators.design() if options.bulk else ""
+                replay = make_replay(options, args.shard or Shard(), design)
             if args.merge:
                 merge(replay, Path(args.out), simulators.choose(args.sim)[0], args.merge)
                 return 0

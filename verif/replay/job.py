@@ -73,6 +73,8 @@ class Replay:
     shard: Shard
     content: str
     """Names what the lines come from, every byte of it."""
+    design: str = ""
+    """Names the RTL, every byte of it; a journal keeps no lines of another one."""
     warnings: tuple[str, ...] = ()
     """What may be a mistake, one line each."""
 
@@ -146,6 +148,7 @@ class Replay:
             "seed": options.seed,
             "memory": str(options.memory),
             "routes": _digest(repr([sorted(one.routes.items()) for one in self.steps])),
+            "RTL": self.design,
             "content": self.content,
             "rounds": len(self.all_keys()),
             "pieces": len(self.all_pieces()),
@@ -157,8 +160,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def make_replay(options: ReplayOptions, shard: Shard = Shard()) -> Replay:
-    """Read and check everything; CaptureError, one line, when anything is wrong."""
+def make_replay(options: ReplayOptions, shard: Shard = Shard(), design: str = "") -> Replay:
+    """Read and check everything; CaptureError, one line, when anything is wrong. ``design``: see
+    Replay."""
     source, model = _synthetic(options) if options.synthetic else _captured(options)
     steps: list[StepPlan] = []
     epoch = 1
@@ -181,7 +185,7 @@ def make_replay(options: ReplayOptions, shard: Shard = Shard()) -> Replay:
     if not any(one.plan.lines for one in steps):
         raise CaptureError(source.name, "no tensor has an element", "there is nothing to replay")
     warnings = tuple(source.warnings()) if isinstance(source, CaptureSource) else ()
-    return Replay(source, model, options, tuple(steps), shard, source.content(), warnings)
+    return Replay(source, model, options, tuple(steps), shard, source.content(), design, warnings)
 
 
 def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:

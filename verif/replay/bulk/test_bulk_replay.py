@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cocotbext.cxl.wire.messages import M2SRwD
 from models.line_packing import Tie
 from neuron_fabric.capture import write_capture
 from neuron_fabric.progress_bar import clock
+from scripts.common.records import Edit
 from verif.conftest import BulkModel, gradients, nf_replay
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
@@ -131,6 +133,13 @@ def test_a_journal_that_is_not_whole_is_refused(
     assert "it is of another replay (tie 'PLUS', now 'MINUS')" in capsys.readouterr().err
     assert nf_replay(model, *words, "--resume", "--steps", 3) == 2
     assert "it is of another replay (steps [3, 60], now [3])" in capsys.readouterr().err
+    for merge in ((), ("--merge", 1)):
+        model.edits = (Edit("hdl/engine/nf_vote.sv", "endmodule", "// another\nendmodule"),)
+        assert nf_replay(model, *words, *(merge or ("--resume",))) == 2
+        error = capsys.readouterr().err
+        assert re.search(r"it is of another replay \(RTL '(\w{16})', now '(?!\1)\w{16}'\)", error)
+        assert len(error.splitlines()) == 1
+    model.edits = ()
     gradient = next(iter(sorted(capture.rglob("*.safetensors"))))
     there = gradient.read_bytes()
     gradient.write_bytes(there[:-1] + bytes([there[-1] ^ 1]))
