@@ -74,11 +74,23 @@ class ControlPoints:
             test="test_window::moves",
             at_least=CHEAP,
         )
+        self.commits = cross(
+            "control commit race",
+            "a commit through the window, of the descriptor as it stands or of another one, beside "
+            "one of the same region by AXI4-Lite: either is the last",
+            {"last": ("AXI4-Lite", "window"), "window brings": ("the same", "another")},
+            test="test_window::commits",
+        )
 
     def register(self, name: str, data: int, write: bool) -> None:
         """A register was accessed by AXI4-Lite."""
         if name == "CTRL_WINDOW_LO" and not write:
             self.move.hit(CommitCode(_CODE.extract(data)).name)
+
+    def raced(self, window_last: bool, changes: bool) -> None:
+        """Two commits of a region at once."""
+        last = "window" if window_last else "AXI4-Lite"
+        self.commits.hit(last, "another" if changes else "the same")
 
     def op(self, op: Op, window: ControlWindow) -> None:
         """An answered operation; `window`: as it is now."""

@@ -67,6 +67,7 @@ class NfCoverage:
         scoreboard.on_op = self.op
         scoreboard.on_commit = self.committed
         scoreboard.on_close = self.view.closed
+        scoreboard.races.on_told = self.control.raced
         scoreboard.views.on_read = self.view.status
         scoreboard.quiescence.on_judged = self.judged
 

@@ -9,6 +9,8 @@ region is judged; from then on everything is, in that order alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from models.regions import RegionConfig
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.quiescence import Quiescence
@@ -19,6 +21,8 @@ class CommitRaces:
 
     def __init__(self, quiescence: Quiescence) -> None:
         self.quiescence = quiescence
+        self.on_told: Callable[[bool, bool], None] = lambda _in_band, _changes: None
+        """Hears of each race: was the window last, and did it bring another descriptor."""
 
     def begun(self, region: int, commit: Commit, before: RegionConfig) -> str | None:
         """A commit was accepted; `before`: the descriptor in front of the words of its write."""
@@ -48,14 +52,13 @@ class CommitRaces:
         last = pair[-1]
         if last.epoch != epoch:
             return f"REGISTER EPOCH of region {region} reads {epoch:#x}, which neither commit wrote"
+        window = next(one for one in pair if one.in_band)
         for at, one in zip(places, pair, strict=True):
-            pending[at] = one
-            if not one.in_band:  # it writes EPOCH alone: the descriptor is what it finds
-                assert one.rival is not None
-                found = one.rival.config if one is last else one.rival.before
-                one.config = found or one.config
-        for one in pair:
-            one.rival = None
+            pending[at], one.rival = one, None
+            if one is not window:  # it writes EPOCH alone: the descriptor is what it finds
+                assert window.before is not None
+                one.config = window.config if one is last else window.before
+        self.on_told(last is window, window.config != window.before)
         self.quiescence.resolve(region)
         return None
 

@@ -19,7 +19,6 @@ from models.register_map import WORD_BYTES, WORD_MASK, Counts, Field, Register, 
 from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.commit_race import CommitRaces
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.link_state import LinkState
@@ -51,7 +50,6 @@ class RegisterPredictor:
         """What registers may hold beside their value, because writes of them raced."""
         self._writing: dict[str, list[bool]] = {}
         """Writes under way, by register: whether they came through the control window."""
-        self.races = CommitRaces(scoreboard.quiescence)
         self._commits: dict[tuple[int, str], Commit] = {}
         """Commits under way, by who writes (see `_write_begins`) and the register."""
         scoreboard.control.begin, scoreboard.control.end = self._window_begins, self._window_ends
@@ -295,7 +293,7 @@ class RegisterPredictor:
             commit.in_band = isinstance(who, Op)
             self._commits[id(who), name] = commit
             before = who.since if isinstance(who, Op) else commit.config
-            wrong = self.races.begun(region, commit, before)
+            wrong = scoreboard.races.begun(region, commit, before)
             if wrong is not None:
                 self.rules.report(wrong)
         elif name.endswith("].CTRL"):
@@ -377,7 +375,7 @@ class RegisterPredictor:
     def finish(self) -> None:
         """The counters must have been read after the last response."""
         scoreboard = self.scoreboard
-        if self.races.unsettled():
+        if scoreboard.races.unsettled():
             self.rules.report("bench: no read of EPOCH has told which of two commits was the last")
         fresh = {
             name: value for name, (now, value) in self.counters.items() if now == scoreboard.now

@@ -247,7 +247,7 @@ class Rules:
         self, register: Register, data: int, before: tuple[Any, list[Before], int]
     ) -> str | None:
         region, leaf = self.predictor.region_of(register.name), register.name.rpartition(".")[2]
-        wrong = self.predictor.races.told(region, data, before[2]) if leaf == "EPOCH" else None
+        wrong = self.scoreboard.races.told(region, data, before[2]) if leaf == "EPOCH" else None
         if wrong is not None:
             return wrong
         want = self.scoreboard.status.end(region, before[0])

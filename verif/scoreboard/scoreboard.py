@@ -28,6 +28,7 @@ from models.regions import READ_KINDS, Access, Kind, RegionConfig
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.capacity import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
+from verif.scoreboard.commit_race import CommitRaces
 from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
@@ -81,6 +82,7 @@ class Scoreboard:
         self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock)
         self.capture = ErrorCapture()
         self.control = ControlRequests(model)
+        self.races = CommitRaces(self.quiescence)
         self.ram = RamFaults(model.params)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
         self.status = RegionStatusRanges(model, self.quiescence, self.configs)
