@@ -90,7 +90,7 @@ module nf_controller
     .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS), .RETRY_DEPTH(RETRY_DEPTH),
     .RETRY_TIMEOUT(RETRY_TIMEOUT), .ECC(ECC)
   ) u_link (
-    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W +: 2*RAM_FAULT_W]),
+    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W +: 2*RAM_FAULT_W]),
     .rx_valid, .rx_protocol_id, .rx_flit, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready,
     .phy_up, .retrain_request, .multi_header,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
@@ -119,7 +119,7 @@ module nf_controller
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC)
   ) u_core (
-    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
+    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W-1:0]),
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .drs_gone,
     .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,

@@ -27,7 +27,7 @@ module nf_core
   input  wire logic               clk,
   input  wire logic               rst_n,
   input  wire ram_flip_t          ram_flip,
-  output logic [7*RAM_FAULT_W-1:0] ram_faults,  // RAM_PLANES to RAM_ANSWERS
+  output logic [8*RAM_FAULT_W-1:0] ram_faults,  // RAM_PLANES to RAM_ANSWERS
 
   input  wire logic               req_valid,
   output logic                    req_ready,
@@ -80,9 +80,6 @@ module nf_core
   `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
   `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6)
 );
-  localparam int NDR_DEPTH = 64;
-  localparam int DRS_DEPTH = 64;
-
   if (MEM_LINES_LOG2 < 8 || MEM_LINES_LOG2 > 38) begin : g_bad_mem
     initial $fatal(1, "nf_core: MEM_LINES_LOG2 must be 8..38");
   end
@@ -136,7 +133,7 @@ module nf_core
   logic [2:0]    view_selector;
   ctrl_op_t      ctrl_op;
 
-  nf_admit #(.NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH)) u_admit (
+  nf_admit #(.NDR_DEPTH(NDR_OWED), .DRS_DEPTH(DRS_OWED)) u_admit (
     .clk, .rst_n, .hold,
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
     .out_valid (adm_valid), .out_ready (adm_ready), .out_msg (adm_msg),
@@ -185,9 +182,9 @@ module nf_core
 
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .OPS(NDR_DEPTH + DRS_DEPTH)
+    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .OPS(NDR_OWED + DRS_OWED)
   ) u_engine (
-    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[6*RAM_FAULT_W-1:0]),
+    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
     .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q), .evict_idle,
     .op_valid, .op_ready, .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
@@ -272,7 +269,7 @@ module nf_core
   answer_t gather_drs;
   logic    gather_drs_valid, gather_drs_ready;
 
-  nf_fp32_store #(.TRACK(NDR_DEPTH)) u_store (
+  nf_fp32_store #(.TRACK(NDR_OWED)) u_store (
     .clk, .rst_n, .store_valid, .store_ready, .store,
     .wr_valid (wr_valid[2]), .wr_ready (wr_ready[2]), .wr_addr (store_waddr),
     .wr_data (store_wdata), .wr_strb (store_wstrb), .b_valid (wr_b[2]),
@@ -293,7 +290,7 @@ module nf_core
   answer_t    plain_drs;
   logic       plain_drs_valid, plain_drs_ready;
 
-  nf_plain #(.TRACK(NDR_DEPTH)) u_plain (
+  nf_plain #(.TRACK(NDR_OWED)) u_plain (
     .clk, .rst_n,
     .op_valid (plain_valid), .op_ready (plain_ready), .op (plain_op),
     .wr_valid (wr_valid[1]), .wr_ready (wr_ready[1]), .wr_addr (plain_waddr),
@@ -335,9 +332,9 @@ module nf_core
 
   // ---- answers ----------------------------------------------------------------------------------
   nf_respond #(
-    .REGIONS(REGIONS), .NDR_DEPTH(NDR_DEPTH), .DRS_DEPTH(DRS_DEPTH), .ECC(ECC)
+    .REGIONS(REGIONS), .NDR_DEPTH(NDR_OWED), .DRS_DEPTH(DRS_OWED), .ECC(ECC)
   ) u_respond (
-    .clk, .rst_n, .ram_flip, .ram_fault (ram_faults[6*RAM_FAULT_W +: RAM_FAULT_W]),
+    .clk, .rst_n, .ram_flip, .ram_fault (ram_faults[7*RAM_FAULT_W +: RAM_FAULT_W]),
     .occupancy ({1'b0, ndr_reserved} + {1'b0, drs_reserved}),
     .devload_threshold, .fallback,
     .engine_ndr_valid (eng_ndr_valid), .engine_ndr_meta (eng_ndr_meta),

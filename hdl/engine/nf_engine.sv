@@ -37,7 +37,7 @@ module nf_engine
   input  wire logic                     clk,
   input  wire logic                     rst_n,
   input  wire ram_flip_t                ram_flip,
-  output logic [6*RAM_FAULT_W-1:0]      ram_faults,  // RAM_PLANES to RAM_STORES
+  output logic [7*RAM_FAULT_W-1:0]      ram_faults,  // RAM_PLANES to RAM_MARKS
 
   input  wire logic [DESCS_W-1:0]       desc,
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
@@ -113,8 +113,6 @@ module nf_engine
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
   localparam int FILL_DEPTH  = 16;
-  localparam int EVICT_DEPTH = 4;
-  localparam int EXIT_DEPTH  = 8;  // store and gather queues
 
   if (CNT_W < 1 || CNT_W > 8) begin : g_bad_cnt_w
     initial $fatal(1, "nf_engine: CNT_W must be 1..8");
@@ -211,7 +209,7 @@ module nf_engine
   logic                is_op2, is_stored2, is_empty2, is_keep2, changed2;
   logic                forward, forward_planes;
   logic                use_book2;
-  ram_fault_t          book_fault, planes_fault, evict_fault, store_fault;
+  ram_fault_t          book_fault, planes_fault, evict_fault, store_fault, mark_fault;
   book_t               book2, held_book2, own_book2, book2_applied;
   logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied;
   engine_op_t          op2;
@@ -324,8 +322,9 @@ module nf_engine
     .failed (evict_failed), .failed_region (evict_failed_region)
   );
 
-  nf_written #(.REGIONS(REGIONS), .LOG2(WRITTEN_LOG2)) u_written (
-    .clk, .rst_n, .desc, .clear (apply), .ask (lk_line), .maybe (record_maybe),
+  nf_written #(.REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC)) u_written (
+    .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
+    .ask (lk_line), .ask_used (fetch), .maybe (record_maybe), .planes_used (ar_valid && ar_ready),
     .planes_ask (fill_line), .planes (record_planes),
     .mark (evict_push2), .mark_line (s2_q.victim),
     .mark_planes (planes_in_use(held_book2.bitmap, 4'(CNT_W)))
@@ -364,7 +363,8 @@ module nf_engine
   assign lookup_contribution = (looked_up.kind == OP_CONTRIBUTE);
   assign lookup_region       = looked_up.meta.region;
   assign eviction            = evict_push2;
-  assign ram_faults          = {store_fault, lookup_faults, evict_fault, book_fault, planes_fault};
+  assign ram_faults          = {mark_fault, store_fault, lookup_faults, evict_fault, book_fault,
+                                planes_fault};
 
   `NF_ASSERT_NEVER(StoreRoom_A, store_push2 && !store_push_ready)
   `NF_ASSERT_NEVER(GatherRoom_A, gather_push2 && !gather_push_ready)

@@ -5,8 +5,9 @@
 // Four sources in order of precedence, each valid/ready: RETRY sequences (`ctl_valid`), replay, new
 // flits, RETRY.Idle while `idle_request`. Behind a flit with `replay_run` or `new_run` only the
 // all-data flits that it owes may leave; behind a RETRY.Ack (`ctl_hold`) the replay at once when it
-// begins with an all-data flit. A flit with `replay_bad` leaves with a wrong CRC, so that
-// the host does not take it. `quiet` (physical layer down, abort): no new choice; what was chosen
+// begins with an all-data flit. A flit with `replay_bad` leaves with a wrong CRC, so that the host
+// takes neither it nor what follows until it has asked again: no run is kept up behind it, whatever
+// its marks may have been. `quiet` (physical layer down, abort): no new choice; what was chosen
 // still leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until
 // `tx_ready`; `tx_valid` low when there is nothing to send.
 
@@ -85,7 +86,8 @@ module nf_link_tx
       if (ready2) valid2_q <= valid1_q;
       if (ready1) new1_q <= chosen && pick_new;
       if (ready2) new2_q <= new1_q;
-      if (chosen) run_q <= pick_ctl ? ctl_hold : pick_replay ? replay_run : new_run;
+      if (chosen) run_q <= pick_ctl ? ctl_hold : pick_replay ? replay_run && !replay_bad
+                                                    : new_run;
     end
   end
 
@@ -106,10 +108,20 @@ module nf_link_tx
 
   // ---- checks ----------------------------------------------------------------------------------
   // In a run nothing but its all-data flits leaves, and outside of it none does. The first flit of
-  // a replay is an all-data flit only behind its RETRY.Ack.
-  `NF_ASSERT_NEVER(RunSplit_A, chosen && run_q && !(pick_replay ? replay_adf : pick_new && new_adf))
-  `NF_ASSERT_NEVER(StrayAdf_A, chosen && !run_q && (pick_replay ? replay_adf
+  // a replay is an all-data flit only behind its RETRY.Ack. Behind a flit that could not be trusted
+  // the host takes nothing before the next RETRY.Ack.
+  logic spoilt_q;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) spoilt_q <= 1'b0;
+    else if (chosen && pick_replay && replay_bad) spoilt_q <= 1'b1;
+    else if (chosen && pick_ctl && ctl_slot[39:36] == SUB_RETRY_ACK) spoilt_q <= 1'b0;
+  end
+
+  `NF_ASSERT_NEVER(RunSplit_A, chosen && run_q && !(pick_replay ? replay_adf || replay_bad
                                                                 : pick_new && new_adf))
+  `NF_ASSERT_NEVER(StrayAdf_A, chosen && !run_q && !spoilt_q && (pick_replay ? replay_adf
+                                                                             : pick_new && new_adf))
   `NF_ASSERT_NEVER(RunStarved_A, go && run_q && !chosen)
   `NF_ASSERT_NEVER(CrcIdle_A, !valid1_q && crc != '0)
   `NF_ASSERT_KEEPS(TxStable_A, tx_valid && !tx_ready, {tx_valid, tx_flit})

@@ -12,6 +12,12 @@ package nf_core_pkg;
   localparam int REC_GEN_W = 32;  // room in a record for the generation: one more at every commit
   localparam int MADDR_W   = 48;  // line address arithmetic without overflow
 
+  // Depths that are no parameters of the device.
+  localparam int NDR_OWED    = 64;  // requests admitted that are owed a completion
+  localparam int DRS_OWED    = 64;  // requests admitted that are owed data
+  localparam int EVICT_DEPTH = 4;   // evicted lines that wait for memory
+  localparam int EXIT_DEPTH  = 8;   // FP32 stores, and as many reads, that wait for memory
+
   // Who a response goes to, and the region it belongs to (for DevLoad).
   typedef struct packed {
     logic [TAG_W-1:0]  tag;

@@ -14,12 +14,13 @@ package nf_ram_pkg;
     RAM_PARKED   = 4'd3,  // data of operations that wait for their slot
     RAM_DEFERRED = 4'd4,  // data of operations that wait for any slot
     RAM_STORES   = 4'd5,  // data of FP32 stores
-    RAM_ANSWERS  = 4'd6,  // data of answers that wait for the link
-    RAM_WRITES   = 4'd7,  // data of writes that the link has received
-    RAM_RETRY    = 4'd8   // flits that the host has not acknowledged
+    RAM_MARKS    = 4'd6,  // which lines may have a record in memory
+    RAM_ANSWERS  = 4'd7,  // data of answers that wait for the link
+    RAM_WRITES   = 4'd8,  // data of writes that the link has received
+    RAM_RETRY    = 4'd9   // flits that the host has not acknowledged
   } ram_e;
 
-  localparam int RAMS      = 9;
+  localparam int RAMS      = 10;
   localparam int RAM_ROW_W = 8;
   localparam int RAM_BIT_W = 13;  // a row with its check bits has less than 8,192
 

@@ -9,7 +9,8 @@
 //
 // `flip` is a bit of a row that is wrong from the next clock on, until the row is written: where it
 // is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
-// takes the place of the oldest.
+// takes the place of the oldest. Of a RAM with more rows only the first 256 can be flipped, and a
+// fault tells the lowest bits of its row.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -44,8 +45,8 @@ module nf_ram_guard
   localparam int TOTAL = WIDTH + CHECK_W;
   localparam int ROW_W = $clog2(ROWS);
 
-  if (ROWS < 2 || ROWS > 256 || TOTAL > (1 << RAM_BIT_W)) begin : g_bad_size
-    initial $fatal(1, "nf_ram_guard: 2..256 rows, a row of less than 8,192 bits");
+  if (ROWS < 2 || TOTAL > (1 << RAM_BIT_W)) begin : g_bad_size
+    initial $fatal(1, "nf_ram_guard: 2 rows or more, a row of less than 8,192 bits");
   end
 
   // ---- bits that were flipped -------------------------------------------------------------------
@@ -66,7 +67,7 @@ module nf_ram_guard
       if (wr_en && wr_row == row0_q) live_q[0] <= 1'b0;
       if (wr_en && wr_row == row1_q) live_q[1] <= 1'b0;
       if (hit) begin
-        live_q[next_q] <= !(wr_en && wr_row == flip.row[ROW_W-1:0]);
+        live_q[next_q] <= !(wr_en && wr_row == ROW_W'(flip.row));
         next_q         <= !next_q;
       end
     end
@@ -74,11 +75,11 @@ module nf_ram_guard
 
   always_ff @(posedge clk) begin
     if (hit && !next_q) begin
-      row0_q   <= flip.row[ROW_W-1:0];
+      row0_q   <= ROW_W'(flip.row);
       place0_q <= flip.place;
     end
     if (hit && next_q) begin
-      row1_q   <= flip.row[ROW_W-1:0];
+      row1_q   <= ROW_W'(flip.row);
       place1_q <= flip.place;
     end
   end
@@ -108,9 +109,13 @@ module nf_ram_guard
 
   assign fault = make_ram_fault(rd_en && bad, rd_en && corrected, RAM_ROW_W'(rd_row));
 
-  // Nothing is wrong by itself, and one wrong bit in a word that is used is always a fault.
+  // Nothing is wrong by itself. A word that is used with one wrong bit is always a fault, with two
+  // if the code tells them.
+  logic two;
+  assign two = here0 && here1 && place0_q != place1_q;
   `NF_ASSERT_NEVER(WrongUnasked_A, (fault.bad || fault.corrected) && !(here0 || here1))
-  `NF_ASSERT_NEVER(UsedIsCounted_A, ECC != ECC_NONE && rd_en && (here0 != here1)
+  `NF_ASSERT_NEVER(UsedIsCounted_A, ECC != ECC_NONE && rd_en
+                                    && (here0 != here1 || (two && ECC == ECC_SECDED))
                                     && !(fault.bad || fault.corrected))
 endmodule
 

@@ -8,7 +8,7 @@ from verif.coverage.cover_model import CoverModel
 
 _REGISTERS = REG_MAP.expand()
 _NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}
-# A flit is read again only on a link with faults: test_ram_block and the link block have it.
+# A flit is read again only on a link with faults: test_link_ram_flips has it.
 _RAMS = tuple(name for name in _NAMES.values() if name != "RETRY")
 
 

@@ -99,7 +99,7 @@ class RetryTestbench:
         dut = self.dut
         for name in ("rx_valid", "tx_ready", "req_ready", "rwd_ready", "ndr_valid", "drs_valid"):
             getattr(dut, name).value = 0
-        for name in ("rx_protocol_id", "rx_flit", "ndr", "drs", "multi_header"):
+        for name in ("rx_protocol_id", "rx_flit", "ndr", "drs", "multi_header", "ram_flip"):
             getattr(dut, name).value = 0
         dut.phy_up.value = not training
         dut.rst_n.value = 0

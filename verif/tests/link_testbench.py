@@ -95,7 +95,7 @@ class LinkTestbench:
     async def start(self) -> None:
         dut = self.dut
         names = "rx_valid rx_protocol_id rx_flit tx_ready req_ready rwd_ready multi_header"
-        for name in (names + " ndr_valid ndr drs_valid drs").split():
+        for name in (names + " ndr_valid ndr drs_valid drs ram_flip").split():
             getattr(dut, name).value = 0
         dut.phy_up.value = 1
         dut.rst_n.value = 0

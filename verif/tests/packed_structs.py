@@ -4,26 +4,19 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import pyslang
 
-FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
-PACKAGES = ("nf_pkg", "nf_core_pkg", "nf_fp32_pkg", "nf_ram_pkg")
+from verif.env.rtl_packages import structure
+
 Layout = tuple[tuple[str, int], ...]
 
 
 @functools.cache
 def layout(struct: str) -> Layout:
     """(member, bits) of a packed structure, most significant first; KeyError if there is none."""
-    compilation = pyslang.ast.Compilation()
-    for package in PACKAGES:
-        tree = pyslang.syntax.SyntaxTree.fromFile(str(FOLDER / f"{package}.sv"))
-        compilation.addSyntaxTree(tree)
-    symbols = (compilation.getPackage(package).find(struct) for package in PACKAGES)
-    found = next((one for one in symbols if isinstance(one, pyslang.ast.TypeAliasType)), None)
-    kind = found.canonicalType if found is not None else None
+    kind = structure(struct)
     if not isinstance(kind, pyslang.ast.PackedStructType):
         raise KeyError(f"no package has a structure {struct}")
     members = (m for m in kind if isinstance(m, pyslang.ast.FieldSymbol))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes of the protected RAMs of the build: where RAS_INJECT can flip a bit (hdl/ram/README.md).
+
+Everything comes from the RTL, so that a depth that changes there cannot leave flips that hit
+nothing: parameters of the build, constants and structures of the packages.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK
+from models.parameters import DeviceParams
+from verif.env.rtl_packages import constant, structure
+from verif.parameters import build_parameters
+
+TOP = Path(__file__).resolve().parents[2] / "hdl/nf_controller.sv"
+ROWS_OF_INJECT = 256
+"""RAS_INJECT.ROW reaches no further."""
+MARKS_OF_A_ROW = 32
+MARK_BITS = 4
+FLIT_MARKS = 2
+"""All-data flit, and a flit that all-data flits follow."""
+
+
+class Ram(NamedTuple):
+    """Size of a RAM: rows, and bits of a row that are data."""
+
+    rows: int
+    data: int
+
+    def bits(self, ecc: int) -> int:
+        """Bits of a row with its check bits."""
+        words = -(-self.data // 64)
+        return self.data + (1, words, 8 * words)[ecc]
+
+    def beside(self, place: int, rng: random.Random) -> int:
+        """Another bit of the word of 64 that a bit belongs to, with SECDED."""
+        word = place // 64 if place < self.data else (place - self.data) // 8
+        bits = [*range(64 * word, min(64 * word + 64, self.data))]
+        bits += range(self.data + 8 * word, self.data + 8 * word + 8)
+        return rng.choice([one for one in bits if one != place])
+
+
+def parameter(name: str) -> int:
+    """A parameter of the build, or its default in the top module; KeyError if there is none."""
+    if name in (built := build_parameters()):
+        return built[name]
+    found = re.search(rf"parameter int {name}\s*=\s*(\d+)", TOP.read_text(encoding="utf-8"))
+    if found is None:
+        raise KeyError(f"{TOP.name} has no parameter {name}")
+    return int(found[1])
+
+
+def rams(hw: DeviceParams) -> dict[str, Ram]:
+    """The protected RAMs of the build, by the names of RAS_INJECT.RAM."""
+    line = constant("LINE_W")
+    planes, book = hw.cnt_w * line, structure("book_t").bitWidth
+    waiting = constant("NDR_OWED") + constant("DRS_OWED")
+    marks = 1 << parameter("WRITTEN_LOG2")
+    row = min(marks, MARKS_OF_A_ROW)
+    return {
+        "PLANES": Ram(hw.slots, planes),
+        "BOOK": Ram(hw.slots, book),
+        "EVICT": Ram(constant("EVICT_DEPTH"), planes + book),
+        "PARKED": Ram(waiting, line),
+        "DEFERRED": Ram(waiting, line),
+        "STORES": Ram(constant("EXIT_DEPTH"), line),
+        "MARKS": Ram(min(hw.regions * marks // row, ROWS_OF_INJECT), row * MARK_BITS),
+        "ANSWERS": Ram(constant("DRS_OWED"), line),
+        "WRITES": Ram(hw.rwd_credits, line),
+        "RETRY": Ram(hw.retry_depth, PAYLOAD_MASK.bit_length() + FLIT_MARKS),
+    }
