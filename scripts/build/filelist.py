@@ -24,7 +24,7 @@ class FileList:
     def with_bound(self, bound: Mapping[str, str], root: Path) -> FileList:
         """The same, with the files behind it that hold modules bound to those of its sources, and
         their folders, where they may have headers."""
-        beside = [bound[name] for name in self.sources if name in bound]
+        beside = [name for name, source in bound.items() if source in self.sources]
         found = [name for name in beside if (root / name).is_file()]
         folders = [str(Path(name).parent) for name in found]
         return replace(

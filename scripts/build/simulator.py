@@ -61,7 +61,7 @@ class Simulator(runner.Runner):
     forks: ClassVar[bool] = True
     """Whether a run may be a fork of a simulator that is up (`scripts/run/forkserver.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}
-    """Sources that hold a module bound to one of the design, by the source of that one."""
+    """Sources that hold a module bound to one of the design, each with the source of that one."""
     wave_format: ClassVar[Waves] = Waves.VCD
     """The format that it writes when waves are asked for without naming one."""
     coverage_file: ClassVar[str | None] = None

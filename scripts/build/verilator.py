@@ -126,10 +126,12 @@ class Verilator(Simulator, runner.Verilator):
     coverage_file = "coverage.dat"
     lint_title = "verilator -Wall"
     bound: ClassVar[Mapping[str, str]] = {
-        "hdl/engine/nf_engine.sv": "verif/coverage/nf_engine_cover.sv",
-        "hdl/engine/nf_lookup.sv": "verif/coverage/nf_lookup_cover.sv",
-        "hdl/nf_core.sv": "verif/coverage/nf_core_cover.sv",
-        "hdl/regs/nf_regs.sv": "verif/coverage/nf_regs_cover.sv",
+        "verif/coverage/nf_engine_cover.sv": "hdl/engine/nf_engine.sv",
+        "verif/coverage/nf_miss_cover.sv": "hdl/engine/nf_engine.sv",
+        "verif/coverage/nf_lookup_cover.sv": "hdl/engine/nf_lookup.sv",
+        "verif/coverage/nf_core_cover.sv": "hdl/nf_core.sv",
+        "verif/coverage/nf_regs_cover.sv": "hdl/regs/nf_regs.sv",
+        "verif/coverage/nf_ram_cover.sv": "hdl/nf_controller.sv",
     }
     message_start = r"%\w+:"
     severities = ("%Error", "%Fatal")

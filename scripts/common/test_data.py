@@ -36,10 +36,10 @@ def test_bound_modules_bring_their_headers(write: Write, tmp_path: Path) -> None
         write(name, "")
     write("top.f", "a.sv\n")
     files = read_filelist(tmp_path, "top.f")
-    with_bound = files.with_bound({"a.sv": "cover/a_cover.sv"}, tmp_path)
+    with_bound = files.with_bound({"cover/a_cover.sv": "a.sv"}, tmp_path)
     assert with_bound.sources == ("a.sv", "cover/a_cover.sv")
     assert with_bound.headers(tmp_path) == ["cover/points.svh"]
-    elsewhere = {"a.sv": "gone/a_cover.sv", "b.sv": "cover/a_cover.sv"}
+    elsewhere = {"gone/a_cover.sv": "a.sv", "cover/a_cover.sv": "b.sv"}
     assert files.with_bound(elsewhere, tmp_path) == files
 
 

@@ -25,6 +25,7 @@ from verif.coverage.link_fault_points import LinkFaultPoints
 from verif.coverage.link_points import LinkPoints
 from verif.coverage.link_state_points import LinkStatePoints
 from verif.coverage.memory_port_points import MemoryPortPoints
+from verif.coverage.miss_points import MissPoints
 from verif.coverage.pipeline_points import PipelinePoints
 from verif.coverage.ram_points import RamPoints
 from verif.coverage.region_points import RegionPoints
@@ -53,6 +54,7 @@ class NfCoverage:
         self.control = ControlPoints(model)
         self.capacity = CapacityPoints(model)
         self.pipeline = PipelinePoints(model)
+        self.miss = MissPoints(model)
         self.kept = KeptPoints(model)
         self.ram = RamPoints(model)
         self.link = LinkPoints(model)
@@ -75,8 +77,8 @@ class NfCoverage:
         """The model, with everything counted that was sampled; `top`: the simulated design."""
         self.fp32.flush()
         if top is not None:
-            self.pipeline.take(top)
-            self.kept.take(top)
+            for points in (self.pipeline, self.miss, self.kept, self.ram):
+                points.take(top)
         return self.model
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
@@ -106,14 +108,15 @@ class NfCoverage:
         self.view.judged(op, config, line, after, closed)
         if closed or access.kind is Kind.INFO:  # their other points know open rounds alone
             return
+        if config.mode.bits:  # a line of theirs goes the way of G_BINARY's
+            self.int_codes.judged(op, config, after)
+            return
         complete = after.counted_complete and not line.counted_complete
         done = complete and self.device.region_status(access.region).done
         self.engine.judged(op, config, line)
         self.epoch.judged(op, config, line)
         self.region.judged(op, config, line, after, done)
-        if config.mode.bits:
-            self.int_codes.judged(op, config, after)
-        elif access.kind is Kind.RESULT and not config.mode.low_bit:
+        if access.kind is Kind.RESULT and not config.mode.low_bit:
             self.fp32.sum(after.data[worker] for worker in sorted(after.data))
         elif access.kind is Kind.RESULT:
             self.count.result(config, after.reduced(config, self.device.params.cnt_max))

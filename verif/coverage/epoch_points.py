@@ -127,22 +127,24 @@ class EpochPoints:
             return
         self._old[region] = config
         change = _change(old, config)
-        self.change.hit(change, config.mode.name)
         same_area = old is not None and old.state_base == config.state_base
         same_shape = change in ("same", "options", "window moved")
         self._found[region] = FOUND[0 if not same_area else 1 if same_shape else 2]
         self.number.hit(_number(self._number.get(region), epoch))
         self._number[region] = epoch
         self.commit_traffic.hit("busy" if busy else "quiet")
-        self.lines.hit(config.mode.name, lines_class(config.lines_log2))
-        if config.mode is not Mode.IDENTITY:
-            self.workers.hit(config.mode.name, str(config.workers))
         for option in ("tie_minus", "strict", "bind", "keep_sum"):
             self.options.hit(f"{option} {int(getattr(config, option))}")
         if config.mode is Mode.G_TERNARY:
             self.threshold.hit(threshold_class(config.threshold, config.workers))
         allowed = {0: "none", 1: "one", 16: "all"}.get(config.ld_mask.bit_count(), "some")
+        if config.mode.bits:  # their regions have points of their own
+            return
+        self.change.hit(change, config.mode.name)
+        self.lines.hit(config.mode.name, lines_class(config.lines_log2))
         self.ld_mask.hit(config.mode.name, allowed, "BIND" if config.bind else "free")
+        if config.mode is not Mode.IDENTITY:
+            self.workers.hit(config.mode.name, str(config.workers))
 
     def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
         """An operation on a line that raced with none; `before` is the line as it was."""

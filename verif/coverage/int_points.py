@@ -15,9 +15,9 @@ from models.regions import (
     RegionConfig,
 )
 from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.value_classes import INTS
 from verif.scoreboard.operations import Op
 
-INTS = (Mode.G_INT4.name, Mode.G_INT8.name)
 SIGNS = ("unsigned", "signed")
 VIEWS = ("plane", "SUM16", "SUM8")
 WORKERS = ("1", "2..14", "15", "16", "17", "18..62", "63", "64")
@@ -36,7 +36,7 @@ class IntPoints:
             "every view by W, where planes, signs and the width of a sum change; SUM8 is there for "
             "4-bit codes of up to 16 workers",
             {"mode": INTS, "sign": SIGNS, "W": WORKERS, "view": VIEWS},
-            test="test_int::codes",
+            test="test_systematic::codes",
             ignore=lambda mode, sign, W, view: _no_sum8(mode, W, view),
         )
         self.codes = cross(
@@ -44,14 +44,14 @@ class IntPoints:
             "codes at their corners: the largest sums, every sign, one element alone; the smallest "
             "unsigned codes are zeros",
             {"mode": INTS, "sign": SIGNS, "codes": CODES},
-            test="test_int::codes",
+            test="test_systematic::codes",
             ignore=lambda mode, sign, codes: sign == "unsigned" and codes == "zeros",
         )
         self.lines = cross(
             "integer line",
             "each view of lines that nobody, some or all have contributed to, and of poisoned ones",
             {"mode": INTS, "view": VIEWS, "seen": SEEN, "mark": ("clean", "poisoned")},
-            test="test_int::codes",
+            test="test_systematic::codes",
             ignore=lambda mode, view, seen, mark: (
                 (mode == INTS[1] and view == "SUM8") or (seen == "all" and mark == "poisoned")
             ),
@@ -60,7 +60,7 @@ class IntPoints:
             "integer view line",
             "every line of every view: each shows other elements",
             {"mode": INTS, "line": ("16", "17", "18", "19", "32", "33")},
-            test="test_int::codes",
+            test="test_systematic::codes",
             ignore=lambda mode, line: mode == INTS[1] and line not in ("16", "17"),
         )
         self.selectors = cross(

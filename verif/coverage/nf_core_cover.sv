@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// White-box functional coverage of the core: what a commit meets, the record initialiser, and how
-// long each channel of the memory port is held.
+// White-box functional coverage of the core: what a commit meets, moves of the control window and
+// whose turn it is on the register bus, the record initialiser, and how long each channel of the
+// memory port is held.
 //
 // Bound into nf_core under Verilator; conventions as in nf_engine_cover.sv.
 
@@ -23,6 +24,7 @@ module nf_core_cover
 
   // Commits
   input wire logic         commit_begins,
+  input wire logic         commit_epoch, // it is of a region: no CLOSE, no move of the window
   input wire logic [3:0]   commit_region,
   input wire region_desc_t commit_desc,
   input wire logic         waiting,      // operations parked in the engine
@@ -35,6 +37,19 @@ module nf_core_cover
   input wire logic         init_busy,
   input wire logic         init_active,
   input wire logic [3:0]   init_region,
+
+  // Control window
+  input wire logic         moves,        // it moves, or stays where it is told to be
+  input wire logic         was_on,
+  input wire logic         is_on,
+  input wire logic         moves_away,   // to another place
+  input wire logic         committing,
+  input wire ctrl_bus_t    bus,
+  input wire logic         bus_free,     // of AXI4-Lite
+  input wire logic         ctrl_takes,
+  input wire logic         ctrl_waits,
+  input wire logic         ctrl_writes,  // what is taken or waits is a write
+  input wire logic         ctrl_busy,
 
   // Record initialiser
   input wire logic         init_start,
@@ -62,10 +77,36 @@ module nf_core_cover
   assign under_way = {init_active && init_region == commit_region, init_busy, unsent, plain,
                       gathering, storing, evicting, filling, waiting, 1'b0};
   for (genvar k = 0; k < 10; k++) begin : g_meets
-    assign meets_on[k] = commit_begins && (k == 0 ? under_way == '0 : under_way[k]);
+    assign meets_on[k] = commit_begins && commit_epoch && (k == 0 ? under_way == '0 : under_way[k]);
     assign meets_at[k] = {4'(k), `NF_COVER_MODE(commit_desc.mode)};
   end
   `NF_POINTS(meets, 6, 10)
+
+  // ---- the control window: where it goes, and whose turn it is on the register bus --------------
+  logic       busy_q, move_on;
+  logic [3:0] move_at;
+  always_ff @(posedge clk) begin
+    if (!rst_n) busy_q <= 1'b0;
+    else if (commit_begins) busy_q <= under_way != '0;
+  end
+  assign move_on = moves;
+  assign move_at = {was_on, !is_on ? 2'd0 : moves_away ? 2'd1 : 2'd2, busy_q};
+  `NF_POINT(move, 4)
+  logic [8:0]      turn_on;
+  logic [8:0][3:0] turn_at;
+  assign turn_on = {committing && !bus.lock && bus.read,
+                    committing && !bus.lock && ctrl_waits && ctrl_writes,
+                    committing && bus.lock,
+                    ctrl_waits && ctrl_writes && ctrl_busy,
+                    ctrl_waits && !ctrl_writes,
+                    bus.read && !bus_free,
+                    bus.lock && !bus_free,
+                    ctrl_waits && ctrl_writes && !ctrl_busy,
+                    ctrl_takes && ctrl_writes};
+  for (genvar k = 0; k < 9; k++) begin : g_turn
+    assign turn_at[k] = 4'(k);
+  end
+  `NF_POINTS(turn, 4, 9)
 
   // ---- the record initialiser -------------------------------------------------------------------
   logic [7:0]      init_on;
@@ -122,8 +163,20 @@ bind nf_core nf_core_cover #(
 ) u_cover (
   .clk, .rst_n,
   .commit_begins (commit_valid && u_regions.state_q == COMMIT_IDLE),
+  .commit_epoch  (!commit_close && !commit_move),
   .commit_region, .commit_desc,
   .apply, .gen,
+  .moves         (u_regions.u_place.move && u_regions.u_place.code == COMMIT_OK),
+  .was_on        (u_regions.u_place.on),
+  .is_on         (commit_place != '0),
+  .moves_away    (commit_place != u_regions.u_place.base),
+  .committing    (commit_valid),
+  .bus           (ctrl_bus),
+  .bus_free      (ctrl_free),
+  .ctrl_takes    (u_ctrl.take),
+  .ctrl_waits    (u_ctrl.waits),
+  .ctrl_writes   (ctrl_op.write),
+  .ctrl_busy     (u_ctrl.busy_q),
   .waiting       (|u_engine.u_lookup.waited || u_engine.u_lookup.deferred_valid),
   .filling       (u_engine.u_fill.head_valid || u_engine.u_fill.track_valid),
   .evicting      (!evict_idle),

@@ -35,29 +35,14 @@ module nf_engine_cover
   input wire logic                    op_settled,
   input wire logic [7:0]              lk_slot,
   input wire logic                    look,
-  input wire logic                    do_head,
   input wire logic                    do_exec,
   input wire logic                    do_wait,
   input wire logic                    do_miss,
-  input wire logic                    do_defer,
   input wire logic                    go_deferred,
-  input wire logic                    behind,
   input wire logic                    empty,
-  input wire logic [8:0]              wait_count,
-  input wire logic [SLOTS-1:0]        can_go,
-  input wire logic [SLOTS-1:0]        reads_fp,
-  input wire logic [SLOTS-1:0]        stores_fp,
-  input wire logic                    store_room,
-  input wire logic                    gather_room,
-  input wire logic                    victim_ok,
   input wire logic                    victim_dirty,
-  input wire logic                    fill_room,
-  input wire logic                    evict_room,
   input wire logic [SLOTS-1:0]        used,
   input wire logic [SLOTS-1:0]        ready,
-  input wire logic [SLOTS-1:0]        waited,
-  input wire logic [SLOTS-1:0]        writing,
-  input wire logic [SLOTS-1:0]        reading,
   // S1 to S3
   input wire logic                    s1_valid,
   input wire logic                    s2_valid,
@@ -72,24 +57,7 @@ module nf_engine_cover
   input wire logic                    early2,
   input wire logic                    adds2,
   input wire logic [LINE_W-1:0]       votes2,
-  input wire logic [CNT_W*LINE_W-1:0] planes2,
-
-  // Eviction and fill
-  input wire logic [2:0]              evict_count,
-  input wire logic                    evict_full,    // MISS_DEPTH are under way
-  input wire logic                    evict_push,
-  input wire logic                    evict_answer,
-  input wire logic                    evict_waits,   // for the initialiser
-  input wire logic                    fill_valid,    // a request is at the head
-  input wire logic                    fill_evicting, // its line is being written back
-  input wire logic                    fill_fetches,
-  input wire logic                    fill_track_ready,
-  input wire logic                    fill_ar_ready,
-  input wire logic                    fill_pop,
-  input wire fill_kind_e              fill_kind,
-  input wire logic [3:0]              fill_region,
-  input wire logic                    fill_ours,
-  input wire logic                    fill_bad
+  input wire logic [CNT_W*LINE_W-1:0] planes2
 );
   // ---- classes ----------------------------------------------------------------------------------
   // As value_classes.py: 1, 2, 3, 2^k-1, 2^k, 2^k+1, 63, 64, odd, even.
@@ -111,11 +79,6 @@ module nf_engine_cover
   // INFO changes nothing and is never early: what it meets is not told apart here.
   function automatic logic is_info(input engine_stage_t stage);
     return (stage.act == ACT_OP || stage.acts) && stage.op.kind == OP_INFO;
-  endfunction
-  function automatic logic [2:0] depth_class(input logic [8:0] count);
-    if (count < 9'd2) return 3'(count);
-    if (count < 9'd8) return 3'd2;
-    return count < 9'd16 ? 3'd3 : 3'd4;
   endfunction
 
   logic       issues_op;
@@ -151,7 +114,7 @@ module nf_engine_cover
   end
 
   logic       held;
-  logic [2:0] distance, earlier;
+  logic [2:0] distance, earlier, held_kind;
   logic       distance_on;
   logic [8:0] distance_at;
   assign held = op_valid && !op_ready && !go_deferred && lk_hit && issue_valid
@@ -167,8 +130,9 @@ module nf_engine_cover
       end
     end
   end
+  assign held_kind   = op.kind == OP_SUM ? OP_PLANE : op.kind;
   assign distance_on = held || (issues_op && distance != 3'd0);
-  assign distance_at = {earlier, held ? op.kind : issue_kind, distance};
+  assign distance_at = {earlier, held ? held_kind : issue_kind, distance};
   `NF_POINT(distance, 9)
 
   // ---- where S2 takes the state from ------------------------------------------------------------
@@ -239,97 +203,6 @@ module nf_engine_cover
       carry_at[p-1] = {d2.mode == MODE_G_TERNARY, 3'(p), &carry2[p]};
   end
   `NF_POINTS(carry, 5, 7)
-
-  // ---- parked operations: what happens while so many are ----------------------------------------
-  logic       waiting_on;
-  logic [2:0] event0;
-  logic [5:0] waiting_at;
-  always_comb begin
-    if (do_exec) event0 = 3'd0;
-    else if (do_head) event0 = 3'd1;
-    else if (do_wait) event0 = 3'd2;
-    else if (do_miss) event0 = 3'd3;
-    else event0 = 3'd4;
-  end
-  assign waiting_on = do_exec || do_head || do_wait || do_miss || do_defer;
-  assign waiting_at = {event0, depth_class(wait_count)};
-  `NF_POINT(waiting, 6)
-
-  // ---- why an operation is not executed or fetched at once, and the fill unit stands still ------
-  logic       stall_on;
-  logic [2:0] reason, stall_at;
-  always_comb begin
-    reason = 3'd0;
-    if (do_wait && lk_open && op_settled)
-      reason = (looked_up.kind == OP_FP_STORE) ? 3'd1 : 3'd2;
-    else if (do_defer && behind) reason = 3'd3;
-    else if (do_defer && !victim_ok) reason = 3'd4;
-    else if (do_defer && victim_dirty && !evict_room) reason = 3'd6;
-    else if (do_defer && !empty && !fill_room) reason = 3'd5;
-  end
-  assign stall_on = reason != 3'd0;
-  assign stall_at = reason;
-  `NF_POINT(stall, 3)
-  logic [3:0]       head_stall_on;
-  logic [3:0][1:0]  head_stall_at;
-  logic [SLOTS-1:0] stays;
-  assign stays            = waited & ready & ~can_go;
-  assign head_stall_on[0] = |(waited & ~ready);
-  assign head_stall_on[1] = |stays && store_room && gather_room;
-  assign head_stall_on[2] = |(stays & stores_fp) && !store_room;
-  assign head_stall_on[3] = |(stays & reads_fp) && !gather_room;
-  for (genvar k = 0; k < 4; k++) begin : g_head_stall
-    assign head_stall_at[k] = 2'(k);
-  end
-  `NF_POINTS(head_stall, 2, 4)
-  logic       fill_stall_on;
-  logic [1:0] fill_stall_at;
-  assign fill_stall_on = fill_valid
-                         && (fill_evicting || !fill_track_ready
-                             || (fill_fetches && !fill_ar_ready));
-  assign fill_stall_at = fill_evicting ? 2'd0 : !fill_track_ready ? 2'd1 : 2'd2;
-  `NF_POINT(fill_stall, 2)
-
-  // ---- the eviction buffer ----------------------------------------------------------------------
-  logic       evict_on;
-  logic [2:0] evict_event;
-  logic [5:0] evict_at;
-  always_comb begin
-    if (evict_push && evict_answer) evict_event = 3'd2;
-    else if (evict_push) evict_event = 3'd0;
-    else if (evict_answer) evict_event = 3'd1;
-    else if (evict_full) evict_event = 3'd5;
-    else if (evict_waits) evict_event = 3'd3;
-    else evict_event = 3'd4;
-  end
-  assign evict_on = evict_push || evict_answer || evict_waits || evict_full
-                    || (fill_valid && fill_evicting);
-  assign evict_at = {evict_event, evict_count};
-  `NF_POINT(evict, 6)
-
-  // ---- what else goes on when a line is thrown out ----------------------------------------------
-  logic [3:0]      pinned_on;
-  logic [3:0][2:0] pinned_at;
-  assign pinned_on = (do_miss && &used) ? {!(&ready), |reading, |writing, |waited} : '0;
-  for (genvar k = 0; k < 4; k++) begin : g_pinned
-    assign pinned_at[k] = {2'(k), victim_dirty};
-  end
-  `NF_POINTS(pinned, 3, 4)
-
-  // ---- how a fill ends --------------------------------------------------------------------------
-  region_desc_t df;
-  logic         fill_on;
-  logic [4:0]   fill_at;
-  logic [2:0]   fill_end;
-  assign df = desc_of(desc, fill_region);
-  always_comb begin
-    if (fill_kind == FILL_EMPTY) fill_end = 3'd3;
-    else if (fill_kind == FILL_LOST) fill_end = 3'd4;
-    else fill_end = fill_bad ? 3'd2 : fill_ours ? 3'd0 : 3'd1;
-  end
-  assign fill_on = fill_pop;
-  assign fill_at = {`NF_COVER_MODE(df.mode), fill_end};
-  `NF_POINT(fill, 5)
 endmodule
 
 bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
@@ -343,27 +216,14 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .lk_slot          (8'(u_lookup.lk_slot)),
   .looked_up,
   .look             (u_lookup.look),
-  .do_head          (u_lookup.do_head),
   .do_exec          (u_lookup.do_exec),
   .do_wait          (u_lookup.do_wait),
   .do_miss          (u_lookup.do_miss),
-  .do_defer         (u_lookup.do_defer),
   .go_deferred      (u_lookup.go_deferred),
-  .behind           (u_lookup.behind),
   .empty            (u_lookup.empty),
-  .wait_count       (9'(u_lookup.parked_count)),
-  .can_go           (u_lookup.can_go),
-  .reads_fp         (u_lookup.reads_fp),
-  .stores_fp        (u_lookup.stores_fp),
-  .store_room, .gather_room,
-  .victim_ok        (u_lookup.victim_ok),
   .victim_dirty     (u_lookup.victim_dirty),
-  .fill_room, .evict_room,
   .used             (u_lookup.u_table.used_q),
   .ready            (u_lookup.u_table.ready_q),
-  .waited           (u_lookup.u_table.waited),
-  .writing          (u_lookup.u_table.writing),
-  .reading          (u_lookup.u_table.reading),
   .s1_valid         (s1_valid_q),
   .s2_valid         (s2_valid_q),
   .s3_valid         (s3_valid_q),
@@ -377,22 +237,7 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .early2           (u_rules.early),
   .adds2            (u_rules.adds),
   .votes2           (u_rules.u_accumulate.votes),
-  .planes2          (own_planes2),
-  .evict_count,
-  .evict_full       (32'(evict_flight) == MISS_DEPTH),
-  .evict_push       (evict_push2),
-  .evict_answer     (b_valid),
-  .evict_waits      (u_evict.unsent_q != '0 && u_evict.head_fresh),
-  .fill_valid       (u_fill.head_valid),
-  .fill_evicting    (evicting),
-  .fill_fetches     (u_fill.head_kind == FILL_FETCH),
-  .fill_track_ready (u_fill.may_ask),
-  .fill_ar_ready    (ar_ready),
-  .fill_pop         (u_fill.track_pop),
-  .fill_kind        (u_fill.track_kind),
-  .fill_region      (u_fill.track_region),
-  .fill_ours        (u_fill.ours),
-  .fill_bad         (u_fill.bad)
+  .planes2          (own_planes2)
 );
 
 /* verilator lint_on UNUSEDSIGNAL */

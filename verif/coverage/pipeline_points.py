@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's pipeline: stages, distances, forwarding, queues; counted inside the design.
+"""The engine's pipeline: stages, distances, forwarding, lookup; counted inside the design.
 
 `nf_engine_cover.sv` counts, under Verilator alone; the codes of an axis are listed here in the
 order of that module.
@@ -43,16 +43,6 @@ OUTCOMES = (
 )
 LINE = ("clean", "poisoned", "lost")
 WHERE = ("RAM", "forwarded")
-DEPTHS = ("0", "1", "2..7", "8..15", "16..")
-QUEUE_EVENTS = ("hit", "head taken", "parked", "miss", "deferred")
-EVICT_EVENTS = (
-    "pushed",
-    "answered",
-    "pushed and answered",
-    "waits for the initialiser",
-    "fill waits for it",
-    "as many as MISS_DEPTH under way",
-)
 CHANNELS = ("AW", "W", "B", "AR", "R")
 CLIENTS = ("record", "plain memory", "FP32", "initialiser")
 UNDER_WAY = (
@@ -67,6 +57,17 @@ UNDER_WAY = (
     "initialiser",
     "initialiser of this region",
 )
+TURNS = (
+    "a write begins",
+    "a write waits for AXI4-Lite",
+    "AXI4-Lite waits for a write",
+    "a read beside a write of AXI4-Lite",
+    "a read waits for a write",
+    "a write waits for a write",
+    "a write asks for a commit",
+    "a write waits for a commit by AXI4-Lite",
+    "a read during a commit by AXI4-Lite",
+)
 INIT_EVENTS = (
     "starts",
     "fill of a line to come",
@@ -77,7 +78,6 @@ INIT_EVENTS = (
     "held by a commit",
     "generation wraps",
 )
-ENDS = ("this epoch", "older", "bad", "not initialised", "untrusted")
 
 
 class PipelinePoints:
@@ -99,8 +99,9 @@ class PipelinePoints:
             "distance",
             "distance",
             "clocks between two actions on one line, by kind; 0: the later one was held back in "
-            "the clock of the earlier; stores and low-bit operations share no line, a store is in "
-            "memory long after its line was filled, and what memory must answer takes its time",
+            "the clock of the earlier; stores and low-bit operations share no line, a sum is read "
+            "when no store is under way, and what memory must answer takes its time: a store "
+            "comes soon behind a sum alone that is kept",
             {"earlier": KINDS, "later": ACTING, "clocks": [str(clocks) for clocks in range(6)]},
             test="test_systematic::held_back",
             ignore=_never_near,
@@ -109,21 +110,19 @@ class PipelinePoints:
             "source",
             "state source",
             "where an operation takes its state from: the RAM, the one in front of it, or nowhere, "
-            "because memory has no record of its line; only a fill writes both parts of an FP32 "
-            "line, and low-bit operations always do; a line that is stored is there",
+            "because memory has no record of its line; what changes no count writes no planes: "
+            "those behind it come from the RAM; a line that is stored has a state",
             {"kind": ACTING, "source": STATES},
-            test="test_scenario::hot_slots",
+            test="test_systematic::pipeline",
             at_least=CHEAP,
-            ignore=lambda kind, source: (
-                (kind in LOW_KINDS and source == STATES[1])
-                or (kind == STORED and source in STATES[2:])
-            ),
+            ignore=lambda kind, source: kind == STORED and source == STATES[2],
         )
         add(
             "lookup",
             "lookup",
             "how an operation found its line, by mode, direction and number of workers; low-bit "
-            "lines have no stores and sums under way, and always have room",
+            "lines have no stores and sums under way, and always have room: once such a line is "
+            "there, what is parked with it leaves before anything new is looked at",
             {
                 "mode": CODED_MODES,
                 "outcome": OUTCOMES,
@@ -131,7 +130,7 @@ class PipelinePoints:
                 "W": WORKERS,
             },
             test="test_systematic::lookups",
-            ignore=lambda mode, outcome, way, w: mode in LOW_BIT and outcome in OUTCOMES[3:5],
+            ignore=lambda mode, outcome, way, w: mode in LOW_BIT and outcome in OUTCOMES[2:5],
         )
         add(
             "line_read",
@@ -180,91 +179,8 @@ class PipelinePoints:
                 plane == "7" or (mode == LOW_BIT[1] and lanes == "all")
             ),
         )
-        self._queues()
         self._memory_port()
         self._commits()
-
-    def _queues(self) -> None:
-        add = self._add
-        add(
-            "waiting",
-            "waiting queue",
-            "what happens while so many operations are parked with their lines: hits overtake "
-            "them, and a miss without room is deferred; where none is parked, none is taken",
-            {"event": QUEUE_EVENTS, "waiting": DEPTHS},
-            test="test_scenario::wide_regions",
-            ignore=lambda event, waiting: event == QUEUE_EVENTS[1] and waiting == "0",
-        )
-        add(
-            "stall",
-            "engine stall",
-            "every reason for which an operation is neither executed nor fetched at once",
-            {
-                "reason": (
-                    NO_CODE,
-                    "no room for a store",
-                    "no room for a sum",
-                    "behind a deferred one",
-                    "every slot pinned",
-                    "no room for a fill",
-                    "no room for an eviction",
-                )
-            },
-            test="test_systematic::full_exits",
-        )
-        add(
-            "head_stall",
-            "waiting head",
-            "every reason for which the oldest parked operation of a line waits on",
-            {
-                "reason": (
-                    "line not filled",
-                    "stores or sums under way",
-                    "no room for a store",
-                    "no room for a sum",
-                )
-            },
-            test="test_systematic::full_exits",
-        )
-        add(
-            "fill_stall",
-            "fill stall",
-            "every reason for which a fill does not begin",
-            {"reason": ("line being written back", "MISS_DEPTH under way", "memory not ready")},
-            test="test_scenario::wide_regions",
-        )
-        add(
-            "evict",
-            "eviction buffer",
-            "what happens at each level of the eviction buffer; nothing is pushed into a full one, "
-            "and only what has left it is answered",
-            {"event": EVICT_EVENTS, "evictions": [str(count) for count in range(5)]},
-            test="test_systematic::evictions",
-            ignore=lambda event, evictions: (
-                (event.startswith("pushed") and evictions == "4")
-                or (event == EVICT_EVENTS[3] and evictions == "0")
-            ),
-        )
-        add(
-            "pinned",
-            "eviction beside",
-            "a victim is chosen while other slots may not be: awaited, stored to, summed, filling",
-            {
-                "slot": ("awaited", "stored to", "summed", "filling"),
-                "victim": ("clean", "dirty"),
-            },
-            test="test_systematic::evictions",
-            at_least=CHEAP,
-        )
-        add(
-            "fill",
-            "fill",
-            "what a fill brings: state of this epoch, an older record, one that memory could not "
-            "read, one still to be initialised, one that is not trusted",
-            {"mode": CODED_MODES, "record": ENDS},
-            test="test_systematic::bad_beats",
-            at_least=CHEAP,
-        )
 
     def _memory_port(self) -> None:
         self._add(
@@ -295,6 +211,28 @@ class PipelinePoints:
             "what is under way in the core when a commit begins, by the mode that it brings",
             {"under way": UNDER_WAY, "mode": MODES},
             test="test_systematic::busy_commits",
+            module=CORE,
+        )
+        self._add(
+            "move",
+            "control window move",
+            "where the control window was and goes to, while nothing is under way and under "
+            "traffic; what was nowhere and stays there goes nowhere",
+            {
+                "from": ("nowhere", "somewhere"),
+                "to": ("nowhere", "elsewhere", "the same place"),
+                "while": ("quiet", "under traffic"),
+            },
+            test="test_window::moves",
+            module=CORE,
+            ignore=lambda was, to, _busy: was == "nowhere" and to == "the same place",
+        )
+        self._add(
+            "turn",
+            "register bus turn",
+            "the control window and AXI4-Lite meet on the register bus, commits among them",
+            {"event": TURNS},
+            test="test_window::commits",
             module=CORE,
         )
         self._add(
@@ -361,10 +299,10 @@ def _never_near(earlier: str, later: str, clocks: str) -> bool:
         return earlier not in low
     if earlier in LOW_KINDS:
         return True
-    if later == STORED:  # it goes first, and memory must have answered
-        return clocks == "0" or earlier in ("sum", "raw", FILLED)
-    # A store waits until what is summed has been read.
-    return later == "store" and earlier in ("sum", "raw") and clocks in ("1", "2", "3", "4")
+    if later == STORED:  # it goes first, and nothing is read while it is under way
+        return clocks == "0" or earlier in ("sum", "raw")
+    # A store waits until a line that is read alone has been read.
+    return later == "store" and earlier == "raw" and clocks != "0"
 
 
 def _never_held(channel: str, client: str, clocks: str) -> bool:

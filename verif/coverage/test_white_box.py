@@ -11,15 +11,19 @@ import pytest
 
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.kept_points import LOOKUP, KeptPoints
+from verif.coverage.miss_points import MISS, MissPoints
 from verif.coverage.pipeline_points import CORE, ENGINE, REGS, PipelinePoints
+from verif.coverage.ram_points import RAM, RamPoints
 from verif.coverage.white_box import NO_CODE, WhiteBox
 
 HERE = Path(__file__).parent
 MODULES = {
     ENGINE: "nf_engine_cover.sv",
+    MISS: "nf_miss_cover.sv",
     LOOKUP: "nf_lookup_cover.sv",
     CORE: "nf_core_cover.sv",
     REGS: "nf_regs_cover.sv",
+    RAM: "nf_ram_cover.sv",
 }
 _POINT = re.compile(r"^  `NF_POINTS?\((\w+), (\d+)", re.MULTILINE)
 
@@ -46,7 +50,8 @@ def test_an_index_is_the_codes_of_the_axes() -> None:
 def test_every_counter_is_read_and_has_its_width(module: str) -> None:
     text = (HERE / MODULES[module]).read_text(encoding="utf-8")
     widths = {name: int(width) for name, width in _POINT.findall(text)}
-    every = [*PipelinePoints(CoverModel()).boxes, *KeptPoints(CoverModel()).boxes]
+    points = (PipelinePoints, MissPoints, KeptPoints, RamPoints)
+    every = [box for one in points for box in one(CoverModel()).boxes]
     boxes = {box.array: box for box in every if box.module == module}
     assert widths == {
         name: sum((len(codes) - 1).bit_length() for codes in box.codes)

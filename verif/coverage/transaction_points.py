@@ -10,7 +10,7 @@ from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD, ReqOp, RwdOp
 from models.parameters import DeviceParams
 from models.regions import Cause, Kind, RegionConfig, state_lines
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.value_classes import AGGREGATING, LOW_BIT, MODES
+from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT, MODES
 from verif.scoreboard.operations import Op
 
 WAYS = ("read", "write")
@@ -36,7 +36,9 @@ def _access_bins() -> list[str]:
     for mode in AGGREGATING:
         bins += [f"write {mode}", f"read result {mode}"]
         bins += [f"read INFO {mode}", f"read STATUS {mode}"]
-    for mode in LOW_BIT:
+    for mode in INTS:
+        bins += [f"write {mode}", f"read sum {mode}", f"read INFO {mode}", f"read STATUS {mode}"]
+    for mode in (*LOW_BIT, *INTS):
         bins += [f"read plane {plane} {mode}" for plane in range(8)]
     return [*bins, "read raw FP32"]
 
@@ -79,9 +81,8 @@ class TransactionPoints:
         self.poison = point(
             "poison",
             "poison taken in, and given back, in each mode",
-            [f"write {m}" for m in ("MEMORY", "IDENTITY", "G_BINARY", "G_TERNARY", "FP32")]
-            + [f"read {m}" for m in ("MEMORY", "IDENTITY", "G_BINARY", "G_TERNARY", "FP32")],
-            test="test_events::poison",
+            [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS)],
+            test="test_scenario::mixed",
             at_least=CHEAP,
         )
         self.bytes = point(
@@ -156,6 +157,8 @@ class TransactionPoints:
             start = config.state_line
             end = start + state_lines(config, params.cnt_w)
             self._areas.append((start, end))
+            if config.mode.bits:  # areas of votes, by all that is said of them
+                continue
             for name, line in zip(AREA_EDGES, (start - 1, start, end - 1, end), strict=True):
                 self._edges.setdefault(line, []).append((config.mode.name, name))
 
@@ -206,6 +209,8 @@ class TransactionPoints:
         if config is None:
             for mode, edge in self._edges.get(line, ()):
                 self.state_edge.hit(WAYS[not op.read], mode, edge)
+            return
+        if config.mode.bits:  # selectors and refusals of theirs are in a point of its own
             return
         mode = config.mode.name
         if access.cause in (Cause.LD_MASK, Cause.BIND):

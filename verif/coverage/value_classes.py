@@ -9,6 +9,7 @@ from models.line_packing import Mode
 from models.regions import MAX_WORKERS
 
 LOW_BIT = (Mode.G_BINARY.name, Mode.G_TERNARY.name)
+INTS = (Mode.G_INT4.name, Mode.G_INT8.name)
 AGGREGATING = (*LOW_BIT, Mode.FP32.name)
 MODES = (Mode.IDENTITY.name, *AGGREGATING)
 

@@ -7,8 +7,7 @@ from cocotbext.cxl.wire.messages import M2SRwD
 from models.aggregated_line import AggregatedLine
 from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, Kind, RegionConfig
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.int_points import INTS
-from verif.coverage.value_classes import AGGREGATING, LOW_BIT
+from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT
 from verif.scoreboard.operations import Op
 
 _WRITES = (Kind.CONTRIBUTION, Kind.IDENTITY)
@@ -48,7 +47,7 @@ class ViewPoints:
                 "data": ("clean", "poisoned"),
                 "line": ("untouched", "some", "complete"),
             },
-            test="test_views::close",
+            test="test_systematic::closed",
             ignore=lambda _mode, worker, _data, line: (
                 line == ("untouched" if worker == "seen" else "complete")
             ),
@@ -63,7 +62,7 @@ class ViewPoints:
                 "strict": ("lax", "STRICT"),
                 "line": ("untouched", "some", "complete"),
             },
-            test="test_views::close",
+            test="test_systematic::closed",
         )
         self.close = point(
             "close",
@@ -101,7 +100,7 @@ class ViewPoints:
                 "selector": [str(one) for one in VIEW_SELECTORS[1:]],
                 "lines": ("0", "1..255", "256.."),
             },
-            test="test_views::status",
+            test="test_views::many_lines",
         )
 
     def op(self, op: Op, config: RegionConfig | None) -> None:

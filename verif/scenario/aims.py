@@ -41,6 +41,16 @@ _ERRORS = {
     "poison": "fault_kind=poison",
 }
 
+_FIRST = {
+    "plane": "read=plane",
+    "raw": "mode=FP32; read=raw",
+    "sum": "mode=FP32; read=result",
+    "store": "mode=FP32",
+    "stored": "mode=FP32",
+    "INFO": "read=info",
+    "sums": "mode=G_INT4; mode=G_INT8; read=result",
+}
+
 AIMS: Final[dict[str, dict[str, str]]] = {
     "*": {
         "G_BINARY": "mode=G_BINARY",
@@ -228,6 +238,23 @@ AIMS: Final[dict[str, dict[str, str]]] = {
     "majority": {"": "mode=G_BINARY; values=counts; values=ties; values=unanimous"},
     "plane content": {"": "values=unanimous; values=uniform counts; workers=64; workers=63"},
     "carry": {"": "values=unanimous; workers=64; workers=63; lines_in_use=1"},
+    "integer view": {
+        "": "share=complete; action=read; lines_in_use=1",
+        **_WORKERS,
+        "15": "workers=15",
+        "16": "workers=16",
+        "17": "workers=17",
+        "2..14": "workers=4..16",
+        "18..62": "workers=any",
+        "plane": "read=plane",
+        "SUM16": "read=result",
+        "SUM8": "read=result; workers=4..16",
+    },
+    "integer line": {"": "action=read; lines_in_use=1", "some": "share=half", "poisoned": _RARE},
+    "integer codes": {"": "values=unanimous; values=correlated; values=independent"},
+    "integer view line": {"": "action=read; read=result; lines_in_use=1"},
+    "integer selector": {"": "action=read; read=forbidden; read=result", "SUM8": "workers=4..16"},
+    "integer commit": {"": "action=commit; commit=refused; regions=all"},
     "capacity limits": {"": "action=register; register=capacity"},
     "devload levels": {"": "action=register; register=devload"},
     "devload change": {"": "action=register; register=devload; register=capacity"},
@@ -249,8 +276,30 @@ AIMS: Final[dict[str, dict[str, str]]] = {
     "memory channel": {"8..": "stalls=heavy", "2..7": "stalls=heavy; stalls=some"},
     "record interrupted": {"": "memory_order=interleaved; lines_in_use=above SLOTS"},
     "waiting*": {"": f"{_RELOADED}; latency=2..40"},
+    "parked list": {"": f"{_RELOADED}; latency=2..40; arrival=by line"},
+    "defer*": {"": f"{_RELOADED}; latency=2..40; latency=100..300; overlap=racing"},
+    "behind a deferred operation": {"": f"{_RELOADED}; latency=100..300; arrival=by line"},
     "engine stall": {"": f"{_RELOADED}; latency=2..40; stalls=heavy"},
     "eviction*": {"": f"{_RELOADED}; stalls=heavy"},
+    "write-backs under way": {"": f"{_RELOADED}; stalls=heavy; latency=100..300; overlap=after"},
+    "line on its way out": {"": "lines_in_use=above SLOTS; lines=16..64; burst=5..16"},
+    "fill *": {"": f"{_RELOADED}; latency=2..40; latency=100..300; action=read", **_FIRST},
+    "fills under way": {"": f"{_RELOADED}; latency=100..300; action=read"},
+    "written marks": {"": f"{_RELOADED}; lines=more; action=commit; commit=same"},
+    "kept sum": {
+        "": "mode=FP32; keep_sum=yes; share=complete; lines_in_use=2..4; action=read; read=result",
+        "part": "event=partial",
+        "poisoned": "event=poison",
+        "back": _RELOADED,
+        "fetched": _RELOADED,
+        "commit": "action=commit; commit=same",
+    },
+    "first store": {
+        "": f"mode=FP32; {_RELOADED}",
+        "part": "event=partial",
+        "poisoned": "event=poison",
+        "refuses": "action=faults; fault_place=FP32 data; fault_kind=write error",
+    },
 }
 
 

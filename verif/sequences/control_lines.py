@@ -236,7 +236,7 @@ class ControlLinesSequence(ControlSequence):
         await self.commit(1 % self.cfg.hw.regions, rounds)  # a move ends no round
         await self.contribute(rounds, 0, 0)
         await self.drain()
-        for place in (memory, self.layout.control_window(), 0):
+        for place in (memory, memory, self.layout.control_window(), 0):
             assert await self.move(place) is CommitCode.OK
             await self.fetch(stays)
             await self.fetch(place)

@@ -9,58 +9,168 @@ from __future__ import annotations
 import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
+from models.regions import INFO_SELECTOR, RAW_SELECTOR, SUM16_SELECTOR, RegionConfig
 from verif.sequences.parked_programs import APART, MOST_PARKED, WORKERS, ParkedBase
+
+MISS_DEPTH, BUFFER = 64, 4
+"""Evictions under way by default, and those of them whose data is held."""
 
 
 class FullExitSequence(ParkedBase):
-    """More stores, and more sums, than the queues of their ways hold: parked ones, and hits."""
+    """Stores and sums find no room in their queues, parked ones, fetched ones and hits; operations
+    find no slot, and are deferred."""
 
     async def body(self) -> None:
         await self.prepare()
-        config = self.layout.region(Mode.FP32, 2, WORKERS)
-        await self.commit(0, config)
+        self.fp32 = self.layout.region(Mode.FP32, 2, WORKERS)
+        self.many = self.layout.region(Mode.G_BINARY, 7, 3)
+        await self.commit(0, self.fp32)
+        await self.commit(1, self.many)
         await self.initialised()
-        mem = self.env.cfg.mem
-        for kind in ("store", "raw"):
-            await self.leave()
-            await self.shut()
-            messages = [self.message(config, kind, 0, worker) for worker in range(MOST_PARKED)]
-            await self.in_order(messages)
-            mem.aw_stall = mem.ar_stall = 1.0
-            mem.b_stall = 0.0
-            await self.env.clocks(3 * APART)
-            mem.aw_stall = mem.ar_stall = 0.0
-            await self.release()
-            mem.aw_stall = mem.ar_stall = 1.0  # the line is in its slot now
-            for worker in range(WORKERS):
-                await self.issue(self.message(config, kind, 0, worker))
-            await self.env.clocks(3 * APART)
-            mem.aw_stall = mem.ar_stall = 0.0
+        for kind in ("store", "raw", "sum"):
+            await self.no_room(kind)
+        await self.early()
+        for config, selector in ((self.many, INFO_SELECTOR), (await self.codes(), SUM16_SELECTOR)):
+            await self.away(config, 0)
+            await self.read_region(config, 0, selector)
             await self.drain()
+        await self.overtaken()
+        alike = 8 + 64  # S0 cannot tell it from line 8 when that is deferred
+        for rounds, (line, other) in enumerate(((8, 8), (8, alike), (alike, alike)), 1):
+            await self.no_slot(line, other, 2 * rounds)
+        await self.no_turn()
+
+    async def codes(self) -> RegionConfig:
+        """A region of integer codes."""
+        config = self.layout.region(Mode.G_INT4, 0, 3)
+        await self.commit(2, config)
+        await self.initialised()
+        return config
+
+    async def full_exit(self, kind: str) -> None:
+        """More stores or sums of line 0, which is in its slot, than their queue takes."""
+        mem = self.env.cfg.mem
+        if kind == "store":
+            mem.aw_stall = 1.0
+        else:
+            mem.ar_stall = 1.0
+        for worker in range(WORKERS):
+            await self.issue(self.message(self.fp32, kind, 0, worker))
+        await self.env.clocks(3 * APART)
+
+    async def no_room(self, kind: str) -> None:
+        """An operation that a fill would take along, and hits."""
+        mem = self.env.cfg.mem
+        await self.away(self.fp32, 1)
+        await self.read_region(self.fp32, 0, RAW_SELECTOR)
+        await self.drain()
+        mem.r_stall = 1.0
+        if kind != "store":  # its record is asked for while memory takes requests
+            await self.issue(self.message(self.fp32, kind, 1))
+            await self.env.clocks(APART)
+        await self.full_exit(kind)
+        if kind == "store":
+            await self.issue(self.message(self.fp32, kind, 1))
+            await self.env.clocks(APART)
+        mem.r_stall = 0.0
+        await self.env.clocks(3 * APART)
+        mem.aw_stall = mem.ar_stall = 0.0
+        await self.drain()
+
+    async def early(self) -> None:
+        """A store and the record of its line: each of the two comes first."""
+        mem = self.env.cfg.mem
+        for name in ("r_stall", "b_stall"):
+            await self.away(self.fp32, 1)
+            setattr(mem, name, 1.0)
+            await self.issue(self.message(self.fp32, "store", 1))
+            await self.env.clocks(2 * APART)
+            setattr(mem, name, 0.0)
+            await self.drain()
+        await self.away(self.fp32, 1)
+        await self.issue(self.message(self.fp32, "poisoned store", 1))
+        await self.drain()
+
+    async def overtaken(self) -> None:
+        """Reads of a line that is there between more and more of one that is not."""
+        await self.away(self.many, 0)
+        await self.read_region(self.many, 1, 0)
+        await self.drain()
+        self.env.cfg.mem.r_stall = 1.0
+        for _ in range(MOST_PARKED + 6):
+            for line in range(2):
+                await self.read_region(self.many, line, 8)
+            await self.env.clocks(4)
+        await self.env.clocks(APART)
+        await self.release()
+
+    async def no_slot(self, first: int, other: int, rounds: int) -> None:
+        """All slots wait for their records, and `rounds` more reads of each; then line `first` is
+        deferred, `other` behind it, and many more."""
+        slots, mem = self.cfg.hw.slots, self.env.cfg.mem
+        await self.away(self.many, *range(slots))
+        mem.r_stall = 1.0
+        for line in range(slots):
+            await self.read_region(self.many, line, 0)
+            await self.env.clocks(4)
+        for line in rounds * [*range(slots)]:  # behind the others of its line
+            await self.read_region(self.many, line, 8)
+        await self.env.clocks(APART)
+        for line in (first, other, *range(9, 9 + 2 * MOST_PARKED)):
+            await self.read_region(self.many, line, 0)
+            await self.env.clocks(4)
+        await self.env.clocks(APART)
+        await self.release()
+
+    async def no_turn(self) -> None:
+        """A store without a record has no room at its exit, and is deferred. Reads of others are
+        put behind it, though they have room."""
+        mem = self.env.cfg.mem
+        await self.commit(0)
+        await self.read_region(self.fp32, 0, RAW_SELECTOR)
+        await self.drain()
+        await self.full_exit("store")
+        await self.issue(self.message(self.fp32, "store", 2))
+        await self.env.clocks(APART)
+        for line in range(30, 33):
+            await self.read_region(self.many, line, 0)
+        await self.env.clocks(APART)
+        mem.aw_stall = 0.0
+        await self.drain()
 
 
 class FullFillSequence(ParkedBase):
-    """More lines are missing than the queue of fills holds. Needs 16 slots."""
+    """More lines are missing than the queue of fills holds, and more records on their way than may
+    be; then none is any more. Needs 16 slots for the queue."""
 
     async def body(self) -> None:
         await self.prepare()
-        lines = range(2 * MOST_PARKED)
-        config = self.layout.region(Mode.G_TERNARY, 5, 3)
+        mem = self.env.cfg.mem
+        lines = range(3 * MOST_PARKED)
+        config = self.layout.region(Mode.G_TERNARY, 6, 3)
         await self.commit(0, config)
         await self.initialised()
         for line in lines:
             await self.contribute(config, 0, line)
         await self.leave()
-        self.env.cfg.mem.ar_stall = 1.0
+        mem.ar_stall = 1.0
+        mem.latency = (100, 100)  # the window grows
         for place in range(2):  # AR's queue is full before the first fill; a third would stop all
             await self.read((50 + place) * LINE_BYTES)
         await self.env.clocks(APART)
-        for line in lines:  # not one a clock: three on their way fill the waiting queue as well
+        for line in lines:
             await self.contribute(config, 1, line)
             await self.env.clocks(6)
         await self.env.clocks(APART)
-        self.env.cfg.mem.ar_stall = 0.0
+        mem.ar_stall = 0.0
         await self.drain()
+        mem.latency = (1, 1)  # and shrinks
+        for _ in range(4):
+            await self.leave()
+            for line in lines:
+                await self.read_region(config, line, 0)
+                await self.env.clocks(6)
+            await self.drain()
 
 
 class EvictionSequence(ParkedBase):
@@ -81,6 +191,10 @@ class EvictionSequence(ParkedBase):
                 await self.busy_slot(store, dirty)
         for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
             await self.before_initialiser(mode)
+        for gap in range(4):
+            await self.back_at_once(gap)
+        await self.marks()
+        await self.full_flight()
 
     async def dirty(self, first: int, count: int) -> None:
         """Lines in their slots that memory does not have as they are."""
@@ -113,6 +227,63 @@ class EvictionSequence(ParkedBase):
         await self.read_region(self.low, 11, 0)
         await self.env.clocks(delay)
         await self.release()
+
+    async def back_at_once(self, gap: int) -> None:
+        """A line is wanted again in the clocks in which it leaves its slot, and while memory has
+        not taken it."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        for stall in (0.0, 1.0):
+            await self.leave()
+            await self.dirty(0, slots)
+            await self.drain()
+            mem.w_stall = stall
+            await self.read_region(self.low, slots, 0)
+            if gap:
+                await self.env.clocks(gap)
+            for line in range(slots):
+                await self.read_region(self.low, line, 0)
+            await self.env.clocks(2 * APART)
+            mem.w_stall = 0.0
+            await self.drain()
+
+    async def marks(self) -> None:
+        """Neighbours that share a mark, of which the second one to leave needs fewer planes than
+        the first one, as many, and more; lines that share one with nobody; rounds without any."""
+        for counts in ((1, 1), (1, 3), (3, 1)):
+            await self.commit(0)
+            await self.commit(0)
+            for line, count in enumerate(counts):
+                for worker in range(count):
+                    await self.contribute(self.low, worker, line)
+                await self.leave()
+            await self.read_region(self.low, self.low.lines - 1, 0)
+            for line in range(2):
+                await self.read_region(self.low, line, 0)
+            await self.drain()
+
+    async def full_flight(self) -> None:
+        """As many lines are written back as may be: the last ones are not even sent, then all
+        wait for their answers."""
+        slots, mem = self.cfg.hw.slots, self.env.cfg.mem
+        many = self.layout.region(Mode.G_BINARY, 7, 1)
+        await self.commit(2, many)
+        await self.initialised()
+        for more in range(3):
+            await self.commit(2)
+            last = slots + MISS_DEPTH - BUFFER - more
+            for line in range(last):
+                if line == slots:
+                    mem.b_stall = 1.0
+                await self.contribute(many, 0, line)
+                await self.drain()
+            mem.w_stall = 1.0
+            for line in range(last, last + 2 * BUFFER):
+                await self.contribute(many, 0, line)
+                await self.env.clocks(4)
+            await self.env.clocks(2 * APART)
+            mem.w_stall = 0.0
+            await self.env.clocks(2 * APART)
+            await self.release()
 
     async def busy_slot(self, store: bool, dirty: bool) -> None:
         """A slot is wanted while stores or sums of another one are under way."""
@@ -180,6 +351,9 @@ class BetweenBeatsSequence(ParkedBase):
         await self.initialised()
         for worker in range(fp32.workers):
             await self.contribute(fp32, worker, 0)
+        for line in range(3):  # four planes each
+            for worker in range(8):
+                await self.contribute(config, worker, line)
         await self.drain()
         for _ in range(self.rounds):
             await self.leave()

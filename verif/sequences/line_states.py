@@ -8,9 +8,11 @@ request at a time: what each of them finds is known. Needs few slots.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
+from cocotbext.cxl.wire.messages import M2SMessage
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig
+from models.regions import INFO_SELECTOR, RegionConfig
 from verif.axi import Resp
 from verif.sequences.line_data import ZEROS, line_for
 from verif.sequences.parked_programs import ParkedBase
@@ -25,10 +27,12 @@ class StateBase(ParkedBase):
     """Lines in a given state. `strict` of the region is the caller's."""
 
     async def region_of(self, mode: Mode, lines_log2: int, strict: bool = False) -> RegionConfig:
-        """A committed region with its records written."""
-        config = self.layout.region(mode, lines_log2, WORKERS, strict=strict)
+        """A committed region with its records written. Its lower half has 2^`lines_log2` lines, of
+        which the last one has a record: the others share its mark, so each is fetched."""
+        config = self.layout.region(mode, lines_log2 + 1, WORKERS, strict=strict)
         await self.commit(self.region, config)
         await self.initialised()
+        await self.away(config, config.lines // 2 - 1)
         return config
 
     async def put(self, config: RegionConfig, worker: int, line: int, poison: bool = False) -> None:
@@ -42,6 +46,13 @@ class StateBase(ParkedBase):
         selector = 0 if not part else 8 if config.mode.low_bit else 64 + worker
         await self.read_region(config, line, selector)
         await self.drain()
+
+    async def in_a_row(self, messages: Sequence[M2SMessage]) -> None:
+        """Operations on a line that has left: the first one goes along with its fill, each other
+        one finds the state that the one before it is about to write."""
+        self.env.cfg.mem.r_stall = 1.0
+        await self.in_order(messages)
+        await self.release()
 
     async def bring(self, config: RegionConfig, state: str, line: int, seen: int) -> None:
         """Brings an untouched line into a state, with contributions of workers 0..`seen`-1."""
@@ -76,16 +87,22 @@ class ReadStateSequence(StateBase):
             await self.leave()
             for line, (_, _, part) in enumerate(shapes):
                 await self.reads(config, line, part)
+            await self.leave()
+            for line, (_, _, part) in enumerate(shapes):
+                await self.in_a_row(self.kinds(config, line, part))
+
+    def kinds(self, config: RegionConfig, line: int, part: bool) -> list[M2SMessage]:
+        """Both reads of a line, one kind first; FP32 also of the worker who comes last."""
+        kinds = ["plane", "vote"] if config.mode.low_bit else ["raw", "sum"]
+        reads = [self.message(config, kind, line) for kind in kinds[:: 1 if part else -1]]
+        if config.mode is Mode.FP32:
+            reads.append(self.message(config, "raw", line, WORKERS - 1))
+        return reads
 
     async def reads(self, config: RegionConfig, line: int, part: bool) -> None:
-        """Both reads of a line, one kind first; FP32 also of the worker who comes last."""
-        await self.get(config, line, part)
-        await self.get(config, line, not part)
-        if config.mode is Mode.FP32:
-            await self.get(config, line, True, WORKERS - 1)
-        if config.mode is Mode.FP32 and part:  # the worker who comes last, just fetched
-            await self.leave()
-            await self.get(config, line, True, WORKERS - 1)
+        """Each read by itself."""
+        for message in self.kinds(config, line, part):
+            await self.call(message)
 
 
 class WriteStateSequence(StateBase):
@@ -100,7 +117,7 @@ class WriteStateSequence(StateBase):
                 for state in STATES
                 for seen in (False, True)
                 for poison in (False, True)
-                for where in ("never left", "fetched", "back")
+                for where in ("never left", "fetched", "back", "forwarded")
             ]
             for line, (state, _, _, where) in enumerate(shapes):
                 await self.bring(config, state, line, 3)
@@ -111,12 +128,22 @@ class WriteStateSequence(StateBase):
                 if where == "back":
                     await self.get(config, line, part=False)
                 if where != "never left":
-                    await self.finish(config, line, (seen, poison))
+                    await self.finish(config, line, (seen, poison), where == "forwarded")
 
-    async def finish(self, config: RegionConfig, line: int, how: tuple[bool, bool]) -> None:
-        """The write, and a look at what it has done."""
+    async def finish(
+        self, config: RegionConfig, line: int, how: tuple[bool, bool], behind: bool = False
+    ) -> None:
+        """The write, behind a read of INFO in the clock before or by itself; and a look at what it
+        has done."""
         seen, poison = how
-        await self.put(config, 1 if seen else 5, line, poison)
+        worker = 1 if seen else 5
+        if behind:
+            info = self.read_msg(config.address(INFO_SELECTOR, line), self.ldid_for(config, 0))
+            data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
+            address = config.address(worker, line)
+            await self.in_a_row([info, self.write_msg(address, data, ldid, poison=poison)])
+        else:
+            await self.put(config, worker, line, poison)
         await self.get(config, line, part=False)
 
 
@@ -231,14 +258,19 @@ class BadBeatSequence(StateBase):
         await self.prepare()
         mem = self.env.cfg.mem
         for mode in MODES:
-            config = self.layout.region(mode, 5, 64)
+            config = self.layout.region(mode, 5, 64, keep_sum=mode is Mode.FP32)
             await self.commit(self.region, config)
             await self.initialised()
             beats = len(self.record(config, 0))
             kinds = ("SLVERR", "DECERR", "poison")
             shapes = list(itertools.product(range(beats), kinds))
-            for line in range(len(shapes)):
-                await self.contribute(config, self.rng.randrange(64), line, limit=1)
+            for line, (beat, _) in enumerate(shapes):  # as many workers as need the bad plane
+                count = 1 << max(beat - 1, 0) if mode.low_bit else 64
+                for worker in self.rng.sample(range(64), count):
+                    await self.contribute(config, worker, line)
+                await self.drain()
+                if not mode.low_bit:
+                    await self.get(config, line, part=False)  # its sum is kept
             await self.leave()
             for line, (beat, kind) in enumerate(shapes):
                 bad = self.record(config, line)[beat]

@@ -22,23 +22,20 @@ APART = 24
 """Clocks between two requests that must reach the engine in order: reads and writes travel by
 different channels of the link."""
 MOST_PARKED = 14
-"""Operations behind the head; the queue has 16 places."""
+"""Operations of a line that are parked at once, to be answered clock by clock."""
 LIST = 8
 """Operations of a line that are parked at once, to leave clock by clock."""
 WORKERS = 16
 
 
 class ParkedBase(RecordSequence):
-    """`gate`: a region of one FP32 line; `crowd`: lines that are only read, to fill the slots."""
+    """`crowd`: a region of lines that take the slots."""
 
     async def prepare(self) -> None:
-        """Commits the two regions, in the highest numbers of the device."""
-        last = self.cfg.hw.regions - 1
+        """Commits the region, with the highest number of the device."""
         lines_log2 = (2 * self.cfg.hw.slots - 1).bit_length()
-        self.gate = self.layout.region(Mode.FP32, 0, 1)
         self.crowd = self.layout.region(Mode.G_BINARY, lines_log2, 1)
-        await self.commit(last, self.gate)
-        await self.commit(last - 1, self.crowd)
+        await self.commit(self.cfg.hw.regions - 1, self.crowd)
         await self.initialised()
 
     async def leave(self) -> None:
@@ -59,16 +56,6 @@ class ParkedBase(RecordSequence):
         for line in range(self.cfg.hw.slots, 2 * self.cfg.hw.slots):
             await self.read_region(self.crowd, line, 0)
         await self.drain()
-
-    async def shut(self) -> None:
-        """From here on sums of the gate's line are parked."""
-        await self.read_region(self.gate, 0, 0)
-        await self.drain()
-        self.env.cfg.mem.b_stall = 1.0
-        await self.contribute(self.gate, 0, 0)
-        await self.env.clocks(2 * APART)
-        await self.read_region(self.gate, 0, 0)
-        await self.env.clocks(APART)
 
     async def release(self) -> None:
         """Memory answers, and the queue runs dry."""
@@ -102,6 +89,12 @@ class PipelineSequence(ParkedBase):
         await self.commit(0, self.low)
         await self.commit(1, self.fp32)
         await self.initialised()
+        for region, (config, every) in enumerate(((self.low, LOW_KINDS), (self.fp32, FP_KINDS))):
+            for kind in every:
+                await self.commit(region)
+                for line in range(config.lines):  # memory has no record of it
+                    await self.issue(self.message(config, kind, line))
+                await self.drain()
         chain = "contribute contribute vote contribute plane vote vote plane plane contribute"
         low = chain.split()
         for gap in range(1, self.cfg.hw.slots + 1):
@@ -147,15 +140,19 @@ class HeldBackSequence(ParkedBase):
         await self.initialised()
         pairs = [(low, earlier, later) for earlier in LOW_KINDS for later in LOW_KINDS]
         pairs += [(fp32, "poisoned store", kind) for kind in ("sum", "raw")]
-        pairs += [(fp32, one, other) for one in ("sum", "raw") for other in ("sum", "raw")]
+        pairs += [(fp32, one, other) for one in ("sum", "raw") for other in FP_KINDS]
         for config, earlier, later in pairs:
             for delay in (1, 6, 12, 18):
                 await self.meet(config, earlier, later, delay)
+        kept = await self.kept_sum()
+        near = [pair for pair in pairs if pair[2] != "store"]
+        for config, earlier, later in (*near, (fp32, "store", "store"), (kept, "sum", "store")):
+            await self.apart(config, earlier, later)
         uses = [(low, kind) for kind in LOW_KINDS] + [(fp32, kind) for kind in FP_KINDS]
         for config, kind in uses:
-            for delay in range(1, 11):
-                await self.fill_first(config, kind, delay)
             await self.meet_fill(config, kind)
+        for delay in range(8):
+            await self.land(fp32, delay)
         for kind in FP_KINDS:
             for delay in range(-8, 16):
                 await self.after_store(fp32, kind, delay)
@@ -175,17 +172,37 @@ class HeldBackSequence(ParkedBase):
         await self.env.clocks(delay)
         await self.release()
 
-    async def fill_first(self, config: RegionConfig, kind: str, delay: int) -> None:
-        """A line is filled, and `delay` clocks later the head before its read goes."""
+    async def kept_sum(self) -> RegionConfig:
+        """A line whose sum is kept when it was read."""
+        config = self.layout.region(Mode.FP32, 0, 2, keep_sum=True)
+        await self.commit(2, config)
+        await self.initialised()
+        for worker in range(config.workers):
+            await self.contribute(config, worker, 0)
+        await self.drain()
+        return config
+
+    async def apart(self, config: RegionConfig, earlier: str, later: str) -> None:
+        """An operation some clocks behind another one, on a line that is there."""
+        for delay in range(12):
+            await self.read_region(config, 0, 0)
+            await self.drain()
+            await self.issue(self.message(config, earlier, 0))
+            if delay:
+                await self.env.clocks(delay)
+            await self.issue(self.message(config, later, 0, 1))
+            await self.drain()
+
+    async def land(self, config: RegionConfig, delay: int) -> None:
+        """Memory answers to a store `delay` clocks after the record of its line may come."""
         mem = self.env.cfg.mem
-        line = self.rng.randrange(config.lines)
-        await self.leave()
-        await self.shut()
-        mem.r_stall = 1.0
-        await self.issue(self.message(config, kind, line))
-        await self.env.clocks(APART)
+        await self.away(config, 0)
+        mem.r_stall = mem.b_stall = 1.0
+        await self.issue(self.message(config, "store", 0))
+        await self.env.clocks(2 * APART)
         mem.r_stall = 0.0
-        await self.env.clocks(delay)
+        if delay:
+            await self.env.clocks(delay)
         await self.release()
 
     async def after_store(self, config: RegionConfig, kind: str, delay: int) -> None:
@@ -210,10 +227,12 @@ class HeldBackSequence(ParkedBase):
         mem.latency = (APART, APART)
         for delay in range(20, 52):
             line = delay % config.lines  # not in its slot: there are more lines than slots
+            mem.b_stall = float(kind == "store")  # memory answers when both are there
             await self.issue(self.message(config, kind, line, 1))
             await self.env.clocks(delay)
             await self.issue(self.message(config, kind, line, 2))
-            await self.drain()
+            await self.env.clocks(APART)
+            await self.release()
         mem.latency = (3, 3)
 
     async def answers(self, config: RegionConfig, gap: int) -> None:
@@ -237,8 +256,12 @@ class HeldBackSequence(ParkedBase):
 class LookupSequence(ParkedBase):
     """How a read and a write find their line, in each mode, for each class of W."""
 
+    beside: RegionConfig
+
     async def body(self) -> None:
         await self.prepare()
+        self.beside = self.layout.region(Mode.FP32, 0, WORKERS)
+        await self.commit(1, self.beside)
         rng = self.rng
         shapes = [1, 2, 3, rng.choice((7, 15, 31)), rng.choice((4, 8, 16, 32))]
         shapes += [rng.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * rng.randrange(2)]
@@ -280,6 +303,7 @@ class LookupSequence(ParkedBase):
         if config.mode is Mode.FP32:
             self.env.cfg.mem.latency = (2 * APART, 2 * APART)
             await self.under_store(config, worker)
+            await self.no_room(config, worker)
         self.env.cfg.mem.latency = (3, 3)
         await self.meet_list(config, result)
         for kind in (result, write):
@@ -290,8 +314,25 @@ class LookupSequence(ParkedBase):
                 await one(write, line)
             await one(kind, slots + 1)
             await self.leave()
-            await self.commit(self.cfg.hw.regions - 2)  # the crowd's slots are free
+            await self.commit(self.cfg.hw.regions - 1)  # the crowd's slots are free
             await one(kind, 1)
+
+    async def no_room(self, config: RegionConfig, worker: int) -> None:
+        """Stores, and sums, of another line take all the room at their exit."""
+        mem = self.env.cfg.mem
+        for one in (config, self.beside):
+            await self.contribute(one, 0, 0)
+            await self.drain()
+        for kind, channel in (("store", "aw_stall"), ("sum", "ar_stall")):
+            setattr(mem, channel, 1.0)
+            for number in range(WORKERS):
+                await self.issue(self.message(self.beside, kind, 0, number))
+            await self.env.clocks(2 * APART)
+            for _ in range(2):
+                await self.issue(self.message(config, kind, 0, worker))
+            await self.env.clocks(APART)
+            setattr(mem, channel, 0.0)
+            await self.drain()
 
     async def meet_list(self, config: RegionConfig, result: str) -> None:
         """Reads that come while others of their line, which is there by now, still wait."""

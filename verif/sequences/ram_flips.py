@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import cocotb
+
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RegionConfig
@@ -29,6 +34,11 @@ class FlipSequence(NfSequence):
         board = self.env.scoreboard
         assert isinstance(board, LenientScoreboard)
         return board.take_losses()
+
+    async def drains(self) -> None:
+        """The control window, which is nowhere, is moved nowhere: as a commit does, that waits
+        until all is answered."""
+        await self.env.registers.write("CTRL_WINDOW_LO", 0)
 
     async def counted(self) -> tuple[int, int]:
         """RAM_PARITY and RAM_CORRECTED; capture and interrupt must agree with them.
@@ -63,6 +73,7 @@ class LostSlotSequence(FlipSequence):
         config = self.layout.region(self.mode, lines.bit_length(), self.workers)
         region = rng.randrange(hw.regions)
         self.region = region
+        await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
         await self.commit(region, config)
         await self.env.clocks(20 * lines)  # the initialiser
         for line in range(lines):
@@ -91,8 +102,14 @@ class LostSlotSequence(FlipSequence):
         assert await self.counted() == (0, 0), "an error was counted twice"
 
     async def lose(self, config: RegionConfig, line: int, ram: str) -> None:
-        """Flips a bit of the line's slot and uses the slot."""
-        rng, ecc = self.rng, self.cfg.hw.ecc
+        """Flips a bit of the line's slot and uses the slot. A store of FP32 may be under way: then
+        memory's answer to it finds the damage."""
+        rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
+        stores = self.mode is Mode.FP32 and rng.random() < 0.4
+        if stores:
+            mem.b_stall = 1.0
+            await self.contribute(config, rng.randrange(self.workers), line)
+            await self.env.clocks(40)
         flips = 2 if ecc == SECDED and rng.random() < 0.5 else 1
         size = rams(self.cfg.hw)[ram]
         first = rng.randrange(size.bits(ecc))
@@ -105,7 +122,9 @@ class LostSlotSequence(FlipSequence):
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
         what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
-        if what == "write":
+        if stores:
+            mem.b_stall = 0.0
+        elif what == "write":
             await self.contribute(config, rng.randrange(self.workers), line)
         else:
             selector = INFO_SELECTOR if what == "info" else PLANE_SELECTOR
@@ -128,6 +147,9 @@ class HeldDataSequence(FlipSequence):
     ram: str = "PARKED"
     workers: int = 4
     rounds: int = 12
+    reads: int = 0  # so far: each answer with data takes a row of ANSWERS, one behind the other
+    reads_before: int = 0  # this round
+    evictions: int = 0  # so far: each takes a row of EVICT
 
     async def body(self) -> None:
         rng, hw = self.rng, self.cfg.hw
@@ -140,46 +162,81 @@ class HeldDataSequence(FlipSequence):
             await self.commit(0, low)
             await self.commit(1, fp32)
             await self.env.clocks(60 * low.lines)  # the initialiser
+            self.reads_before = self.reads
             await self.fill(low, fp32)
-            first = 12 if self.ram == "ANSWERS" else 0  # the first ones have left
-            rows = [first, first + 1] if number == 0 else rng.sample(range(size.rows), 2)
+            evicted = await self.env.registers.read("EVICTION")
+            self.evictions += evicted
+            rows = [row % size.rows for row in self.rows(number)]
             for row in rows:
                 # In turn in the lowest line of the row, whose bits are all used, and anywhere.
                 bits = LINE_BITS if number % 2 == 0 else size.bits(hw.ecc)
                 place = rng.randrange(bits)
                 await self.inject(self.ram, row, place)
-                if hw.ecc == SECDED:
+                if hw.ecc == SECDED and (row != rows[0] or number % 3 != 2):  # else: one is right
                     await self.inject(self.ram, row, size.beside(place, rng))
-            self.env.cfg.mem.aw_stall = self.env.cfg.mem.ar_stall = 0.0
+            # What there is to find is found while a commit waits for it, or without.
+            waits = cocotb.start_soon(self.drains()) if number % 2 else None
+            await self.env.clocks(900 if self.ram == "ANSWERS" else 20)
+            mem = self.env.cfg.mem
+            mem.aw_stall = mem.ar_stall = mem.w_stall = 0.0
+            if waits is not None:
+                await waits
             await self.drain()
             for config, selectors in ((low, (0, 8, 9, 10)), (fp32, (0, 64))):
                 for line in range(config.lines):
                     for selector in selectors:  # planes show what a vote may not
                         await self.read_region(config, line, selector, limit=1)
+                    if self.ram == "DEFERRED":  # none of these is
+                        await self.drain()
             for line in self.plain:
                 await self.read(line << 6, 1)
             await self.drain()
+            self.evictions += await self.env.registers.read("EVICTION") - evicted
             bad = (await self.counted())[0]
             assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
             losses = self.losses()
             assert bad or not losses, f"{losses} poisoned answers, and no error was counted"
             total += bad
-            if total and number >= 2:
+            if total and number >= 3:
                 break
         assert total, f"no damaged row of {self.ram} was ever used"
 
+    def rows(self, number: int) -> Sequence[int]:
+        """Two rows to be damaged, which are in use where slots, evictions and credits are few."""
+        if self.ram == "PARKED":
+            return ((0, 1), (1, 3), (0, 3))[number % 3]
+        first = {
+            "DEFERRED": 13 * number + 5,  # 12 or 13 were deferred in each round
+            "STORES": 3,  # the first two have left; a round brings all rows twice
+            "EVICT": self.evictions - 2,  # the last ones have not left
+            "ANSWERS": self.reads_before + 14,  # the first ones have
+            "WRITES": self.rng.randrange(8),
+        }[self.ram]
+        return first, first + 1
+
+    async def read(self, addr: int, limit: int | None = None, **fields: Any) -> Any:
+        """Counts the reads."""
+        self.reads += 1
+        return await super().read(addr, limit, **fields)
+
     async def fill(self, low: RegionConfig, fp32: RegionConfig) -> None:
         """Requests that leave data in the RAM."""
-        mem, lines = self.env.cfg.mem, list(range(low.lines))
+        mem, lines, slots = self.env.cfg.mem, list(range(low.lines)), self.cfg.hw.slots
         self.plain = self.rng.sample(range(self.layout.plain_lines), 30)
         if self.ram in ("EVICT", "PARKED", "DEFERRED"):
             # Lines whose records are in memory, one at a time: nothing of this waits in a RAM.
-            for line in lines if self.ram != "EVICT" else lines[: self.cfg.hw.slots]:
-                await self.contribute(low, 0, line)
-                await self.drain()
+            for config in (fp32, low):
+                for line in lines if self.ram != "EVICT" else lines[:slots]:
+                    await self.contribute(config, 0, line)
+                    await self.drain()
         mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES"))
+        mem.w_stall = float(self.ram == "EVICT")
         mem.ar_stall = float(self.ram != "ANSWERS")
-        if self.ram == "STORES":
+        if self.ram == "PARKED":
+            await self.parked(low, fp32)
+        elif self.ram == "DEFERRED":
+            await self.deferred(low)
+        elif self.ram == "STORES":
             for line in lines:
                 await self.contribute(fp32, 0, line, limit=1)
         elif self.ram == "WRITES":
@@ -188,10 +245,35 @@ class HeldDataSequence(FlipSequence):
         elif self.ram == "ANSWERS":
             for line in lines + self.plain:
                 await self.read(line << 6, 1)
+            await self.env.clocks(60)
+            mem.ar_stall = 1.0  # a last one, for which a commit has to wait
+            await self.read(self.layout.plain_lines - 1 << 6, 1)
         else:
-            for line in reversed(lines) if self.ram == "EVICT" else lines:
+            for line in reversed(lines):
                 await self.contribute(low, 1, line, limit=1)
         await self.env.clocks(60)
+
+    async def parked(self, low: RegionConfig, fp32: RegionConfig) -> None:
+        """Rows 0 to 3: a store that goes to memory early, a contribution, another one, and behind
+        it a read, which has no data to lose."""
+        await self.contribute(fp32, 1, 0)
+        for line in range(2):
+            await self.contribute(low, 1, line)
+        await self.env.clocks(60)
+        await self.read_region(low, 1, PLANE_SELECTOR)
+
+    async def deferred(self, low: RegionConfig) -> None:
+        """All slots wait for their records; a read and a write by turns find none."""
+        slots = self.cfg.hw.slots
+        for line in range(slots):
+            await self.contribute(low, 1, line)
+        await self.env.clocks(60)
+        for number, line in enumerate(range(slots, low.lines)):
+            if number % 2:
+                await self.contribute(low, 1, line)
+            else:
+                await self.read_region(low, line, PLANE_SELECTOR)
+            await self.env.clocks(20)
 
 
 class DamagedMarksSequence(FlipSequence):
@@ -290,6 +372,8 @@ class FlipTrafficSequence(FlipSequence):
             await self.burst(configs, plain, self.rng.randint(1, 8))
             await self.env.clocks(self.rng.choice((1, 1, self.rng.randint(1, 40))))
             await self.draw(ram)
+            if self.rng.random() < 0.3:
+                await self.drains()
         for config in configs:  # a wrong state must show before it ends
             for line in range(config.lines):
                 for selector in (0, INFO_SELECTOR):

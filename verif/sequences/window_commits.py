@@ -196,14 +196,13 @@ class WindowCommitsSequence(ControlSequence):
 class MovedWindowSequence(ControlSequence):
     """The window moves while it is read and written; writers come and go."""
 
-    moves: int = 6
-
     async def body(self) -> None:
         rng = self.rng
         region = rng.randrange(self.cfg.hw.regions)
         await self.open(1 << MANAGER, {region: HOSTS[0]})
         places = [self.window.base, *(self.layout.control_window() for _ in range(2))]
-        for number in range(self.moves):
+        home, near, far = rng.sample(places, 3)
+        for number, place in enumerate((near, near, 0, 0, home, far)):  # 0: it is nowhere
             self.stop = False
             task = cocotb.start_soon(self.traffic(places, region))
             await self.env.clocks(rng.randint(5, 60))
@@ -212,7 +211,7 @@ class MovedWindowSequence(ControlSequence):
             elif number % 3 == 1:
                 valid = rng.getrandbits(1) << 8
                 await self.env.registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
-            assert await self.move(rng.choice(places)) is CommitCode.OK
+            assert await self.move(place) is CommitCode.OK
             await self.env.clocks(rng.randint(5, 40))
             self.stop = True
             await task

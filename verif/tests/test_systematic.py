@@ -10,6 +10,8 @@ import cocotb
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence
 from verif.sequences.every_access import EveryAccessSequence
+from verif.sequences.every_close import EveryCloseSequence
+from verif.sequences.every_code import EveryIntSequence
 from verif.sequences.every_count import EveryCountSequence, EveryPairSequence
 from verif.sequences.every_number import (
     EveryChangeSequence,
@@ -167,6 +169,18 @@ async def counts(_dut: Any) -> None:
 async def pairs(_dut: Any) -> None:
     """FP32 sums of every class with every class."""
     await _run(EveryPairSequence)
+
+
+@cocotb.test()
+async def closed(_dut: Any) -> None:
+    """Every late write and every read of a round that is closed, in each mode."""
+    await _run(EveryCloseSequence)
+
+
+@cocotb.test()
+async def codes(_dut: Any) -> None:
+    """Every view of integer codes, for every class of W, with every shape of codes."""
+    await _run(EveryIntSequence)
 
 
 @cocotb.test()
