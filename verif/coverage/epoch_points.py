@@ -82,7 +82,7 @@ class EpochPoints:
             "every code of a commit, of a region that has a descriptor already and of one that "
             "has none",
             {"code": [code.name for code in CommitCode], "before": ("none", "committed")},
-            test="test_scenario::many_commits",
+            test="test_descriptors::descriptor_errors",
         )
         self.change = cross(
             "commit change",

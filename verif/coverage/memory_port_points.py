@@ -50,7 +50,7 @@ class MemoryPortPoints:
             [f"read {place} {kind}" for place in READ_PLACES for kind in KINDS]
             + [f"write {place} {kind}" for place in WRITE_PLACES for kind in ERRORS]
             + [f"write {place} poison" for place in ("MEMORY", "IDENTITY")],
-            test="test_scenario::memory_faults",
+            test="test_memory_faults::memory_errors",
             at_least=CHEAP,
             illegal=[f"write {place} poison" for place in WRITE_PLACES[2:]],
         )

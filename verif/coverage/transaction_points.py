@@ -82,7 +82,7 @@ class TransactionPoints:
             "poison",
             "poison taken in, and given back, in each mode",
             [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS)],
-            test="test_scenario::mixed",
+            test="test_memory_faults::memory_errors",
             at_least=CHEAP,
         )
         self.bytes = point(

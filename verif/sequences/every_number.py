@@ -130,7 +130,7 @@ class EveryRegionSequence(RecordSequence):
         await self.write(first, data, ldid=6)
         await self.write(second, data, ldid=2)
         if config.mode is not Mode.IDENTITY:
-            await self.read(config.address(5, 0), ldid=0)
+            await self.read(config.address(7, 0), ldid=0)
         if config.mode.low_bit:
             await self.write(first, data, ldid=0, be=self.rng.getrandbits(64))
         await self.drain()
