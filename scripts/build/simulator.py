@@ -52,6 +52,8 @@ class Simulator(runner.Runner):
     """As `--sim`, records and the history call it."""
     missing: ClassVar[str]
     """The line that a user reads where it is not installed."""
+    package: ClassVar[str] = ""
+    """The Python package that brings it; empty where none does."""
     required: ClassVar[bool] = False
     """Whether `--sim both` fails without it; else it is left out, with `missing`."""
     compiles_slowly: ClassVar[bool] = False

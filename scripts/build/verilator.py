@@ -120,6 +120,7 @@ class Verilator(Simulator, runner.Verilator):
 
     name = "verilator"
     missing = "Verilator or g++ is missing: run `make setup`, then `nf doctor`."
+    package = "verilator"
     required = True
     compiles_slowly = True
     links_c = True

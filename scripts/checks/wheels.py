@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from neuron_fabric.text import say
+from scripts.build import registry
 from scripts.checks import pins
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -42,16 +43,18 @@ _NAMESPACES = "consider_namespace_packages=true"  # cocotbext is shared with coc
 
 @dataclass(frozen=True)
 class Package:
-    """Where a package lies, its name for `import`, and the module that is its example."""
+    """Where a package lies, its name for `import`, the module that is its example, and whether its
+    tests run simulators."""
 
     folder: str
     module: str
     example: str
+    simulates: bool = False
 
 
 PACKAGES = [
     Package("neuron_fabric", "neuron_fabric", "neuron_fabric.example"),
-    Package("cocotbext/cxl", "cocotbext.cxl", "cocotbext.cxl.example.run"),
+    Package("cocotbext/cxl", "cocotbext.cxl", "cocotbext.cxl.example.run", simulates=True),
 ]
 
 
@@ -65,10 +68,11 @@ def check(package: Package) -> bool:
     """Whether anything is wrong with a package, each thing with a line."""
     start = time.monotonic()
     source = ROOT / package.folder
+    beside = {one.package for one in registry.simulators() if one.package and package.simulates}
     with tempfile.TemporaryDirectory(prefix="nf-wheel-") as folder:
         wheel = build(source, Path(folder))
         wrong = problems(wheel, package.module, tracked(source))
-        python = install(wheel, Path(folder))
+        python = install(wheel, Path(folder), beside)
         tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES, "--pyargs")
         for words in ((*tests, package.module), ("-m", package.example)):
             wrong += run(python, words, Path(folder))
@@ -109,13 +113,14 @@ def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:
     return lacks + [f"{wheel.name} has {name}, which git does not track" for name in more]
 
 
-def install(wheel: Path, folder: Path) -> Path:
-    """A fresh environment with the wheel and what it and its tests need; its Python."""
+def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:
+    """A fresh environment with the wheel, what it and its tests need, and what else is named; its
+    Python."""
     place = folder / "venv"
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
     to_it = ["--python", python, "install", "--no-compile", "--no-deps", "--no-build-isolation"]
-    for names in ({BUILT_BY}, needed(wheel)):
+    for names in ({BUILT_BY}, needed(wheel).union(beside)):
         listed = folder / "requirements.txt"
         listed.write_text(pinned(names), encoding="utf-8")
         _pip([*to_it, "--require-hashes", "-r", listed], "given what it depends on")

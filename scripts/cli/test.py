@@ -20,6 +20,8 @@ EXAMPLES = """examples:
   nf test --only lint                        one stage of it
   nf test --only mutate --seed 7             another sample of the mutants
 """
+TESTED_AS_WHEEL = ("cocotbext",)
+"""Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there."""
 MUTATE_S = 30
 """Seconds in which runs of listed mutants begin: a sample. `make nightly` runs all of them, and
 1000 of those made from the source, whose one build alone takes longer than this."""
@@ -63,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if not wanted:
         raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(names)}.")
     done: list[steps.Step] = []
+    if "wheels" in wanted:  # it runs them where they are installed
+        wide["pytest"] += [f"--ignore={folder}" for folder in TESTED_AS_WHEEL]
     if "doctor" in wanted:
         done.append(steps.run("doctor", steps.nf("doctor"), show=steps.Show.IF_RED))
     done += steps.run_beside({n: words for n, words in narrow.items() if n in wanted}, args.jobs)

@@ -29,7 +29,7 @@ from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import QUICK, Toy
 from scripts.farm import cluster, schedule
 
-RUNS = 60
+RUNS = 30
 ON_DASK = [
     pytest.mark.skipif(
         importlib.util.find_spec("distributed") is None,
@@ -91,11 +91,11 @@ class Loopback:
 
 
 @contextlib.contextmanager
-def three_workers(folder: Path) -> Iterator[Loopback]:
-    """A scheduler with three workers, until the block ends."""
+def workers(folder: Path, count: int) -> Iterator[Loopback]:
+    """A scheduler with workers, until the block ends."""
     made = Loopback(folder)
     try:
-        for _ in range(3):
+        for _ in range(count):
             made.add_worker()
         yield made
     finally:
@@ -104,8 +104,8 @@ def three_workers(folder: Path) -> Iterator[Loopback]:
 
 @pytest.fixture(scope="module")
 def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """A scheduler with three workers."""
-    with three_workers(tmp_path_factory.mktemp("farm")) as made:
+    """A scheduler with two workers: each takes seconds of a processor to come up."""
+    with workers(tmp_path_factory.mktemp("farm"), 2) as made:
         yield made
 
 

@@ -16,7 +16,7 @@ from neuron_fabric.capture import write_capture
 from scripts.cli.replay import Simulators
 from scripts.common.errors import NfError
 from scripts.farm import cluster
-from scripts.farm.test_cluster import ON_DASK, Loopback, three_workers
+from scripts.farm.test_cluster import ON_DASK, Loopback, workers
 from verif.conftest import nf_replay
 from verif.replay.test_signal_replay import check_file
 
@@ -28,7 +28,7 @@ pytestmark = ON_DASK
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
     """A scheduler with three workers."""
-    with three_workers(tmp_path_factory.mktemp("farm")) as made:
+    with workers(tmp_path_factory.mktemp("farm"), 3) as made:
         yield made
 
 

@@ -100,6 +100,9 @@ def reproduced(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
     assert nf_replay(right, "--stimulus", stimulus, "--sim", sim) == 0
 
 
+@pytest.mark.nightly(
+    "compiles the broken controller; test_live finds broken RTL in bulk under Icarus"
+)
 def test_a_lost_carry_of_one_lane(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--synthetic", "resnet18", "--route", "*=G_TERNARY")
     assert nf_replay(broken, *BULK, *words) == 1
@@ -162,6 +165,9 @@ def first_dropped() -> tuple[str, int, int]:
     raise AssertionError("no line has the pattern")
 
 
+@pytest.mark.nightly(
+    "compiles the broken controller; a fault of a replay is told in test_bulk_replay"
+)
 def test_an_assertion_is_named(
     broken: Simulators, capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
