@@ -13,10 +13,10 @@ from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE
+from verif.sequences.held_data import HeldDataSequence
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
     FlipTrafficSequence,
-    HeldDataSequence,
     LostSlotSequence,
 )
 

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data that waits in a RAM is damaged there (controller, second edition, section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cocotb
+
+from models.line_packing import Mode
+from models.regions import PLANE_SELECTOR, RegionConfig
+from verif.env.ram_sizes import rams
+from verif.scoreboard.ram_faults import SECDED
+from verif.sequences.ram_flips import LINE_BITS, FlipSequence
+
+
+class HeldDataSequence(FlipSequence):
+    """Memory stands still, data waits in a RAM, bits of it flip: then everything is read.
+
+    Behind a reset a RAM is filled from row 0; later rounds take rows as they come.
+    """
+
+    ram: str = "PARKED"
+    workers: int = 4
+    rounds: int = 12
+    reads: int = 0  # so far: each answer with data takes a row of ANSWERS, one behind the other
+    reads_before: int = 0  # this round
+    evictions: int = 0  # so far: each takes a row of EVICT
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        lines_log2 = hw.slots.bit_length() + 1
+        low = self.layout.region(Mode.G_BINARY, lines_log2, self.workers)
+        fp32 = self.layout.region(Mode.FP32, lines_log2, self.workers)
+        size = rams(hw)[self.ram]
+        total = 0
+        for number in range(self.rounds):
+            await self.commit(0, low)
+            await self.commit(1, fp32)
+            await self.env.clocks(60 * low.lines)  # the initialiser
+            self.reads_before = self.reads
+            await self.fill(low, fp32)
+            evicted = await self.env.registers.read("EVICTION")
+            self.evictions += evicted
+            rows = [row % size.rows for row in self.rows(number)]
+            for row in rows:
+                # In turn in the lowest line of the row, whose bits are all used, and anywhere.
+                bits = LINE_BITS if number % 2 == 0 else size.bits(hw.ecc)
+                place = rng.randrange(bits)
+                await self.inject(self.ram, row, place)
+                if hw.ecc == SECDED and (row != rows[0] or number % 3 != 2):  # else: one is right
+                    await self.inject(self.ram, row, size.beside(place, rng))
+            # What there is to find is found while a commit waits for it, or without.
+            waits = cocotb.start_soon(self.drains()) if number % 2 else None
+            await self.env.clocks(900 if self.ram == "ANSWERS" else 20)
+            mem = self.env.cfg.mem
+            mem.aw_stall = mem.ar_stall = mem.w_stall = 0.0
+            if waits is not None:
+                await waits
+            await self.drain()
+            for config, selectors in ((low, (0, 8, 9, 10)), (fp32, (0, 64))):
+                for line in range(config.lines):
+                    for selector in selectors:  # planes show what a vote may not
+                        await self.read_region(config, line, selector, limit=1)
+                    if self.ram == "DEFERRED":  # none of these is
+                        await self.drain()
+            for line in self.plain:
+                await self.read(line << 6, 1)
+            await self.drain()
+            self.evictions += await self.env.registers.read("EVICTION") - evicted
+            bad = (await self.counted())[0]
+            assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
+            losses = self.losses()
+            assert bad or not losses, f"{losses} poisoned answers, and no error was counted"
+            total += bad
+            if total and number >= 2:
+                break
+        assert total, f"no damaged row of {self.ram} was ever used"
+
+    def rows(self, number: int) -> Sequence[int]:
+        """Two rows to be damaged, which are in use where slots, evictions and credits are few."""
+        if self.ram == "PARKED":
+            return ((0, 1), (1, 3), (0, 3))[number % 3]
+        first = {
+            "DEFERRED": 13 * number + 5,  # 12 or 13 were deferred in each round
+            "STORES": 3,  # the first two have left; a round brings all rows twice
+            "EVICT": self.evictions - 2,  # the last ones have not left
+            "ANSWERS": self.reads_before + 14,  # the first ones have
+            "WRITES": self.rng.randrange(8),
+        }[self.ram]
+        return first, first + 1
+
+    async def read(self, addr: int, limit: int | None = None, **fields: Any) -> Any:
+        """Counts the reads."""
+        self.reads += 1
+        return await super().read(addr, limit, **fields)
+
+    async def fill(self, low: RegionConfig, fp32: RegionConfig) -> None:
+        """Requests that leave data in the RAM."""
+        mem, lines, slots = self.env.cfg.mem, list(range(low.lines)), self.cfg.hw.slots
+        self.plain = self.rng.sample(range(self.layout.plain_lines), 30)
+        if self.ram in ("EVICT", "PARKED", "DEFERRED"):
+            # Lines whose records are in memory, one at a time: nothing of this waits in a RAM.
+            for config in (fp32, low):
+                for line in lines if self.ram != "EVICT" else lines[:slots]:
+                    await self.contribute(config, 0, line)
+                    await self.drain()
+        mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES"))
+        mem.w_stall = float(self.ram == "EVICT")
+        mem.ar_stall = float(self.ram != "ANSWERS")
+        if self.ram == "PARKED":
+            await self.parked(low, fp32)
+        elif self.ram == "DEFERRED":
+            await self.deferred(low)
+        elif self.ram == "STORES":
+            for line in lines:
+                await self.contribute(fp32, 0, line, limit=1)
+        elif self.ram == "WRITES":
+            for line in self.plain:
+                await self.write(line << 6, self.rng.randbytes(64), 1)
+        elif self.ram == "ANSWERS":
+            for line in lines + self.plain:
+                await self.read(line << 6, 1)
+            await self.env.clocks(60)
+            mem.ar_stall = 1.0  # a last one, for which a commit has to wait
+            await self.read(self.layout.plain_lines - 1 << 6, 1)
+        else:
+            for line in reversed(lines):
+                await self.contribute(low, 1, line, limit=1)
+        await self.env.clocks(60)
+
+    async def parked(self, low: RegionConfig, fp32: RegionConfig) -> None:
+        """Rows 0 to 3: a store that goes to memory early, a contribution, another one, and behind
+        it a read, which has no data to lose."""
+        await self.contribute(fp32, 1, 0)
+        for line in range(2):
+            await self.contribute(low, 1, line)
+        await self.env.clocks(60)
+        await self.read_region(low, 1, PLANE_SELECTOR)
+
+    async def deferred(self, low: RegionConfig) -> None:
+        """All slots wait for their records; a read and a write by turns find none."""
+        slots = self.cfg.hw.slots
+        for line in range(slots):
+            await self.contribute(low, 1, line)
+        await self.env.clocks(60)
+        for number, line in enumerate(range(slots, low.lines)):
+            if number % 2:
+                await self.contribute(low, 1, line)
+            else:
+                await self.read_region(low, line, PLANE_SELECTOR)
+            await self.env.clocks(20)
