@@ -67,7 +67,7 @@ class KeptPoints:
                 "first store",
                 "a store that misses goes to memory while its record is fetched: which of the two "
                 "answers first, and what keeps it back",
-                "test_kept_sums::mixed",
+                "test_systematic::full_exits",
                 EARLY,
             ),
             (

@@ -83,7 +83,7 @@ class MissPoints:
             "what happens while so many operations are parked with their lines: hits overtake "
             "them, and a miss without room is deferred; where none is parked, none is taken",
             {"event": QUEUE_EVENTS, "waiting": DEPTHS},
-            test="test_scenario::wide_regions",
+            test="test_systematic::full_exits",
             ignore=lambda event, waiting: event == QUEUE_EVENTS[1] and waiting == "0",
         )
         add(

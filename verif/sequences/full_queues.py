@@ -90,6 +90,9 @@ class FullExitSequence(ParkedBase):
         await self.away(self.fp32, 1)
         await self.issue(self.message(self.fp32, "poisoned store", 1))
         await self.drain()
+        await self.away(self.fp32, 1)
+        await self.contribute(self.fp32, 1, 1, be=1 << self.rng.randrange(64))
+        await self.drain()
 
     async def overtaken(self) -> None:
         """Reads of a line that is there between more and more of one that is not."""

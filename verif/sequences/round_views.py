@@ -231,6 +231,7 @@ class StatusSequence(NfSequence):
             region = rng.randrange(regions)
             await (self.close(region) if round_ == 1 else self.commit(region))
         await self.look()
+        await self.fallback()
         await self.complete(0, self.layout.region(rng.choice(AGGREGATING), 1, 2))
         if self.many:
             log2 = (self.many - 1).bit_length()
@@ -261,6 +262,18 @@ class StatusSequence(NfSequence):
             masked = rng.random() < 0.5 or selector not in (255, 2, 6)
             ldid = outside if masked else self.ldid_for(config, 0)
             await self.read(config.address(selector, line), 1, ldid=ldid)
+
+    async def fallback(self) -> None:
+        """A contribution alone, to a line that nobody has touched, is one miss too many."""
+        registers = self.env.registers
+        await self.commit(0)
+        await registers.write("CAP_THRESHOLD", 0)
+        await registers.write("CAP_WINDOW", 1)
+        await registers.read("SLOT_MISS")
+        await self.contribute(self.configs[0], 0, 0)
+        await self.drain()
+        await registers.read("SLOT_MISS")
+        await self.look()
 
     async def complete(self, region: int, config: RegionConfig) -> None:
         """Every worker of every line, then STATUS: done without a close."""
