@@ -52,6 +52,11 @@ class RegionStatusRanges:
         self._commits[region] += 1
         self.request(region)
 
+    @property
+    def commits(self) -> int:
+        """Counts each commit of any region twice: when it begins, and when it is settled."""
+        return sum(self._commits)
+
     def request(self, region: int) -> None:
         """A request for a region with a commit under way: it may still end the old round."""
         if self.quiescence.pending(region) and self._now(region)["done"].high:

@@ -155,9 +155,9 @@ class Rules:
         open_ = (one for one in open_ if not (tight and one.in_band))
         return any(commit.end < 0 for commit in open_)
 
-    def _status_begins(self, _name: str) -> tuple[int, bool, bool, Span]:
-        perhaps = self._committing_now(tight=False)
-        return self.scoreboard.clock(), self._committing_now(), perhaps, self._init_busy()
+    def _status_begins(self, _name: str) -> tuple[int, bool, int, Span]:
+        commits = -1 if self._committing_now(tight=False) else self.scoreboard.status.commits
+        return self.scoreboard.clock(), self._committing_now(), commits, self._init_busy()
 
     def _init_busy(self) -> Span:
         memory = self.scoreboard.memory
@@ -167,16 +167,17 @@ class Rules:
         return Span(0 if pending else low, int(high or pending or fresh.low < fresh.high))
 
     def _status(
-        self, register: Register, data: int, before: tuple[int, bool, bool, Span]
+        self, register: Register, data: int, before: tuple[int, bool, int, Span]
     ) -> str | None:
-        began, committing, perhaps, initialising = before
+        began, committing, commits, initialising = before
         value, now = register.unpack(data), self._init_busy()
-        busy = Span(min(now.low, initialising.low), max(now.high, initialising.high))
+        none = commits == self.scoreboard.status.commits  # nor one that ended within this read
+        low, high = min(now.low, initialising.low), max(now.high, initialising.high)
+        busy = Span(low, high if none else 1)
         if value["INIT_BUSY"] not in busy:
             return f"STATUS.INIT_BUSY is {value['INIT_BUSY']}, expected {busy}"
         committed = self._committing_now()
-        perhaps = perhaps or self._committing_now(tight=False)
-        if value["COMMIT_BUSY"] and not perhaps:
+        if value["COMMIT_BUSY"] and none and not self._committing_now(tight=False):
             return "STATUS.COMMIT_BUSY is 1 without a commit"
         if committing and committed:
             self._committing.append((began, self.scoreboard.clock(), value["COMMIT_BUSY"]))

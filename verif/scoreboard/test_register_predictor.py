@@ -194,6 +194,17 @@ def test_commit_busy_must_show_and_must_not_stay() -> None:
         assert "COMMIT_BUSY is 1 without a commit" in bus.scoreboard.errors[0]
 
 
+def test_commit_busy_of_a_commit_within_one_read() -> None:
+    bus = committed()
+    status = bus.predictor.by_name["STATUS"]
+    busy = status.pack(COMMIT_BUSY=1, INIT_BUSY=1)
+    read = AxiLiteAccess(False, status.address, busy)
+    bus.predictor.begin(read)
+    bus.write("REGION[1].EPOCH", 8)
+    bus.predictor.end(read)
+    assert bus.scoreboard.errors == []
+
+
 def test_init_busy_follows_the_memory_port() -> None:
     bus = committed()
     status = bus.predictor.by_name["STATUS"]
