@@ -8,6 +8,7 @@ its own region alone.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,20 @@ from models.regions import Kind, RegionConfig
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Span, either, exactly
 
+KEPT = 64
+"""Commits of a region that may lie within one read of its registers."""
 LEVELS = ("done", "complete_lines", "saturated", "illegal_seen", "closed")
 """Figures that only grow within an epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A commit of a region, and what `_commits` counted when it was settled."""
+
+    count: int
+    epoch: int
+    code: int
+    lines: int
 
 
 @dataclass(slots=True)
@@ -41,6 +54,7 @@ class RegionStatusRanges:
         self.quiescence = quiescence
         self.configs = configs
         self._commits = [0] * len(configs)
+        self._settled: list[deque[Settled]] = [deque(maxlen=KEPT) for _ in configs]
         self._counted = [False] * len(configs)
         self._might = [False] * len(configs)
         self._done = 0
@@ -65,6 +79,10 @@ class RegionStatusRanges:
     def committed(self, region: int, accepted: bool) -> None:
         """A commit is settled."""
         self._commits[region] += 1
+        status, config = self.model.region_status(region), self.configs[region]
+        lines = config.lines if config is not None else 0
+        settled = Settled(self._commits[region], status.epoch, status.code, lines)
+        self._settled[region].append(settled)
         if accepted:
             self._perhaps += self._might[region] and not self._counted[region]
             self._counted[region] = False
@@ -116,12 +134,16 @@ class RegionStatusRanges:
         codes = [
             int(check_commit(self.model.params, one.config, others, control)) for one in pending
         ]
-        lines = max([one.config.lines for one in pending], default=0)
+        within = [one for one in self._settled[region] if one.count > before.commits]
+        codes += [one.code for one in within]
+        epochs = [one.epoch for one in pending] + [one.epoch for one in within]
+        lines = max((one.config.lines for one in pending), default=0)
+        lines = max((lines, *(one.lines for one in within)))
         most = max(lines, now["complete_lines"].high, before.values["complete_lines"].high)
         return {
             "committed": Span(before.values["committed"].low, 1),
             "code": either(*self._values("code", before, now), *codes),
-            "epoch": either(*self._values("epoch", before, now), *(one.epoch for one in pending)),
+            "epoch": either(*self._values("epoch", before, now), *epochs),
             "done": Span(0, 1),
             "complete_lines": Span(0, most),
             "saturated": Span(0, 1),

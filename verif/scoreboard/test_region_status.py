@@ -115,3 +115,22 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
     assert bench.scoreboard.quiescence.unjudged == (not same)
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
     assert bench.scoreboard.errors == []
+
+
+def test_a_read_around_two_commits() -> None:
+    """It may have come before, between or behind them, and tells nothing of older ones."""
+    bench = Bench(ONE_LINE)
+    status, scoreboard = bench.scoreboard.status, bench.scoreboard
+    old = scoreboard.epochs[0]
+
+    def commit(epoch: int) -> None:
+        scoreboard.commit_begin(0, ONE_LINE, epoch)
+        scoreboard.commit_end(0)
+
+    commit(old + 1)
+    before = status.begin(0)
+    commit(old + 2)
+    commit(old + 3)
+    span = status.end(0, before)["epoch"]
+    assert [epoch for epoch in range(old, old + 5) if epoch in span] == [old + 1, old + 2, old + 3]
+    assert now(bench)["epoch"] == Span(old + 3, old + 3)
