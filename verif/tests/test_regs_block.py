@@ -154,6 +154,31 @@ async def ram_error(dut: Any) -> None:
         assert seen == [want], f"{seen}, not {want}"
 
 
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def ram_error_in_clock_of_clear(dut: Any) -> None:
+    """An error before the clear of RAS_ERROR is behind the first one; one in its clock is the first
+    of the next."""
+    bench = await Bench(dut).start()
+    rng, captured = bench.rng, bench.regs["RAS_ERROR"]
+    moments: set[int] = set()
+    for delay in range(8):
+        first, second = (
+            {name: rng.getrandbits(width) for name, width in RAM_EVENTS} | {"ram_parity": 1}
+            for _ in range(2)
+        )
+        await bench.pulse("ram_events", pack(RAM_EVENTS, **first))
+        event = pack(RAM_EVENTS, **second)
+        after = await bench.clear_beside("RAS_ERROR", 1, "ram_events", event, delay)
+        moments.add(after)
+        word = await bench.read("RAS_ERROR")
+        if after < 0:
+            assert not captured.unpack(word)["VALID"], f"an error {after} clocks after the clear"
+        else:
+            assert word == captured.pack(VALID=1, RAM=second["ram"], ROW=second["row"]), after
+        await bench.write("RAS_ERROR", 1)
+    assert {-1, 0, 1} <= moments, f"the clear was not hit: {moments}"
+
+
 async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
     """Collects what goes to the RAMs, clock by clock."""
     while True:
