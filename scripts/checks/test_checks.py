@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from scripts.checks import (
     generated_tables,
     import_directions,
     rtl_style,
+    tree,
 )
+from scripts.common.paths import ROOT
 
 RTL = """// SPDX-License-Identifier: Apache-2.0
 // A toy. `go` starts it; `*_room` and `out_*` are held; see `nf_other`. `python -m a.b` makes it.
@@ -185,6 +188,15 @@ def test_tables_that_cannot_be_made(tmp_path: Path, mark: str, says: str) -> Non
     assert generated_tables.violations(tmp_path, fix=True) == [line]
     _write(tmp_path, "README.md", f"<!-- generated: {mark} -->\n")
     assert "without its `<!-- end -->`" in generated_tables.violations(tmp_path)[0]
+
+
+def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
+    """By default pytest goes into no folder of some names, `build` among them."""
+    left_out = pytestconfig.getini("norecursedirs")
+    paths = [path.relative_to(ROOT) for path in tree.files(ROOT, ".py")]
+    folders = {folder for path in paths for folder in path.parent.parts}
+    assert "build" in folders
+    assert [name for name in folders if any(fnmatch(name, glob) for glob in left_out)] == []
 
 
 def test_rtl_tables(tmp_path: Path) -> None:
