@@ -259,11 +259,12 @@ class Campaign:
     def _ranked(self, number: int) -> list[Candidate]:
         """Tests that see the mutant, those first that are likely to kill a second."""
         mutant = self.mutants[number]
-        module = mutant.module
+        module, feeds = mutant.module, mutant.feeds
         watchers = self.watchers.get((mutant.file, mutant.line), ())
 
         def worth(candidate: Candidate) -> float:
-            meant = self.meant.get((module, candidate.spec.name), 0)
+            test = candidate.spec.name
+            meant = self.meant.get((module, test), 0) + self.meant.get((feeds, test), 0)
             chance = self.store.chance(module, candidate.name, meant)
             if candidate.name in watchers:
                 chance = max(chance, _WATCHES)

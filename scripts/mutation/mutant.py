@@ -40,7 +40,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one source file. `line` is where it begins, `end_line` where it ends (1..)."""
+    """One change of one source file. `line` is where it begins, `end_line` where it ends (1..);
+    `feeds`: the module of an instance whose input it changes, "" elsewhere."""
 
     id: str
     file: str
@@ -49,6 +50,7 @@ class Mutant:
     line: int
     end_line: int
     parts: tuple[Part, ...]
+    feeds: str = ""
 
     def mutated(self, source: str) -> str:
         """The whole source with this change alone."""

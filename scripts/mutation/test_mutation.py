@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -318,22 +320,31 @@ def test_who_watches_a_line_comes_first(
         return record(id=spec.id, passed=False, kind=FailureKind.MISMATCH)
 
     one = next(mutant for mutant in found if mutant.line == line)
-    for watchers in (by_hand_list.watchers(by_hand[:1], sources), {}):
+    watchers = by_hand_list.watchers(by_hand[:1], sources)
+    meant = {("inner", "tally_bench::rests"): 1}  # the module whose input it changes
+    ways: tuple[dict[str, Any], ...] = ({"watchers": watchers}, {"meant": meant}, {})
+    for number, how in enumerate(ways):
         made = Campaign(
-            {1: one},
+            {1: dataclasses.replace(one, feeds="inner")},
             sources,
             [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")],
             runner,
-            Store(tmp_path / f"{len(watchers)}.jsonl"),
+            Store(tmp_path / f"{number}.jsonl"),
             folder / "runs",
-            watchers=watchers,
+            **how,
         )
         assert made.run(1, lambda outcome: None, lambda: None)
-    assert runs == ["rests", "counts"]
+    assert runs == ["rests", "rests", "counts"]
 
 
 def _outcome(id: str, state: State) -> Outcome:
     return Outcome(id, "a.sv", "a", "reset", 1, "", state, "")
+
+
+def test_inputs_name_the_module_of_their_instance(
+    design: tuple[list[Mutant], dict[str, str]],
+) -> None:
+    assert {m.module for m in design[0] if m.feeds == "nf_capacity"} == {"nf_core"}
 
 
 def test_waivers_that_are_not_needed(design: tuple[list[Mutant], dict[str, str]]) -> None:

@@ -30,9 +30,11 @@ _CLOCKED = ast.ProceduralBlockKind.AlwaysFF
 
 @dataclass(frozen=True)
 class Place:
-    """Where the walk is: in which module, in a clocked process, in its reset branch."""
+    """Where the walk is: in which module, in a clocked process, in its reset branch; `feeds`: at an
+    input of an instance of which module."""
 
     module: str
+    feeds: str = ""
     clocked: bool = False
     reset: bool = False
     assigned: frozenset[str] = frozenset()  # variables that the combinational block has set by now
@@ -116,7 +118,7 @@ class _Walk:
         line = source.count("\n", 0, parts[0].start) + 1
         last = source.count("\n", 0, parts[0].end) + 1
         self._found.setdefault(
-            key, Mutant("", file, place.module, operator, line, last, tuple(parts))
+            key, Mutant("", file, place.module, operator, line, last, tuple(parts), place.feeds)
         )
 
     # ---- modules
@@ -155,7 +157,8 @@ class _Walk:
                 for entry in member.entries:
                     self._scope(entry, place)
             elif isinstance(member, ast.InstanceSymbol):
-                self._connections(member, place)
+                feeds = member.body.definition.name
+                self._connections(member, replace(place, feeds=feeds))
                 self._instance(member)
 
     def _connections(self, instance: Any, place: Place) -> None:
