@@ -68,9 +68,11 @@ def build(
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits))
     sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
-    directory = base / f"bulk-{sim}-{build_key(sources.key)}"
+    quick = os.environ.get("NF_BULK_QUICK") == "1"
+    name = f"bulk-{sim}-{build_key(sources.key)}" + ("-quick" if quick else "")
+    directory = base / name
     make = _verilator if sim == "verilator" else _icarus
-    optimise = QUICK if edits else FAST
+    optimise = QUICK if edits or quick else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
         make(Design(spec, sources, target), optimise)
