@@ -25,8 +25,8 @@ from verif.sequences.line_data import byte_enables, random_line
 from verif.sequences.mixed import MixedRegionsSequence
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
-FLITS = 1400
-"""Each way and case; 21 cases make 29,000. NF_SCALE = 40 makes more than 1,000,000."""
+FLITS = 350 if ICARUS else 1000
+"""Each way and case; 21 cases make 21,000. NF_SCALE = 56 makes more than 1,000,000."""
 MULTI_HEADER = REG_MAP.expand()["CTRL"].field("MULTI_HEADER").mask
 RATES = {"1_in_1000": 0.001, "1_in_100": 0.01, "1_in_20": 0.05}
 _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
@@ -130,7 +130,7 @@ class CampaignTest(LinkTest):
 
     async def scenario(self) -> None:
         # Long enough for the placed faults, however little a smoke run asks for.
-        target = max(300, self.cfg.count(FLITS // 4 if ICARUS else FLITS))
+        target = max(300, self.cfg.count(FLITS))
         traffic = LinkTrafficSequence(self.env, flits=target)
         self.faults.armed = True
         await traffic.run()
