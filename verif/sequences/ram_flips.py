@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import cocotb
+
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RegionConfig
@@ -61,6 +63,7 @@ class LostSlotSequence(FlipSequence):
     mode: Mode = Mode.G_BINARY
     workers: int = 3
     rams: tuple[str, ...] = ("BOOK", "PLANES")
+    flipped: int = 0  # lines so far
 
     async def body(self) -> None:
         rng, hw = self.rng, self.cfg.hw
@@ -100,7 +103,9 @@ class LostSlotSequence(FlipSequence):
         """Flips a bit of the line's slot and uses the slot. A store of FP32 may be under way: then
         memory's answer to it finds the damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
-        stores = self.mode is Mode.FP32 and rng.random() < 0.4
+        self.flipped += 1
+        commits = self.flipped % 2 == 0  # a commit waits for that answer, too
+        stores = self.mode is Mode.FP32 and (commits or rng.random() < 0.4)
         if stores:
             mem.b_stall = 1.0
             await self.contribute(config, rng.randrange(self.workers), line)
@@ -118,7 +123,11 @@ class LostSlotSequence(FlipSequence):
             self.env.scoreboard.quiescence.lose(self.region, line)
         what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
         if stores:
+            waits = cocotb.start_soon(self.drains()) if commits else None
+            await self.env.clocks(40)
             mem.b_stall = 0.0
+            if waits is not None:
+                await waits
         elif what == "write":
             await self.contribute(config, rng.randrange(self.workers), line)
         else:
