@@ -50,8 +50,10 @@ _BUILDS = (
     *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry"),
     *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
     *("regs", "regs_small", "counter", "counter_wide"),
+    *("gather", "gather_shallow", "ram", "ram_none", "ram_secded"),
 )
 # A survivor meets every test that sees it: 300 s of them, so that 50 survivors would take hours.
+# Those that are there to catch mutants of its module run in any case.
 _EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"

@@ -88,7 +88,7 @@ class Campaign:
     """Names of the tests that are there to catch one of a line, by file and line."""
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
-    effort: float = math.inf  # seconds of tests on a mutant; a test that exceeds it is left out
+    effort: float = math.inf  # seconds of tests on a mutant; beyond it, those that are meant alone
     deadline: float = math.inf  # of time.monotonic(); a mutant without outcome by then stays open
 
     def __post_init__(self) -> None:
@@ -221,7 +221,8 @@ class Campaign:
         record = _nothing(self._spec(self.candidates[0], number))
         ranked = self._ranked(number)
         for candidate in ranked:
-            if ran and seconds + candidate.seconds > self.effort:
+            late = bool(ran) and seconds + candidate.seconds > self.effort
+            if late and not self._meant(mutant, candidate):
                 continue
             if seconds > _PROOF_AFTER_S and not tried:
                 proof, tried = self.prove(mutant), True
@@ -259,12 +260,11 @@ class Campaign:
     def _ranked(self, number: int) -> list[Candidate]:
         """Tests that see the mutant, those first that are likely to kill a second."""
         mutant = self.mutants[number]
-        module, feeds = mutant.module, mutant.feeds
+        module = mutant.module
         watchers = self.watchers.get((mutant.file, mutant.line), ())
 
         def worth(candidate: Candidate) -> float:
-            test = candidate.spec.name
-            meant = self.meant.get((module, test), 0) + self.meant.get((feeds, test), 0)
+            meant = self._meant(mutant, candidate)
             chance = self.store.chance(module, candidate.name, meant)
             if candidate.name in watchers:
                 chance = max(chance, _WATCHES)
@@ -274,6 +274,11 @@ class Campaign:
             return sorted(
                 (c for c in self.candidates if c.sees(number, module)), key=worth, reverse=True
             )
+
+    def _meant(self, mutant: Mutant, candidate: Candidate) -> int:
+        """How many mutants by hand of its module, or of the one that it feeds, a test catches."""
+        test = candidate.spec.name
+        return sum(self.meant.get((name, test), 0) for name in {mutant.module, mutant.feeds})
 
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:
         """The run of a test with a mutant; `number` 0 or PROBE for none."""

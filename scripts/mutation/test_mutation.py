@@ -312,7 +312,6 @@ def test_who_watches_a_line_comes_first(
     watchers = by_hand_list.watchers(by_hand, sources)
     assert watchers == dict.fromkeys([("tally.sv", line), ("tally.sv", line + 1)], names)
 
-    build = BuildSpec(BUILDS_MUTANTS[0], "tally", "tally.f", root=folder, opt="-O0")
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
@@ -324,17 +323,44 @@ def test_who_watches_a_line_comes_first(
     meant = {("inner", "tally_bench::rests"): 1}  # the module whose input it changes
     ways: tuple[dict[str, Any], ...] = ({"watchers": watchers}, {"meant": meant}, {})
     for number, how in enumerate(ways):
-        made = Campaign(
-            {1: dataclasses.replace(one, feeds="inner")},
-            sources,
-            [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")],
-            runner,
-            Store(tmp_path / f"{number}.jsonl"),
-            folder / "runs",
-            **how,
-        )
-        assert made.run(1, lambda outcome: None, lambda: None)
+        store = Store(tmp_path / f"{number}.jsonl")
+        _chase(dataclasses.replace(one, feeds="inner"), folder, sources, runner, store, **how)
     assert runs == ["rests", "rests", "counts"]
+
+
+def _chase(
+    mutant: Mutant,
+    folder: Path,
+    sources: dict[str, str],
+    runner: Callable[[RunSpec], RunRecord],
+    store: Store,
+    **how: Any,
+) -> None:
+    """A campaign of one mutant and both tests, without a probe."""
+    build = BuildSpec(BUILDS_MUTANTS[0], "tally", "tally.f", root=folder, opt="-O0")
+    tests = [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")]
+    made = Campaign({1: mutant}, sources, tests, runner, store, folder / "runs", **how)
+    assert made.run(1, lambda outcome: None, lambda: None)
+
+
+def test_effort_spares_no_test_that_is_meant(
+    tally: tuple[Path, list[Mutant], dict[str, str]],
+    tmp_path: Path,
+    record: Callable[..., RunRecord],
+) -> None:
+    folder, found, sources = tally
+    runs: list[str] = []
+
+    def runner(spec: RunSpec) -> RunRecord:
+        runs.append(spec.tests[0])
+        return record(id=spec.id, sim_seconds=2.0)
+
+    meant = {("tally", f"tally_bench::{test}"): 1 for test in ("counts", "rests")}
+    for number, known in enumerate((meant, {})):
+        store = Store(tmp_path / f"{number}.jsonl")
+        _chase(found[0], folder, sources, runner, store, meant=known, effort=3.0)
+    assert sorted(runs[:2]) == ["counts", "rests"]
+    assert len(runs) == 3  # without it, the first alone
 
 
 def _outcome(id: str, state: State) -> Outcome:
@@ -344,7 +370,12 @@ def _outcome(id: str, state: State) -> Outcome:
 def test_inputs_name_the_module_of_their_instance(
     design: tuple[list[Mutant], dict[str, str]],
 ) -> None:
-    assert {m.module for m in design[0] if m.feeds == "nf_capacity"} == {"nf_core"}
+    """And what nobody reads has none."""
+    found, sources = design
+    assert {m.module for m in found if m.feeds == "nf_capacity"} == {"nf_core"}
+    assert any("assign unused" in source for source in sources.values())
+    lines = [sources[m.file].splitlines()[m.line - 1] for m in found]
+    assert not [line for line in lines if "assign unused" in line]
 
 
 def test_waivers_that_are_not_needed(design: tuple[list[Mutant], dict[str, str]]) -> None:

@@ -3,7 +3,8 @@
 
 What decides at compile time cannot be switched at run time and is left out: parameters, types and
 widths, generate, bounds of loops, replication counts, functions that a constant calls. So are
-clocks, assertions, text that a macro makes, and `nf_wave_pkg`, which names codes in waves.
+clocks, assertions, text that a macro makes, `nf_wave_pkg`, which names codes in waves, and what
+`unused` signals take in, which tell lint that nobody reads it.
 """
 
 from __future__ import annotations
@@ -268,6 +269,8 @@ class _Walk:
     # ---- expressions
 
     def _assignment(self, node: Any, place: Place) -> None:
+        if _target(node.left).startswith("unused"):
+            return
         self._expression(node.right, place)
         self._stuck(node.right, place)
 
