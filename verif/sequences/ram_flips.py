@@ -205,8 +205,7 @@ class FlipTrafficSequence(FlipSequence):
     double: bool = False
     workers: int = 4
     lines_log2: int = 3
-    plain_lines: int = 12
-    flips_a_round: int = 18
+    plain_lines: int = 8
 
     async def body(self) -> None:
         rng = self.rng
@@ -215,46 +214,70 @@ class FlipTrafficSequence(FlipSequence):
         self.total = [0, 0]
         self.flipped: dict[str, int] = {}
         self.last: dict[str, int] = {}
-        self.rounds_without = 0
-        left = self.cfg.count(self.flips)
         modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.cfg.hw.regions]
-        configs = [
+        self.configs = [
             self.layout.region(mode, self.lines_log2, self.workers, strict=False, bind=False)
             for mode in modes
         ]
-        plain = [rng.randrange(self.layout.plain_lines) for _ in range(self.plain_lines)]
+        self.plain = [rng.randrange(self.layout.plain_lines) for _ in range(self.plain_lines)]
+        left = self.flips
+        for region, config in enumerate(self.configs):
+            await self.commit(region, config)
         while left > 0:
-            for region, config in enumerate(configs):
-                await self.commit(region, config)
-            now = min(left, self.flips_a_round // (1 + self.double))
-            await self.round(configs, plain, now)
-            left -= now
+            # A RAM keeps two flipped bits: none is forgotten before everything has been read.
+            drawn = list(self.sizes) * (1 if self.double else 2)
+            rng.shuffle(drawn)
+            await self.round(drawn[:left])
+            left -= len(drawn)
 
-    async def round(self, configs: list[RegionConfig], plain: list[int], flips: int) -> None:
-        """Some flips, between commits of everything."""
-        # A RAM keeps two flipped bits: none is forgotten before everything has been read.
-        each = list(self.sizes) * (2 // (1 + self.double))
-        for ram in self.rng.sample(each, flips):
-            await self.burst(configs, plain, self.rng.randint(1, 8))
-            await self.env.clocks(self.rng.choice((1, 1, self.rng.randint(1, 40))))
+    async def round(self, drawn: list[str]) -> None:
+        """A flip in each of these RAMs, between commits of everything."""
+        rng, half = self.rng, len(drawn) // 2
+        for ram in drawn[:half]:
+            await self.burst(rng.randint(1, 5))
+            await self.env.clocks(rng.choice((1, 1, rng.randint(1, 30))))
             await self.draw(ram)
-            if self.rng.random() < 0.3:
+            if rng.random() < 0.3:
                 await self.drains()
-        for config in configs:  # a wrong state must show before it ends
+        await self.drain()
+        await self.held(drawn[half:])
+        for config in self.configs:  # a wrong state must show before it ends
+            # Planes show what a vote may not, INFO what neither does.
+            views = (0, PLANE_SELECTOR, PLANE_SELECTOR + 1) if config.mode.low_bit else (0,)
             for line in range(config.lines):
-                for selector in (0, INFO_SELECTOR):
-                    await self.read_region(config, line, selector, limit=1)
-        for at in plain:
+                selector = rng.choice((*views, INFO_SELECTOR))
+                await self.read_region(config, line, selector, limit=1)
+        for at in self.plain:
             await self.read(at << 6, 1)
         await self.drain()
         bad, corrected = await self.counted()
-        assert bad + corrected <= flips * (1 + self.double), f"{bad} and {corrected} of {flips}"
+        assert bad + corrected <= len(drawn) * (1 + self.double), (bad, corrected)
         assert self.double or self.cfg.hw.ecc != SECDED or not bad, f"{bad} of one bit each"
         self.total[0] += bad
         self.total[1] += corrected
         seen = self.losses()
         assert bad or not seen, f"{seen} poisoned answers, and no error was counted"
-        self.rounds_without += not seen
+        for region in range(len(self.configs)):
+            await self.commit(region)
+
+    async def held(self, drawn: list[str]) -> None:
+        """Flips while memory, or the host, takes nothing: data waits in the RAMs."""
+        rng, mem, link = self.rng, self.env.cfg.mem, self.env.cxl.host.link
+        still = rng.randrange(1, 8)
+        mem.ar_stall, mem.aw_stall = float(still & 1), float(still >> 1 & 1)
+        link.hold_credits(bool(still & 4))
+        places = [(config, line) for config in self.configs for line in range(config.lines)]
+        # One request a line: the next one would wait for its answer.
+        for config, line in rng.sample(places, rng.randrange(len(places) // 2, len(places))):
+            await self.access(config, line)
+        for at in dict.fromkeys(self.plain):
+            await self.ordinary(at)
+        await self.env.clocks(rng.randint(20, 60))
+        for ram in drawn:
+            await self.draw(ram)
+        link.hold_credits(False)
+        mem.ar_stall = mem.aw_stall = 0.0
+        await self.drain()
 
     async def draw(self, ram: str) -> None:
         """A flip in a RAM: row and bit."""
@@ -270,20 +293,26 @@ class FlipTrafficSequence(FlipSequence):
         if self.double:
             await self.inject(ram, row, size.beside(place, rng))
 
-    async def burst(self, configs: list[RegionConfig], plain: list[int], count: int) -> None:
+    async def burst(self, count: int) -> None:
         """Requests of every kind."""
         rng = self.rng
         for _ in range(count):
             if rng.random() < 0.2:
-                address = rng.choice(plain) << 6
-                if rng.random() < 0.5:
-                    await self.write(address, rng.randbytes(64), 1)
-                else:
-                    await self.read(address, 1)
-                continue
-            config = rng.choice(configs)
-            line = rng.randrange(config.lines)
-            if rng.random() < 0.6:
-                await self.contribute(config, rng.randrange(self.workers), line, limit=1)
+                await self.ordinary(rng.choice(self.plain))
             else:
-                await self.read_region(config, line, limit=1)
+                config = rng.choice(self.configs)
+                await self.access(config, rng.randrange(config.lines))
+
+    async def ordinary(self, line: int) -> None:
+        """A write or a read of ordinary memory."""
+        if self.rng.random() < 0.5:
+            await self.write(line << 6, self.rng.randbytes(64), 1)
+        else:
+            await self.read(line << 6, 1)
+
+    async def access(self, config: RegionConfig, line: int) -> None:
+        """A contribution or a read of a line of a region."""
+        if self.rng.random() < 0.6:
+            await self.contribute(config, self.rng.randrange(self.workers), line, limit=1)
+        else:
+            await self.read_region(config, line, limit=1)

@@ -15,7 +15,6 @@ import cocotb
 
 from cocotbext.cxl.link.retry import Lrsm
 from models.nf_regs import REG_MAP
-from verif.env.config import scale
 from verif.env.ram_sizes import rams
 from verif.parameters import device_params
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
@@ -97,7 +96,7 @@ async def replays(dut: Any) -> None:
     """A damaged flit is replayed corrected, or not as a good one until the link is given up."""
     rng = random.Random(cocotb.RANDOM_SEED)
     total = {"flips": 0, "reported": 0, "corrected": 0, "given up": 0, "wrong": 0}
-    for number in range(round(16 * count_scale() * scale())):
+    for number in range(16 * count_scale()):
         bench = FlipBench(dut, rng.getrandbits(32))
         await bench.start(first=not number)
         await bench.until(lambda b=bench: b.host.credits.plain and b.host.credits.data, 600)  # type: ignore[misc]

@@ -12,7 +12,7 @@ from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
-from verif.scoreboard.ram_faults import NONE
+from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.sequences.held_data import HeldDataSequence
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
@@ -25,14 +25,24 @@ class FlipTrafficTest(NfBaseTest):
     """Flips at any moment; without a check the same campaign must show wrong answers."""
 
     double = False
+    least = 40
+    """Flips of which one is read, as good as surely."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.parts.scoreboard = LenientScoreboard
         cfg.check_counters = False  # a poisoned contribution is not one
-        cfg.mem.latency = (10, 60)
+        cfg.mem.latency = (5, 30)
+
+        def shape(link: CxlConfig) -> None:
+            link.link.grant_data = 4  # so that answers wait
+
+        cfg.shape_link = shape
 
     async def scenario(self) -> None:
-        self.run = FlipTrafficSequence(self.env, double=self.double)
+        # The default protection has the most; without one the first wrong answers say it all.
+        share = 0.1 if self.double else {NONE: 0.05, PARITY: 1.0, SECDED: 0.25}[self.cfg.hw.ecc]
+        flips = max(self.least, self.cfg.count(round(60 * share)))
+        self.run = FlipTrafficSequence(self.env, double=self.double, flips=flips)
         await self.run.run()
 
     async def finish(self) -> None:

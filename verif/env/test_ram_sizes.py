@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RAMs that tests flip bits in are those of the elaborated design."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyslang
+import pytest
+
+from models.nf_regs import REG_MAP
+from models.parameters import DeviceParams
+from verif.env.ram_sizes import ROWS_OF_INJECT, parameter, rams
+from verif.env.rtl_packages import constant, structure
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}
+SETS: list[dict[str, int]] = [
+    {},
+    {"REGIONS": 3, "SLOTS": 4, "CNT_W": 4, "RETRY_DEPTH": 24, "RWD_CREDITS": 8, "WRITTEN_LOG2": 3},
+    {"REGIONS": 16, "SLOTS": 256, "CNT_W": 1, "WRITTEN_LOG2": 20},
+]
+
+
+def guards(values: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """Rows and bits of data of each protected RAM, as slang elaborates the top module."""
+    driver = pyslang.driver.Driver()
+    driver.addStandardArgs()
+    given = " ".join(f"-G {name}={value}" for name, value in values.items())
+    assert driver.parseCommandLine(f"slang -f hdl/nf_controller.f --top nf_controller {given}")
+    assert driver.processOptions()
+    assert driver.parseAllSources()
+    out: dict[str, tuple[int, int]] = {}
+
+    def visit(symbol: Any) -> None:
+        one = isinstance(symbol, pyslang.ast.InstanceSymbol)
+        if one and symbol.definition.name == "nf_ram_guard":
+            values = [symbol.body.find(name).value.value for name in ("RAM", "ROWS", "WIDTH")]
+            number, rows, width = map(int, values)
+            out[NAMES[number]] = rows, width
+
+    driver.createCompilation().getRoot().visit(visit)
+    return out
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_sizes_are_those_of_the_design(
+    values: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("NF_PARAMETERS", json.dumps(values))
+    wanted = {
+        name: (min(rows, ROWS_OF_INJECT), data) for name, (rows, data) in guards(values).items()
+    }
+    assert {name: tuple(ram) for name, ram in rams(DeviceParams.from_rtl(values)).items()} == wanted
+    assert set(wanted) == set(NAMES.values()), "a RAM has a number and no guard"
+
+
+def test_what_is_not_there_is_an_error() -> None:
+    for read in (constant, structure, parameter):
+        with pytest.raises(KeyError, match="nothing"):
+            read("nothing")
