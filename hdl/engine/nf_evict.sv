@@ -78,7 +78,7 @@ module nf_evict
   logic [FP_W-1:0]         push_line_q, send_line_q, done_line_q;
   logic [CW-1:0]           unsent_q;
   logic [FW-1:0]           flight_q;
-  logic [3:0]              beat_q, planes;
+  logic [3:0]              beat_q, needed, planes, planes_q;
   region_desc_t            d;
   record_t                 record;
   book_t                   book, held_book;
@@ -103,8 +103,9 @@ module nf_evict
   assign head   = line_q[send_line_q];
   assign d      = desc_of(desc, head.region);
   assign book   = lost ? make_book(1'b1, 1'b1, 64'd0) : held_book;
-  assign planes = is_low_bit(d.mode) ? planes_in_use(book.bitmap, 4'(CNT_W))
-                                      : 4'(kept_q[send_ptr_q] && !lost);
+  assign needed = is_low_bit(d.mode) ? planes_in_use(book.bitmap, 4'(CNT_W))
+                                     : 4'(kept_q[send_ptr_q] && !lost);
+  assign planes = begun_q ? planes_q : needed;
   assign record = make_record(kept_q[send_ptr_q] && !lost,
                               gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book);
 
@@ -123,7 +124,8 @@ module nf_evict
 
   // ---- the buffer is a protected RAM ------------------------------------------------------------
   // What a burst is, is decided when it is first offered: a line that cannot be trusted leaves as a
-  // lost one, without planes. If a bit flips behind that, the beats that follow are poisoned.
+  // lost one, without planes. If a bit flips behind that, the beats that follow are poisoned, and
+  // the burst is as long as it was, whatever its bitmap now tells.
   assign lost      = begun_q ? lost_q : bad;
   assign wr_poison = bad && !lost;
 
@@ -136,6 +138,8 @@ module nf_evict
       lost_q  <= lost;
     end
   end
+
+  always_ff @(posedge clk) planes_q <= planes;
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(.RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .ECC(ECC)) u_guard (
@@ -195,7 +199,9 @@ module nf_evict
   `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
   `NF_ASSERT(LiveCount_A,
              32'($countones(live_q)) == 32'(flight_q) && 32'(unsent_q) <= 32'(flight_q))
-  `NF_ASSERT(WrStable_A, wr_valid && !wr_ready |=> wr_valid && $stable(wr_addr) && $stable(wr_data))
+  // What a flipped bit changes leaves as poisoned, if anybody checks it.
+  `NF_ASSERT(WrStable_A, wr_valid && !wr_ready |=> wr_valid && $stable(wr_addr) && $stable(wr_len)
+             && ($stable(wr_data) || wr_poison || ECC == ECC_NONE))
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
   // Order to one address: a line is written again only after memory has answered the last time.
   `NF_ASSERT_NEVER(SameLine_A, push && |again)
