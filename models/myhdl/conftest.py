@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twins in MyHDL's simulator, driven with lines as the reference models take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+
+import numpy as np
+import pytest
+
+from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode
+from models.myhdl.convert import Twin
+from models.myhdl.stepper import Stepper
+
+
+def number(line: U8) -> int:
+    """A line uint8[64] as the number that a port takes."""
+    return int.from_bytes(line.tobytes(), "little")
+
+
+def line_of(value: int) -> U8:
+    """The inverse of `number`."""
+    return np.frombuffer(value.to_bytes(LINE_BYTES, "little"), np.uint8)
+
+
+class Datapath:
+    """Counters of one line between the twins that add to them and show them."""
+
+    def __init__(self, mode: Mode, cnt_w: int = 8) -> None:
+        names = ("nf_accumulate", "nf_vote", "nf_sum")
+        self._stepper = Stepper([Twin(name, {"CNT_W": cnt_w}) for name in names])
+        self._mode, self._cnt_w = mode, cnt_w
+        self.clear()
+
+    def clear(self) -> None:
+        """A line that nobody has contributed to."""
+        self.planes = self.contributions = self.illegal = 0
+        self.saturated = False
+
+    def contribute(self, line: U8) -> None:
+        """One contribution uint8[64]."""
+        got = self._stepper.inputs(
+            "nf_accumulate",
+            {
+                "en": 1,
+                "ternary": self._mode == Mode.G_TERNARY,
+                "ones": self._mode.bits > 0,
+                "data": number(line),
+                "planes_in": self.planes,
+            },
+        )
+        self.planes = got["planes_out"]
+        self.saturated |= bool(got["saturated"])
+        self.illegal += got["illegal"]
+        self.contributions += 1
+
+    def plane(self, p: int) -> U8:
+        """Count plane p, uint8[64]."""
+        return line_of(self.planes >> p * LINE_BITS & (1 << LINE_BITS) - 1)
+
+    def vote(self, tie_minus: bool = False, threshold: int = 1) -> U8:
+        """The reduced line, uint8[64]."""
+        values = {
+            "en": 1,
+            "ternary": self._mode == Mode.G_TERNARY,
+            "planes": self.planes,
+            "contributions": self.contributions,
+            "tie_minus": tie_minus,
+            "threshold": threshold,
+        }
+        return line_of(self._stepper.inputs("nf_vote", values)["line"])
+
+    def sums(self, part: int, signed: bool, sum8: bool = False) -> U8:
+        """Line ``part`` of the sums, uint8[64]."""
+        values = {
+            "en": 1,
+            "wide": self._mode == Mode.G_INT8,
+            "codes_signed": signed,
+            "bytes": sum8,
+            "part": part,
+            "planes": self.planes,
+        }
+        return line_of(self._stepper.inputs("nf_sum", values)["line"])
+
+    def __enter__(self) -> Datapath:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stepper.__exit__(kind, error, trace)
+
+
+@pytest.fixture
+def crc() -> Iterator[Stepper]:
+    """The CRC alone."""
+    with Stepper([Twin("nf_crc16")]) as stepper:
+        yield stepper
+
+
+@pytest.fixture
+def adder() -> Iterator[Stepper]:
+    """The FP32 adder alone."""
+    with Stepper([Twin("nf_fp32_add")]) as stepper:
+        yield stepper

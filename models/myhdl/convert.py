@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twins as Verilog: MyHDL's conversion, and the hand-written module with its twin inside
+
+A twin is loaded from its file, so that one with a fault in it is loaded in the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from models.myhdl.ports import Ports
+
+FOLDER = Path(__file__).parent
+PREFIX = "myhdl_"
+"""Of the name of a converted module: it can stand beside the hand-written one."""
+_ONE_AT_A_TIME = threading.Lock()  # MyHDL's converter is one object with state
+
+
+def names() -> list[str]:
+    """The RTL modules that have a twin."""
+    return sorted(path.stem for path in FOLDER.glob("nf_*.py"))
+
+
+class Twin:
+    """A twin as it stands in a file: ``ports``, and a `block` for given signals.
+
+    ``parameters``: of the RTL module, by their names there; those that the twin does not have are
+    ignored. ``folder``: where its file lies, if not here; MyHDL reads it again when it converts.
+    """
+
+    def __init__(
+        self, name: str, parameters: Mapping[str, int] | None = None, folder: Path = FOLDER
+    ) -> None:
+        self.name = name
+        self._module = _load(folder / f"{name}.py")
+        known = inspect.signature(self._module.ports).parameters
+        given = {key.lower(): value for key, value in (parameters or {}).items()}
+        self.parameters: dict[str, int] = {key: given.get(key, known[key].default) for key in known}
+        self.ports: Ports = self._module.ports(**self.parameters)
+
+    def block(self, signals: Mapping[str, Any]) -> Any:
+        """An instance on these signals, one for each port."""
+        return getattr(self._module, self.name)(**signals, **self.parameters)
+
+    def verilog(self) -> str:
+        """The converted module, called PREFIX + name."""
+        with tempfile.TemporaryDirectory() as made, _ONE_AT_A_TIME, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ports that nothing reads
+            self.block(self.ports.signals()).convert(
+                hdl="Verilog",
+                name=PREFIX + self.name,
+                path=made,
+                no_myhdl_header=True,
+                no_testbench=True,
+            )
+            text = (Path(made) / f"{PREFIX}{self.name}.v").read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines() if not line.startswith("`timescale")]
+        return "\n".join(["`default_nettype wire", *lines, ""])
+
+    def inside(self, header: str) -> str:
+        """The hand-written module whose text begins with ``header``, with the twin in it."""
+        head, end, _ = header.partition("\n);\n")
+        if not end:
+            raise ValueError(f"{self.name}: no end of the port list")
+        ports = [*(["clk"] if self.ports.clocked else []), *self.ports.inputs, *self.ports.outputs]
+        checks = [
+            f"  initial if ({key.upper()} != {value}) $fatal(1, "
+            f'"{self.name}: its twin was converted for {value}");\n'
+            for key, value in self.parameters.items()
+        ]
+        pins = ", ".join(f".{port}({port})" for port in ports)
+        return (
+            f"{head}{end}\n{''.join(checks)}  {PREFIX}{self.name} u_twin ({pins});\n\n"
+            "endmodule\n\n`default_nettype wire\n"
+        )
+
+
+def _load(path: Path) -> ModuleType:
+    """The module of a file, under a name of its own."""
+    spec = importlib.util.spec_from_file_location(f"twin_{path.stem}_{abs(hash(path))}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where `inspect` looks
+    spec.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def converted(
+    name: str, text: str, parameters: tuple[tuple[str, int], ...], header: str
+) -> tuple[str, str]:
+    """The twin of that ``text`` as Verilog, and the hand-written module of that ``header`` with an
+    instance of it inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / f"{name}.py").write_text(text, encoding="utf-8")
+        twin = Twin(name, dict(parameters), Path(folder))
+        return twin.verilog(), twin.inside(header)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twin of `nf_accumulate`: one contribution added to the counters of a line, counter by counter
+
+spec: controller §3 (G_BINARY, G_TERNARY), second edition §7 (codes: the ones of each bit).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from myhdl import always_comb, block
+
+from models.line_packing import LINE_BITS
+from models.myhdl.ports import Ports
+
+
+def ports(cnt_w: int = 8) -> Ports:
+    """Plane p of a line of counters is bits [512 p + 511 : 512 p]."""
+    planes = cnt_w * LINE_BITS
+    return Ports(
+        {"en": 1, "ternary": 1, "ones": 1, "data": LINE_BITS, "planes_in": planes},
+        {"planes_out": planes, "saturated": 1, "illegal": 9},
+    )
+
+
+@block
+def nf_accumulate(
+    en: Any,
+    ternary: Any,
+    ones: Any,
+    data: Any,
+    planes_in: Any,
+    planes_out: Any,
+    saturated: Any,
+    illegal: Any,
+    cnt_w: int = 8,
+) -> Any:
+    """Without `en` the counters pass unchanged, and nothing is saturated or illegal."""
+    most = 2**cnt_w - 1
+
+    @always_comb
+    def add():
+        planes_out.next = planes_in
+        lost = False
+        wrong = 0
+        if en:
+            for column in range(LINE_BITS):
+                voted = False
+                if ternary:
+                    # Element e is {gate, sign} at columns 2 e + 1 and 2 e; its counter of +1 is
+                    # column 2 e, its counter of -1 column 2 e + 1.
+                    sign = data[column - column % 2]
+                    gate = data[column - column % 2 + 1]
+                    if column % 2 == 0:
+                        voted = gate and not sign
+                        if sign and not gate:
+                            wrong += 1
+                    else:
+                        voted = gate and sign
+                elif ones:
+                    voted = data[column]
+                else:
+                    voted = not data[column]
+                if voted:
+                    count = 1
+                    for p in range(cnt_w):
+                        if planes_in[p * LINE_BITS + column]:
+                            count += 1 << p
+                    if count > most:
+                        lost = True
+                    else:
+                        for p in range(cnt_w):
+                            planes_out.next[p * LINE_BITS + column] = (count >> p) & 1
+        saturated.next = lost
+        illegal.next = wrong
+
+    return add

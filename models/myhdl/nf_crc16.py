@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twin of `nf_crc16`: CRC-16 over a flit, as a long division bit by bit
+
+spec: link §2: F(x) x^16 mod 1F053h, initial value 0, flit bit 511 first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from myhdl import always_comb, block
+
+from models.myhdl.ports import Ports
+
+PAYLOAD_BITS = 512
+CRC_BITS = 16
+POLYNOMIAL = 0x1F053
+
+
+def ports() -> Ports:
+    """Slots 0 to 3 of a flit, and its last two bytes."""
+    return Ports({"en": 1, "payload": PAYLOAD_BITS}, {"crc": CRC_BITS})
+
+
+@block
+def nf_crc16(en: Any, payload: Any, crc: Any) -> Any:
+    """Without `en` it is zero."""
+
+    @always_comb
+    def divide():
+        remainder = 0
+        if en:
+            for i in range(PAYLOAD_BITS + CRC_BITS):
+                remainder = 2 * remainder
+                if i < PAYLOAD_BITS:
+                    if payload[PAYLOAD_BITS - 1 - i]:
+                        remainder += 1
+                if remainder >= 1 << CRC_BITS:
+                    remainder ^= POLYNOMIAL
+        crc.next = remainder
+
+    return divide

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twin of `nf_fp32_add`: binary32 addition as one exact fixed-point sum that is rounded once
+
+spec: controller §4: round to nearest even, subnormals kept, every NaN result 7FC00000h.
+
+A finite binary32 number is a whole multiple of 2^-149, below 2^277 of them, so the sum of two is
+exact in 278 bits. Nothing is aligned, no guard bit is kept: the number is rounded as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from myhdl import Signal, always, always_comb, block, intbv
+
+from models.myhdl.ports import Ports
+
+EXACT_BITS = 278
+HIDDEN = 1 << 23
+"""The leading one of a normal number."""
+SPECIAL = 255
+"""Exponent field of infinities and NaN."""
+
+
+def ports() -> Ports:
+    """`sum` belongs to the `a` and `b` of the clock before, and is zero if that had no `en`."""
+    return Ports({"en": 1, "a": 32, "b": 32}, {"sum": 32}, clocked=True)
+
+
+@block
+def nf_fp32_add(clk: Any, en: Any, a: Any, b: Any, sum: Any) -> Any:
+    """Operands are taken at the rising edge of `clk`."""
+    taken = Signal(bool(0))
+    left = Signal(intbv(0)[32:])
+    right = Signal(intbv(0)[32:])
+
+    @always(clk.posedge)
+    def take():
+        taken.next = en
+        left.next = a
+        right.next = b
+
+    @always_comb
+    def add():
+        left_size = intbv(0)[EXACT_BITS:]
+        right_size = intbv(0)[EXACT_BITS:]
+        size = intbv(0)[EXACT_BITS:]
+        sum.next = 0
+        if taken:
+            left_exponent = int(left[31:23])
+            left_fraction = int(left[23:])
+            right_exponent = int(right[31:23])
+            right_fraction = int(right[23:])
+            if left_exponent == SPECIAL or right_exponent == SPECIAL:
+                nan = False
+                if left_exponent == SPECIAL and left_fraction != 0:
+                    nan = True
+                if right_exponent == SPECIAL and right_fraction != 0:
+                    nan = True
+                if left_exponent == right_exponent and left[31] != right[31]:
+                    nan = True  # infinity less infinity
+                if nan:
+                    sum.next = 0x7FC00000
+                elif left_exponent == SPECIAL:
+                    sum.next = left
+                else:
+                    sum.next = right
+            else:
+                # Subnormal numbers have the exponent of the smallest normal ones.
+                if left_exponent > 0:
+                    left_fraction += HIDDEN
+                    left_exponent -= 1
+                if right_exponent > 0:
+                    right_fraction += HIDDEN
+                    right_exponent -= 1
+                left_size[:] = left_fraction << left_exponent
+                right_size[:] = right_fraction << right_exponent
+                sign = left[31]
+                if left[31] == right[31]:
+                    size[:] = left_size + right_size
+                elif left_size > right_size:
+                    size[:] = left_size - right_size
+                else:
+                    size[:] = right_size - left_size
+                    sign = right[31]
+                    if left_size == right_size:
+                        sign = False  # x - x is +0
+                top = 0
+                for i in range(EXACT_BITS):
+                    if size[i]:
+                        top = i
+                dropped = 0
+                if top > 23:
+                    dropped = top - 23
+                kept = int(size >> dropped)
+                if dropped > 0:
+                    more = False  # than the half
+                    for i in range(EXACT_BITS):
+                        if i < dropped - 1:
+                            if size[i]:
+                                more = True
+                    if size[dropped - 1] and (more or kept % 2 == 1):
+                        kept += 1
+                        if kept == 2 * HIDDEN:
+                            kept = HIDDEN
+                            dropped += 1
+                exponent = 0
+                if kept >= HIDDEN:
+                    exponent = dropped + 1
+                    kept -= HIDDEN
+                if exponent >= SPECIAL:
+                    exponent = SPECIAL
+                    kept = 0
+                sum.next[31] = sign
+                sum.next[31:23] = exponent
+                sum.next[23:] = kept
+
+    return take, add
