@@ -54,7 +54,7 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
 
     def compile_design(target: Path) -> dict[str, str]:
         root = spec.root
-        if spec.edits or spec.variant:
+        if spec.copied:
             root = target / "src"
             write_copy(sources, root)
         if spec.variant:

@@ -27,7 +27,7 @@ from scripts.build.sources import Sources, collect, write_copy
 from scripts.common import process, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
-from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
+from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 from verif.host import generated_sources
 from verif.host.bulk_device import BulkModel, IcarusModel, VerilatedModel
 
@@ -62,11 +62,12 @@ def build(
     sim: str,
     parameters: Mapping[str, int] | None = None,
     edits: Sequence[Edit] = (),
+    dut: Dut = Dut.RTL,
     base: Path = SIM_BUILDS,
 ) -> VerilatedModel | IcarusModel:
     """Compile unless it has been done; BuildError (first error line) or NfError."""
     given = tuple(sorted((parameters or {}).items()))
-    spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits))
+    spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits), dut=dut)
     sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
     quick = os.environ.get("NF_BULK_QUICK") == "1"
     name = f"bulk-{sim}-{build_key(sources.key)}" + ("-quick" if quick else "")
@@ -131,7 +132,7 @@ class Design:
     def __init__(self, spec: BuildSpec, sources: Sources, directory: Path) -> None:
         self.spec, self.directory = spec, directory
         self.root = spec.root
-        if spec.edits:
+        if spec.copied:
             self.root = directory / "src"
             write_copy(sources, self.root)
         files = sources.files

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.build import registry
+from scripts.build import registry, twins
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.simulator import Simulator
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import FILELIST, TOP, BuildSpec, Edit
+from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 
 
 def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
@@ -36,7 +36,8 @@ def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Sources:
-    """The design text that a build compiles, after edits, and its key."""
+    """The design text that a build compiles, after edits, and its key. ``texts`` also has the twins
+    of modules that were made from them."""
 
     files: FileList
     texts: dict[str, str]
@@ -50,7 +51,6 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
     if bound:
         files = files.with_bound(registry.get(spec.sim).bound, spec.root)
     texts = _texts(spec, files)
-    names = list(texts)
     facts = {
         "tool": registry.get(spec.sim).identity(),
         "top": spec.top,
@@ -61,25 +61,29 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
         "waves": spec.waves,
         "coverage": spec.coverage,
         "opt": spec.opt,
-        "order": names,
+        "order": list(texts),
         "includes": files.includes,
         **({"variant": spec.variant} if spec.variant else {}),
+        **({"dut": spec.dut} if spec.dut is not Dut.RTL else {}),
         "runner": _own_text(spec.sim),
     }
     return Sources(files, texts, _digest(json.dumps(facts, sort_keys=True), texts))
 
 
-def design_key(edits: Sequence[Edit] = (), root: Path = ROOT) -> str:
+def design_key(edits: Sequence[Edit] = (), root: Path = ROOT, dut: Dut = Dut.RTL) -> str:
     """Names the text of the controller: the same in every checkout and for every tool, other than
     the key of a build. NfError as `collect`."""
-    spec = BuildSpec("", TOP, FILELIST, root=root, edits=tuple(edits))
+    spec = BuildSpec("", TOP, FILELIST, root=root, edits=tuple(edits), dut=dut)
     return _digest("", _texts(spec, read_filelist(spec.root, spec.filelist)))
 
 
 def _texts(spec: BuildSpec, files: FileList) -> dict[str, str]:
     names = [*files.sources, *files.headers(spec.root), *files.control]
     texts = {name: read_source(spec.root / name, name) for name in names}
-    return apply_edits(texts, spec.edits)
+    if spec.dut is Dut.RTL:
+        return apply_edits(texts, spec.edits)
+    texts = apply_edits({**texts, **twins.sources(spec.root)}, spec.edits)
+    return {**texts, **twins.placed(texts, spec.dut, dict(spec.parameters))}
 
 
 def _digest(start: str, texts: Mapping[str, str]) -> str:

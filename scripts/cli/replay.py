@@ -30,6 +30,7 @@ from scripts.common.records import (
     TOP,
     BuildSpec,
     CaseResult,
+    Dut,
     Edit,
     FailureKind,
     RunRecord,
@@ -37,6 +38,7 @@ from scripts.common.records import (
 )
 from scripts.farm.cluster import connect
 from scripts.farm.pieces import Pieces
+from scripts.plan.testplan import with_dut
 from scripts.record.recorder import Recorder
 from scripts.report.invocation import revision
 from scripts.run.signal_replay import STIMULUS_BENCH, SignalTransport, cause, patience
@@ -63,11 +65,13 @@ add_arguments = replay_options.add_arguments
 
 
 class Simulators:
-    """The project's simulators; ``edits`` break the RTL on purpose, runs leave ``files``."""
+    """The project's simulators; ``edits`` break the design ``dut`` on purpose, runs leave
+    ``files``."""
 
-    def __init__(self, edits: Sequence[Edit] = (), files: Path = FILES) -> None:
+    def __init__(self, edits: Sequence[Edit] = (), files: Path = FILES, dut: Dut = Dut.RTL) -> None:
         self.edits = tuple(edits)
         self.files = files
+        self.dut = dut
 
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         """Simulators for verilator, icarus or both, and a line to show if one is left out."""
@@ -82,22 +86,22 @@ class Simulators:
 
     def design(self) -> str:
         """Names the RTL; NfError."""
-        return design_key(self.edits)
+        return design_key(self.edits, dut=self.dut)
 
     def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
         """Build if needed and run; see `run_tests`."""
-        return run_tests(sim, module, test, edits=self.edits, **how)
+        return run_tests(sim, module, test, edits=self.edits, dut=self.dut, **how)
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
         """Build for bulk replay if needed; BuildError."""
         with telling(f"nf replay: building the design for {sim}"):
-            return bulk_build.build(sim, parameters, self.edits)
+            return bulk_build.build(sim, parameters, self.edits, self.dut)
 
 
 def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
     """Replay; the exit code."""
     recorded = simulators is None  # a command of a user, not a part of something else
-    start, simulators = time.monotonic(), simulators or Simulators()
+    start, simulators = time.monotonic(), simulators or Simulators(dut=Dut(args.dut))
     try:
         replay_options.check_words(args)
         if args.stimulus:
@@ -120,7 +124,7 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
                 check_steps(out, [one.step for one in replay.steps])
             code, records = _drive(args, replay, out, simulators, start)
             if recorded:
-                _into_history(records)
+                _into_history(records, Dut(args.dut))
             return code
     except (CaptureError, OptionError) as error:
         say(f"nf replay: {error}", file=sys.stderr)
@@ -146,14 +150,15 @@ def _drive(
     """The exit code, and what came of each simulator."""
 
     def transport(sim: str) -> Transport:
+        place = with_dut(sim, Dut(args.dut))
         if replay.options.bulk:
-            name = f"bulk-{Path(replay.source.name).name}-{sim}".replace(" ", "-")
+            name = f"bulk-{Path(replay.source.name).name}-{place}".replace(" ", "-")
             folder = simulators.workspace(name)
             model = simulators.bulk(sim, replay.options.parameters)
             return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1)
         name = Path(args.capture).resolve().name
-        digest = hashlib.sha256(f"{sim} {replay.options}".encode()).hexdigest()[:8]
-        folder = simulators.workspace(f"{name}-{sim}-{digest}")
+        digest = hashlib.sha256(f"{place} {replay.options}".encode()).hexdigest()[:8]
+        folder = simulators.workspace(f"{name}-{place}-{digest}")
         again = replay_options.command(args, sim)
         return SignalTransport(
             replay, sim, folder, simulators.simulate, again, args.timeout, args.waves
@@ -176,7 +181,7 @@ def _drive(
                 todo = "go on with the same command and --resume"
                 say(f"nf replay: what has come back is kept; {todo}", file=sys.stderr)
             raise
-    records = [_record(runner, one, code == 0) for one in runner.done]
+    records = [_record(runner, one, code == 0, Dut(args.dut)) for one in runner.done]
     for one, record in zip(runner.done, records, strict=True):
         folders = [one.folder] if args.record is None else [one.folder, Path(args.record)]
         for folder in folders:
@@ -185,13 +190,14 @@ def _drive(
     return code, records
 
 
-def _into_history(records: list[RunRecord]) -> None:
+def _into_history(records: list[RunRecord], dut: Dut = Dut.RTL) -> None:
     """Write the runs where `nf history` and `nf rerun` find them."""
     specs = [
         RunSpec(
-            BuildSpec(record.sim, TOP, FILELIST, parameters=record.parameters),
+            BuildSpec(record.sim, TOP, FILELIST, parameters=record.parameters, dut=dut),
             *("replay", (record.name.partition("::")[2],)),
             seed=record.seed,
+            build_name=record.build_name,
             rerun=record.rerun,
         )
         for record in records
@@ -202,19 +208,20 @@ def _into_history(records: list[RunRecord]) -> None:
     recorder.close()
 
 
-def _record(runner: Runner, one: Transport, passed: bool) -> RunRecord:
+def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord:
     """What came of a simulator, as of any run."""
     options = runner.replay.options
     name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
     cause = "" if passed else (*one.faults, "what came back is not what it should be")[0]
     return RunRecord(
         id="".join(
-            c if c.isalnum() or c in "._-" else "_" for c in f"replay.{name}-{one.simulator}"
+            c if c.isalnum() or c in "._-" else "_"
+            for c in f"replay.{name}-{with_dut(one.simulator, dut)}"
         ),
         name=f"replay::{name}",
         sim=one.simulator,
         seed=options.seed,
-        build_name="default",
+        build_name=with_dut("default", dut),
         parameters=tuple(sorted(options.parameters.items())),
         passed=passed,
         kind=None if passed else FailureKind(one.kind),
@@ -241,8 +248,9 @@ def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
     say(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
     failed = False
     for sim in sims:
-        folder = simulators.workspace(f"stimulus-{path.stem}-{sim}")
+        folder = simulators.workspace(f"stimulus-{path.stem}-{with_dut(sim, Dut(args.dut))}")
         words = [".venv/bin/nf", "replay", "--stimulus", args.stimulus, "--sim", sim]
+        words += ["--dut", args.dut] if args.dut != Dut.RTL else []
         record = simulators.simulate(
             *(sim, STIMULUS_BENCH, "stimulus"),
             seed=stimulus.seed,

@@ -11,8 +11,9 @@ from typing import Any
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
-from scripts.common.arguments import given, positive, seconds, up_to
+from scripts.common.arguments import DUT_HELP, DUTS, given, positive, seconds, up_to
 from scripts.common.errors import OptionError
+from scripts.common.records import Dut
 from scripts.farm import cluster
 from verif.mem.memory_timing import MAX_BEAT, MAX_LATENCY, MAX_STALL, MemoryTiming
 from verif.replay import options as replay_options
@@ -22,7 +23,7 @@ from verif.replay.source import NETWORKS
 from verif.replay.tensors import TERNARY_RATIO
 
 WORKERS = 8
-_OF_STIMULUS = {"stimulus", "sim", "timeout", "waves"}
+_OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=registry.names()[0],
         help=f"simulator ({registry.names()[0]})",
     )
+    add("--dut", choices=DUTS, default=Dut.RTL, help=DUT_HELP)
     add("--out", metavar="FILE", help="safetensors with what the device returned, one file a step")
     add("--nonfinite", choices=("refuse", "fp32"), default="refuse", help="NaN, infinity: by FP32?")
     add("--ternary-ratio", type=_ratio, default=TERNARY_RATIO, metavar="R", help="gate at R * mean")
@@ -131,7 +133,7 @@ def check_words(args: argparse.Namespace) -> None:
     if args.stimulus and unused:
         what, todo = (
             "the stimulus says all of that",
-            "leave it out; --sim, --timeout, --waves go with it",
+            "leave it out; --sim, --dut, --timeout, --waves go with it",
         )
         raise OptionError(f"--{min(unused).replace('_', '-')}", what, todo)
 
@@ -176,6 +178,7 @@ def command(args: argparse.Namespace, sim: str) -> str:
     words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
     for flag, values in (("--steps", args.steps), ("--route", args.route), ("--param", args.param)):
         words += [flag, *values] if values else []
+    words += ["--dut", args.dut] if args.dut != Dut.RTL else []
     words += ["--nonfinite", args.nonfinite] if args.nonfinite != "refuse" else []
     words += ["--tie", args.tie] if args.tie != "plus" else []
     words += ["--threshold", str(args.threshold)] if args.threshold != 1 else []

@@ -20,7 +20,7 @@ from scripts.build import registry
 from scripts.cli import watch
 from scripts.cli.completion import tests, with_completer
 from scripts.common import claims, paths, process
-from scripts.common.arguments import positive, seconds
+from scripts.common.arguments import DUT_HELP, DUTS, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
@@ -41,6 +41,7 @@ EXAMPLES = """examples:
   nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
   nf run test_modes::fp32 --seed 7 --waves   one test, one seed, with waves
   nf run test_scenario::mixed --weights '{"mode": {"FP32": 9}}'   other weights of its choices
+  nf run 'test_modes*' --dut myhdl           with the MyHDL twins in the controller
   nf run --failed                            what was red in its last run, same seeds
   nf run --changed                           what changed since it was green
   nf run --changed main                      what differs from the branch main
@@ -87,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     suite = what.add_argument("--suite", metavar="S", help="a suite (`nf list --suites`)")
     what.add_argument("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
+    what.add_argument("--dut", choices=DUTS, help=DUT_HELP)
     build = what.add_argument("--build", action="append", default=[], help="named parameter set")
     with_completer(globs, tests)
     with_completer(suite, lambda: testplan.read().suites)

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Callable
 
 from scripts.common import process
+from scripts.common.records import Dut
 
 
 def up_to(last: int, what: str = "", first: int = 1) -> Callable[[str], int]:
@@ -36,6 +37,10 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e7:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+DUTS = (Dut.RTL, Dut.MYHDL)
+DUT_HELP = "the RTL as it is, or with the MyHDL twins in the place of their modules"
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:

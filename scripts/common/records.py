@@ -23,6 +23,14 @@ TOP = "nf_controller"
 FILELIST = "hdl/nf_controller.f"
 
 
+class Dut(StrEnum):
+    """What stands where the modules that have a twin (`models/myhdl`) stand."""
+
+    RTL = "rtl"  # the hand-written modules
+    MYHDL = "myhdl"  # their twins, converted to Verilog
+    BOTH = "both"  # the hand-written modules; the twins are there, too, for a bench that names them
+
+
 class Waves(StrEnum):
     """Waveform formats."""
 
@@ -70,10 +78,16 @@ class BuildSpec:
     defines: tuple[tuple[str, str], ...] = ()
     edits: tuple[Edit, ...] = ()
     variant: str = ""
+    dut: Dut = Dut.RTL
     public: tuple[str, ...] = ()
     waves: Waves | None = None
     coverage: bool = False
     opt: str = "-O3"
+
+    @property
+    def copied(self) -> bool:
+        """Whether what is compiled is not the tree, but texts made from it."""
+        return bool(self.edits or self.variant or self.dut is not Dut.RTL)
 
 
 @dataclass(frozen=True)

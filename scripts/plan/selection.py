@@ -10,7 +10,7 @@ from dataclasses import replace
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.common.errors import NfError
-from scripts.common.records import RunSpec
+from scripts.common.records import Dut, RunSpec
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
 from scripts.plan.order import Memory, fingerprints
@@ -49,6 +49,7 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         coverage=args.coverage,
         group=args.group,
         scale=tuple((sim, args.scale) for sim in registry.names()) if args.scale else (),
+        dut=Dut(args.dut) if args.dut else None,
     )
     number = 1
     if args.suite:
@@ -96,7 +97,7 @@ def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[Run
     specs: dict[str, RunSpec] = {}
     for name, run in red:
         test, sim, build = by_id.get(name), run.spec.build.sim, run.spec.build_name
-        if test is None or sim not in options.sims or build not in plan.builds:
+        if test is None or sim not in options.sims or not plan.has_build(build):
             continue
         if options.builds and build not in options.builds:
             continue

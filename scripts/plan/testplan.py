@@ -12,7 +12,7 @@ from scripts.build import registry
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN, shown
-from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
+from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, RunSpec
 from scripts.plan.discover import TestCase, select
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -40,6 +40,7 @@ class NamedBuild:
     parameters: tuple[tuple[str, int], ...]
     public: tuple[str, ...]
     opt: str = BuildSpec.opt
+    dut: Dut = Dut.RTL
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,29 @@ class Plan:
         return self.suites[name]
 
     def build(self, name: str) -> NamedBuild:
-        """The build of that name; an NfError that lists the names else."""
-        if name not in self.builds:
+        """The build of that name, also where `with_dut` has made it of a name; an NfError that
+        lists the names else."""
+        plain = name.removesuffix(_TWINS)
+        if plain not in self.builds:
             raise NfError(f"unknown build {name!r}; there are: {', '.join(sorted(self.builds))}.")
-        return self.builds[name]
+        found = self.builds[plain]
+        return found if plain == name else replace(found, dut=Dut.MYHDL)
+
+    def has_build(self, name: str) -> bool:
+        """Whether `build` knows that name."""
+        try:
+            self.build(name)
+        except NfError:
+            return False
+        return True
+
+
+_TWINS = f"-{Dut.MYHDL}"
+
+
+def with_dut(name: str, dut: Dut) -> str:
+    """The name of a build with another design under test: `small` and MYHDL give `small-myhdl`."""
+    return name.removesuffix(_TWINS) + (_TWINS if dut is Dut.MYHDL else "")
 
 
 def read(folder: Path = TESTPLAN) -> Plan:
@@ -123,6 +143,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                 tuple(sorted(value.get("parameters", {}).items())),
                 tuple(value.get("public", ())),
                 value.get("opt", BuildSpec.opt),
+                Dut(value.get("dut", Dut.RTL)),
             )
         for name, value in content.get("suites", {}).items():
             _once(named, f"suite {name}", path)
@@ -215,6 +236,7 @@ class Options:
     scale: tuple[tuple[str, float], ...] = ()  # traffic of the tests, by simulator; 1 else
     skip: tuple[Skip, ...] = ()
     narrow: tuple[Narrow, ...] = ()
+    dut: Dut | None = None  # in place of the one that the builds name
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
@@ -230,6 +252,9 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
         allowed = entry.sims if entry else registry.names()
         planned = entry.timeout_s if entry else DEFAULT_TIMEOUT_S
         timeout = options.timeout_s or planned
+        if options.dut:
+            named = (with_dut(name, options.dut) for name in wanted_builds)
+            wanted_builds = tuple(dict.fromkeys(named))
         for name in wanted_builds:
             for sim in (s for s in options.sims if s in allowed):
                 if any(skip.fits(test.id, name, sim) for skip in options.skip):
@@ -276,6 +301,7 @@ def build_spec(
         parameters=named.parameters,
         public=named.public,
         opt=named.opt,
+        dut=named.dut,
         waves=simulator.wave_format if waves else None,
         coverage=coverage and simulator.coverage_file is not None,
     )

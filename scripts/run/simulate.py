@@ -23,7 +23,7 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.text import say
-from scripts.build import registry
+from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
 from scripts.common import claims, toolchain
@@ -35,6 +35,7 @@ from scripts.common.records import (
     TOP,
     BuildSpec,
     CaseResult,
+    Dut,
     Edit,
     FailureKind,
     RunRecord,
@@ -94,7 +95,7 @@ def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRe
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     log = folder / "run.log"
     start = time.monotonic()
-    environment = _environment(spec, folder)
+    environment = _environment(spec, folder, built)
     if os.environ.get("PYTHONDONTWRITEBYTECODE"):
         # Compiling the bench again in each run takes longer than a short test; not in the tree.
         environment["PYTHONPYCACHEPREFIX"] = str(built.directory.parent / "pycache")
@@ -132,7 +133,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
         with contextlib.suppress(OSError, ValueError):  # nothing was written: nothing to cut
             vcd.trim(waves, *spec.window_ns)
     if spec.build.coverage:
-        run_counts.pack(folder, built.directory / "src" if spec.build.edits else spec.build.root)
+        run_counts.pack(folder, built.directory / "src" if spec.build.copied else spec.build.root)
     record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
     record = replace(record, sim_seconds=round(finished.seconds, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
@@ -154,7 +155,7 @@ def _filter(spec: RunSpec) -> str:
     return rf"^{module}\.({'|'.join(re.escape(test) for test in spec.tests)})(/.*)?$"
 
 
-def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
+def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
     env = {
         "COCOTB_RANDOM_SEED": str(spec.seed),
         "COCOTB_TEST_FILTER": _filter(spec),
@@ -167,6 +168,8 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
         "NF_METRICS": str(folder / _METRICS),
         "PYTHONPATH": str(spec.build.root),
     }
+    if spec.build.dut is not Dut.RTL and spec.build.edits:
+        env["NF_TWINS"] = str(built.directory / "src" / twins.FOLDER)
     found = toolchain.libpython()
     if found:
         env["LIBPYTHON_LOC"] = found
@@ -275,6 +278,7 @@ def run_tests(
     waves: bool = False,
     coverage: bool = False,
     edits: Sequence[Edit] = (),
+    dut: Dut = Dut.RTL,
     build_name: str = "default",
     rerun: str = "",
     runs: Path | None = None,
@@ -292,6 +296,7 @@ def run_tests(
         filelist=filelist,
         parameters=tuple(sorted((parameters or {}).items())),
         edits=tuple(edits),
+        dut=dut,
         waves=registry.get(sim).wave_format if waves else None,
         coverage=coverage,
         # A block bench is short: compiling it harder would take longer than it saves.

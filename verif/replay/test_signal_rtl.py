@@ -9,6 +9,7 @@ import pytest
 
 from scripts.build import registry
 from scripts.cli.replay import Simulators
+from scripts.common.records import Dut
 from scripts.plan import mutants
 from verif.conftest import nf_replay
 from verif.replay.test_signal_replay import MIX, check_file
@@ -43,3 +44,16 @@ def test_broken_rtl_is_red(
     shown = capsys.readouterr()
     assert f"{sim}: step 3 tensor a.weight G_BINARY line 0 element " in shown.err
     assert "FAILED" in shown.out.splitlines()[-1]
+
+
+@pytest.mark.nightly("two builds of the controller, and the twins are slow")
+def test_the_twins_return_the_same_file(capture: Path, tmp_path: Path) -> None:
+    """The controller with the MyHDL twins in it: the same bytes in --out, cycles among them."""
+    files = {}
+    for dut in (Dut.RTL, Dut.MYHDL):
+        simulators = Simulators(files=tmp_path / f"files-{dut}", dut=dut)
+        out = tmp_path / f"{dut}.safetensors"
+        words = ("--dut", dut, "--sim", registry.quick().name, "--steps", "60", "--out", out)
+        assert nf_replay(simulators, capture, *words, "--route", *MIX) == 0
+        files[dut] = out.read_bytes()
+    assert files[Dut.RTL] == files[Dut.MYHDL]

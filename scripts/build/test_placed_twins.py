@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MyHDL twins as sources of a build: where they stand, and that the build's key knows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from models.myhdl import convert
+from scripts.build.sources import collect
+from scripts.common.errors import NfError
+from scripts.common.records import BuildSpec, Dut, Edit
+from scripts.plan import testplan
+from scripts.plan.testplan import with_dut
+
+RTL = BuildSpec("icarus", "nf_twin_pairs", "verif/twin/nf_twin_pairs.f")
+VOTE = "hdl/engine/nf_vote.sv"
+
+
+def test_in_the_place_of_the_hand_written() -> None:
+    plain, placed = collect(RTL), collect(replace(RTL, dut=Dut.MYHDL))
+    changed = {name for name, text in plain.texts.items() if placed.texts[name] != text}
+    assert {name.rpartition("/")[2] for name in changed} == {f"{n}.sv" for n in convert.names()}
+    text = placed.texts[VOTE]
+    assert text.count("module myhdl_nf_vote (") == 1
+    assert text.count("module nf_vote\n") == 1
+    assert "initial if (CNT_W != 8) $fatal" in text
+    assert text.count("endmodule") == 2
+
+
+def test_beside_the_hand_written() -> None:
+    plain, both = collect(RTL), collect(replace(RTL, dut=Dut.BOTH))
+    assert both.texts[VOTE].endswith(plain.texts[VOTE])
+    assert "module myhdl_nf_vote (" in both.texts[VOTE]
+
+
+def test_the_key() -> None:
+    """It hangs on which modules there are, on their parameters, and on the text of the twins."""
+    edit = Edit("models/myhdl/nf_vote.py", "if net >= threshold:", "if net > threshold:")
+    narrow = (("CNT_W", 3),)
+    specs = [
+        *(replace(RTL, dut=dut) for dut in Dut),
+        replace(RTL, dut=Dut.MYHDL, edits=(edit,)),
+        replace(RTL, dut=Dut.MYHDL, parameters=narrow),
+    ]
+    keys = [collect(spec).key for spec in specs]
+    assert len(set(keys)) == len(keys)
+    assert keys[1] == collect(specs[1]).key
+    assert "input [1535:0] planes;" in collect(specs[-1]).texts[VOTE]
+
+
+def test_a_twin_that_is_not_converted() -> None:
+    edit = Edit("models/myhdl/nf_vote.py", "import always_comb, block", "import always_comb, blok")
+    with pytest.raises(NfError, match=r"^models/myhdl/nf_vote\.py is not converted: "):
+        collect(replace(RTL, dut=Dut.MYHDL, edits=(edit,)))
+
+
+def test_an_edit_of_a_twin_that_is_not_there() -> None:
+    edit = Edit("models/myhdl/nf_vote.py", "if net >= threshold:", "if net > threshold:")
+    with pytest.raises(NfError, match="not part of the design"):
+        collect(replace(RTL, edits=(edit,)))
+
+
+def test_names_of_builds() -> None:
+    plan = testplan.read()
+    assert with_dut("small", Dut.MYHDL) == with_dut("small-myhdl", Dut.MYHDL) == "small-myhdl"
+    assert with_dut("small-myhdl", Dut.RTL) == "small"
+    assert plan.build("small-myhdl") == replace(plan.build("small"), dut=Dut.MYHDL)
+    assert not plan.has_build("small-vhdl")
+    assert plan.build("twins").dut is Dut.BOTH

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twins of RTL modules (`models/myhdl`) as sources of a build: in the place of the hand-written
+modules, or beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from models.myhdl import convert
+from scripts.build.filelist import read_source
+from scripts.common.errors import NfError
+from scripts.common.records import Dut
+
+FOLDER = "models/myhdl"
+
+
+def sources(root: Path) -> dict[str, str]:
+    """The texts of all twins, by path from the root."""
+    paths = [f"{FOLDER}/{name}.py" for name in convert.names()]
+    return {path: read_source(root / path, path) for path in paths}
+
+
+def placed(texts: Mapping[str, str], dut: Dut, parameters: Mapping[str, int]) -> dict[str, str]:
+    """New texts of those modules of a design that have a twin in ``texts``; NfError for a twin that
+    MyHDL does not convert."""
+    out: dict[str, str] = {}
+    for path, hand_written in texts.items():
+        name = PurePosixPath(path).stem
+        twin = texts.get(f"{FOLDER}/{name}.py")
+        if not path.endswith(".sv") or twin is None:
+            continue
+        given = tuple(sorted(parameters.items()))
+        try:
+            made, instance = convert.converted(name, twin, given, hand_written)
+        except Exception as error:  # the twin may have a fault, and MyHDL raises whatever it meets
+            raise NfError(f"{FOLDER}/{name}.py is not converted: {error}") from error
+        out[path] = made + (instance if dut is Dut.MYHDL else hand_written)
+    return out

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hand-written modules beside their MyHDL twins, on the same drawn inputs, compared every clock."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
+
+from models.myhdl.convert import FOLDER, Twin
+from models.myhdl.stepper import Stepper
+from models.myhdl.stimulus import STIMULI, Values
+from verif.env.config import scale
+from verif.parameters import build_parameters
+
+STEPPED = 100
+"""Clocks; element by element in Python, one takes some 10 ms."""
+CONVERTED = 100
+"""Clocks. NF_SCALE = 10000 makes 1,000,000."""
+PARAMETERS = build_parameters()
+TWINS = Path(os.environ.get("NF_TWINS", FOLDER))
+"""Where the twins lie that are stepped: those of a mutant, if there is one."""
+
+
+class Pair:
+    """One module of the bench, and what is driven into it."""
+
+    def __init__(self, dut: Any, twin: Twin, rng: random.Random) -> None:
+        self.name, self.ports = twin.name, twin.ports
+        self.stimulus = STIMULI[twin.name](rng, PARAMETERS)
+        self.inputs: Values = dict.fromkeys(twin.ports.inputs, 0)
+        self.clocks = 0  # since reset
+        self._in = getattr(dut, f"{twin.name}_in")
+        self._out = getattr(dut, f"{twin.name}_out")
+        self._twin = getattr(dut, f"{twin.name}_twin")
+        self.drive(self.inputs)
+
+    def drive(self, inputs: Values) -> None:
+        """Put these inputs on the hand-written module and on the converted twin."""
+        self.inputs, word = inputs, 0
+        for port, width in self.ports.inputs.items():
+            word = word << width | inputs[port]
+        self._in.value = word
+
+    @property
+    def meant(self) -> bool:
+        """Whether the outputs are to be compared."""
+        return self.stimulus.meant(self.inputs)
+
+    def outputs(self) -> Values:
+        """Of the hand-written module."""
+        return self._values(self._out)
+
+    def converted(self) -> Values:
+        """Of the converted twin."""
+        return self._values(self._twin)
+
+    def _values(self, handle: Any) -> Values:
+        word, out = int(handle.value), {}
+        for port, width in reversed(self.ports.outputs.items()):
+            out[port] = word & (1 << width) - 1
+            word >>= width
+        return out
+
+    def compare(self, got: Values, want: Values, what: str) -> None:
+        """AssertionError that names the port and the inputs."""
+        for port, value in self.stimulus.told(self.inputs, want).items():
+            assert got[port] == value, (
+                f"{self.name}.{port}: {got[port]:x}, {what} has {value:x} "
+                f"(clock {self.clocks}, {self._told()})"
+            )
+
+    def _told(self) -> str:
+        short = {name: value for name, value in self.inputs.items() if value < 1 << 32}
+        return ", ".join(f"{name}={value:x}" for name, value in short.items())
+
+
+async def _reset(dut: Any, seed: str) -> list[Pair]:
+    """Pairs behind a reset; the first inputs are driven at the next edge."""
+    rng = random.Random(f"{seed} {cocotb.RANDOM_SEED}")
+    dut.rst_n.value = 0
+    twins = [Twin(name, PARAMETERS, TWINS) for name in STIMULI]
+    pairs = [Pair(dut, twin, random.Random(rng.random())) for twin in twins]
+    await Timer(1, unit="ns")
+    Clock(dut.clk, 2, unit="ns", impl="gpi").start()
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+    dut.rst_n.value = 1
+    return pairs
+
+
+async def _clock(dut: Any, pairs: list[Pair]) -> None:
+    """New inputs behind an edge, and half a clock for them to settle."""
+    await RisingEdge(dut.clk)
+    for pair in pairs:
+        pair.drive(pair.stimulus.draw())
+    await FallingEdge(dut.clk)
+
+
+def _ended(pairs: list[Pair]) -> None:
+    """The clock is over: what has been asked for was answered."""
+    for pair in pairs:
+        if pair.meant:
+            pair.stimulus.answered(pair.outputs())
+        pair.clocks += 1
+
+
+@cocotb.test()
+async def stepped(dut: Any) -> None:
+    """The twins in MyHDL's simulator, stepped clock by clock beside the RTL."""
+    pairs = await _reset(dut, "stepped")
+    with Stepper([Twin(pair.name, PARAMETERS, TWINS) for pair in pairs]) as stepper:
+        for pair in pairs:
+            stepper.inputs(pair.name, pair.inputs)
+        stepper.clock()
+        for _ in range(round(STEPPED * scale())):
+            await _clock(dut, pairs)
+            for pair in pairs:
+                got = stepper.inputs(pair.name, pair.inputs)
+                if pair.meant:
+                    pair.compare(pair.outputs(), got, "its twin in MyHDL")
+            _ended(pairs)
+            stepper.clock()
+
+
+@cocotb.test()
+async def converted(dut: Any) -> None:
+    """The twins as MyHDL converts them to Verilog, in the same simulation."""
+    pairs = await _reset(dut, "converted")
+    for _ in range(round(CONVERTED * scale())):
+        await _clock(dut, pairs)
+        for pair in pairs:
+            if pair.meant:
+                pair.compare(pair.outputs(), pair.converted(), "its converted twin")
+        _ended(pairs)
