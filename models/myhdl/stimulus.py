@@ -118,7 +118,7 @@ CORNERS = (0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0x7F7FFFFF, 0x7F800000, 0x7FC0
 
 
 class Fp32Add(Stimulus):
-    """Operands: corners, anything, and neighbours whose sum must be rounded or cancels."""
+    """Operands: corners, anything, neighbours; most of all those whose sum must be rounded."""
 
     drawn = 0
 
@@ -134,14 +134,16 @@ class Fp32Add(Stimulus):
         """Two patterns of 32 bits."""
         rng = self.rng
         a, b = rng.getrandbits(32), rng.getrandbits(32)
-        kind = rng.randrange(4)
+        kind = rng.choice((0, 1, 2, 2, 2, 2, 3))
         if kind == 0:
             a = rng.choice(CORNERS) | rng.getrandbits(1) << 31
         if kind <= 1 and rng.random() < 0.5:
             b = rng.choice(CORNERS) | rng.getrandbits(1) << 31
-        if kind == 2:  # exponents that are near each other, fractions with few ones
-            exponent = min(max((a >> 23 & 255) + rng.randrange(-26, 27), 0), 255)
-            fraction = rng.choice((0, 1 << rng.randrange(23), (1 << rng.randrange(24)) - 1))
+        if kind == 2:  # exponents so near that there is a rest, which is often just the half
+            apart = rng.choice((0, 1, -1, 24, -24, rng.randrange(-26, 27)))
+            exponent = min(max((a >> 23 & 255) + apart, 0), 255)
+            few = rng.choice((0, 1 << rng.randrange(23), (1 << rng.randrange(24)) - 1))
+            fraction = rng.choice((few, rng.getrandbits(23)))
             b = rng.getrandbits(1) << 31 | exponent << 23 | fraction
         if kind == 3:
             b = a ^ 1 << rng.choice((31, rng.randrange(32)))
