@@ -10,9 +10,11 @@ import pytest
 from models.myhdl import convert
 from scripts.build.sources import collect
 from scripts.common.errors import NfError
-from scripts.common.records import BuildSpec, Dut, Edit
+from scripts.common.records import BuildSpec, Dut, Edit, RunSpec
 from scripts.plan import testplan
+from scripts.plan.discover import discover, select
 from scripts.plan.testplan import with_dut
+from scripts.run.simulate import rerun_command
 
 RTL = BuildSpec("icarus", "nf_twin_pairs", "verif/twin/nf_twin_pairs.f")
 VOTE = "hdl/engine/nf_vote.sv"
@@ -69,3 +71,20 @@ def test_names_of_builds() -> None:
     assert plan.build("small-myhdl") == replace(plan.build("small"), dut=Dut.MYHDL)
     assert not plan.has_build("small-vhdl")
     assert plan.build("twins").dut is Dut.BOTH
+
+
+def test_the_option_is_for_every_build() -> None:
+    """Each build of a test with its twins, once; the line to paste names it."""
+    plan, tests = testplan.read(), select(discover(), ["test_modes::fp32"])
+    options = testplan.Options(sims=("icarus",), seeds=[1], dut=Dut.MYHDL)
+    specs = testplan.expand(plan, tests, options)
+    assert [spec.build_name for spec in specs] == ["default-myhdl", "small-myhdl"]
+    assert {spec.build.dut for spec in specs} == {Dut.MYHDL}
+    assert rerun_command(specs[0]).endswith("--build default-myhdl")
+    assert RunSpec.from_json(specs[0].to_json()) == specs[0]
+
+
+def test_lines_that_are_not_of_the_tree_are_not_covered() -> None:
+    plan = testplan.read()
+    assert testplan.build_spec(plan, "small", "verilator", coverage=True).coverage
+    assert not testplan.build_spec(plan, "small-myhdl", "verilator", coverage=True).coverage

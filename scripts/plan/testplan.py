@@ -292,7 +292,7 @@ def build_spec(
     plan: Plan, name: str, sim: str, waves: bool = False, coverage: bool = False
 ) -> BuildSpec:
     """The BuildSpec of a named build on a simulator; code coverage where the simulator
-    collects it."""
+    collects it, and the lines are those of the tree."""
     named, simulator = plan.build(name), registry.get(sim)
     spec = BuildSpec(
         sim=sim,
@@ -303,6 +303,6 @@ def build_spec(
         opt=named.opt,
         dut=named.dut,
         waves=simulator.wave_format if waves else None,
-        coverage=coverage and simulator.coverage_file is not None,
+        coverage=coverage and simulator.coverage_file is not None and named.dut is Dut.RTL,
     )
     return simulator.as_it_builds(spec)
