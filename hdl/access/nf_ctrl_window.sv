@@ -100,7 +100,7 @@ module nf_ctrl_window
   assign ndr_apart = 2'(busy_q && op_q.write) + 2'(waits && op.write);
   assign drs_apart = waits && !op.write;
 
-  `NF_ASSERT(LockHeld_A, (bus.lock && !bus_done) |=> bus.lock && $stable(bus))
+  `NF_ASSERT_KEEPS(LockHeld_A, bus.lock && !bus_done, bus)
   `NF_ASSERT_NEVER(WordLeft_A, bus.write && left_q == '0)
   `NF_ASSERT_NEVER(ReadAlone_A, bus.read && bus.write)
 endmodule

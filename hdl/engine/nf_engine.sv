@@ -377,7 +377,7 @@ module nf_engine
                                      && (s1_q.act == ACT_MISS || sums1
                                          || is_low_bit_op(s1_q.op.kind))))
   // Room was asked for what comes, and for nothing else.
-  `NF_ASSERT(EvictAhead_A, evictsx |=> evict_push2)
+  `NF_ASSERT_NEXT(EvictAhead_A, evictsx, evict_push2)
   // A commit finds nothing of the old epoch under way.
   `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || sx_valid || s2_valid_q || evict_count != '0
                                            || fill_count != '0 || store_valid || gather_valid))

@@ -199,9 +199,14 @@ module nf_evict
   `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
   `NF_ASSERT(LiveCount_A,
              32'($countones(live_q)) == 32'(flight_q) && 32'(unsent_q) <= 32'(flight_q))
+  `NF_ASSERT_KEEPS(WrStable_A, wr_valid && !wr_ready, {wr_valid, wr_addr, wr_len})
+`ifdef NF_CHECKED
   // What a flipped bit changes leaves as poisoned, if anybody checks it.
-  `NF_ASSERT(WrStable_A, wr_valid && !wr_ready |=> wr_valid && $stable(wr_addr) && $stable(wr_len)
-             && ($stable(wr_data) || wr_poison || ECC == ECC_NONE))
+  logic [$bits(wr_data)-1:0] offered_q;
+  always_ff @(posedge clk) offered_q <= wr_data;
+  `NF_ASSERT_NEXT(WrDataStable_A, wr_valid && !wr_ready,
+                  (wr_data == offered_q) || wr_poison || (ECC == ECC_NONE))
+`endif
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
   // Order to one address: a line is written again only after memory has answered the last time.
   `NF_ASSERT_NEVER(SameLine_A, push && |again)

@@ -253,8 +253,8 @@ module nf_fill
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
   `NF_ASSERT_NEVER(BeatRange_A, 32'(beat_q) > CNT_W)
-  `NF_ASSERT(ArStable_A, ar_valid && !ar_ready |=> ar_valid && $stable(ar_addr))
-  `NF_ASSERT(OutStable_A, (now_full && !out_ready) |=> out_valid && $stable(out_book))
+  `NF_ASSERT_KEEPS(ArStable_A, ar_valid && !ar_ready, {ar_valid, ar_addr})
+  `NF_ASSERT_KEEPS(OutStable_A, now_full && !out_ready, {now_full, out_book})
 
   `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)
   `NF_WAVE_NAME(track_kind_name, track_kind, fill_kind_name)

@@ -347,7 +347,7 @@ module nf_lookup
   `NF_ASSERT(OneAction_A,
              $onehot0({do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer}))
   `NF_ASSERT(EarlyIsStore_A,
-             (do_fill && fill_early) |-> |(filling & stores_fp) && !parked_op.poison)
+             !(do_fill && fill_early) || (|(filling & stores_fp) && !parked_op.poison))
   `NF_ASSERT_NEVER(EarlyOverStore_A, do_miss && early_q[victim_slot])
   `NF_ASSERT_NEVER(EarlyReady_A, |(early_q & ready))
   `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])

@@ -173,7 +173,7 @@ module nf_slot_table
   `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(choice & used_q & ~ready_q))
   `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(choice & (waited | writing | reading)))
   `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(choice & used_q) && !(&used_q))
-  `NF_ASSERT(OneChoice_A, alloc |-> $onehot(choice))
+  `NF_ASSERT(OneChoice_A, !alloc || $onehot(choice))
   `NF_ASSERT_NEVER(LifeCycle_A, |(~used_q & (ready_q | dirty_q | waited | writing | reading)))
   `NF_ASSERT_NEVER(FilledTwice_A, |(done & (~used_q | ready_q)))
   `NF_ASSERT_NEVER(TouchOfNothing_A, |(touched & ~(used_q | taken)))

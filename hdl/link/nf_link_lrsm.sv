@@ -198,15 +198,9 @@ module nf_link_lrsm
   `NF_ASSERT_NEVER(RetryLimit_A, (num_retry_q > RETRY_W'(MAX_RETRY))
                                 || (num_phy_q > RETRY_W'(MAX_PHY_REINIT)))
   `NF_ASSERT_NEVER(ReqOutsideLlrreq_A, req_sent && (state_q != LRSM_LLRREQ))
-  `NF_ASSERT(AckOwed_A, want_ack && !ack_begun && !discard && !phy_drop |=> want_ack)
-`ifdef VERILATOR
-  EseqStable_A: assert property (@(posedge clk) disable iff (!rst_n || $time == 0)
-                                 !normal |=> $stable(eseq_q))
-    else $error("[ASSERT FAILED] %m: EseqStable_A");
-  AbortTerminal_A: assert property (@(posedge clk) disable iff (!rst_n || $time == 0)
-                                    aborted |=> aborted)
-    else $error("[ASSERT FAILED] %m: AbortTerminal_A");
-`endif
+  `NF_ASSERT_KEEPS(AckOwed_A, want_ack && !ack_begun && !discard && !phy_drop, want_ack)
+  `NF_ASSERT_KEEPS(EseqStable_A, !normal, eseq_q)
+  `NF_ASSERT_KEEPS(AbortTerminal_A, aborted, aborted)
 
   `NF_WAVE_NAME(state_name, state_q, lrsm_name)
 endmodule

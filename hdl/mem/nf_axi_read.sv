@@ -75,8 +75,7 @@ module nf_axi_read
   assign error         = m_axi_rvalid && m_axi_rready && r_err;
   assign poisoned      = m_axi_rvalid && m_axi_rready && m_axi_ruser[0] && !r_err;
 
-  `NF_ASSERT(ArStable_A,
-             (m_axi_arvalid && !m_axi_arready) |=> m_axi_arvalid && $stable(m_axi_araddr))
+  `NF_ASSERT_KEEPS(ArStable_A, m_axi_arvalid && !m_axi_arready, {m_axi_arvalid, m_axi_araddr})
 endmodule
 
 `default_nettype wire

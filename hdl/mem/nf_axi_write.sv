@@ -104,10 +104,9 @@ module nf_axi_write
   assign m_axi_bready  = !b_stall[CLIENT_W'(m_axi_bid)];
   assign b_err         = m_axi_bresp[1];
 
-  `NF_ASSERT(AwStable_A,
-             (m_axi_awvalid && !m_axi_awready) |=> m_axi_awvalid && $stable(m_axi_awaddr))
+  `NF_ASSERT_KEEPS(AwStable_A, m_axi_awvalid && !m_axi_awready, {m_axi_awvalid, m_axi_awaddr})
   `NF_ASSERT_KEEPS(WStable_A, m_axi_wvalid && !m_axi_wready, {m_axi_wvalid, m_axi_wdata})
-  `NF_ASSERT(BurstKept_A, (locked_q && !$rose(locked_q)) |-> $stable(last_q))
+  `NF_ASSERT_KEEPS(BurstKept_A, locked_q, last_q)
 endmodule
 
 `default_nettype wire

@@ -224,7 +224,7 @@ module nf_regions
 
   assign done_set = |done_now;
 
-  `NF_ASSERT(CommitStable_A, (commit_valid && !commit_done) |=> commit_valid)
+  `NF_ASSERT_KEEPS(CommitStable_A, commit_valid && !commit_done, commit_valid)
   `NF_ASSERT_NEVER(ApplyOne_A, !$onehot0(apply))
 
   `NF_WAVE_NAME(state_name, state_q, commit_state_name)

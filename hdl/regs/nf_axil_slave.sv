@@ -117,14 +117,12 @@ module nf_axil_slave
     end
   end
 
-  `NF_ASSERT(WriteResponseHeld_A,
-             s_axil_bvalid && !s_axil_bready |=> s_axil_bvalid && $stable(s_axil_bresp))
-  `NF_ASSERT(ReadResponseHeld_A,
-             s_axil_rvalid && !s_axil_rready |=>
-             s_axil_rvalid && $stable(s_axil_rresp) && $stable(s_axil_rdata))
-  `NF_ASSERT(WriteHeldUntilDone_A,
-             wr_valid && !wr_done |=>
-             wr_valid && $stable(wr_addr) && $stable(wr_data) && $stable(wr_mask))
+  `NF_ASSERT_KEEPS(WriteResponseHeld_A, s_axil_bvalid && !s_axil_bready,
+                   {s_axil_bvalid, s_axil_bresp})
+  `NF_ASSERT_KEEPS(ReadResponseHeld_A, s_axil_rvalid && !s_axil_rready,
+                   {s_axil_rvalid, s_axil_rresp, s_axil_rdata})
+  `NF_ASSERT_KEEPS(WriteHeldUntilDone_A, wr_valid && !wr_done,
+                   {wr_valid, wr_addr, wr_data, wr_mask})
   `NF_ASSERT_NEVER(ResponseWithoutRequest_A, b_full_q && !(aw_full_q && w_full_q))
 endmodule
 

@@ -32,7 +32,7 @@ module nf_counter #(
     else if (inc != '0) count_q <= (count_q > ~WIDTH'(inc)) ? '1 : count_q + WIDTH'(inc);
   end
 
-`ifdef VERILATOR
+`ifdef NF_CHECKED
   /* verilator coverage_off */
   logic [WIDTH-1:0] before_q;  // the count before the last event
 

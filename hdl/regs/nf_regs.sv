@@ -379,10 +379,8 @@ module nf_regs
   assign line      = (line_rel < 12'(TOP)) ? region_line : device_line | counter_line;
   assign ctrl_read = line;
 
-  `NF_ASSERT(CommitHeld_A,
-             commit_valid && !commit_done |=>
-             commit_valid && $stable(commit_close) && $stable(commit_region) && $stable(commit_desc)
-             && $stable(commit_epoch))
+  `NF_ASSERT_KEEPS(CommitHeld_A, commit_valid && !commit_done,
+                   {commit_valid, commit_close, commit_region, commit_desc, commit_epoch})
   `NF_ASSERT_NEVER(CommitDoneUnasked_A, commit_done && !commit_valid)
 endmodule
 

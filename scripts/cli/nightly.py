@@ -68,6 +68,8 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "suite twins": steps.nf("run", "--suite", "nightly-twins", "--sim", sim, *at_once),
         GOALS: steps.nf("cov", "goals"),
         "close": steps.nf("close", "--seed", seed, *at_once),
+        "prove": steps.nf("prove", *at_once),
+        "prove mutants": steps.nf("prove", "--mutants", *at_once),
         "mutate": steps.nf("mutate", *at_once),
         "mutate source": steps.nf(
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once

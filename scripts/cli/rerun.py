@@ -9,10 +9,11 @@ from dataclasses import replace as with_fields
 
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.cli import replay
+from scripts.cli import prove, replay
 from scripts.cli.run import execute
 from scripts.common.arguments import seconds
 from scripts.plan import depends
+from scripts.prove import proof
 from scripts.record.database import History
 
 EXAMPLES = """examples:
@@ -33,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
         number = args.id.isdecimal() and len(args.id) <= 18  # more than SQLite can count
         found = history.run(int(args.id)) if number else history.latest(args.id)
     spec = found.spec
+    if spec.build.sim == proof.SOLVER:
+        return _proof(spec.rerun)
     if spec.rerun:
         return _replay(spec.rerun, args)
     registry.choose(spec.build.sim)  # one line when that simulator is gone
@@ -45,6 +48,13 @@ def run(args: argparse.Namespace) -> int:
     if args.timeout:
         spec = with_fields(spec, timeout_s=args.timeout)
     return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)
+
+
+def _proof(command: str) -> int:
+    """A proof again, as it is listed now."""
+    parser = argparse.ArgumentParser(prog="nf prove")
+    prove.add_arguments(parser)
+    return prove.run(parser.parse_args(shlex.split(command)[2:]))
 
 
 def _replay(command: str, args: argparse.Namespace) -> int:

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     narrow = {
         "check": steps.nf("check"),
         "lint": steps.nf("lint"),
+        "prove": steps.nf("prove", "--quick", "--jobs", "1"),
         "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
         **dict(short_replays(CAPTURE, args.sim)),
     }

@@ -24,7 +24,17 @@ from scripts.common.records import RunRecord
 from scripts.coverage import code_coverage, code_waivers
 from scripts.coverage.merged import merge
 from scripts.plan import testplan
-from scripts.report import document, functional, junit, mutation, page, source_page, trend, ucis
+from scripts.report import (
+    document,
+    functional,
+    junit,
+    mutation,
+    page,
+    proofs,
+    source_page,
+    trend,
+    ucis,
+)
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
 from scripts.report.outcome import buckets, counts, ordered
@@ -50,6 +60,7 @@ def gather(
         progress=_progress(records),
         history=tuple(history),
         mutation=mutation.read(),
+        proofs=proofs.read(),
         counted=counted,
         merged=measured,
     )

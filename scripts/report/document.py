@@ -19,6 +19,7 @@ from scripts.report.functional import Functional
 from scripts.report.invocation import Invocation
 from scripts.report.mutation import Mutation
 from scripts.report.outcome import Counts
+from scripts.report.proofs import Proofs
 from scripts.report.testplan_progress import Progress
 from scripts.report.trend import HistoryPoint
 
@@ -41,6 +42,7 @@ class Report:
     progress: Progress | None
     history: tuple[HistoryPoint, ...]
     mutation: Mutation | None = None  # the last that was measured
+    proofs: Proofs | None = None  # of the last `nf prove`
     # Where code coverage was collected: what `code` sums up, for the annotated source; and all.
     counted: Counted | None = None
     merged: Merged | None = None
@@ -71,6 +73,7 @@ def text(report: Report) -> str:
             "functional_coverage": asdict(report.functional) if report.functional else None,
             "code_coverage": asdict(report.code) if report.code else None,
             "mutation": asdict(report.mutation) if report.mutation else None,
+            "proofs": asdict(report.proofs) if report.proofs else None,
             "testplan": asdict(report.progress) if report.progress else None,
             "history": [asdict(one) for one in [*report.history, point][-trend.KEPT :]],
             "records": [record.to_json() for record in report.records],

