@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import cocotb
 
@@ -25,8 +25,8 @@ class FlipTrafficTest(NfBaseTest):
     """Flips at any moment; without a check the same campaign must show wrong answers."""
 
     double = False
-    least = 40
-    """Flips of which one is read, as good as surely."""
+    least: ClassVar = {NONE: 120, PARITY: 40, SECDED: 40}
+    """Flips of which one is read, as good as surely; without a check, and shows."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.parts.scoreboard = LenientScoreboard
@@ -41,7 +41,7 @@ class FlipTrafficTest(NfBaseTest):
     async def scenario(self) -> None:
         # The default protection has the most; without one the first wrong answers say it all.
         share = 0.1 if self.double else {NONE: 0.05, PARITY: 1.0, SECDED: 0.25}[self.cfg.hw.ecc]
-        flips = max(self.least, self.cfg.count(round(60 * share)))
+        flips = max(self.least[self.cfg.hw.ecc], self.cfg.count(round(60 * share)))
         self.run = FlipTrafficSequence(self.env, double=self.double, flips=flips)
         await self.run.run()
 
