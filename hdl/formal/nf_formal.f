@@ -9,6 +9,7 @@ hdl/formal/fv_counter.sv
 hdl/formal/fv_crc16.sv
 hdl/formal/fv_credit_pool.sv
 hdl/formal/fv_credit_return.sv
+hdl/formal/fv_drs_queue.sv
 hdl/formal/fv_fifo.sv
 hdl/formal/fv_fp32_add.sv
 hdl/formal/fv_line_state.sv
@@ -20,7 +21,9 @@ hdl/formal/fv_req_queue.sv
 hdl/formal/fv_retry_buffer.sv
 hdl/formal/fv_retry_seq.sv
 hdl/formal/fv_round_robin.sv
+hdl/formal/fv_secded.sv
 hdl/formal/fv_slot_count.sv
 hdl/formal/fv_slot_table.sv
+hdl/formal/fv_state_area.sv
 hdl/formal/fv_sum.sv
 hdl/formal/fv_vote.sv
