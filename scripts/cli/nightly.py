@@ -65,6 +65,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
         "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once),
         "suite link": steps.nf("run", "--suite", SUITES[1], "--sim", "verilator", *at_once),
+        "suite rams": steps.nf("run", "--suite", "nightly-rams", "--sim", "verilator", *at_once),
         "suite twins": steps.nf("run", "--suite", "nightly-twins", "--sim", sim, *at_once),
         GOALS: steps.nf("cov", "goals"),
         "close": steps.nf("close", "--seed", seed, *at_once),

@@ -14,6 +14,7 @@ from scripts.cli.main import main
 from scripts.cli.test import seed_of
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
+from scripts.plan import testplan
 from scripts.run import simulate
 
 
@@ -90,3 +91,9 @@ def test_the_night_draws_by_one_seed() -> None:
     todo = nightly.parts("both", "2", "7")
     assert {"pytest", "suite", nightly.GOALS, "close", "mutate", "fuzz"} <= todo.keys()
     assert all("7" in words for name, words in todo.items() if name.startswith("fuzz"))
+
+
+def test_the_night_has_every_suite_of_its_name() -> None:
+    suites = {name for name in testplan.read().suites if name.startswith("nightly")}
+    words = {word for part in nightly.parts("both", "2", "7").values() for word in part}
+    assert suites <= words
