@@ -104,8 +104,8 @@ def workers(folder: Path, count: int) -> Iterator[Loopback]:
 
 @pytest.fixture(scope="module")
 def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """A scheduler with two workers: each takes seconds of a processor to come up."""
-    with workers(tmp_path_factory.mktemp("farm"), 2) as made:
+    """A scheduler with three workers: one dies in a test, and what hangs holds another."""
+    with workers(tmp_path_factory.mktemp("farm"), 3) as made:
         yield made
 
 

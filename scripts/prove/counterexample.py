@@ -21,7 +21,6 @@ from scripts.run import simulate
 
 BENCH = "verif.formal.counterexample_bench"
 VARIABLE = "NF_COUNTEREXAMPLE"
-SIMULATOR = "icarus"
 
 
 def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) -> Path:
@@ -78,12 +77,13 @@ def _name(path: list[str]) -> str:
 
 def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
     """Drive a stimulus through the module of its proof in a simulator. Red is what is expected."""
-    if not registry.get(SIMULATOR).available():
-        raise NfError(registry.get(SIMULATOR).missing)
+    simulator = registry.quick()
+    if not simulator.available():
+        raise NfError(simulator.missing)
     try:
         found = read_object(path)
         build = BuildSpec(
-            SIMULATOR,
+            simulator.name,
             found["top"],
             FILELIST,
             parameters=tuple(sorted(found["parameters"].items())),
@@ -93,7 +93,7 @@ def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
     except (OSError, KeyError, TypeError, DataError) as error:
         raise NfError(f"{shown(path)} is no counterexample: {error}.") from error
     if waves:
-        build = replace(build, waves=registry.get(SIMULATOR).wave_format)
+        build = replace(build, waves=simulator.wave_format)
     spec = RunSpec(
         build,
         BENCH,
