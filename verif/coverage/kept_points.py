@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.white_box import WhiteBox, axes
+from verif.coverage.white_box import WhiteBoxPoints
 
 LOOKUP = "u_core.u_engine.u_lookup.u_cover"
 
@@ -49,11 +47,13 @@ DEFERRED = (
 )
 
 
-class KeptPoints:
-    """Call `take` with the top of the design when a test ends."""
+class KeptPoints(WhiteBoxPoints):
+    """Kept sums, first stores, deferred operations."""
+
+    module = LOOKUP
 
     def __init__(self, model: CoverModel) -> None:
-        self.boxes: list[WhiteBox] = []
+        super().__init__(model)
         for array, name, reason, test, codes in (
             (
                 "kept",
@@ -78,10 +78,4 @@ class KeptPoints:
                 DEFERRED,
             ),
         ):
-            cross = model.cross(name, reason, axes({"event": codes}), test=test)
-            self.boxes.append(WhiteBox(cross, LOOKUP, array, (codes,)))
-
-    def take(self, top: Any) -> None:
-        """Adds what the cover module in the design has counted."""
-        for box in self.boxes:
-            box.take(top)
+            self.add(array, name, reason, {"event": codes}, test=test)

@@ -7,12 +7,9 @@ of that module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 from verif.coverage.cover_model import CHEAP, CoverModel
 from verif.coverage.value_classes import AGGREGATING
-from verif.coverage.white_box import NO_CODE, WhiteBox, axes
+from verif.coverage.white_box import NO_CODE, WhiteBoxPoints
 
 MISS = "u_core.u_engine.u_miss_cover"
 
@@ -64,19 +61,20 @@ MARKS = (
 )
 
 
-class MissPoints:
-    """Call `take` with the top of the design when a test ends."""
+class MissPoints(WhiteBoxPoints):
+    """What waits for what, victims, fills and marks."""
+
+    module = MISS
 
     def __init__(self, model: CoverModel) -> None:
-        self.model = model
-        self.boxes: list[WhiteBox] = []
+        super().__init__(model)
         self._waiting()
         self._standing_still()
         self._evictions()
         self._fills()
 
     def _waiting(self) -> None:
-        add = self._add
+        add = self.add
         add(
             "waiting",
             "waiting queue",
@@ -112,7 +110,7 @@ class MissPoints:
         )
 
     def _standing_still(self) -> None:
-        add = self._add
+        add = self.add
         add(
             "stall",
             "engine stall",
@@ -154,7 +152,7 @@ class MissPoints:
         )
 
     def _evictions(self) -> None:
-        add = self._add
+        add = self.add
         add(
             "evict",
             "eviction buffer",
@@ -198,7 +196,7 @@ class MissPoints:
         )
 
     def _fills(self) -> None:
-        add = self._add
+        add = self.add
         add(
             "flight",
             "fills under way",
@@ -248,24 +246,3 @@ class MissPoints:
             {"mark": MARKS},
             test="test_systematic::evictions",
         )
-
-    def _add(
-        self,
-        array: str,
-        name: str,
-        reason: str,
-        codes: Mapping[str, Sequence[str]],
-        *,
-        test: str,
-        at_least: int = 1,
-        ignore: Callable[..., bool] | None = None,
-    ) -> None:
-        cross = self.model.cross(
-            name, reason, axes(codes), test=test, at_least=at_least, ignore=ignore
-        )
-        self.boxes.append(WhiteBox(cross, MISS, array, tuple(map(tuple, codes.values()))))
-
-    def take(self, top: Any) -> None:
-        """Adds what the cover module in the design has counted."""
-        for box in self.boxes:
-            box.take(top)

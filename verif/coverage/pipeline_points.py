@@ -7,13 +7,10 @@ order of that module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 from verif.coverage.capacity_points import SOURCES
 from verif.coverage.cover_model import CHEAP, CoverModel
 from verif.coverage.value_classes import AGGREGATING, LOW_BIT, MODES, WORKERS
-from verif.coverage.white_box import NO_CODE, WhiteBox, axes
+from verif.coverage.white_box import NO_CODE, WhiteBoxPoints
 
 ENGINE = "u_core.u_engine.u_cover"
 CORE = "u_core.u_cover"
@@ -80,13 +77,14 @@ INIT_EVENTS = (
 )
 
 
-class PipelinePoints:
-    """Call `take` with the top of the design when a test ends."""
+class PipelinePoints(WhiteBoxPoints):
+    """Operations in the stages, and what the core and its registers see."""
+
+    module = ENGINE
 
     def __init__(self, model: CoverModel) -> None:
-        self.model = model
-        self.boxes: list[WhiteBox] = []
-        add = self._add
+        super().__init__(model)
+        add = self.add
         add(
             "stages",
             "stages ahead",
@@ -183,7 +181,7 @@ class PipelinePoints:
         self._commits()
 
     def _memory_port(self) -> None:
-        self._add(
+        self.add(
             "held",
             "memory channel",
             "for how many clocks a beat of each channel waits for READY, by who sends or takes it; "
@@ -194,7 +192,7 @@ class PipelinePoints:
             at_least=CHEAP,
             ignore=_never_held,
         )
-        self._add(
+        self.add(
             "cut",
             "record interrupted",
             "read data of others comes between the beats of a record",
@@ -205,7 +203,7 @@ class PipelinePoints:
         )
 
     def _commits(self) -> None:
-        self._add(
+        self.add(
             "meets",
             "commit meets",
             "what is under way in the core when a commit begins, by the mode that it brings",
@@ -213,7 +211,7 @@ class PipelinePoints:
             test="test_systematic::busy_commits",
             module=CORE,
         )
-        self._add(
+        self.add(
             "move",
             "control window move",
             "where the control window was and goes to, while nothing is under way and under "
@@ -227,7 +225,7 @@ class PipelinePoints:
             module=CORE,
             ignore=lambda was, to, _busy: was == "nowhere" and to == "the same place",
         )
-        self._add(
+        self.add(
             "turn",
             "register bus turn",
             "the control window and AXI4-Lite meet on the register bus, commits among them",
@@ -235,7 +233,7 @@ class PipelinePoints:
             test="test_window::commits",
             module=CORE,
         )
-        self._add(
+        self.add(
             "init",
             "record initialiser",
             "what happens to the initialiser of records and to those who wait for it",
@@ -243,7 +241,7 @@ class PipelinePoints:
             test="test_record_init::commit_during_init",
             module=CORE,
         )
-        self._add(
+        self.add(
             "irq",
             "interrupt event",
             "events of each source of the interrupt, masked and enabled: raised, raised again "
@@ -256,7 +254,7 @@ class PipelinePoints:
             test="test_irq_race::irq_event_in_clock_of_clear",
             module=REGS,
         )
-        self._add(
+        self.add(
             "clear",
             "interrupt clear",
             "each source was cleared alone, with others, and written with 1 while it was not "
@@ -268,28 +266,6 @@ class PipelinePoints:
             test="test_irq_race::irq_clears",
             module=REGS,
         )
-
-    def _add(
-        self,
-        array: str,
-        name: str,
-        reason: str,
-        codes: Mapping[str, Sequence[str]],
-        *,
-        test: str,
-        module: str = ENGINE,
-        at_least: int = 1,
-        ignore: Callable[..., bool] | None = None,
-    ) -> None:
-        cross = self.model.cross(
-            name, reason, axes(codes), test=test, at_least=at_least, ignore=ignore
-        )
-        self.boxes.append(WhiteBox(cross, module, array, tuple(map(tuple, codes.values()))))
-
-    def take(self, top: Any) -> None:
-        """Adds what the cover modules in the design have counted."""
-        for box in self.boxes:
-            box.take(top)
 
 
 def _never_near(earlier: str, later: str, clocks: str) -> bool:

@@ -7,11 +7,9 @@ was found. Its codes are listed here in its order.
 
 from __future__ import annotations
 
-from typing import Any
-
 from models.nf_regs import REG_MAP
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.white_box import NO_CODE, WhiteBox, axes
+from verif.coverage.white_box import NO_CODE, WhiteBoxPoints
 
 RAM = "u_ram_cover"
 
@@ -37,10 +35,13 @@ PLACES = (
 )
 
 
-class RamPoints:
-    """Feed it with the reads and writes of registers; call `take` when a test ends."""
+class RamPoints(WhiteBoxPoints):
+    """Feed it with the reads and writes of registers, too."""
+
+    module = RAM
 
     def __init__(self, model: CoverModel) -> None:
+        super().__init__(model)
         self.flip = model.point(
             "RAM flip",
             "a bit flips in each RAM: planes, bookkeeping, lines that leave, and data that waits "
@@ -55,25 +56,22 @@ class RamPoints:
             _RAMS,
             test="test_ram_flips::held_data",
         )
-        codes = {"RAM": _CODES, "moment": MOMENTS}
-        moment = model.cross(
+        self.add(
+            "moment",
             "RAM error moment",
             "a damaged word is found in each RAM: as the first, behind one that RAS_ERROR holds, "
             "and while a commit waits for what is under way (what the link holds is taken "
             "behind it); with SECDED it is corrected",
-            axes(codes),
+            {"RAM": _CODES, "moment": MOMENTS},
             ignore=lambda ram, moment: ram == "WRITES" and moment == MOMENTS[2],
             test="test_ram_flips::held_data",
         )
-        place = model.cross(
+        self.add(
+            "place",
             "RAM error place",
             "what a damaged word of the engine was read for: each use loses something else",
             {"use": PLACES},
             test="test_ram_flips::held_data",
-        )
-        self.boxes = (
-            WhiteBox(moment, RAM, "moment", tuple(codes.values())),
-            WhiteBox(place, RAM, "place", (PLACES,)),
         )
 
     def register(self, name: str, value: int, write: bool) -> None:
@@ -86,8 +84,3 @@ class RamPoints:
             fields = _REGISTERS[name].unpack(value)
             if fields["VALID"] and _NAMES.get(fields["RAM"]) in _RAMS:
                 self.error.hit(_NAMES[fields["RAM"]])
-
-    def take(self, top: Any) -> None:
-        """Adds what the cover module in the design has counted."""
-        for box in self.boxes:
-            box.take(top)

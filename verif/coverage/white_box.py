@@ -9,11 +9,11 @@ run that was forked from a simulator ends before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from verif.coverage.cover_model import CoverCross
+from verif.coverage.cover_model import CoverCross, CoverModel
 
 NO_CODE = ""
 """Stands for a code that has no name, in the list of an axis."""
@@ -52,6 +52,41 @@ class WhiteBox:
         array = getattr(module, f"{self.array}_hits")
         for index in ones(seen):
             self.cross.hit(*self.values(index), times=int(array[index].value))
+
+
+class WhiteBoxPoints:
+    """Base of points that cover modules count. Call `take` with the top when a test ends."""
+
+    module: ClassVar[str]
+    """The cover module, as a path below the top."""
+
+    def __init__(self, model: CoverModel) -> None:
+        self.model = model
+        self.boxes: list[WhiteBox] = []
+
+    def add(
+        self,
+        array: str,
+        name: str,
+        reason: str,
+        codes: Mapping[str, Sequence[str]],
+        *,
+        test: str,
+        module: str = "",
+        at_least: int = 1,
+        ignore: Callable[..., bool] | None = None,
+    ) -> None:
+        """A cross that `array` of `module` ("": that of the class) counts: see WhiteBox."""
+        cross = self.model.cross(
+            name, reason, axes(codes), test=test, at_least=at_least, ignore=ignore
+        )
+        names = tuple(map(tuple, codes.values()))
+        self.boxes.append(WhiteBox(cross, module or self.module, array, names))
+
+    def take(self, top: Any) -> None:
+        """Adds what the cover modules in the design have counted."""
+        for box in self.boxes:
+            box.take(top)
 
 
 def ones(bits: int) -> Iterator[int]:
