@@ -175,6 +175,9 @@ def judge(
     )
 
 
+_SHOWN = 12  # holes of a point; some have hundreds, and the terminal shows a hundred points
+
+
 def _named(hole: Bin) -> str:
     """A hole, with its hits where it has some."""
     return f"{hole.name} ({hole.hits} of {hole.at_least})" if hole.hits else hole.name
@@ -191,7 +194,9 @@ def lines(found: Functional | None) -> list[str]:
         f"{many(len(missing), 'hole')}{note}, over {many(found.runs, 'run')}"
     ]
     for point, bins in found.points().items():
-        names = ", ".join(_named(b) for b in bins if b.hole)
+        holes = [_named(b) for b in bins if b.hole]
+        more = [f"and {len(holes) - _SHOWN} more (`nf cov holes`)"] if len(holes) > _SHOWN else []
+        names = ", ".join(holes[:_SHOWN] + more)
         aim = f"; {bins[0].test}" if bins[0].test else ""
         out += [f"  holes in {point} ({bins[0].reason}{aim}): {names}"] if names else []
     out += [f"  waived: {b.point} / {b.name} ({b.waived})" for b in found.waived]

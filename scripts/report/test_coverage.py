@@ -114,6 +114,14 @@ def test_the_waivers_of_the_project_fit() -> None:
     assert functional.problems(functional.read_waivers(), functional.planned()) == []
 
 
+def test_a_point_shows_a_few_of_its_holes(record: Make) -> None:
+    model = CoverModel()
+    model.point("many", "every number", [str(n) for n in range(30)], test="test_x::count")
+    found = functional.merge([record(metrics={FUNCTIONAL: {"many": {"29": 1}}})], model)
+    names = ", ".join(map(str, range(12)))
+    assert functional.lines(found)[1].endswith(f": {names}, and 17 more (`nf cov holes`)")
+
+
 def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> None:
     hit = record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})
     found = report.write_all([hit], "x", tmp_path)
