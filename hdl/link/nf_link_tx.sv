@@ -120,8 +120,8 @@ module nf_link_tx
 
   `NF_ASSERT_NEVER(RunSplit_A, chosen && run_q && !(pick_replay ? replay_adf || replay_bad
                                                                 : pick_new && new_adf))
-  `NF_ASSERT_NEVER(StrayAdf_A, chosen && !run_q && !spoilt_q && (pick_replay ? replay_adf
-                                                                             : pick_new && new_adf))
+  `NF_ASSERT_NEVER(StrayAdf_A, chosen && !run_q && !spoilt_q
+                               && (pick_replay ? replay_adf && !replay_bad : pick_new && new_adf))
   `NF_ASSERT_NEVER(RunStarved_A, go && run_q && !chosen)
   `NF_ASSERT_NEVER(CrcIdle_A, !valid1_q && crc != '0)
   `NF_ASSERT_KEEPS(TxStable_A, tx_valid && !tx_ready, {tx_valid, tx_flit})
