@@ -1,5 +1,6 @@
 // Sources of a protected RAM alone (block-level bench), in compile order.
 +incdir+hdl/common
+hdl/pkg/nf_pkg.sv
 hdl/pkg/nf_ram_pkg.sv
 hdl/common/nf_fifo.sv
 hdl/ram/nf_secded.sv

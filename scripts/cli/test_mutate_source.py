@@ -10,9 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from scripts.build import registry
+from scripts.build.filelist import read_filelist
 from scripts.cli import mutate_source
 from scripts.cli.main import main
 from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import FILELIST
 from scripts.mutation.mutant_outcome import Outcome, State
 from scripts.report import mutation
 
@@ -39,6 +42,15 @@ def test_a_test_or_a_checker_is_taken_away() -> None:
     assert "nf_engine" not in link.modules
     off = mutate_source.candidates(_args(*both, "--without", "checker:scoreboard"))
     assert all(("NF_CHECKERS_OFF", "scoreboard") in one.spec.env for one in off)
+
+
+@pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
+def test_every_build_compiles_the_number_of_the_mutant_first() -> None:
+    """The file that `rewrite.write` puts it in; a block whose list leaves it out does not build."""
+    carrier = read_filelist(ROOT, FILELIST).sources[0]
+    lists = {one.spec.build.filelist for one in mutate_source.candidates(_args())}
+    assert len(lists) > 3
+    assert {read_filelist(ROOT, name).sources[0] for name in lists} == {carrier}
 
 
 def test_what_is_taken_away_has_a_kind() -> None:
