@@ -135,8 +135,11 @@ module nf_regs
   assign wr_done   = !commit_valid || commit_done;
 
   // The bits that a write to a W1C or command register sets, zero in every other clock.
-  function automatic logic [31:0] ones(input logic hit);
-    ones = hit ? wr_data & wr_mask : '0;
+  logic [31:0] wr_ones;
+  assign wr_ones = wr_data & wr_mask;
+
+  function automatic logic [31:0] ones(input logic hit, input logic [31:0] bits);
+    ones = hit ? bits : '0;
   endfunction
 
   // ---- regions --------------------------------------------------------------------------------
@@ -145,7 +148,7 @@ module nf_regs
   logic [REGIONS*4-1:0]  codes;
   region_desc_t          commit_shadow;
 
-  assign commit_close  = |(ones(wr_valid && wr_in_region && wr_off == ADDR_REGION_CTRL)
+  assign commit_close  = |(ones(wr_valid && wr_in_region && wr_off == ADDR_REGION_CTRL, wr_ones)
                            & 32'(1) << LSB_REGION_CTRL_CLOSE);
   assign commit_valid  = commit_close
                          || commit_move
@@ -190,9 +193,9 @@ module nf_regs
   logic [REGIONS-1:0] fallback_q, fallback_clear;
   logic        clear_counters;
 
-  assign irq_clear      = ones(wr_device && wr_addr == ADDR_IRQ_STATUS);
-  assign fallback_clear = REGIONS'(ones(wr_device && wr_addr == ADDR_FALLBACK));
-  assign clear_counters = |(ones(wr_device && wr_addr == ADDR_CTRL)
+  assign irq_clear      = ones(wr_device && wr_addr == ADDR_IRQ_STATUS, wr_ones);
+  assign fallback_clear = REGIONS'(ones(wr_device && wr_addr == ADDR_FALLBACK, wr_ones));
+  assign clear_counters = |(ones(wr_device && wr_addr == ADDR_CTRL, wr_ones)
                             & 32'(1) << LSB_CTRL_CLEAR_COUNTERS);
 
   assign irq_set =
@@ -238,7 +241,7 @@ module nf_regs
 
   nf_error_regs u_error (
     .clk, .rst_n, .seen (access_error),
-    .rearm (|(ones(wr_device && wr_addr == ADDR_ERR_INFO) & 32'(1) << LSB_ERR_INFO_VALID)),
+    .rearm (|(ones(wr_device && wr_addr == ADDR_ERR_INFO, wr_ones) & 32'(1) << LSB_ERR_INFO_VALID)),
     .err_info, .err_addr_lo, .err_addr_hi, .err_tag
   );
 
@@ -247,7 +250,7 @@ module nf_regs
 
   nf_link_regs u_link (
     .clk, .rst_n, .status (link_status),
-    .rearm (|(ones(wr_device && wr_addr == ADDR_LINK_ERR_INFO)
+    .rearm (|(ones(wr_device && wr_addr == ADDR_LINK_ERR_INFO, wr_ones)
               & 32'(1) << LSB_LINK_ERR_INFO_VALID)),
     .err_info (link_err_info), .state (link_state)
   );

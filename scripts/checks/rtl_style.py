@@ -19,6 +19,17 @@ FOLDERS = ("hdl", "verif", "cocotbext")
 # A narrow literal with a name is a code, and codes are members of an enum.
 _CODE = re.compile(r"^\s*localparam logic \[[0-7]:0\] (\w+)\s*=\s*\d+'[bdh]")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# An assignment that calls a function waits for the arguments alone: an event-driven simulator does
+# not see a change of anything else that the function reads.
+_FUNCTION = re.compile(
+    r"\bfunction automatic [^;(]*?(\w+)\s*\(([^;]*)\);(.*?)\bendfunction", re.DOTALL
+)
+_DECLARED = re.compile(r"\b(?:logic|int|\w+_[te])\b([^;=]*)[;=]")
+_READ = re.compile(r"(?<![.'\w$])([a-z]\w*)(?!\s*[(\w])(?<!_[te])")
+_KEYWORDS = frozenset(
+    ("begin", "case", "casez", "default", "else", "end", "endcase", "for", "if", "int", "logic")
+    + ("priority", "return", "signed", "unique", "unsigned")
+)
 _WORD = re.compile(r"\*?[A-Za-z_][\w$]*\*?")
 _GLOBAL = re.compile(r"\b(?:module|package|function automatic \S+|`define)\s+(\w+)")
 
@@ -46,6 +57,20 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
             yield number, f"the code {code[1]} belongs into an enum"
     if lines[-1]:
         yield len(lines), "no newline at the end"
+    yield from _reads_beside_arguments(text)
+
+
+def _reads_beside_arguments(text: str) -> Iterator[tuple[int, str]]:
+    """Functions that read more than their arguments and constants."""
+    code = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    for function in _FUNCTION.finditer(code):
+        name, arguments, body = function.groups()
+        known = {name, *_KEYWORDS, *_WORD.findall(arguments)}
+        for declared in _DECLARED.findall(body):
+            known.update(_WORD.findall(declared))
+        for word in sorted(set(_READ.findall(body)) - known):
+            line = code.count("\n", 0, function.start()) + 1
+            yield line, f"function {name} reads {word}, which is no argument of it"
 
 
 def header_words(root: Path) -> list[str]:

@@ -25,6 +25,23 @@ def test_found(line: str, says: str) -> None:
     assert says in what
 
 
+def test_a_function_that_reads_a_signal() -> None:
+    """The RTL once lost a write so: the arguments did not change, what was read beside them did."""
+    text = """module m;
+  // Both are the same in hardware.
+  function automatic logic [7:0] ones(input logic hit, input pair_t p);
+    logic [7:0] twice;
+    twice = {WIDTH{p.low}} & 8'(index_of(hit) + 8'd2);
+    for (int i = 0; i < 2; i++) twice = hit ? twice << i : DATA; /* data */
+    return %s;
+  endfunction
+endmodule
+"""
+    assert not list(rtl_style.faults(text % "twice"))
+    found = [(3, "function ones reads data, which is no argument of it")]
+    assert list(rtl_style.faults(text % "twice | data[1]")) == found
+
+
 def test_no_newline_at_the_end() -> None:
     assert list(rtl_style.faults("module m;\nendmodule")) == [(2, "no newline at the end")]
 

@@ -19,7 +19,7 @@ async def window_turns(dut: Any) -> None:
     bench = await Bench(dut).start()
     rng, bus = bench.rng, layout("ctrl_bus_t")
     low, high = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("BASE_LO", "BASE_HI"))
-    epoch = bench.regs["REGION[0].EPOCH"].address
+    epoch, control = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("EPOCH", "CTRL"))
     line, hole, values = low >> 6, 3, {low: 0, high: 0}
 
     def drive(**fields: int) -> None:
@@ -52,9 +52,26 @@ async def window_turns(dut: Any) -> None:
         dut.commit_done.value = 0
         assert await with_timeout(write, 1, "us") == Resp.OKAY
 
+    async def closing() -> None:
+        """Both write CTRL of the region, one behind the other: one of them closes it."""
+        own, data = rng.sample((0, 1), 2)
+        while not int(dut.ctrl_free.value):
+            await FallingEdge(dut.clk)
+        drive(lock=1, line=line, write=1, word=low >> 2 & 15, data=values[low])
+        write = cocotb.start_soon(raw_write(dut, control, data, 0xF, 0, 0))
+        await ClockCycles(dut.clk, rng.randint(4, 8))
+        await FallingEdge(dut.clk)
+        drive(lock=1, line=line, write=1, word=control >> 2 & 15, data=own)
+        for closes in (own, data):  # of the window, then of AXI4-Lite
+            await Timer(1, "ns")
+            assert int(dut.commit_close.value) == closes, "a CLOSE that the other one has hidden"
+            await FallingEdge(dut.commit_done if closes else dut.clk)  # the bench answers a CLOSE
+            drive()
+        assert await with_timeout(write, 1, "us") == Resp.OKAY
+
     for _ in range(60):
-        if rng.random() < 0.2:
-            await rng.choice((answered_before, committing))()
+        if rng.random() < 0.3:
+            await rng.choice((answered_before, committing, closing))()
         gap, axil = rng.randrange(12), rng.choice((low, high, epoch))
         word = rng.getrandbits(20) << 6
         if rng.random() < 0.5:  # a snapshot of a line without registers, beside a read
