@@ -9,6 +9,7 @@ from models.nf_regs import REG_MAP
 from models.regions import Cause, CommitCode, Kind, is_partial
 from verif.coverage.cover_model import CHEAP, CoverModel
 from verif.scoreboard.operations import Op
+from verif.scoreboard.pending import Commit
 
 _EPOCH = REG_MAP.region_register("EPOCH").address
 _CTRL = REG_MAP.region_register("CTRL").address
@@ -81,16 +82,28 @@ class ControlPoints:
             {"last": ("AXI4-Lite", "window"), "window brings": ("the same", "another")},
             test="test_window::commits",
         )
+        self.closes = cross(
+            "control close race",
+            "CLOSE beside a commit of the same region that comes the other way: either is the last",
+            {"CLOSE by": ("AXI4-Lite", "window"), "last": ("CLOSE", "commit")},
+            test="test_window::commits",
+        )
 
     def register(self, name: str, data: int, write: bool) -> None:
         """A register was accessed by AXI4-Lite."""
         if name == "CTRL_WINDOW_LO" and not write:
             self.move.hit(CommitCode(_CODE.extract(data)).name)
 
-    def raced(self, window_last: bool, changes: bool) -> None:
-        """Two commits of a region at once."""
-        last = "window" if window_last else "AXI4-Lite"
-        self.commits.hit(last, "another" if changes else "the same")
+    def raced(self, first: Commit, last: Commit) -> None:
+        """Two commits of a region at once, or a commit and a close."""
+        ways = ("AXI4-Lite", "window")
+        close = next((one for one in (first, last) if one.closes), None)
+        if close is not None:
+            self.closes.hit(ways[close.in_band], "CLOSE" if close is last else "commit")
+            return
+        window = first if first.in_band else last
+        changes = window.after != window.before
+        self.commits.hit(ways[last.in_band], "another" if changes else "the same")
 
     def op(self, op: Op, window: ControlWindow) -> None:
         """An answered operation; `window`: as it is now."""

@@ -42,8 +42,8 @@ class Commit:
 
     A close leaves the descriptor as it is. A read that is answered after it has found the round
     closed; not so if it is not `strict`, because the link repeats answers. One that is
-    `in_band` came through the control window: its start and end lie on the link. `before` and
-    `rival`, a commit that it races with: see `commit_race`.
+    `in_band` came through the control window: its start and end lie on the link. `before`, `after`
+    and `rival`, a commit that it races with: see `commit_race`.
     """
 
     config: RegionConfig
@@ -54,6 +54,7 @@ class Commit:
     in_band: bool = False
     strict: bool = True
     before: RegionConfig | None = None
+    after: RegionConfig | None = None
     rival: Commit | None = None
 
     @property

@@ -292,10 +292,7 @@ class RegisterPredictor:
             commit = scoreboard.commit_begin(region, self.config(region), epoch)
             commit.in_band = isinstance(who, Op)
             self._commits[id(who), name] = commit
-            before = who.since if isinstance(who, Op) else commit.config
-            wrong = scoreboard.races.begun(region, commit, before)
-            if wrong is not None:
-                self.rules.report(wrong)
+            self._races(region, commit, who)
         elif name.endswith("].CTRL"):
             region = self.region_of(name)
             closes = register.field("CLOSE").extract(ones)
@@ -303,6 +300,7 @@ class RegisterPredictor:
             if close is not None:
                 close.in_band = isinstance(who, Op)
                 self._commits[id(who), name] = close
+                self._races(region, close, who)
         elif name == "CTRL_WINDOW_LO" and lanes:
             self._move_begins(register, data, lanes)
         elif name == "FALLBACK":
@@ -329,6 +327,14 @@ class RegisterPredictor:
             limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
             scoreboard.devload.set_capacity(*limits)
             scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
+
+    def _races(self, region: int, commit: Commit, who: AxiLiteAccess | Op) -> None:
+        """A commit or a close has begun, perhaps beside one of the other way to the registers."""
+        after = self.config(region)
+        before = who.since if isinstance(who, Op) else after
+        wrong = self.scoreboard.races.begun(region, commit, before, after)
+        if wrong is not None:
+            self.rules.report(wrong)
 
     def _known(self, region: int) -> None:
         """What is committed must be known: writes of the shadow registers may not race with it."""
@@ -376,7 +382,7 @@ class RegisterPredictor:
         """The counters must have been read after the last response."""
         scoreboard = self.scoreboard
         if scoreboard.races.unsettled():
-            self.rules.report("bench: no read of EPOCH has told which of two commits was the last")
+            self.rules.report("bench: no read has told which of two commits was the last")
         fresh = {
             name: value for name, (now, value) in self.counters.items() if now == scoreboard.now
         }

@@ -148,12 +148,14 @@ class Rules:
 
     # -- the device ---------------------------------------------------------------------------
     def _committing_now(self, tight: bool = True) -> bool:
-        """A commit is under way: one of AXI4-Lite, or any if its time need not be `tight`."""
+        """A commit is under way: one of AXI4-Lite that waits for no close through the window, or
+        any if its time need not be `tight`."""
         quiescence = self.scoreboard.quiescence
-        commits = (quiescence.pending(region) for region in range(self.predictor.regions))
-        open_ = (one for pending in commits for one in pending if not one.closes)
-        open_ = (one for one in open_ if not (tight and one.in_band))
-        return any(commit.end < 0 for commit in open_)
+        pending = (quiescence.pending(region) for region in range(self.predictor.regions))
+        open_ = [one for commits in pending for one in commits if one.end < 0]
+        if tight and any(one.closes and one.in_band for one in open_):
+            return False
+        return any(not (one.closes or (tight and one.in_band)) for one in open_)
 
     def _status_begins(self, _name: str) -> tuple[int, bool, int, Span]:
         commits = -1 if self._committing_now(tight=False) else self.scoreboard.status.commits
@@ -248,7 +250,11 @@ class Rules:
         self, register: Register, data: int, before: tuple[Any, list[Before], int]
     ) -> str | None:
         region, leaf = self.predictor.region_of(register.name), register.name.rpartition(".")[2]
-        wrong = self.scoreboard.races.told(region, data, before[2]) if leaf == "EPOCH" else None
+        got = {name.lower(): value for name, value in register.unpack(data).items()}
+        races, since = self.scoreboard.races, before[2]
+        if leaf == "STATUS":
+            races.told_closed(region, bool(got["closed"]), since)
+        wrong = races.told_epoch(region, data, since) if leaf == "EPOCH" else None
         if wrong is not None:
             return wrong
         want = self.scoreboard.status.end(region, before[0])
@@ -256,7 +262,6 @@ class Rules:
             self.scoreboard.compare_status(region, {leaf.lower(): data}, want)
             return None
         want["fallback"] = self._fallback_bits(before[1])[region]
-        got = {name.lower(): value for name, value in register.unpack(data).items()}
         self.scoreboard.compare_status(region, got, want)
         return None
 

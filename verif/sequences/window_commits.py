@@ -34,7 +34,7 @@ class WindowCommitsSequence(ControlSequence):
     """Each host commits its region again and again under its own traffic.
 
     AXI4-Lite reads and writes the same registers, and commits: a region of its own, and at the same
-    time as a host that host's region.
+    time as a host that host's region; or one of the two closes it meanwhile.
     """
 
     rounds: int = 2
@@ -96,17 +96,21 @@ class WindowCommitsSequence(ControlSequence):
         self.open_hosts -= 1
 
     async def race(self, rng: random.Random, share: Share) -> None:
-        """The host and AXI4-Lite commit the region at once, each with an epoch of its own.
+        """The host and AXI4-Lite commit the region at once, each with an epoch of its own, or one
+        commits it and the other closes it.
 
-        Reads of INFO arrive all the while: those between the two find the epoch of the first.
+        Reads of INFO arrive all the while: those between the two find what the first has left.
         """
+        name = f"REGION[{share.region}]."
         mine, other = rng.sample(range(1 << 32), 2)
-        words = self.words({f"REGION[{share.region}].EPOCH": mine})
-        if rng.random() < 0.6:
+        closer = None if share.config.mode is Mode.IDENTITY else rng.choice((None, "host", "AXI"))
+        words = self.words({f"{name}CTRL": 1} if closer == "host" else {f"{name}EPOCH": mine})
+        if closer != "host" and rng.random() < 0.6:
             strict, tie = rng.random() < 0.5, rng.random() < 0.5
             share.config = replace(share.config, strict=strict, tie_minus=tie)
             words = self.commit_words(share.region, share.config, mine)
-        beside = cocotb.start_soon(self.beside(share.region, other, rng.randint(1, 80)))
+        theirs = (f"{name}CTRL", 1) if closer == "AXI" else (f"{name}EPOCH", other)
+        beside = cocotb.start_soon(self.beside(*theirs, rng.randint(1, 80)))
         await self.env.clocks(rng.randint(1, 20))
         one = await self.issue(self.line_write(words, share.ldid))
         for _ in range(rng.randint(4, 12)):
@@ -117,14 +121,16 @@ class WindowCommitsSequence(ControlSequence):
                 await self.read_region(share.config, line, INFO_SELECTOR, limit=3)
         await one.wait()
         await beside
-        share.epoch = await self.env.registers.read(f"REGION[{share.region}].EPOCH")
-        assert share.epoch in (mine, other)
+        if closer is not None:
+            await self.env.registers.read(f"{name}STATUS")  # it tells which was the last
+        share.epoch = await self.env.registers.read(f"{name}EPOCH")
+        assert share.epoch in {None: (mine, other), "host": (other,), "AXI": (mine,)}[closer]
         await self.env.host.drain_if(partial(self.inside, share.config))
 
-    async def beside(self, region: int, epoch: int, delay: int) -> None:
-        """A commit by AXI4-Lite of what the shadow registers hold then."""
+    async def beside(self, name: str, value: int, delay: int) -> None:
+        """A commit by AXI4-Lite of what the shadow registers hold then, or a close."""
         await self.env.clocks(delay)
-        await self.env.registers.write(f"REGION[{region}].EPOCH", epoch)
+        await self.env.registers.write(name, value)
 
     @staticmethod
     def inside(config: RegionConfig, msg: M2SMessage) -> bool:
