@@ -250,6 +250,16 @@ module nf_fill
                                                                  : '0;
   end
 
+  // ---- checks ----------------------------------------------------------------------------------
+  logic [5:0] records_q;  // since the window grew, 63 at most
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) records_q <= '0;
+    else if (grows) records_q <= '0;
+    else if (last_beat && records_q != '1) records_q <= records_q + 1'b1;
+  end
+
+  `NF_ASSERT_NEVER(ShrinksEarly_A, last_beat && !grows && calm_q == '1 && records_q != '1)
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
   `NF_ASSERT_NEVER(BeatRange_A, 32'(beat_q) > CNT_W)

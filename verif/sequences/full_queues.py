@@ -74,6 +74,9 @@ class FullExitSequence(ParkedBase):
             await self.env.clocks(APART)
         mem.r_stall = 0.0
         await self.env.clocks(3 * APART)
+        other = await self.read_region(self.many, 40, 0)  # of no record: it needs no exit
+        await self.env.clocks(3 * APART)
+        assert other.response is not None, f"another region waits for the exit of each {kind}"
         mem.aw_stall = mem.ar_stall = 0.0
         await self.drain()
 
@@ -266,7 +269,7 @@ class EvictionSequence(ParkedBase):
 
     async def full_flight(self) -> None:
         """As many lines are written back as may be: the last ones are not even sent, then all
-        wait for their answers."""
+        wait for their answers. Lines in their slots do not wait."""
         slots, mem = self.cfg.hw.slots, self.env.cfg.mem
         many = self.layout.region(Mode.G_BINARY, 7, 1)
         await self.commit(2, many)
@@ -284,6 +287,10 @@ class EvictionSequence(ParkedBase):
                 await self.contribute(many, 0, line)
                 await self.env.clocks(4)
             await self.env.clocks(2 * APART)
+            reads = [await self.read_region(many, line, 0) for line in range(last, last + BUFFER)]
+            await self.env.clocks(2 * APART)
+            hit = any(read.response is not None for read in reads)
+            assert hit, "hits wait behind deferred operations of other lines"
             mem.w_stall = 0.0
             await self.env.clocks(2 * APART)
             await self.release()

@@ -95,7 +95,10 @@ class RamBench:
 
     async def flip(self, number: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
         """A bit of the message `number` flips."""
-        row = number % DEPTH
+        await self.flip_row(number % DEPTH, place, ram)
+
+    async def flip_row(self, row: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
+        """A bit of a row flips, if the RAM has this row."""
         self.dut.flip.value = pack(FLIP, valid=1, ram=ram, row=row, place=place)
         await FallingEdge(self.dut.clk)
         self.dut.flip.value = 0
@@ -180,6 +183,8 @@ async def life_of_a_flip(dut: Any) -> None:
             await bench.flip(rng.randrange(DEPTH), rng.randrange(TOTAL), foreign)
         elif what < 0.75:
             await bench.flip(rng.randrange(DEPTH), rng.randrange(TOTAL, 1 << 13))
+        elif what < 0.8:
+            await bench.flip_row(rng.randrange(DEPTH, 2 * DEPTH), rng.randrange(TOTAL))
         elif what < 0.95 and bench.rows:
             at = rng.randrange(len(bench.rows))
             row, place = bench.rows[at], rng.randrange(TOTAL)

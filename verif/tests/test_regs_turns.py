@@ -90,7 +90,8 @@ async def window_turns(dut: Any) -> None:
         while not int(dut.ctrl_free.value):
             await FallingEdge(dut.clk)
         await FallingEdge(dut.clk)
-        other = cocotb.start_soon(raw_write(dut, bench.regs["CAP_WINDOW"].address, gap, 15, 0, 0))
+        beside = bench.regs["CAP_WINDOW"].address  # its strobes are not those of the window
+        other = cocotb.start_soon(raw_write(dut, beside, gap, rng.choice((1, 15)), 0, 0))
         read = cocotb.start_soon(raw_read(dut, high))
         for at, data in ((low, word), (high, gap)):
             drive(lock=1, line=line, write=1, word=at >> 2 & 15, data=data)
