@@ -258,6 +258,12 @@ class EvictionSequence(ParkedBase):
         for counts in ((1, 1), (1, 3), (3, 1)):
             await self.commit(0)
             await self.commit(0)
+            self.env.cfg.mem.r_stall = 1.0
+            first = [await self.read_region(self.low, line, 0) for line in range(2)]
+            await self.env.clocks(2 * APART)
+            forgotten = all(read.response is not None for read in first)
+            assert forgotten, "a line that this round has not written waits for its record"
+            self.env.cfg.mem.r_stall = 0.0
             for line, count in enumerate(counts):
                 for worker in range(count):
                     await self.contribute(self.low, worker, line)
