@@ -45,6 +45,34 @@ class EvictionSequence(NfSequence):
                 await self.read_region(config, line, selector)
 
 
+class NeighbourRoundsSequence(NfSequence):
+    """A commit forgets the evicted lines of its region, and of none of those whose marks lie beside
+    them."""
+
+    regions: int = 3
+    lines_log2: int = 7
+
+    async def body(self) -> None:
+        count = min(self.regions, self.cfg.hw.regions)
+        configs = [self.layout.region(Mode.G_BINARY, self.lines_log2, 2) for _ in range(count)]
+        for region, config in enumerate(configs):
+            await self.commit(region, config)
+        for again in self.rng.sample(range(count), count):
+            share = min(configs[0].lines, self.cfg.hw.slots)  # enough to evict those before
+            places = [
+                (config, line)
+                for config in configs
+                for line in self.rng.sample(range(config.lines), share)
+            ]
+            for config, line in places:
+                await self.contribute(config, self.rng.randrange(2), line)
+            await self.drain()
+            await self.commit(again)
+            for config, line in places:
+                await self.read_region(config, line, self.rng.choice((0, 8)))
+            await self.drain()
+
+
 class GarbageSequence(NfSequence):
     """Garbage and forged records in the state area before a commit are never taken for state."""
 

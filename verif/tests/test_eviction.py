@@ -9,7 +9,7 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.eviction import EvictionSequence
+from verif.sequences.eviction import EvictionSequence, NeighbourRoundsSequence
 
 
 class EvictionTest(NfBaseTest):
@@ -28,6 +28,13 @@ class EvictionShuffleTest(NfBaseTest):
         ).run()
 
 
+class NeighbourRoundsTest(NfBaseTest):
+    """Regions of several rows of marks, committed in turn."""
+
+    async def scenario(self) -> None:
+        await NeighbourRoundsSequence(self.env).run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def eviction(_dut: Any, profile: str) -> None:
@@ -40,3 +47,9 @@ async def eviction(_dut: Any, profile: str) -> None:
 async def eviction_shuffled(_dut: Any, profile: str) -> None:
     """Evictions in random order, reads between."""
     await run_uvm(EvictionShuffleTest, profile)
+
+
+@cocotb.test()
+async def rounds_of_neighbours(_dut: Any) -> None:
+    """A new round of a region leaves the evicted lines of the others what they are."""
+    await run_uvm(NeighbourRoundsTest)
