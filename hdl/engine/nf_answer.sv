@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // S3 of the aggregation engine: the answer to the operation that S2 has executed.
 //
-// `op`, `poison`, `sends_*` are of the operation in S2 (`s2_valid`), `book` and `planes` of S3: the
-// state as that operation has left it. The answer leaves in S3 (`s3_valid`) and cannot be stalled.
+// `op`, `poison`, `sends_*` are of the operation in S2, `book` and `planes` of S3: the state as
+// that operation has left it. Without one `sends_*` are low and `op` keeps still. The answer leaves
+// in S3 and cannot be stalled.
 
 `default_nettype none
-`include "nf_assert.svh"
 
 module nf_answer
   import nf_pkg::*;
@@ -22,13 +22,11 @@ module nf_answer
   input  wire logic [REGIONS*32-1:0]    epoch,
   input  wire logic [REGIONS-1:0]       closed,
 
-  input  wire logic                     s2_valid,
   input  wire engine_op_t               op,
   input  wire logic                     sends_ndr,
   input  wire logic                     sends_drs,
   input  wire logic                     poison,
 
-  input  wire logic                     s3_valid,
   input  wire book_t                    book,
   input  wire logic [CNT_W*LINE_W-1:0]  planes,
   output logic                          ndr_valid,
@@ -42,18 +40,24 @@ module nf_answer
   logic              vote_q, info_q, poison_q, ndr_q, drs_q, sum_q, eight_q;
   logic [LINE_W-1:0] vote, plane, info, sums;
 
-  always_ff @(posedge clk) begin
-    if (s2_valid) begin
-      meta_q   <= op.meta;
-      plane_q  <= op.plane;
-      vote_q   <= (op.kind == OP_VOTE);
-      info_q   <= (op.kind == OP_INFO);
-      sum_q    <= (op.kind == OP_SUM);
-      eight_q  <= op.worker[5];
-      poison_q <= poison;
-      ndr_q    <= sends_ndr;
-      drs_q    <= sends_drs;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      ndr_q <= 1'b0;
+      drs_q <= 1'b0;
+    end else begin
+      ndr_q <= sends_ndr;
+      drs_q <= sends_drs;
     end
+  end
+
+  always_ff @(posedge clk) begin
+    meta_q   <= op.meta;
+    plane_q  <= op.plane;
+    vote_q   <= (op.kind == OP_VOTE);
+    info_q   <= (op.kind == OP_INFO);
+    sum_q    <= (op.kind == OP_SUM);
+    eight_q  <= op.worker[5];
+    poison_q <= poison;
   end
 
   assign d = desc_of(desc, meta_q.region);
@@ -82,13 +86,11 @@ module nf_answer
     end
   end
 
-  assign ndr_valid = s3_valid && ndr_q;
+  assign ndr_valid = ndr_q;
   assign ndr_meta  = meta_q;
-  assign drs_valid = s3_valid && drs_q;
+  assign drs_valid = drs_q;
   assign drs       = make_answer(meta_q, poison_q,
                                  info_q ? info : sum_q ? sums : vote_q ? vote : plane);
-
-  `NF_ASSERT_KEEPS(Keeps_A, !s2_valid, meta_q)
 endmodule
 
 `default_nettype wire

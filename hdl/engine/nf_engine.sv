@@ -354,9 +354,8 @@ module nf_engine
 
   nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_answer (
     .clk, .rst_n, .desc, .gen, .epoch, .closed,
-    .s2_valid (s2_valid_q), .op (op2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2),
-    .poison (poison2), .s3_valid (s3_valid_q), .book (s3_book_q), .planes (s3_planes_q),
-    .ndr_valid, .ndr_meta, .drs_valid, .drs
+    .op (op2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
+    .book (s3_book_q), .planes (s3_planes_q), .ndr_valid, .ndr_meta, .drs_valid, .drs
   );
 
   // ---- events -----------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ module nf_sum
       for (int g = 0; g < GROUPS; g++) begin
         for (int p = 0; p < CNT_W; p++) codes[4*p +: 4] = picked[p*HALF_W + 4*g +: 4];
         group_sum        = weighed(codes, codes_signed && (!wide || g % 2 == 1));
-        sums[16*g +: 16] = {{(16 - SUM_W){codes_signed && group_sum[SUM_W-1]}}, group_sum};
+        sums[16*g +: 16] = {{(16 - SUM_W){group_sum[SUM_W-1]}}, group_sum};
       end
     end
   end
