@@ -50,7 +50,7 @@ module nf_fp32_gather
 
   // ---- asking: one AR for each worker present, lowest first; the two sides take turns -----------
   logic [$bits(gather_op_t)-1:0] op_q [2];
-  logic [1:0]         busy_q, started_q, free;
+  logic [1:0]         busy_q, started_q;
   logic               direct, side, last_side_q, asked_q, load, load_side;
   gather_op_t         now, left;  // what is left of a sum when its lowest line was asked for
   logic [63:0]        todo, lowest;
@@ -86,9 +86,8 @@ module nf_fp32_gather
   assign ask      = turn && track_ready && (none || ar_ready);
 
   // The next sum goes to the side whose turn comes next.
-  assign free      = ~busy_q | ((ask && last_ask) ? 2'b01 << side : 2'b00);
-  assign load_side = (free[!side] && !direct) ? !side : side;
-  assign op_ready  = |free;
+  assign load_side = (busy_q[!side] || direct) ? side : !side;
+  assign op_ready  = !(&busy_q);
   assign load      = op_valid && op_ready && !(direct && ask);
 
   always_ff @(posedge clk or negedge rst_n) begin
