@@ -182,7 +182,8 @@ async def life_of_a_flip(dut: Any) -> None:
             foreign = rng.randrange(1, 9)
             await bench.flip(rng.randrange(DEPTH), rng.randrange(TOTAL), foreign)
         elif what < 0.75:
-            await bench.flip(rng.randrange(DEPTH), rng.randrange(TOTAL, 1 << 13))
+            beyond = rng.choice((TOTAL, rng.randrange(TOTAL, 1 << 13)))
+            await bench.flip(rng.randrange(DEPTH), beyond)
         elif what < 0.8:
             await bench.flip_row(rng.randrange(DEPTH, 2 * DEPTH), rng.randrange(TOTAL))
         elif what < 0.95 and bench.rows:
