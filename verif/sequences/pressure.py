@@ -326,7 +326,8 @@ class FlowSequence(NfSequence):
 class HeldSequence(NfSequence):
     """More requests of one kind wait for the host's credits than there are places for answers.
 
-    Those of the other kind must pass. MemSpecRd, which nobody answers, takes no place at all.
+    Those of the other kind must pass, and a commit: it waits for answers, not until the host takes
+    them. MemSpecRd, which nobody answers, takes no place at all.
     """
 
     data: bool = True  # reads wait, writes must pass; else the other way round
@@ -342,6 +343,7 @@ class HeldSequence(NfSequence):
         for number in range(self.passing):
             await self.one(not self.data, 1 << 8 | number)
         await self.env.host.drain_if(lambda msg: msg.addr >= 1 << 14)
+        await self.commit(0, self.layout.region(Mode.G_BINARY, 0, 1))
         gone = sum(request.done for request in held)
         assert gone < 8, f"{gone} of the held requests went first: others waited for them"
         self.env.link.link.return_delay = (0, 8)
@@ -349,7 +351,7 @@ class HeldSequence(NfSequence):
         for number in range(self.passing):
             await self.issue(M2SReq(ReqOp.MEM_INV_NT, 0, number << 6))
         await self.drain()
-        await self.commit(0, self.layout.region(Mode.G_BINARY, 0, 1))
+        await self.commit(0)
 
     async def one(self, read: bool, line: int) -> Any:
         """A read or a write of ordinary memory."""

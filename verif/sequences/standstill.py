@@ -28,8 +28,11 @@ EXITS = 8
 """FP32 stores or reads that keep the memory port busy for a while."""
 ADMITTED = 64
 """Requests of each class of answer inside the device."""
-PLAIN = 1
-"""AXI ID of ordinary memory."""
+RECORDS, PLAIN = 0, 1
+"""AXI IDs of records and of ordinary memory."""
+NEAR, COVER = 12, 12
+"""A latency, and records of two beats that cover it: half as many, and those that are asked for
+until the first comes."""
 MORE = 6
 """Requests beyond what fits."""
 FIRST = 1
@@ -48,6 +51,7 @@ class StandstillSequence(ParkedBase):
         await self.commit(1, self.fp32)
         await self.initialised()
         await self.new_epoch()
+        await self.busy_channel()
         await self.victims()
         await self.fills()
         await self.evictions()
@@ -89,6 +93,21 @@ class StandstillSequence(ParkedBase):
             await self.contribute(self.low, 0, line)
         await self.leave()
         return list(range(last - lines, last))
+
+    async def busy_channel(self) -> None:
+        """Memory sends records all the time: it is asked for as many as cover its latency, and the
+        reads of others stand behind no more."""
+        lines = await self.recorded(self.cfg.hw.slots)
+        mem = self.env.cfg.mem
+        latency, mem.latency = mem.latency, (NEAR, NEAR)
+        most = 0
+        for line in lines:
+            await self.read_region(self.low, line, 0)
+        while self.env.host.flight:
+            await self.env.clocks(1)
+            most = max(most, self.env.mem.responder.waiting[0].count(RECORDS))
+        mem.latency = latency
+        assert most <= COVER, f"{most} records asked for, {COVER} cover a latency of {NEAR}"
 
     async def fills(self) -> None:
         """Lines that miss while memory takes no address, and while it answers to none."""
