@@ -44,10 +44,15 @@ class HeldDataSequence(FlipSequence):
             evicted = await self.env.registers.read("EVICTION")
             self.evictions += evicted
             rows = [row % size.rows for row in self.rows(number)]
+            begun = self.ram == "EVICT" and number % 2 == 1
+            if begun:  # the oldest: all but one or two beats of its burst have left
+                rows = [(self.evictions - 3) % size.rows]
             for row in rows:
                 # In turn in the lowest line of the row, whose bits are all used, and anywhere.
                 bits = LINE_BITS if number % 2 == 0 else size.bits(hw.ecc)
                 place = rng.randrange(bits)
+                if begun:  # of its bitmap: with a worker less the burst would be shorter
+                    place = hw.cnt_w * LINE_BITS + rng.randrange(self.workers)
                 await self.inject(self.ram, row, place)
                 if hw.ecc == SECDED and number % 3 != 2:  # else each is put right
                     await self.inject(self.ram, row, size.beside(place, rng))
@@ -104,7 +109,8 @@ class HeldDataSequence(FlipSequence):
             # Lines whose records are in memory, one at a time: nothing of this waits in a RAM.
             for config in (fp32, low):
                 for line in lines if self.ram != "EVICT" else lines[:slots]:
-                    await self.contribute(config, 0, line)
+                    for worker in range(self.workers if self.ram == "EVICT" else 1):
+                        await self.contribute(config, worker, line)
                     await self.drain()
         mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES"))
         mem.w_stall = float(self.ram == "EVICT")
