@@ -22,8 +22,8 @@ def test_a_wheel_holds_the_tracked_files_and_nothing_else(tmp_path: Path) -> Non
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     settings = copy / "pyproject.toml"
     text = settings.read_text(encoding="utf-8")
-    assert ', "neuron_fabric.capture"]' in text
-    settings.write_text(text.replace(', "neuron_fabric.capture"]', "]"), encoding="utf-8")
+    assert '  "neuron_fabric.capture",\n' in text
+    settings.write_text(text.replace('  "neuron_fabric.capture",\n', ""), encoding="utf-8")
     (copy / "scratch.py").touch()
     wheel = wheels.build(copy, tmp_path)
     *lacks, more = wheels.problems(wheel, "neuron_fabric", wheels.tracked(SOURCE))

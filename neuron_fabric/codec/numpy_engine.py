@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops of the codec in numpy: what `pack.c` does, bit for bit, where no compiler is.
+
+Sums of |x| are taken in float64 in an order of their own, so that both agree: a piece is 128 lines
+of 512 elements (the last one padded with 0.0); element j of each line is added to sum j, line by
+line; the 512 sums are folded in halves; pieces are added in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec.routes import LINE, Route, elements_of_line
+
+U8 = NDArray[np.uint8]
+F32 = NDArray[np.float32]
+Words = NDArray[np.uint64]
+
+LANES = 512
+PIECE = 128 * LANES
+_INFINITY = 0x7F80_0000
+_EVEN = np.uint64(0x5555_5555_5555_5555)
+_ONE = np.uint64(1)
+_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+
+
+class Seen(NamedTuple):
+    """What a pass over a tensor has seen: the sum of |x| (0.0 unless asked for) and the number of
+    zeros, or both of its open gates; and whether all of it is finite."""
+
+    total: float
+    number: int
+    finite: bool
+
+
+def look(x: F32, add: bool) -> Seen:
+    """The sum of |x| where ``add``, the number of zeros, and whether all are finite."""
+    total, zeros, largest = 0.0, 0, 0
+    for piece in _pieces(x):
+        bits = piece.view(np.uint32) & np.uint32(0x7FFF_FFFF)
+        largest = max(largest, int(bits.max()))
+        zeros += bits.size - int(np.count_nonzero(bits))
+        if add and largest < _INFINITY:
+            total += _sum(bits.view(np.float32))
+    return Seen(total, zeros, largest < _INFINITY)
+
+
+def pack_binary(x: F32, lines: U8, add: bool) -> Seen:
+    """Lines of G_BINARY, bit = x < 0, into ``lines``; and what `look` gives."""
+    out, at = lines.reshape(-1), 0
+    for piece in _pieces(x):
+        packed = np.packbits(piece < 0, bitorder="little")
+        out[at : at + packed.size] = packed
+        at += packed.size
+    out[at:] = 0
+    return look(x, add)
+
+
+def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> Seen:
+    """Lines of G_TERNARY, gate = |x| > threshold, into ``lines``; the sum of |x| over open gates
+    and their number. ``x`` is finite."""
+    out, at = lines.reshape(-1), 0
+    total, opened = 0.0, 0
+    for piece in _pieces(x):
+        size = np.abs(piece)
+        codes = np.empty((piece.size, 2), np.bool_)
+        np.greater(size, threshold, out=codes[:, 1])
+        np.logical_and(codes[:, 1], piece < 0, out=codes[:, 0])
+        packed = np.packbits(codes.reshape(-1), bitorder="little")
+        out[at : at + packed.size] = packed
+        at += packed.size
+        opened += int(np.count_nonzero(codes[:, 1]))
+        size[~codes[:, 1]] = 0.0
+        total += _sum(size)
+    out[at:] = 0
+    return Seen(total, opened, True)
+
+
+def _pieces(x: F32) -> Iterator[F32]:
+    return (x[at : at + PIECE] for at in range(0, x.size, PIECE))
+
+
+def _sum(size: F32) -> float:
+    wide = np.zeros((-(-size.size // LANES), LANES), np.float64)
+    wide.reshape(-1)[: size.size] = size
+    lanes = wide.sum(axis=0)  # row by row: a sum over the outer axis is not pairwise
+    while lanes.size > 1:
+        lanes = lanes[: lanes.size // 2] + lanes[lanes.size // 2 :]
+    return float(lanes[0])
+
+
+def count(
+    lines: U8, present: NDArray[np.bool_], route: Route, planes: U8 | None, vote: U8 | None
+) -> None:
+    """Count votes uint8[W, n, 64] of those ``present`` bool[W, n]; the planes of the counts into
+    ``planes`` uint8[P, n, 64], what they decide into ``vote`` uint8[n, 64]."""
+    words: Words = lines.view("<u8")
+    counts = [np.zeros(words.shape[1:], np.uint64) for _ in range(len(lines).bit_length())]
+    for number, (line, here) in enumerate(zip(words, present, strict=True), start=1):
+        carry = _votes(line, route) & np.where(here, _ALL, np.uint64(0))[:, None]
+        for p in range(number.bit_length()):
+            counts[p], carry = counts[p] ^ carry, counts[p] & carry
+    if planes is not None:
+        planes.view("<u8")[:] = counts
+    if vote is not None:
+        decide = _decide_binary if route == Route.G_BINARY else _decide_ternary
+        vote.view("<u8")[:] = decide(counts, present.sum(axis=0, dtype=np.uint64)[:, None])
+
+
+def _votes(line: Words, route: Route) -> Words:
+    """What is counted of a line: G_BINARY its + votes, G_TERNARY + in the even bits, - in the odd
+    ones. The illegal code 01 has no open gate."""
+    if route == Route.G_BINARY:
+        return ~line
+    gate, sign = line >> _ONE & _EVEN, line & _EVEN
+    both: Words = (gate & ~sign) | (gate & sign) << _ONE
+    return both
+
+
+def _decide_binary(counts: list[Words], workers: Words) -> Words:
+    """1 (negative) where less than half of the workers vote +: 2 * count < workers."""
+    limit = (workers + _ONE) >> _ONE
+    below = np.zeros_like(counts[0])
+    for p, plane in enumerate(counts):
+        bit = np.where(limit >> np.uint64(p) & _ONE, _ALL, np.uint64(0))
+        below = (~plane & bit) | (~(plane ^ bit) & below)
+    return below
+
+
+def _decide_ternary(counts: list[Words], workers: Words) -> Words:
+    """Open where the counts differ, with the sign of the larger one."""
+    more = np.zeros_like(counts[0])  # even bits: more +; odd bits: more -
+    for plane in counts:
+        other = (plane & _EVEN) << _ONE | (plane >> _ONE & _EVEN)
+        more = (plane & ~other) | (~(plane ^ other) & more)
+    plus, minus = more & _EVEN, more >> _ONE & _EVEN
+    return (plus | minus) << _ONE | minus
+
+
+def unpack(lines: U8, route: Route, values: F32, out: F32) -> None:
+    """The codes of lines as ``values`` [2 or 4], the first ``out.size`` of them."""
+    per_byte = 8 // route.bits
+    every = np.arange(256)[:, None] >> route.bits * np.arange(per_byte)
+    _expand(lines, values[every & (len(values) - 1)], out)
+
+
+def _expand(lines: U8, table: F32, out: F32) -> None:
+    flat, width = lines.reshape(-1), table.shape[1]
+    whole = out.size // width
+    np.take(table, flat[:whole], axis=0, out=out[: whole * width].reshape(-1, width), mode="clip")
+    if out.size % width:
+        out[whole * width :] = table[flat[whole], : out.size % width]
+
+
+def counts(planes: U8, route: Route, elements: int) -> U8:
+    """uint8[c, elements] of planes uint8[P, n, 64]: plus (and in G_TERNARY minus) of each."""
+    each = elements_of_line(Route.G_BINARY) // elements_of_line(route)
+    need = -(-elements * each // 8)
+    out = np.zeros(need * 8, np.uint8)
+    for p, plane in enumerate(planes):
+        out += np.unpackbits(plane.reshape(-1)[:need], bitorder="little") << np.uint8(p)
+    return np.ascontiguousarray(out[: elements * each].reshape(elements, each).T)
+
+
+def unpack_net(planes: U8, route: Route, values: F32, out: F32) -> None:
+    """plus - minus of each element as ``values``: [count of +] in G_BINARY, [plus - minus + 256] in
+    G_TERNARY."""
+    found = counts(planes, route, out.size)
+    if route == Route.G_BINARY:
+        index = found[0].astype(np.intp)
+    else:
+        index = found[0].astype(np.intp) - found[1] + 256
+    np.take(values, index, out=out, mode="clip")
+
+
+assert LINE * 8 == LANES

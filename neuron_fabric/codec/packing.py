@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's gradient to lines, with what the others must know of it: scale, zeros, finiteness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuron_fabric.codec.engine import engine
+from neuron_fabric.codec.numpy_engine import F32, U8
+from neuron_fabric.codec.routes import LINE, Route, lines_of
+
+TERNARY_RATIO = 0.7
+"""Gate threshold over the mean of |x|."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed tensor.
+
+    ``lines``: uint8[n, 64]. All 0 where the tensor is not finite: it has no votes.
+    ``scale``: float32(mean of |x|), summed in float64; in G_TERNARY over the open gates, 0.0 where
+    there is none. NaN where the tensor is not finite, 0.0 where it was not asked for, 1.0 in FP32.
+    ``zeros``: elements that are 0; all of them: the worker abstains.
+    ``finite``: no NaN, no infinity.
+    ``open_gates``: elements with a vote: all in G_BINARY, 0 where the tensor is not finite.
+    """
+
+    lines: U8
+    scale: np.float32
+    zeros: int
+    finite: bool
+    open_gates: int
+
+
+def pack(
+    values: F32,
+    route: Route,
+    *,
+    ratio: float = TERNARY_RATIO,
+    scale: bool = True,
+    out: U8 | None = None,
+) -> Packed:
+    """float32[n], contiguous, as lines of FP32, G_BINARY or G_TERNARY.
+
+    ``ratio``: of the gate, |x| > float32(ratio) * float32(mean of |x|). ``scale=False``: G_BINARY
+    is spared the sum. ``out``: uint8[n, 64] to write to. ValueError for other values or routes.
+    """
+    if values.dtype != np.float32 or values.ndim != 1 or not values.flags.c_contiguous:
+        raise ValueError(f"values must be float32[n], contiguous, not {_shown(values)}")
+    values = np.require(values, requirements="A")
+    shape = (lines_of(values.size, route), LINE)
+    lines = np.empty(shape, np.uint8) if out is None else out
+    if lines.dtype != np.uint8 or lines.shape != shape or not lines.flags.c_contiguous:
+        raise ValueError(f"out must be uint8{list(shape)}, contiguous, not {_shown(lines)}")
+    if route == Route.G_BINARY:
+        return _binary(values, lines, scale)
+    if route == Route.G_TERNARY:
+        return _ternary(values, lines, ratio)
+    if route == Route.FP32:
+        return _fp32(values, lines)
+    raise ValueError(f"no packer for {route} here: its scale takes the tensors of all workers")
+
+
+def _binary(values: F32, lines: U8, scale: bool) -> Packed:
+    seen = engine().pack_binary(values, lines, scale)
+    if not seen.finite:
+        return _without_votes(lines, seen.number)
+    mean = np.float32(seen.total / max(1, values.size))
+    return Packed(lines, mean, seen.number, True, values.size)
+
+
+def _ternary(values: F32, lines: U8, ratio: float) -> Packed:
+    seen = engine().look(values, True)
+    if not seen.finite:
+        return _without_votes(lines, seen.number)
+    with np.errstate(over="ignore"):  # an infinite threshold opens no gate
+        threshold = np.float32(ratio) * np.float32(seen.total / max(1, values.size))
+    opened = engine().pack_ternary(values, threshold, lines)
+    mean = np.float32(opened.total / max(1, opened.number))
+    return Packed(lines, mean, seen.number, True, opened.number)
+
+
+def _fp32(values: F32, lines: U8) -> Packed:
+    words = lines.reshape(-1).view("<u4")  # as bit patterns: a float move may quieten a NaN
+    words[: values.size] = values.view(np.uint32)
+    words[values.size :] = 0
+    seen = engine().look(values, False)
+    return Packed(lines, np.float32(1.0), seen.number, seen.finite, values.size)
+
+
+def _without_votes(lines: U8, zeros: int) -> Packed:
+    lines[:] = 0
+    return Packed(lines, np.float32(np.nan), zeros, False, 0)
+
+
+def _shown(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> str:
+    return f"{array.dtype}{list(array.shape)}"

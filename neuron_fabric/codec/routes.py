@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes of a gradient, and how many of its elements a line holds.
+
+The line format is the device's: 64 bytes, little-endian, element ``e`` at bit ``e * width``. A
+tensor is flattened in memory order and starts on a new line; the tail of its last line is padded
+with code 0.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+LINE = 64
+"""Bytes of a line."""
+
+
+class Route(StrEnum):
+    """How a gradient travels: as it is, or as a vote of 1 or 2 bits, or as integer codes."""
+
+    FP32 = "FP32"
+    G_BINARY = "G_BINARY"
+    G_TERNARY = "G_TERNARY"
+    G_INT4 = "G_INT4"
+    G_INT8 = "G_INT8"
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return _BITS[self]
+
+    @property
+    def votes(self) -> bool:
+        """Whether its elements are votes, which are counted."""
+        return self in (Route.G_BINARY, Route.G_TERNARY)
+
+
+_BITS = {
+    Route.FP32: 32,
+    Route.G_BINARY: 1,
+    Route.G_TERNARY: 2,
+    Route.G_INT4: 4,
+    Route.G_INT8: 8,
+}
+
+
+def elements_of_line(route: Route) -> int:
+    """Elements that a line of ``route`` holds."""
+    return 8 * LINE // route.bits
+
+
+def lines_of(elements: int, route: Route) -> int:
+    """Lines that ``elements`` elements of a tensor take."""
+    return -(-elements // elements_of_line(route))
