@@ -27,8 +27,8 @@ from models.line_packing import pack_fp32 as model_fp32
 from models.line_packing import pack_ternary as model_ternary
 from models.reducers import reduce_binary, reduce_ternary
 from neuron_fabric import codec
-from neuron_fabric.codec import numpy_engine, packing, voting
-from neuron_fabric.codec.engine import Engine, engine
+from neuron_fabric.codec import numpy_engine
+from neuron_fabric.codec.engine import Engine, engine, using
 
 ENGINES: dict[str, Engine] = {"numpy": numpy_engine, "chosen": engine()}
 VOTES = (codec.Route.G_BINARY, codec.Route.G_TERNARY)
@@ -38,9 +38,7 @@ SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1.2e-38, 3.4028235e38, -3.4028235e
 @pytest.fixture(params=ENGINES, scope="module")
 def loops(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Both kinds of loops, in turn."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (packing, voting):
-            patch.setattr(module, "engine", lambda: ENGINES[request.param])
+    with using(ENGINES[request.param]):
         yield ENGINES[request.param]
 
 
@@ -180,6 +178,22 @@ def test_a_codec_that_votes_on_the_sign_bit_fails_the_law() -> None:
     x = np.array([-0.0], np.float32)
     by_sign_bit = np.packbits(np.signbit(x), bitorder="little")
     assert by_sign_bit[0] != codec.pack(x, codec.Route.G_BINARY).lines[0, 0]
+
+
+def test_gates_at_the_limit(loops: Engine) -> None:
+    """A gate is open above the threshold; -0.0 is a threshold of 0."""
+    x = np.array([1, -1, 0, 2, -2] * 300, np.float32)
+    mean_size = np.float32(1.2)
+    for ratio in (0.0, -0.0, float(np.float32(1) / mean_size), float("inf")):
+        with np.errstate(over="ignore"):
+            want = model_ternary(x, np.float32(ratio) * mean_size)
+        packed = codec.pack(x, codec.Route.G_TERNARY, ratio=ratio)
+        assert np.array_equal(packed.lines, want)
+    assert not packed.open_gates
+    assert not packed.scale
+    for bad in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="is not 0 or more"):
+            codec.pack(x, codec.Route.G_TERNARY, ratio=bad)
 
 
 def test_bad_arguments_are_refused(loops: Engine) -> None:

@@ -5,12 +5,15 @@ The loops are in `pack.c`, compiled at the first use, or in numpy: the same bits
 chooses numpy.
 """
 
+from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed, pack
 from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
 from neuron_fabric.codec.voting import Counted, count, unpack, unpack_net, votes
 
 __all__ = [
+    "F32",
     "LINE",
+    "U8",
     "Counted",
     "Packed",
     "Route",

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Protocol
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec import numpy_engine
+from neuron_fabric.codec import native, numpy_engine
 from neuron_fabric.codec.numpy_engine import F32, U8, Seen
 from neuron_fabric.codec.routes import Route
 
@@ -29,7 +32,7 @@ class Engine(Protocol):
     def count(
         self,
         lines: U8,
-        present: NDArray[np.bool_],
+        present: NDArray[np.bool_] | None,
         route: Route,
         planes: U8 | None,
         vote: U8 | None,
@@ -46,7 +49,43 @@ class Engine(Protocol):
         """Counts as values."""
 
 
+class Choice(NamedTuple):
+    """Loops, and why these: one line for a person."""
+
+    engine: Engine
+    why: str
+
+
+def choose(env: Mapping[str, str] = os.environ) -> Choice:
+    """Those of `pack.c`, unless NF_NATIVE is 0 or it cannot be built here."""
+    if env.get("NF_NATIVE", "") == "0":
+        return Choice(numpy_engine, "numpy: NF_NATIVE is 0")
+    try:
+        library = native.library(env)
+        return Choice(native.NativeEngine(library), f"native: {library}")
+    except native.NoLibraryError as error:
+        return Choice(numpy_engine, f"numpy: {error}")
+
+
 @functools.cache
+def chosen() -> Choice:
+    """The loops of this process, chosen when they are needed first."""
+    return choose()
+
+
+_used: list[Engine] = []
+
+
+@contextmanager
+def using(loops: Engine) -> Iterator[None]:
+    """The block runs with these loops: for tests and benchmarks."""
+    _used.append(loops)
+    try:
+        yield
+    finally:
+        _used.pop()
+
+
 def engine() -> Engine:
-    """The loops of this process."""
-    return numpy_engine
+    """The loops to run."""
+    return _used[-1] if _used else chosen().engine

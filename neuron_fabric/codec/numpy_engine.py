@@ -25,6 +25,8 @@ PIECE = 128 * LANES
 _INFINITY = 0x7F80_0000
 _EVEN = np.uint64(0x5555_5555_5555_5555)
 _ONE = np.uint64(1)
+_SPREAD = np.array([sum((n >> k & 1) << 2 * k for k in range(8)) for n in range(256)], np.uint16)
+"""Bit k of a byte to bit 2k."""
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
@@ -43,7 +45,7 @@ def look(x: F32, add: bool) -> Seen:
     for piece in _pieces(x):
         bits = piece.view(np.uint32) & np.uint32(0x7FFF_FFFF)
         largest = max(largest, int(bits.max()))
-        zeros += bits.size - int(np.count_nonzero(bits))
+        zeros += int(np.count_nonzero(bits == 0))
         if add and largest < _INFINITY:
             total += _sum(bits.view(np.float32))
     return Seen(total, zeros, largest < _INFINITY)
@@ -67,15 +69,14 @@ def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> Seen:
     total, opened = 0.0, 0
     for piece in _pieces(x):
         size = np.abs(piece)
-        codes = np.empty((piece.size, 2), np.bool_)
-        np.greater(size, threshold, out=codes[:, 1])
-        np.logical_and(codes[:, 1], piece < 0, out=codes[:, 0])
-        packed = np.packbits(codes.reshape(-1), bitorder="little")
+        gate = size > threshold
+        signs = np.packbits(gate & (piece < 0), bitorder="little")
+        codes = _SPREAD[signs] | _SPREAD[np.packbits(gate, bitorder="little")] << np.uint16(1)
+        packed = codes.astype("<u2", copy=False).view(np.uint8)[: out.size - at]
         out[at : at + packed.size] = packed
         at += packed.size
-        opened += int(np.count_nonzero(codes[:, 1]))
-        size[~codes[:, 1]] = 0.0
-        total += _sum(size)
+        opened += int(np.count_nonzero(gate))
+        total += _sum(np.multiply(size, gate, out=size))
     out[at:] = 0
     return Seen(total, opened, True)
 
@@ -94,21 +95,26 @@ def _sum(size: F32) -> float:
 
 
 def count(
-    lines: U8, present: NDArray[np.bool_], route: Route, planes: U8 | None, vote: U8 | None
+    lines: U8,
+    present: NDArray[np.bool_] | None,
+    route: Route,
+    planes: U8 | None,
+    vote: U8 | None,
 ) -> None:
-    """Count votes uint8[W, n, 64] of those ``present`` bool[W, n]; the planes of the counts into
-    ``planes`` uint8[P, n, 64], what they decide into ``vote`` uint8[n, 64]."""
+    """Count votes uint8[W, n, 64] of those ``present`` bool[W, n], None: all; the planes of the
+    counts into ``planes`` uint8[P, n, 64], what they decide into ``vote`` uint8[n, 64]."""
     words: Words = lines.view("<u8")
+    here = np.ones(words.shape[:2], np.bool_) if present is None else present
     counts = [np.zeros(words.shape[1:], np.uint64) for _ in range(len(lines).bit_length())]
-    for number, (line, here) in enumerate(zip(words, present, strict=True), start=1):
-        carry = _votes(line, route) & np.where(here, _ALL, np.uint64(0))[:, None]
+    for number, (line, votes) in enumerate(zip(words, here, strict=True), start=1):
+        carry = _votes(line, route) & np.where(votes, _ALL, np.uint64(0))[:, None]
         for p in range(number.bit_length()):
             counts[p], carry = counts[p] ^ carry, counts[p] & carry
     if planes is not None:
         planes.view("<u8")[:] = counts
     if vote is not None:
         decide = _decide_binary if route == Route.G_BINARY else _decide_ternary
-        vote.view("<u8")[:] = decide(counts, present.sum(axis=0, dtype=np.uint64)[:, None])
+        vote.view("<u8")[:] = decide(counts, here.sum(axis=0, dtype=np.uint64)[:, None])
 
 
 def _votes(line: Words, route: Route) -> Words:

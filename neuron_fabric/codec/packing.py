@@ -57,6 +57,8 @@ def pack(
     if route == Route.G_BINARY:
         return _binary(values, lines, scale)
     if route == Route.G_TERNARY:
+        if not ratio >= 0:
+            raise ValueError(f"ratio {ratio} is not 0 or more")
         return _ternary(values, lines, ratio)
     if route == Route.FP32:
         return _fp32(values, lines)

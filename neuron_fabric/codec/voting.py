@@ -47,14 +47,15 @@ def count(
     workers, size, _ = lines.shape
     if not 1 <= workers <= MAX_WORKERS:
         raise ValueError(f"{workers} workers, 1 to {MAX_WORKERS} can be counted")
-    here = np.ones((workers, size), np.bool_) if present is None else present
-    if here.dtype != np.bool_ or here.shape != (workers, size):
-        raise ValueError(f"present must be bool[{workers}, {size}], not {list(here.shape)}")
+    if present is not None:
+        if present.dtype != np.bool_ or present.shape != (workers, size):
+            raise ValueError(f"present must be bool[{workers}, {size}], not {list(present.shape)}")
+        present = np.ascontiguousarray(present)
     counts = np.empty((workers.bit_length() if planes else 0, size, LINE), np.uint8)
     decided = np.empty((size if vote else 0, LINE), np.uint8)
     engine().count(
         np.ascontiguousarray(lines),
-        np.ascontiguousarray(here),
+        present,
         route,
         counts if planes else None,
         decided if vote else None,

@@ -14,6 +14,7 @@ BENCHES = {
     "misses": "scripts.benchmarks.bench_misses",
     "draws": "scripts.benchmarks.bench_draws",
     "coverage": "scripts.benchmarks.bench_coverage",
+    "runtime": "scripts.benchmarks.bench_runtime",
 }
 
 EXAMPLES = """examples:
@@ -25,6 +26,7 @@ EXAMPLES = """examples:
   nf bench replay --jobs 2                   what two cores bring to it
   nf bench draws                             a draw of a scenario against the libraries
   nf bench coverage                          what sampling adds to a test
+  nf bench runtime                           packing, votes and decoding against a copy
 """
 
 

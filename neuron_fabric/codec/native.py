@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds `pack.c` at its first use, in a folder of the user's cache, and calls it through ctypes.
+
+Never where the package is installed, which may be read-only. The name of a library is a digest of
+its source, compiler options and machine; it appears whole, whoever else builds it at the time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec.numpy_engine import F32, U8, Seen
+from neuron_fabric.codec.routes import Route
+
+SOURCE = Path(__file__).with_name("pack.c")
+OPTIONS = ("-std=c11", "-O3", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared")
+AVX2 = ("-mavx2", "-mpopcnt")
+COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
+_BUILD_SECONDS = 120
+_SIZE, _POINTER = ctypes.c_size_t, ctypes.c_void_p
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "nf_look": (_POINTER, _SIZE, ctypes.c_int, _POINTER),
+    "nf_pack_binary": (_POINTER, _SIZE, _POINTER, ctypes.c_int, _POINTER),
+    "nf_pack_ternary": (_POINTER, _SIZE, ctypes.c_float, _POINTER, _POINTER),
+    "nf_count": (_POINTER, _SIZE, _SIZE, _POINTER, ctypes.c_int, _POINTER, _POINTER),
+    "nf_unpack": (_POINTER, _SIZE, ctypes.c_int, _POINTER, _POINTER),
+    "nf_unpack_net": (_POINTER, _SIZE, ctypes.c_int, _SIZE, ctypes.c_int, _POINTER, _POINTER),
+    "nf_counts": (_POINTER, _SIZE, ctypes.c_int, _SIZE, ctypes.c_int, _POINTER),
+}
+
+
+class NoLibraryError(Exception):
+    """`pack.c` cannot be used here; why."""
+
+
+class _Seen(ctypes.Structure):
+    _fields_ = (
+        ("total", ctypes.c_double),
+        ("number", ctypes.c_uint64),
+        ("finite", ctypes.c_uint64),
+    )
+
+    def value(self) -> Seen:
+        return Seen(self.total, self.number, bool(self.finite))
+
+
+class NativeEngine:
+    """The loops of `pack.c`; `numpy_engine` says what each does."""
+
+    def __init__(self, library: Path) -> None:
+        """NoLibraryError when it cannot be loaded."""
+        try:
+            loaded = ctypes.CDLL(str(library))
+            for name, arguments in _FUNCTIONS.items():
+                function = getattr(loaded, name)
+                function.argtypes, function.restype = arguments, None
+        except (OSError, AttributeError) as error:
+            raise NoLibraryError(str(error)) from None
+        self._c = loaded
+
+    def look(self, x: F32, add: bool) -> Seen:
+        """Sum, zeros and finiteness."""
+        seen = _Seen()
+        self._c.nf_look(_at(x), x.size, add, ctypes.byref(seen))
+        return seen.value()
+
+    def pack_binary(self, x: F32, lines: U8, add: bool) -> Seen:
+        """Lines of G_BINARY."""
+        seen = _Seen()
+        self._c.nf_pack_binary(_at(x), x.size, _at(lines), add, ctypes.byref(seen))
+        return seen.value()
+
+    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> Seen:
+        """Lines of G_TERNARY."""
+        seen = _Seen()
+        self._c.nf_pack_ternary(_at(x), x.size, threshold, _at(lines), ctypes.byref(seen))
+        return seen.value()
+
+    def count(
+        self,
+        lines: U8,
+        present: NDArray[np.bool_] | None,
+        route: Route,
+        planes: U8 | None,
+        vote: U8 | None,
+    ) -> None:
+        """Counts and votes of lines."""
+        workers, size, _ = lines.shape
+        ternary = route == Route.G_TERNARY
+        self._c.nf_count(_at(lines), workers, size, _at(present), ternary, _at(planes), _at(vote))
+
+    def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
+        """Codes as values."""
+        self._c.nf_unpack(_at(lines), out.size, route.bits, _at(values), _at(out))
+
+    def counts(self, planes: U8, route: Route, elements: int) -> U8:
+        """Counts as bytes."""
+        out = np.empty((route.bits, elements), np.uint8)
+        size, count = planes[0].size, len(planes)
+        self._c.nf_counts(_at(planes), size, count, elements, route.bits, _at(out))
+        return out
+
+    def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
+        """Counts as values."""
+        size, count = planes[0].size, len(planes)
+        self._c.nf_unpack_net(_at(planes), size, count, out.size, route.bits, _at(values), _at(out))
+
+
+def _at(array: NDArray[Any] | None) -> int | None:
+    return None if array is None else array.ctypes.data
+
+
+def library(env: Mapping[str, str] = os.environ) -> Path:
+    """The built library, built now unless it is there. NoLibraryError."""
+    if sys.byteorder != "little":
+        raise NoLibraryError("lines are little-endian, this machine is not")
+    words = (*OPTIONS, *(AVX2 if _has_avx2() else ()))
+    try:
+        source = SOURCE.read_bytes()
+        folder = cache_folder(env)
+        place = folder / f"pack-{_digest(source, *words, platform.machine(), sys.platform)}.so"
+        if not place.is_file():
+            _build(_compiler(env), words, place)
+    except OSError as error:
+        raise NoLibraryError(str(error)) from None
+    return place
+
+
+def cache_folder(env: Mapping[str, str]) -> Path:
+    """`neuron-fabric` in XDG_CACHE_HOME or `~/.cache`: made, and of this user alone, since code is
+    loaded from it. OSError."""
+    named = env.get("XDG_CACHE_HOME", "")
+    home = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
+    folder = home / "neuron-fabric"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    about = folder.stat()
+    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+        raise PermissionError(f"{folder}: others may write to it")
+    return folder
+
+
+def _compiler(env: Mapping[str, str]) -> list[str]:
+    for name in filter(None, (env.get("CC", ""), *COMPILERS)):
+        if found := shutil.which(name, path=env.get("PATH")):
+            return [found, "-x", "c"]
+    raise NoLibraryError("there is no C compiler")
+
+
+def _build(compiler: list[str], words: tuple[str, ...], place: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        new = Path(folder, "pack.so")
+        command = [*compiler, *words, str(SOURCE), "-o", str(new), "-lm"]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_BUILD_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise NoLibraryError(f"{compiler[0]} takes over {_BUILD_SECONDS} s") from None
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise NoLibraryError(f"{compiler[0]}: {said[0]}")
+        ctypes.CDLL(str(new))  # what cannot be loaded is not kept
+        os.replace(new, place)
+
+
+def _has_avx2() -> bool:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
+    return "avx2" in flags and "popcnt" in flags
+
+
+def _digest(source: bytes, *words: str) -> str:
+    return hashlib.sha256(b"\0".join([source, *(word.encode() for word in words)])).hexdigest()[:24]

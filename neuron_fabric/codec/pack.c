@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops of the codec. numpy_engine.py is their twin, bit for bit: it says what each does, and in
+ * which order sums are taken. Built by native.py, with -ffp-contract=off; little-endian.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+enum { LINE = 64, LANES = 8 * LINE, PIECE = 128 * LANES, INFINITE = 0x7f800000 };
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* What a pass has seen; the same in native.py. */
+typedef struct {
+    double total;
+    uint64_t number;
+    uint64_t finite;
+} seen_t;
+
+typedef struct {
+    double sums[LANES];
+    uint64_t number;
+    uint32_t largest;
+    float threshold;
+} pass_t;
+
+/* ---- 512 elements at a time ---- */
+
+ALWAYS unsigned negative8(const float *x)
+{
+#ifdef __AVX2__
+    return _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x), _mm256_setzero_ps(), _CMP_LT_OQ));
+#else
+    unsigned bits = 0;
+    for (int j = 0; j < 8; j++)
+        bits |= (unsigned)(x[j] < 0) << j;
+    return bits;
+#endif
+}
+
+ALWAYS unsigned open8(const float *x, float threshold)
+{
+#ifdef __AVX2__
+    __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(x));
+    return _mm256_movemask_ps(_mm256_cmp_ps(size, _mm256_set1_ps(threshold), _CMP_GT_OQ));
+#else
+    unsigned bits = 0;
+    for (int j = 0; j < 8; j++)
+        bits |= (unsigned)(fabsf(x[j]) > threshold) << j;
+    return bits;
+#endif
+}
+
+/* Bit n to bit 2n. */
+ALWAYS uint64_t spread(uint64_t bits)
+{
+    bits = (bits | bits << 16) & 0x0000ffff0000ffff;
+    bits = (bits | bits << 8) & 0x00ff00ff00ff00ff;
+    bits = (bits | bits << 4) & 0x0f0f0f0f0f0f0f0f;
+    bits = (bits | bits << 2) & 0x3333333333333333;
+    return (bits | bits << 1) & 0x5555555555555555;
+}
+
+ALWAYS void look_line(const float *x, uint8_t *out, pass_t *pass)
+{
+    uint32_t largest = pass->largest, zeros = 0;
+    (void)out;
+    for (int j = 0; j < LANES; j++) {
+        uint32_t bits;
+        memcpy(&bits, x + j, sizeof bits);
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+        zeros += bits == 0;
+    }
+    pass->largest = largest;
+    pass->number += zeros;
+}
+
+ALWAYS void add_line(const float *x, uint8_t *out, pass_t *pass)
+{
+    look_line(x, out, pass);
+    for (int j = 0; j < LANES; j++)
+        pass->sums[j] += fabsf(x[j]);
+}
+
+ALWAYS void binary_line(const float *x, uint8_t *out, pass_t *pass)
+{
+    for (int at = 0; at < LANES; at += 64) {
+        uint64_t word = 0;
+        for (int j = 0; j < 64; j += 8)
+            word |= (uint64_t)negative8(x + at + j) << j;
+        memcpy(out + at / 8, &word, sizeof word);
+    }
+    look_line(x, out, pass);
+}
+
+ALWAYS void binary_line_added(const float *x, uint8_t *out, pass_t *pass)
+{
+    binary_line(x, out, pass);
+    for (int j = 0; j < LANES; j++)
+        pass->sums[j] += fabsf(x[j]);
+}
+
+ALWAYS void ternary_line(const float *x, uint8_t *out, pass_t *pass)
+{
+    const float threshold = pass->threshold;
+    for (int at = 0; at < LANES; at += 32) {
+        uint64_t gate = 0, sign = 0;
+        for (int j = 0; j < 32; j += 8) {
+            gate |= (uint64_t)open8(x + at + j, threshold) << j;
+            sign |= (uint64_t)negative8(x + at + j) << j;
+        }
+        uint64_t word = spread(gate) << 1 | spread(sign & gate);
+        memcpy(out + at / 4, &word, sizeof word);
+        pass->number += (uint64_t)__builtin_popcountll(gate);
+    }
+    int32_t limit, bits; /* floats without a sign compare as integers do, and without a branch */
+    memcpy(&limit, &threshold, sizeof limit);
+    for (int j = 0; j < LANES; j++) {
+        float size;
+        memcpy(&bits, x + j, sizeof bits);
+        bits &= 0x7fffffff;
+        bits &= -(bits > limit);
+        memcpy(&size, &bits, sizeof size);
+        pass->sums[j] += size;
+    }
+}
+
+/* ---- whole tensors ---- */
+
+static double fold(double *sums)
+{
+    for (int half = LANES / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            sums[j] += sums[j + half];
+    double total = sums[0];
+    memset(sums, 0, LANES * sizeof *sums);
+    return total;
+}
+
+/* `per` bytes of lines come out of 512 elements; the last ones are padded with 0.0. */
+ALWAYS double each(const float *x, size_t n, uint8_t *lines, size_t per, pass_t *pass,
+                   void (*line)(const float *, uint8_t *, pass_t *))
+{
+    double total = 0;
+    size_t at = 0;
+    for (; n - at >= LANES; at += LANES) {
+        if (at && at % PIECE == 0)
+            total += fold(pass->sums);
+        line(x + at, lines + at / LANES * per, pass);
+    }
+    if (at < n) {
+        float padded[LANES] = {0};
+        uint8_t out[2 * LINE] = {0};
+        size_t in_line = LANES * LINE / (per ? per : LINE);
+        memcpy(padded, x + at, (n - at) * sizeof *x);
+        if (at && at % PIECE == 0)
+            total += fold(pass->sums);
+        line(padded, out, pass);
+        if (per)
+            memcpy(lines + at / LANES * per, out, (n - at + in_line - 1) / in_line * LINE);
+    }
+    return total + fold(pass->sums);
+}
+
+ALWAYS void found(seen_t *seen, double total, const pass_t *pass, size_t padding)
+{
+    seen->finite = pass->largest < INFINITE;
+    seen->total = total;
+    seen->number = pass->number - padding;
+}
+
+static size_t padding_of(size_t n)
+{
+    return (LANES - n % LANES) % LANES;
+}
+
+void nf_look(const float *x, size_t n, int add, seen_t *seen)
+{
+    pass_t pass = {0};
+    double total = add ? each(x, n, 0, 0, &pass, add_line) : each(x, n, 0, 0, &pass, look_line);
+    found(seen, total, &pass, padding_of(n));
+}
+
+void nf_pack_binary(const float *x, size_t n, uint8_t *lines, int add, seen_t *seen)
+{
+    pass_t pass = {0};
+    double total = add ? each(x, n, lines, LINE, &pass, binary_line_added)
+                       : each(x, n, lines, LINE, &pass, binary_line);
+    found(seen, total, &pass, padding_of(n));
+}
+
+void nf_pack_ternary(const float *x, size_t n, float threshold, uint8_t *lines, seen_t *seen)
+{
+    pass_t pass = {.threshold = fabsf(threshold)};
+    double total = each(x, n, lines, 2 * LINE, &pass, ternary_line);
+    found(seen, total, &pass, 0);
+}
+
+/* ---- votes: half a line at a time, bit p of every count in plane p ---- */
+
+typedef uint64_t half_t __attribute__((vector_size(32)));
+enum { HALF = sizeof(half_t), PLANES = 8 };
+
+ALWAYS half_t load(const uint8_t *from)
+{
+    half_t value;
+    memcpy(&value, from, HALF);
+    return value;
+}
+
+/* a + b + c: the sum stays in a, the carry is given back. */
+ALWAYS half_t add3(half_t *a, half_t b, half_t c)
+{
+    half_t differ = *a ^ b, carry = (*a & b) | (differ & c);
+    *a = differ ^ c;
+    return carry;
+}
+
+ALWAYS half_t vote_of(half_t line, int ternary)
+{
+    const half_t even = (half_t){0} + 0x5555555555555555;
+    if (!ternary)
+        return ~line;
+    half_t gate = line >> 1 & even, sign = line & even;
+    return (gate & ~sign) | (gate & sign) << 1;
+}
+
+ALWAYS half_t decide_binary(const half_t *counts, int planes, unsigned workers)
+{
+    half_t below = {0};
+    unsigned limit = (workers + 1) / 2;
+    for (int p = 0; p < planes; p++)
+        below = limit >> p & 1 ? ~counts[p] | below : ~counts[p] & below;
+    return below;
+}
+
+ALWAYS half_t decide_ternary(const half_t *counts, int planes)
+{
+    const half_t even = (half_t){0} + 0x5555555555555555;
+    half_t more = {0};
+    for (int p = 0; p < planes; p++) {
+        half_t other = (counts[p] & even) << 1 | (counts[p] >> 1 & even);
+        more = (counts[p] & ~other) | (~(counts[p] ^ other) & more);
+    }
+    half_t plus = more & even, minus = more >> 1 & even;
+    return (plus | minus) << 1 | minus;
+}
+
+/* Counts of one half line; those present, if given, are at a distance of n. */
+ALWAYS void count_half(const uint8_t *lines, size_t workers, size_t n, const uint8_t *present,
+                       int ternary, int planes, half_t *counts)
+{
+    size_t w = 0;
+#define VOTE(k) (vote_of(load(lines + (w + (k)) * n * LINE), ternary) & \
+                 ((half_t){0} - (uint64_t)(present ? present[(w + (k)) * n] : 1)))
+    for (int p = 0; p < planes; p++)
+        counts[p] = (half_t){0};
+    for (; w + 4 <= workers; w += 4) {
+        half_t two = add3(&counts[0], VOTE(0), VOTE(1));
+        half_t carry = add3(&counts[0], VOTE(2), VOTE(3));
+        carry = add3(&counts[1], two, carry);
+        for (int p = 2; p < planes; p++) {
+            half_t next = counts[p] & carry;
+            counts[p] ^= carry;
+            carry = next;
+        }
+    }
+    for (; w < workers; w++) {
+        half_t carry = VOTE(0);
+        for (int p = 0; p < planes; p++) {
+            half_t next = counts[p] & carry;
+            counts[p] ^= carry;
+            carry = next;
+        }
+    }
+#undef VOTE
+}
+
+ALWAYS void count_lines(const uint8_t *lines, size_t workers, size_t n, const uint8_t *present,
+                        int ternary, int planes, uint8_t *out_planes, uint8_t *out_votes)
+{
+    for (size_t line = 0; line < n; line++) {
+        const uint8_t *here = present ? present + line : 0;
+        unsigned voters = present ? 0 : (unsigned)workers;
+        for (size_t w = 0; present && w < workers; w++)
+            voters += here[w * n];
+        for (size_t at = line * LINE; at < (line + 1) * LINE; at += HALF) {
+            half_t counts[PLANES];
+            count_half(lines + at, workers, n, here, ternary, planes, counts);
+            for (int p = 0; out_planes && p < planes; p++)
+                memcpy(out_planes + (size_t)p * n * LINE + at, &counts[p], HALF);
+            if (out_votes) {
+                half_t vote = ternary ? decide_ternary(counts, planes)
+                                      : decide_binary(counts, planes, voters);
+                memcpy(out_votes + at, &vote, HALF);
+            }
+        }
+    }
+}
+
+/* A number of planes that is known here stays in registers: W 8 to 15. */
+void nf_count(const uint8_t *lines, size_t workers, size_t n, const uint8_t *present, int ternary,
+              uint8_t *out_planes, uint8_t *out_votes)
+{
+    int planes = 0;
+    for (size_t rest = workers; rest; rest >>= 1)
+        planes++;
+    if (present || planes != 4)
+        count_lines(lines, workers, n, present, ternary, planes, out_planes, out_votes);
+    else if (ternary)
+        count_lines(lines, workers, n, 0, 1, 4, out_planes, out_votes);
+    else
+        count_lines(lines, workers, n, 0, 0, 4, out_planes, out_votes);
+}
+
+/* ---- votes and counts to values ---- */
+
+ALWAYS void expand(const uint8_t *lines, size_t n, int bits, const float *values, float *out)
+{
+    const int width = 8 / bits;
+    float table[256][8];
+    for (int byte = 0; byte < 256; byte++)
+        for (int k = 0; k < width; k++)
+            table[byte][k] = values[byte >> k * bits & ((1 << bits) - 1)];
+    size_t whole = n / width;
+    for (size_t at = 0; at < whole; at++)
+        memcpy(out + at * width, table[lines[at]], width * sizeof *out);
+    if (n % width)
+        memcpy(out + whole * width, table[lines[whole]], n % width * sizeof *out);
+}
+
+void nf_unpack(const uint8_t *lines, size_t n, int bits, const float *values, float *out)
+{
+    if (bits == 1)
+        expand(lines, n, 1, values, out);
+    else
+        expand(lines, n, 2, values, out);
+}
+
+/* The 8 counts whose bits are in byte `at` of each plane, `size` bytes apart, as bytes. */
+ALWAYS uint64_t counts8(const uint8_t *planes, size_t size, int count, size_t at)
+{
+    uint64_t counts = 0;
+    for (int p = 0; p < count; p++) {
+        uint64_t bits = planes[p * size + at] * 0x0101010101010101 & 0x8040201008040201;
+        counts += ((bits + 0x7f7f7f7f7f7f7f7f) >> 7 & 0x0101010101010101) << p;
+    }
+    return counts;
+}
+
+void nf_unpack_net(const uint8_t *planes, size_t size, int count, size_t n, int bits,
+                   const float *values, float *out)
+{
+    const size_t width = 8 / bits;
+    for (size_t at = 0; at * width < n; at++) {
+        uint64_t counts = counts8(planes, size, count, at);
+        size_t here = n - at * width < width ? n - at * width : width;
+        for (size_t k = 0; k < here; k++, counts >>= 8 * bits) {
+            int plus = counts & 255, minus = counts >> 8 & 255;
+            out[at * width + k] = values[bits == 1 ? plus : plus - minus + 256];
+        }
+    }
+}
+
+void nf_counts(const uint8_t *planes, size_t size, int count, size_t n, int bits, uint8_t *out)
+{
+    const size_t width = 8 / bits;
+    for (size_t at = 0; at * width < n; at++) {
+        uint64_t counts = counts8(planes, size, count, at);
+        size_t here = n - at * width < width ? n - at * width : width;
+        for (size_t k = 0; k < here; k++, counts >>= 8 * bits) {
+            out[at * width + k] = counts & 255;
+            if (bits == 2)
+                out[n + at * width + k] = counts >> 8 & 255;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops in C are built in the user's cache, once; where they cannot be, numpy serves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuron_fabric import codec
+from neuron_fabric.codec import native, numpy_engine
+from neuron_fabric.codec.engine import choose, using
+
+HAS_COMPILER = any(shutil.which(name) for name in native.COMPILERS)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A cache of its own, and the compilers that are here."""
+    return {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
+
+
+def compiler(folder: Path, script: str) -> dict[str, str]:
+    """An environment whose only compiler is that script."""
+    folder.mkdir(exist_ok=True)
+    (folder / "cc").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (folder / "cc").chmod(0o755)
+    return {"XDG_CACHE_HOME": str(folder / "cache"), "PATH": str(folder)}
+
+
+def test_numpy_where_it_is_asked_for(env: dict[str, str]) -> None:
+    choice = choose({**env, "NF_NATIVE": "0"})
+    assert choice == (numpy_engine, "numpy: NF_NATIVE is 0")
+    assert not Path(env["XDG_CACHE_HOME"]).exists()
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler is here")
+def test_built_once(env: dict[str, str]) -> None:
+    choice = choose(env)
+    assert choice.why.startswith("native: "), choice.why
+    library = native.library(env)
+    built = library.stat().st_mtime_ns
+    assert native.library({**env, "PATH": ""}) == library  # no compiler any more
+    assert library.stat().st_mtime_ns == built
+    assert [path.name for path in library.parent.iterdir()] == [library.name]
+    assert stat.S_IMODE(library.parent.stat().st_mode) == 0o700
+    x = np.random.default_rng(3).standard_normal(70_001).astype(np.float32)
+    for route in (codec.Route.G_BINARY, codec.Route.G_TERNARY):
+        packed = []
+        for loops in (choice.engine, numpy_engine):
+            with using(loops):
+                packed.append(codec.pack(x, route))
+        assert np.array_equal(packed[0].lines, packed[1].lines)
+        assert packed[0].scale == packed[1].scale
+
+
+def test_no_compiler(env: dict[str, str]) -> None:
+    choice = choose({**env, "PATH": ""})
+    assert choice == (numpy_engine, "numpy: there is no C compiler")
+
+
+def test_a_compiler_that_fails(tmp_path: Path) -> None:
+    env = compiler(tmp_path / "bin", "echo 'cc: out of paper' >&2; exit 1")
+    assert choose(env) == (numpy_engine, f"numpy: {tmp_path}/bin/cc: cc: out of paper")
+    assert not list((tmp_path / "bin" / "cache" / "neuron-fabric").iterdir())
+
+
+def test_a_compiler_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_BUILD_SECONDS", 0.1)
+    choice = choose(compiler(tmp_path / "bin", "exec /bin/sleep 20"))
+    assert choice.engine is numpy_engine
+    assert "takes over" in choice.why
+
+
+def test_what_it_makes_is_no_library(tmp_path: Path) -> None:
+    """`-o` is the name before the last one."""
+    script = 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"'
+    choice = choose(compiler(tmp_path / "bin", script))
+    assert choice.engine is numpy_engine
+    assert choice.why.startswith("numpy: ")
+    assert not list((tmp_path / "bin" / "cache" / "neuron-fabric").iterdir())
+
+
+def test_a_cache_that_others_may_write_to_holds_no_code(env: dict[str, str]) -> None:
+    folder = Path(env["XDG_CACHE_HOME"], "neuron-fabric")
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    assert choose(env) == (numpy_engine, f"numpy: {folder}: others may write to it")
+
+
+def test_no_room_for_a_cache(env: dict[str, str]) -> None:
+    Path(env["XDG_CACHE_HOME"]).touch()
+    choice = choose(env)
+    assert choice.engine is numpy_engine
+    assert "Not a directory" in choice.why or "File exists" in choice.why
