@@ -124,7 +124,10 @@ def _dataclass(kind: type, value: object, place: str) -> Any:
             made[field.name] = _as(hints[field.name], value[field.name], _below(place, field.name))
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise DataError(f"{_head(place)}field {field.name!r} is missing")
-    return kind(**made)
+    try:
+        return kind(**made)
+    except DataError as error:  # of its __post_init__, which does not know the place
+        raise DataError(f"{_head(place)}{error}") from None
 
 
 @functools.cache

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operating profiles: which gradients of a model go by which route, region by region."""
+
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile.binding import Binding, bind
+from neuron_fabric.profile.fingerprint import fingerprint
+from neuron_fabric.profile.model_sketch import Parameter, sketch, traced_head
+from neuron_fabric.profile.profile_file import parse_profile, read_profile, write_profile
+from neuron_fabric.profile.profile_types import Kind, PhaseRoute, Profile, Region
+
+__all__ = [
+    "Binding",
+    "Kind",
+    "Parameter",
+    "PhaseRoute",
+    "Profile",
+    "ProfileError",
+    "Region",
+    "bind",
+    "fingerprint",
+    "parse_profile",
+    "read_profile",
+    "sketch",
+    "traced_head",
+    "write_profile",
+]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which region each parameter of a model belongs to, by a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile.model_sketch import DEEP, Parameter, sketch
+from neuron_fabric.profile.profile_types import FULL, Kind, PhaseRoute, Profile, Region
+
+LEAST = 1024
+"""A parameter with fewer elements goes in FP32: two lines of G_BINARY."""
+
+
+@dataclass(frozen=True)
+class Binding(Mapping[str, Region]):
+    """Region by name of parameter, in the order of `named_parameters`, without those of no region.
+
+    ``extra``: trainable parameters of no region. ``small``: those too small for a route of their
+    region. Both go in FP32.
+    """
+
+    regions: Mapping[str, Region]
+    parameters: tuple[Parameter, ...]
+    extra: tuple[str, ...]
+    small: frozenset[str]
+
+    def __getitem__(self, name: str) -> Region:
+        """KeyError for a parameter of no region."""
+        return self.regions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.regions)
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def route(self, name: str, routes: Mapping[str, PhaseRoute]) -> PhaseRoute:
+        """How a parameter travels where its region has ``routes``; FP32 unless there is one."""
+        if name in self.small or name not in self.regions:
+            return FULL
+        return routes.get(self.regions[name].name, FULL)
+
+    def elements(self, region: str) -> int:
+        """Elements of a region in this model."""
+        return sum(
+            one.elements
+            for one in self.parameters
+            if one.name in self.regions and self.regions[one.name].name == region
+        )
+
+
+def bind(profile: Profile, model: Any) -> Binding:
+    """Bind the parameters of a torch model, wrapped or not. ProfileError.
+
+    Explicit globs come first, then the kinds of regions without globs; the head is what the
+    profile's region of that kind names.
+    """
+    return bind_parameters(profile, sketch_for(profile, model))
+
+
+def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
+    """The parameters of a model, with the head that the profile names."""
+    found = sketch(model)
+    globs = [one for region in profile.regions if region.kind == Kind.HEAD for one in region.match]
+    head = {one.name for one in found if any(_matches(one, glob) for glob in globs)}
+    return sketch(model, head) if head else found
+
+
+def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Binding:
+    """Bind what `sketch_for` has found. ProfileError."""
+    where = f"profile {profile.name!r}"
+    trainable = [one for one in parameters if one.trainable]
+    for region in profile.regions:
+        _check_matches(region, parameters, where)
+    bound: dict[str, Region] = {}
+    for one in trainable:
+        found = _by_match(profile, one) or _by_kind(profile, one)
+        if len(found) > 1:
+            what = f"parameter {one.name} is in regions {found[0].name!r} and {found[1].name!r}"
+            raise ProfileError(where, what, "leave it to one of them")
+        if found:
+            bound[one.name] = found[0]
+    extra = tuple(one.name for one in trainable if one.name not in bound)
+    small = frozenset(one.name for one in trainable if one.elements < LEAST)
+    return Binding(bound, tuple(trainable), extra, small)
+
+
+def _check_matches(region: Region, parameters: Sequence[Parameter], where: str) -> None:
+    for glob in region.match:
+        found = [one for one in parameters if _matches(one, glob)]
+        if not found:
+            what = f"match {glob!r} of region {region.name!r} matches no parameter of this model"
+            raise ProfileError(where, what, "mend the name, or calibrate anew")
+        if not any(one.trainable for one in found):
+            what = f"match {glob!r} of region {region.name!r} matches frozen parameters alone"
+            raise ProfileError(where, what, "leave it out")
+
+
+def _by_match(profile: Profile, parameter: Parameter) -> list[Region]:
+    return [
+        region
+        for region in profile.regions
+        if any(_matches(parameter, glob) for glob in region.match)
+    ]
+
+
+def _by_kind(profile: Profile, parameter: Parameter) -> list[Region]:
+    named = [parameter.region, parameter.kind.value] if parameter.kind in DEEP else None
+    return [
+        region
+        for region in profile.regions
+        if not region.match
+        and region.kind == parameter.kind
+        and (named is None or region.name in named or not _numbered(region.name))
+    ]
+
+
+def _numbered(name: str) -> bool:
+    return name.rpartition(".")[2].isdecimal()
+
+
+def _matches(parameter: Parameter, glob: str) -> bool:
+    return any(fnmatchcase(name, glob) for name in parameter.names or (parameter.name,))

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles as TOML files: read strictly, written whole or not at all.
+
+`profile.schema.json` beside this file describes the same for other tools. A float is written with
+four digits after the point, or four that count where it is small.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.data import DataError, read_text
+from neuron_fabric.errors import CaptureError, ProfileError
+from neuron_fabric.output import NewFile, check_output
+from neuron_fabric.profile.profile_types import (
+    FORMAT,
+    FULL,
+    QUANTISERS,
+    RECOVERY,
+    STATISTICS,
+    STEADY,
+    VERSION,
+    WARMUP,
+    Kind,
+    Measured,
+    ModelId,
+    PhaseRoute,
+    Phases,
+    Profile,
+    Reference,
+    Region,
+    Rule,
+    ValidFor,
+)
+from neuron_fabric.typed import typed
+
+SCHEMA = Path(__file__).with_name("profile.schema.json")
+SIZE = 4 << 20
+"""Bytes of a profile at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _RegionTable:
+    """`[[region]]`."""
+
+    name: str
+    kind: Kind
+    steady: PhaseRoute
+    match: tuple[str, ...] = ()
+    elements: int = 0
+    recovery: PhaseRoute | None = None
+    measured: Measured = dataclasses.field(default_factory=dict)
+
+    def region(self) -> Region:
+        """With its phases by name."""
+        phases = {WARMUP: FULL, STEADY: self.steady}
+        if self.recovery is not None:
+            phases[RECOVERY] = self.recovery
+        return Region(self.name, self.kind, self.match, self.elements, phases, self.measured)
+
+
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """A whole file, in the order of its tables."""
+
+    format: Literal["neuron-fabric-profile"]
+    version: int
+    name: str
+    model: ModelId
+    verified: bool = False
+    valid_for: ValidFor = dataclasses.field(default_factory=ValidFor)
+    reference: Reference | None = None
+    phases: Phases = dataclasses.field(default_factory=Phases)
+    rule: Rule = dataclasses.field(default_factory=Rule)
+    monitor: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    region: tuple[_RegionTable, ...] = ()
+
+
+def read_profile(path: str | Path) -> Profile:
+    """The profile of a file. ProfileError, in one line, for whatever is wrong with it."""
+    try:
+        text = read_text(path, SIZE)
+    except OSError as error:
+        todo = "give a file that `nf calibrate` has written"
+        raise ProfileError(path, f"cannot be read ({error.strerror})", todo) from None
+    except DataError as error:
+        raise ProfileError(path, error, "give a profile") from None
+    return parse_profile(text, path)
+
+
+def parse_profile(text: str, where: object) -> Profile:
+    """The profile of a TOML text; ``where`` is its name in a ProfileError."""
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(where, f"is no TOML ({error or 'nested'})", "mend it") from None
+    _of_this_format(table, where)
+    try:
+        found = typed(_File, table)
+        for region in found.region:
+            _check_region(region)
+        names = [region.name for region in found.region]
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"region {name!r} stands twice")
+    except DataError as error:
+        raise ProfileError(where, error, "mend it, or calibrate anew") from None
+    values = {field.name: getattr(found, field.name) for field in dataclasses.fields(_File)}
+    del values["format"], values["region"]
+    return Profile(**values, regions=tuple(region.region() for region in found.region))
+
+
+def _of_this_format(table: Mapping[str, object], where: object) -> None:
+    if table.get("format") != FORMAT:
+        what = f"its format is {table.get('format')!r}, not {FORMAT!r}"
+        raise ProfileError(where, what, "give a profile")
+    version = table.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ProfileError(where, f"its version is {version!r}, no number from 1 on", "mend it")
+    if version > VERSION:
+        what = f"its version is {version}, this package reads up to {VERSION}"
+        raise ProfileError(where, what, "install a newer neuron-fabric")
+
+
+def _check_region(region: _RegionTable) -> None:
+    """DataError, with the region's name."""
+    place = f"region {region.name!r}"
+    if region.elements < 0:
+        raise DataError(f"{place}: elements {region.elements} is negative")
+    for phase, routes in region.measured.items():
+        if phase not in (STEADY, RECOVERY, WARMUP):
+            raise DataError(f"{place}: measured phase {phase!r} is not known here")
+        for route, decodes in routes.items():
+            if route not in (*Route.__members__, *QUANTISERS):
+                raise DataError(f"{place}: measured route {route!r} is not known here")
+            for decode, statistics in decodes.items():
+                if decode not in ("vote", "net"):
+                    raise DataError(f"{place}: measured decode {decode!r} is not known here")
+                for name, (least, most) in statistics.items():
+                    if name not in STATISTICS:
+                        raise DataError(f"{place}: measured {name!r} is not known here")
+                    if least > most:
+                        raise DataError(f"{place}: {name} {[least, most]} is not [least, most]")
+
+
+def write_profile(profile: Profile, path: str | Path) -> None:
+    """Write it, whole or not at all. ProfileError where the file cannot be written."""
+    place = Path(path)
+    try:
+        check_output(place, "path")
+        with NewFile(place, place.with_name(f".{place.name}.{os.getpid()}"), durable=True) as file:
+            file.put(profile_text(profile).encode())
+    except CaptureError as error:
+        raise ProfileError(error.where, error.what, error.todo) from None
+    except OSError as error:
+        what = f"cannot be written ({error.strerror})"
+        raise ProfileError(path, what, "choose another file") from None
+
+
+def profile_text(profile: Profile) -> str:
+    """The TOML text of a profile; the same profile, the same text."""
+    lines = [
+        "# An operating profile: routes of gradients, region by region. `nf profile show` explains",
+        "# it, `nf profile rule` chooses routes anew from what was measured.",
+        f'format = "{FORMAT}"',
+        *_pairs(profile, "version", "name", "verified"),
+        "",
+        "[model]",
+        *_pairs(profile.model, "fingerprint", "parameters"),
+        *_table("valid_for", profile.valid_for),
+        *_table("reference", profile.reference),
+        *_table("phases.warmup", profile.phases.warmup),
+        *_table("phases.steady", profile.phases.steady),
+        *_table("rule", profile.rule),
+    ]
+    if profile.monitor:
+        lines += [
+            "",
+            "[monitor]",
+            *(f"{_key(k)} = {_value(v)}" for k, v in profile.monitor.items()),
+        ]
+    for region in profile.regions:
+        lines += ["", "[[region]]", *_pairs(region, "name", "kind", "match", "elements")]
+        for phase in (STEADY, RECOVERY):
+            if phase in region.phases:
+                lines.append(f"{phase} = {_value(_changed(region.phases[phase]))}")
+        for phase, routes in region.measured.items():
+            lines.append(f"[region.measured.{_key(phase)}]")
+            lines += [
+                f"{_key(route)}.{_key(decode)} = {_value(statistics)}"
+                for route, decodes in routes.items()
+                for decode, statistics in decodes.items()
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _pairs(of: object, *names: str) -> Iterator[str]:
+    return (f"{name} = {_value(getattr(of, name))}" for name in names)
+
+
+def _table(name: str, of: Any) -> list[str]:
+    """A table of a dataclass; none where nothing is set."""
+    values = {} if of is None else {k: v for k, v in vars(of).items() if v is not None and v != ()}
+    return ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in values.items())] * bool(
+        values
+    )
+
+
+def _changed(how: PhaseRoute) -> dict[str, object]:
+    """What a route says: of FP32 only why, of others all, the signal only where it is momentum."""
+    names = ["route", "why"]
+    if how.route != Route.FP32:
+        names[1:] = ["decode", "scale", "shrink", "feedback", "why"]
+    if how.signal != "gradient":
+        names += ["signal", "beta"]
+    return {name: getattr(how, name) for name in names if getattr(how, name) != ""}
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Enum | str):
+        return _text(str(value))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if dataclasses.is_dataclass(value):
+        value = {key: one for key, one in vars(value).items() if one is not None}
+    pairs = (f"{_key(key)} = {_value(one)}" for key, one in value.items())
+    return f"{{ {', '.join(pairs)} }}" if value else "{}"
+
+
+def _number(value: float) -> str:
+    """Four digits after the point; of a number below a thousandth, four that count."""
+    if value == 0 or abs(value) >= 1e-3:
+        return f"{value:.4f}"
+    return f"{value:.3e}"
+
+
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def _key(key: str) -> str:
+    return key if key and set(key) <= _BARE else _text(key)
+
+
+def _text(text: str) -> str:
+    r"""A basic string: quotes, backslashes and control characters as escapes."""
+    out = []
+    for character in text:
+        if character in '"\\':
+            out.append(f"\\{character}")
+        elif character < " " or character == "\x7f":
+            out.append(f"\\u{ord(character):04x}")
+        else:
+            out.append(character)
+    return f'"{"".join(out)}"'

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles are read strictly and written so that they are read again as they were."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.codec import Route
+from neuron_fabric.data import read_object
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile import Kind, PhaseRoute, Profile, Region, parse_profile, read_profile
+from neuron_fabric.profile.profile_file import SCHEMA, profile_text, write_profile
+from neuron_fabric.profile.profile_types import (
+    FULL,
+    STATISTICS,
+    Floor,
+    ModelId,
+    Phases,
+    Reference,
+    Rule,
+    Spread,
+    Steady,
+    ValidFor,
+    Warmup,
+)
+
+EXAMPLE = """
+format = "neuron-fabric-profile"
+version = 1
+name = "pairs100-resnet"
+verified = true
+[model]        # a comment
+fingerprint = "sha256:9f1c"
+parameters = 53224
+[valid_for]
+world_size = [4, 16]
+amp = "off"
+[phases.warmup]
+steps = 0.10
+[rule]
+floor = { G_BINARY = 0.45, G_TERNARY = 0.55, other = 0.80 }
+[[region]]
+name = "head"
+kind = "head"
+match = ["head.*"]
+elements = 9700
+steady = { route = "FP32", why = "cosine 0.000 < 0.45" }
+[[region]]
+name = "conv.2"
+kind = "conv"
+match = ["block3.conv*.weight", "block3.short.weight"]
+elements = 32256
+steady   = { route = "G_BINARY", decode = "vote", shrink = 0.4210, feedback = false }
+recovery = { route = "G_TERNARY", decode = "net" }
+[region.measured.steady]
+G_BINARY.vote = { cosine = [0.468, 0.604], zeros = [0.000, 0.009] }
+"""
+
+
+def test_an_example() -> None:
+    profile = parse_profile(EXAMPLE, "p.toml")
+    assert (profile.name, profile.verified, profile.fingerprint) == (
+        "pairs100-resnet",
+        True,
+        "sha256:9f1c",
+    )
+    head, conv = profile.regions
+    assert head.phases["steady"].why == "cosine 0.000 < 0.45"
+    assert not head.low_bit
+    assert conv.low_bit
+    assert conv.phases["warmup"] == FULL
+    assert conv.phases["steady"] == PhaseRoute(Route.G_BINARY, shrink=0.421)
+    assert conv.phases["recovery"] == PhaseRoute(Route.G_TERNARY, "net")
+    assert conv.measured["steady"]["G_BINARY"]["vote"]["cosine"] == (0.468, 0.604)
+    assert profile.region("conv.2") is conv
+    assert parse_profile(profile_text(profile), "again") == profile
+
+
+WRONG = {
+    "no TOML": ("format", "format format", "p.toml: is no TOML (Expected '=' after a key"),
+    "format": ("neuron-fabric-profile", "other", "its format is 'other', not 'neuron-fabric"),
+    "no format": ("format =", "form =", "its format is None"),
+    "version 0": ("version = 1", "version = 0", "its version is 0, no number from 1 on"),
+    "version true": ("version = 1", "version = true", "its version is True, no number from 1 on"),
+    "newer": (
+        "version = 1",
+        "version = 2",
+        "its version is 2, this package reads up to 1; install a newer neuron-fabric",
+    ),
+    "unknown key": ("verified =", "verifyed =", "field 'verifyed' is not known here"),
+    "deep key": ("shrink", "shrunk", "region[1].steady: field 'shrunk' is not known here"),
+    "missing": ("parameters = 53224", "", "model: field 'parameters' is missing"),
+    "route": ('"G_BINARY"', '"G_UNARY"', "region[1].steady.route: 'G_UNARY' is not one of FP32"),
+    "decode": ('"vote"', '"most"', "region[1].steady.decode: 'most' is not one of vote, net"),
+    "kind": ('kind = "conv"', 'kind = "convolution"', "region[1].kind: 'convolution' is not one"),
+    "phase": ("recovery =", "cooldown =", "region[1]: field 'cooldown' is not known here"),
+    "phases": ("[phases.warmup]", "[phases.cold]", "phases: field 'cold' is not known here"),
+    "measured phase": ("measured.steady", "measured.cold", "measured phase 'cold' is not known"),
+    "measured route": ("G_BINARY.vote", "Q9.vote", "measured route 'Q9' is not known here"),
+    "measured decode": ("G_BINARY.vote", "Q8.most", "measured decode 'most' is not known here"),
+    "statistic": ("cosine = [", "sine = [", "region 'conv.2': measured 'sine' is not known here"),
+    "range": ("[0.468, 0.604]", "[0.9, 0.1]", "cosine [0.9, 0.1] is not [least, most]"),
+    "no float": ("0.4210", '"x"', "region[1].steady.shrink: 'x' is not a number"),
+    "nan": ("0.4210", "nan", "region[1].steady.shrink: nan is not a number"),
+    "infinity": ("steps = 0.10", "steps = inf", "phases.warmup.steps: inf is not a number"),
+    "shrink": ("0.4210", "0", "region[1].steady: shrink 0.0 is not above 0"),
+    "warmup": ("steps = 0.10", "steps = -1", "phases.warmup: steps -1.0 is negative"),
+    "floor": ("G_TERNARY = 0.55", "G_TERNARY = 1.55", "rule: G_TERNARY 1.55 is not from 0 to 1"),
+    "world": ("[4, 16]", "[16, 4]", "valid_for: world_size [16, 4] is no range"),
+    "elements": ("= 32256", "= -1", "region 'conv.2': elements -1 is negative"),
+    "scale": ("shrink = 0.4210", 'scale = "max"', "scale 'max' is none of mean_abs, rms, fixed"),
+    "fixed 0": ("shrink = 0.4210", 'scale = "fixed:0"', "scale 'fixed:0' is none of"),
+    "net without planes": (
+        'route = "FP32"',
+        'decode = "net", route = "FP32"',
+        "region[0].steady: decode net takes planes of counts, which FP32 has not",
+    ),
+    "feedback of momentum": (
+        "feedback = false",
+        'feedback = true, signal = "momentum"',
+        "region[1].steady: feedback with a momentum signal",
+    ),
+    "beta": ("feedback = false", 'signal = "momentum", beta = 1', "beta 1.0 is not between 0 and"),
+    "windows": ("[rule]", "[phases.steady]\nwindows = [0.5, 0.5]\n[rule]", "do not rise from 0"),
+    "twice": ('"conv.2"', '"head"', "region 'head' stands twice"),
+    "a date": ("steps = 0.10", "steps = 2020-01-01", "phases.warmup.steps: datetime.date"),
+    "digits": ("= 53224", f"= {'9' * 5000}", "is no TOML"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "text"), WRONG.values(), ids=WRONG.keys())
+def test_bad_profiles(old: str, new: str, text: str) -> None:
+    assert old in EXAMPLE
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(EXAMPLE.replace(old, new, 1), "p.toml")
+    assert text in str(caught.value)
+    assert str(caught.value).startswith("p.toml: ")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"cannot be read \(No such file"):
+        read_profile(tmp_path / "none.toml")
+    with pytest.raises(ProfileError, match="is a folder, not a file"):
+        read_profile(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
+    with pytest.raises(ProfileError, match="not UTF-8 at byte 8"):
+        read_profile(tmp_path / "latin.toml")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ProfileError, match="is a FIFO, not a file"):
+        read_profile(tmp_path / "fifo")
+
+
+def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = parse_profile(EXAMPLE, "p")
+    path = tmp_path / "p.toml"
+    write_profile(profile, path)
+    assert read_profile(path) == profile
+    before = path.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(ProfileError, match=r"cannot be written \(No space left"):
+            write_profile(profile, path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(ProfileError, match="its folder does not exist"):
+        write_profile(profile, tmp_path / "none" / "p.toml")
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SHARE = st.integers(0, 10_000).map(lambda n: n / 10_000)
+ROUTE = st.builds(
+    PhaseRoute,
+    st.sampled_from([Route.G_BINARY, Route.G_TERNARY]),
+    st.sampled_from(["vote", "net"]),
+    st.sampled_from(["mean_abs", "rms", "fixed:0.01", "fixed:1e-4"]),
+    st.integers(1, 30_000).map(lambda n: n / 10_000),
+    st.booleans(),
+    TEXT,
+)
+RANGE = st.tuples(SHARE, SHARE).map(lambda pair: (min(pair), max(pair)))
+MEASURED = st.dictionaries(
+    st.sampled_from(["steady", "recovery"]),
+    st.dictionaries(
+        st.sampled_from(["G_BINARY", "Q4"]),
+        st.dictionaries(
+            st.sampled_from(["vote", "net"]), st.dictionaries(st.sampled_from(STATISTICS), RANGE)
+        ),
+    ),
+)
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> Profile:
+    """Anything that a profile may hold, with floats of four digits."""
+    names = draw(st.lists(TEXT, unique=True, max_size=4))
+    regions = tuple(
+        Region(
+            name,
+            draw(st.sampled_from(Kind)),
+            tuple(draw(st.lists(TEXT, max_size=3))),
+            draw(st.integers(0, 10**12)),
+            {"warmup": FULL, "steady": draw(ROUTE)}
+            | ({"recovery": draw(ROUTE)} if draw(st.booleans()) else {}),
+            draw(MEASURED),
+        )
+        for name in names
+    )
+    spread = st.builds(Spread, SHARE, SHARE)
+    return Profile(
+        draw(TEXT),
+        ModelId(draw(TEXT), draw(st.integers(0, 10**12))),
+        regions,
+        verified=draw(st.booleans()),
+        valid_for=draw(
+            st.sampled_from([ValidFor(), ValidFor((2, 8), (1, 1), 4, "Adam", True, "bf16")])
+        ),
+        reference=draw(st.none() | st.builds(Reference, TEXT, spread, st.none() | spread)),
+        phases=Phases(Warmup(draw(SHARE)), Steady(draw(st.sampled_from([(), (0.5, 1.0)])))),
+        rule=Rule(draw(st.builds(Floor, SHARE, SHARE, SHARE)), draw(SHARE), draw(SHARE)),
+        monitor=draw(st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT)),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(profile=profiles())
+def test_what_is_written_is_read_again(profile: Profile) -> None:
+    text = profile_text(profile)
+    again = parse_profile(text, "p")
+    # `measured` may hold tables without a number, which are not written: texts are compared.
+    assert profile_text(again) == text
+    assert [one.phases for one in again.regions] == [one.phases for one in profile.regions]
+    assert (again.rule, again.phases, again.monitor) == (
+        profile.rule,
+        profile.phases,
+        profile.monitor,
+    )
+    assert (again.name, again.model, again.valid_for, again.reference) == (
+        profile.name,
+        profile.model,
+        profile.valid_for,
+        profile.reference,
+    )
+
+
+def test_small_numbers_keep_four_digits() -> None:
+    text = EXAMPLE.replace("0.4210", "1.23456e-7")
+    found = parse_profile(profile_text(parse_profile(text, "p")), "p")
+    assert found.regions[1].phases["steady"].shrink == 1.235e-7
+
+
+def validator() -> Any:
+    """Of the schema beside the package."""
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft202012Validator(read_object(SCHEMA))
+
+
+@settings(max_examples=30, deadline=None)
+@given(profile=profiles())
+def test_what_is_written_is_valid_by_the_schema(profile: Profile) -> None:
+    assert not list(validator().iter_errors(tomllib.loads(profile_text(profile))))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("format", "newer", "unknown key", "deep key", "missing", "route", "decode", "kind"),
+        *("phase", "phases", "measured phase", "measured route", "statistic", "no float", "shrink"),
+        *("warmup", "floor", "elements", "scale", "beta"),
+    ],
+)
+def test_the_schema_refuses_what_the_reader_refuses(name: str) -> None:
+    old, new, _ = WRONG[name]
+    assert list(validator().iter_errors(tomllib.loads(EXAMPLE.replace(old, new, 1))))
