@@ -92,13 +92,9 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
 
 def _check_matches(region: Region, parameters: Sequence[Parameter], where: str) -> None:
     for glob in region.match:
-        found = [one for one in parameters if _matches(one, glob)]
-        if not found:
+        if not any(_matches(one, glob) for one in parameters):
             what = f"match {glob!r} of region {region.name!r} matches no parameter of this model"
             raise ProfileError(where, what, "mend the name, or calibrate anew")
-        if not any(one.trainable for one in found):
-            what = f"match {glob!r} of region {region.name!r} matches frozen parameters alone"
-            raise ProfileError(where, what, "leave it out")
 
 
 def _by_match(profile: Profile, parameter: Parameter) -> list[Region]:

@@ -80,10 +80,10 @@ def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
     owners: dict[int, list[tuple[str, Kind]]] = {}
     for name, parameter in bare.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    for path, module, above in _modules(bare, "", ()):
-        kind = _kind_of(module, above)
-        for parameter in module.parameters(recurse=False):
-            owners.setdefault(id(parameter), []).append((path, kind))
+    for chain in _modules(bare):
+        place, kind = _kind_of(chain)
+        for parameter in chain[-1][1].parameters(recurse=False):
+            owners.setdefault(id(parameter), []).append((place, kind))
     found = []
     for name, parameter in bare.named_parameters():
         known = names[id(parameter)]
@@ -134,39 +134,45 @@ def traced_head(model: Any, *inputs: Any, **words: Any) -> tuple[str, ...]:
         raise ProfileError(type(bare).__name__, what, "name the head's parameters")
     head = {
         id(parameter)
-        for _, module, _ in _modules(bare, "", ())
+        for *_, (_, module) in _modules(bare)
         if any(id(one) == last[0] for one in module.parameters(recurse=False))
         for parameter in module.parameters(recurse=False)
     }
     return tuple(name for name, parameter in bare.named_parameters() if id(parameter) in head)
 
 
-def _modules(module: Any, path: str, above: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
-    """Every module with its path and the modules around it, shared ones at each of their places."""
-    yield path, module, above
-    for name, child in module.named_children():
-        yield from _modules(child, f"{path}.{name}" if path else name, (*above, module))
+_Chain = tuple[tuple[str, Any], ...]
+"""A module below all that are around it, the outermost first, each with its path."""
 
 
-def _kind_of(module: Any, above: Iterable[Any]) -> Kind:
-    """The kind of a module's own weights."""
+def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain]:
+    """Every module, shared ones at each of their places."""
+    path = f"{above[-1][0]}.{name}".removeprefix(".") if above else ""
+    chain = (*above, (path, module))
+    yield chain
+    for below, child in module.named_children():
+        yield from _modules(child, chain, below)
+
+
+def _kind_of(chain: _Chain) -> tuple[str, Kind]:
+    """The kind of a module's own weights, and the path of what is counted by depth: the module, or
+    the attention that it is a part of."""
+    path, module = chain[-1]
     classes = _class_names(module)
     name = type(module).__name__.lower()
     own = list(module.parameters(recurse=False))
     for kind in (Kind.EMBEDDING, Kind.NORM):
         if classes & _CLASSES[kind]:
-            return kind
+            return path, kind
     if own and "norm" in name and all(parameter.dim() <= 1 for parameter in own):
-        return Kind.NORM
-    if any(_is(one, Kind.ATTENTION) for one in (module, *above)):
-        return Kind.ATTENTION
+        return path, Kind.NORM
+    for place, one in chain[1:] or chain:  # a whole model may be called so
+        if _is(one, Kind.ATTENTION):
+            return place, Kind.ATTENTION
     for kind in (Kind.CONV, Kind.LINEAR, Kind.RECURRENT):
         if classes & _CLASSES[kind]:
-            return kind
-    for kind, words in _WORDS.items():
-        if any(word in name for word in words):
-            return kind
-    return Kind.REST
+            return path, kind
+    return path, next((kind for kind in _WORDS if _is(module, kind)), Kind.REST)
 
 
 def _is(module: Any, kind: Kind) -> bool:

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile of a model that says nothing yet: its regions by kind and depth, all in FP32."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+
+from neuron_fabric.profile.fingerprint import fingerprint
+from neuron_fabric.profile.model_sketch import Parameter
+from neuron_fabric.profile.profile_types import FULL, Kind, ModelId, Profile, Region, ValidFor
+
+
+def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None = None) -> Profile:
+    """A profile with a region for each kind and depth of ``parameters``, in their order."""
+    return Profile(
+        name,
+        ModelId(fingerprint(parameters), sum(one.elements for one in parameters)),
+        draft_regions(parameters),
+        valid_for=valid_for or ValidFor(),
+    )
+
+
+def draft_regions(parameters: Sequence[Parameter]) -> tuple[Region, ...]:
+    """Regions with every trainable parameter by its name; those of kind `rest` stay unbound."""
+    members: dict[str, list[Parameter]] = {}
+    for one in parameters:
+        if one.trainable and one.kind != Kind.REST:
+            members.setdefault(one.region, []).append(one)
+    return tuple(
+        Region(
+            name,
+            those[0].kind,
+            tuple(glob.escape(one.name) for one in those),
+            sum(one.elements for one in those),
+            {"warmup": FULL, "steady": FULL},
+        )
+        for name, those in members.items()
+    )

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a profile fit a model and a training: used as it is, unverified, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for
+from neuron_fabric.profile.fingerprint import fingerprint
+from neuron_fabric.profile.model_sketch import Parameter
+from neuron_fabric.profile.profile_types import Kind, Profile, Region
+
+MOST_TIMES = 4
+"""A region may have so many times the elements of the calibration, or that part of them."""
+ROUTES = (Route.FP32, Route.G_BINARY, Route.G_TERNARY)
+"""Those of every reducer."""
+
+
+class Verdict(StrEnum):
+    """`UNVERIFIED`: every region has to prove itself beside FP32 first."""
+
+    USED = "used"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Of a training, as `ValidFor` has them; None: not known, not compared."""
+
+    world_size: int | None = None
+    batch_per_worker: int | None = None
+    accumulation: int | None = None
+    optimizer: str | None = None
+    clipping: bool | None = None
+    amp: str | None = None
+    grad_scaler: bool | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """``reasons``: what keeps a profile from being verified here, a line each. ``notes``: what a
+    user may not expect."""
+
+    verdict: Verdict
+    binding: Binding
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def fit(
+    profile: Profile,
+    model: Any,
+    conditions: Conditions | None = None,
+    *,
+    strict: bool = False,
+    routes: Collection[Route] = ROUTES,
+) -> Fit:
+    """Hold a profile against a torch model on whatever device, wrapped or not.
+
+    ``routes``: those that the reducer has. ProfileError where it cannot be used; with ``strict``
+    also where it would be unverified.
+    """
+    found = sketch_for(profile, model)
+    return fit_parameters(profile, found, conditions, strict=strict, routes=routes)
+
+
+def fit_parameters(
+    profile: Profile,
+    parameters: Sequence[Parameter],
+    conditions: Conditions | None = None,
+    *,
+    strict: bool = False,
+    routes: Collection[Route] = ROUTES,
+) -> Fit:
+    """The same for what `sketch_for` has found."""
+    where = f"profile {profile.name!r}"
+    here = conditions or Conditions()
+    _check_routes(profile, routes, here, where)
+    binding = bind_parameters(profile, parameters)
+    members = _members(profile, binding)
+    for region in profile.regions:
+        _check_region(region, members[region.name], where)
+    reasons = [
+        *_other_model(profile, parameters, binding),
+        *_outside(profile, here),
+        *(() if profile.verified else ("it was never verified",)),
+    ]
+    if reasons and strict:
+        todo = "calibrate for this training, or leave out strict"
+        raise ProfileError(where, reasons[0], todo)
+    notes = []
+    if binding.extra:
+        shown = ", ".join(binding.extra[:5]) + (", ..." if len(binding.extra) > 5 else "")
+        notes.append(f"{len(binding.extra)} parameters of no region go in FP32: {shown}")
+    verdict = Verdict.UNVERIFIED if reasons else Verdict.USED
+    return Fit(verdict, binding, tuple(reasons), tuple(notes))
+
+
+def _check_routes(
+    profile: Profile, routes: Collection[Route], here: Conditions, where: str
+) -> None:
+    for region in profile.regions:
+        for phase, how in region.phases.items():
+            if how.route not in routes:
+                what = f"{phase} of region {region.name!r} goes by {how.route}, and the reducer"
+                has = ", ".join(sorted(routes))
+                raise ProfileError(where, f"{what} has {has}", "choose another route")
+            if how.fixed is not None and here.grad_scaler:
+                what = f"{phase} of region {region.name!r} has scale {how.scale}"
+                what += ", which does not follow the loss scale of GradScaler"
+                raise ProfileError(where, what, "use mean_abs")
+
+
+def _members(profile: Profile, binding: Binding) -> dict[str, list[Parameter]]:
+    members: dict[str, list[Parameter]] = {region.name: [] for region in profile.regions}
+    for one in binding.parameters:
+        if one.name in binding:
+            members[binding[one.name].name].append(one)
+    return members
+
+
+def _check_region(region: Region, members: Sequence[Parameter], where: str) -> None:
+    if not members:
+        what = f"region {region.name!r} is missing: no trainable parameter of it"
+        raise ProfileError(where, what, "calibrate for this model")
+    kind = _main_kind(members)
+    if kind != region.kind:
+        what = f"region {region.name!r} is of kind {kind} here, {region.kind} was calibrated"
+        raise ProfileError(where, what, "calibrate for this model")
+    elements = sum(one.elements for one in members)
+    low, high = sorted((elements, region.elements))
+    if low and high > MOST_TIMES * low:
+        what = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were"
+        what += f" calibrated: more than {MOST_TIMES} times apart"
+        raise ProfileError(where, what, "calibrate for this model")
+
+
+def _main_kind(members: Sequence[Parameter]) -> Kind:
+    """That of most elements: globs of a person take biases and norms with their weights."""
+    sizes: dict[Kind, int] = {}
+    for one in members:
+        sizes[one.kind] = sizes.get(one.kind, 0) + one.elements
+    return max(sizes, key=lambda kind: sizes[kind])
+
+
+def _other_model(
+    profile: Profile, parameters: Sequence[Parameter], binding: Binding
+) -> Iterator[str]:
+    if fingerprint(parameters) == profile.fingerprint:
+        return
+    for region in profile.regions:
+        elements = binding.elements(region.name)
+        if elements != region.elements:
+            what = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were"
+            yield f"{what} calibrated"
+            return
+    yield "the model's fingerprint is another: names, shapes, dtypes, ties or order have changed"
+
+
+def _outside(profile: Profile, here: Conditions) -> Iterator[str]:
+    for name in (field.name for field in fields(profile.valid_for)):
+        wanted, found = getattr(profile.valid_for, name), getattr(here, name)
+        if wanted is None or found is None:
+            continue
+        if isinstance(wanted, tuple):
+            if not wanted[0] <= found <= wanted[1]:
+                yield f"{name} is {found}, calibrated for {wanted[0]} to {wanted[1]}"
+        elif wanted != found:
+            yield f"{name} is {_shown(found)}, calibrated for {_shown(wanted)}"
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

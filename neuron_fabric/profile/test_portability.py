@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds and regions of models, and what a profile says to a model that was altered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from neuron_fabric.codec import Route  # noqa: E402
+from neuron_fabric.profile import (  # noqa: E402
+    Kind,
+    PhaseRoute,
+    Profile,
+    ProfileError,
+    Region,
+    bind,
+    fingerprint,
+    sketch,
+    traced_head,
+)
+from neuron_fabric.profile.draft import draft  # noqa: E402
+from neuron_fabric.profile.portability import Conditions, Verdict, fit  # noqa: E402
+from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
+
+
+class Block(nn.Module):
+    """A residual block."""
+
+    def __init__(self, width: int, kernel: int = 3) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(4, width)
+        self.conv = nn.Conv2d(width, width, kernel, padding=kernel // 2)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.conv(self.norm(x).relu())
+
+
+class Net(nn.Module):
+    """Images to classes."""
+
+    def __init__(self, width: int = 16, classes: int = 100, blocks: int = 3, kernel: int = 3):
+        super().__init__()
+        self.stem = nn.Conv2d(1, width, 3, padding=1)
+        self.blocks = nn.Sequential(*(Block(width, kernel) for _ in range(blocks)))
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.blocks(self.stem(x)).mean((2, 3)))
+
+
+class Text(nn.Module):
+    """A language model whose head is its embedding, used as a matrix without a module."""
+
+    def __init__(self, tied: bool = True) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(64, 32)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(32, 2, 64, batch_first=True) for _ in range(2)
+        )
+        self.final_norm = nn.LayerNorm(32)
+        self.lm_head = nn.Linear(32, 64, bias=False)
+        if tied:
+            self.lm_head.weight = self.wte.weight
+
+    def forward(self, x: Any) -> Any:
+        y = self.wte(x)
+        for layer in self.layers:
+            y = layer(y)
+        return nn.functional.linear(self.final_norm(y), self.lm_head.weight)
+
+
+def low_bit(region: Region) -> Region:
+    """Convolutions by G_BINARY, and nothing else."""
+    if region.kind != Kind.CONV:
+        return region
+    phases = {"warmup": FULL, "steady": PhaseRoute(Route.G_BINARY)}
+    return dataclasses.replace(region, phases=phases)
+
+
+def profile_of(model: nn.Module, *inputs: Any) -> Profile:
+    """As a calibration would make it, verified for W 4 to 16 and SGD."""
+    valid = ValidFor((4, 16), (8, 32), 1, "SGD(momentum=0.9)", False, "off")
+    profile = draft("net", sketch(model, traced_head(model, *inputs)), valid)
+    regions = tuple(low_bit(region) for region in profile.regions)
+    return dataclasses.replace(profile, regions=regions, verified=True)
+
+
+IMAGE = torch.zeros(1, 1, 8, 8)
+NET = profile_of(Net(), IMAGE)
+
+
+def test_kinds_of_a_convolutional_net() -> None:
+    kinds = {one.name: one.region for one in sketch(Net(), traced_head(Net(), IMAGE))}
+    assert kinds["head.weight"] == kinds["head.bias"] == "head"
+    assert kinds["stem.weight"] == kinds["blocks.0.conv.weight"] == "conv.0"
+    assert [kinds[f"blocks.{n}.conv.weight"] for n in (1, 2)] == ["conv.1", "conv.2"]
+    assert kinds["blocks.0.norm.weight"] == "norm"
+    assert kinds["blocks.0.conv.bias"] == "bias"
+
+
+def test_a_tied_head_is_one_parameter() -> None:
+    model = Text()
+    head = traced_head(model, torch.zeros(1, 3, dtype=torch.long))
+    assert head == ("wte.weight",)
+    found = {one.name: one for one in sketch(model, head)}
+    assert found["wte.weight"].kind == Kind.HEAD
+    assert found["wte.weight"].names == ("wte.weight", "lm_head.weight")
+    assert "lm_head.weight" not in found
+    assert found["layers.0.self_attn.in_proj_weight"].region == "attention.0"
+    assert found["layers.1.self_attn.out_proj.weight"].region == "attention.1"
+    assert found["layers.0.linear1.weight"].region == "linear.0"
+    assert found["final_norm.weight"].kind == Kind.NORM
+    untied = {one.name: one.kind for one in sketch(Text(tied=False), ["lm_head.weight"])}
+    assert untied["wte.weight"] == Kind.EMBEDDING
+    assert untied["lm_head.weight"] == Kind.HEAD
+
+
+def test_kinds_of_other_classes() -> None:
+    class FancyNorm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4))
+
+    class Conv1D(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 4))
+
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.ones(4, 4))
+            self.gate = nn.Parameter(torch.ones(()))
+
+    model = nn.Sequential(FancyNorm(), Conv1D(), Odd(), nn.LSTM(4, 4), nn.EmbeddingBag(4, 4))
+    kinds = [one.kind for one in sketch(model)]
+    assert kinds[:4] == [Kind.NORM, Kind.CONV, Kind.REST, Kind.BIAS]
+    assert kinds[4:6] == [Kind.RECURRENT] * 2
+    assert kinds[-1] == Kind.EMBEDDING
+    with pytest.raises(ProfileError, match="uses no weight of two dimensions"):
+        traced_head(nn.LayerNorm(4), torch.zeros(4))
+
+
+def test_binding_in_the_order_of_the_parameters() -> None:
+    model = Net()
+    binding = bind(NET, model)
+    assert list(binding) == [name for name, _ in model.named_parameters()]
+    assert {name: binding[name].name for name in ("stem.weight", "head.bias")} == {
+        "stem.weight": "conv.0",
+        "head.bias": "head",
+    }
+    routes = {region.name: region.phases["steady"] for region in NET.regions}
+    assert binding.route("blocks.0.conv.weight", routes).route == Route.G_BINARY
+    assert "stem.weight" in binding.small  # 144 elements
+    assert binding.route("stem.weight", routes) == FULL
+    assert binding.route("head.weight", routes).route == Route.FP32
+    assert binding.route("blocks.0.conv.weight", {}) == FULL
+
+
+def test_binding_by_kind_where_there_is_no_glob() -> None:
+    """Of the kind and, where the region has a number, of the depth; frozen parameters are left
+    out, others go in FP32."""
+    regions = tuple(
+        Region(name, kind, (), 0, {"steady": FULL})
+        for name, kind in (("conv.2", Kind.CONV), ("norm", Kind.NORM), ("all", Kind.LINEAR))
+    )
+    profile = Profile("kinds", ModelId("", 0), regions)
+    model = Net()
+    model.blocks[0].norm.weight.requires_grad_(False)
+    binding = bind(profile, model)
+    assert [name for name in binding if binding[name].name == "conv.2"] == ["blocks.2.conv.weight"]
+    assert "blocks.0.norm.weight" not in (*binding, *binding.extra)
+    assert binding["head.weight"].name == "all"
+    assert binding.extra[0] == "stem.weight"
+
+
+def bound(*regions: tuple[str, str]) -> Callable[[], object]:
+    """A binding of a net by regions (name, glob)."""
+    made = tuple(Region(name, Kind.CONV, (glob,), 0, {"steady": FULL}) for name, glob in regions)
+    return lambda: bind(Profile("p", ModelId("", 0), made), Net())
+
+
+def test_bad_globs() -> None:
+    with pytest.raises(ProfileError, match=r"'x.*' of region 'a' matches no parameter of this"):
+        bound(("a", "x.*"))()
+    with pytest.raises(ProfileError, match=r"stem.weight is in regions 'a' and 'b'; leave it to"):
+        bound(("a", "stem.*"), ("b", "*.weight"))()
+
+
+def frozen(model: Net) -> Net:
+    """With a layer that is not trained."""
+    model.stem.weight.requires_grad_(False)
+    return model
+
+
+def with_more(model: Net) -> Net:
+    """With a layer of no region."""
+    model.aux = nn.Linear(8, 8)
+    return model
+
+
+def renamed(model: Net) -> Net:
+    """The head under another name."""
+    model.classifier = model.head
+    del model.head
+    return model
+
+
+def without_convolution(model: Net) -> Net:
+    """A linear layer where a convolution was."""
+    model.blocks[1].conv = nn.Linear(48, 48)
+    return model
+
+
+def turned(model: Net) -> Net:
+    """The same modules, the stem after the blocks."""
+    stem = model.stem
+    del model.stem
+    model.stem = stem
+    return model
+
+
+MARKED = {
+    "wider": (lambda: Net(24), "has 5,400 elements, 2,448 were calibrated"),
+    "classes": (lambda: Net(classes=50), "region 'head' has 850 elements, 1,700 were calibrated"),
+    "dtype": (lambda: Net().to(torch.bfloat16), "fingerprint is another"),
+    "frozen bias": (lambda: frozen(Net()), "region 'conv.0' has 2,304 elements"),
+    "more": (lambda: with_more(Net()), "fingerprint is another"),
+    "order": (lambda: turned(Net()), "fingerprint is another"),
+    "kernel": (lambda: Net(kernel=5), "elements, 2,448 were calibrated"),
+}
+REFUSED = {
+    "head renamed": (lambda: renamed(Net()), "match 'head.weight' of region 'head' matches no"),
+    "four times wider": (lambda: Net(64), "more than 4 times apart"),
+    "other kind": (
+        lambda: without_convolution(Net()),
+        "region 'conv.1' is of kind linear here, conv was calibrated",
+    ),
+    "a block less": (lambda: Net(blocks=2), "match 'blocks.2.conv.bias' of region 'bias'"),
+    "another net": (lambda: Text(), "matches no parameter of this model"),
+}
+
+
+def test_the_same_model_is_used() -> None:
+    found = fit(NET, Net(), Conditions(8, 16, 1, "SGD(momentum=0.9)", False, "off"), strict=True)
+    assert (found.verdict, found.reasons, found.notes) == (Verdict.USED, (), ())
+    assert fit(NET, nn.Sequential(Net())[0]).verdict == Verdict.USED  # conditions are not known
+    with torch.device("meta"):
+        assert fit(NET, Net(), strict=True).verdict == Verdict.USED
+
+
+def test_that_many_models_were_altered() -> None:
+    assert len(MARKED) + len(REFUSED) == 12
+
+
+@pytest.mark.parametrize(("model", "text"), MARKED.values(), ids=MARKED.keys())
+def test_an_altered_model_is_unverified(model: Callable[[], nn.Module], text: str) -> None:
+    found = fit(NET, model())
+    assert found.verdict == Verdict.UNVERIFIED
+    assert text in found.reasons[0]
+    with pytest.raises(ProfileError, match=r"profile 'net': .*; calibrate for this training"):
+        fit(NET, model(), strict=True)
+
+
+@pytest.mark.parametrize(("model", "text"), REFUSED.values(), ids=REFUSED.keys())
+def test_an_altered_model_is_refused(model: Callable[[], nn.Module], text: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        fit(NET, model())
+    assert text in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_more_parameters_are_named_once() -> None:
+    found = fit(NET, with_more(Net()))
+    assert found.notes == ("2 parameters of no region go in FP32: aux.weight, aux.bias",)
+
+
+def test_a_missing_kind_is_refused() -> None:
+    region = Region("recurrent", Kind.RECURRENT, (), 10, {"steady": FULL})
+    with pytest.raises(ProfileError, match="'recurrent' is missing: no trainable parameter of it"):
+        fit(Profile("p", ModelId("", 0), (region,)), Net())
+    model = Net()
+    model.head.requires_grad_(False)
+    with pytest.raises(ProfileError, match="'head' is missing: no trainable parameter of it"):
+        fit(NET, model)
+
+
+OUTSIDE = {
+    "world": (Conditions(world_size=3), "world_size is 3, calibrated for 4 to 16"),
+    "batch": (Conditions(batch_per_worker=64), "batch_per_worker is 64, calibrated for 8 to 32"),
+    "steps": (Conditions(accumulation=2), "accumulation is 2, calibrated for 1"),
+    "optimizer": (Conditions(optimizer="AdamW"), "optimizer is AdamW, calibrated for SGD(momen"),
+    "clipping": (Conditions(clipping=True), "clipping is true, calibrated for false"),
+    "amp": (Conditions(amp="bf16"), "amp is bf16, calibrated for off"),
+}
+
+
+@pytest.mark.parametrize(("here", "text"), OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_outside_of_what_it_is_valid_for(here: Conditions, text: str) -> None:
+    (reason,) = fit(NET, Net(), here).reasons
+    assert text in reason
+    with pytest.raises(ProfileError, match=r"is .*, calibrated for"):
+        fit(NET, Net(), here, strict=True)
+
+
+def test_a_profile_that_was_never_verified() -> None:
+    found = fit(dataclasses.replace(NET, verified=False), Net())
+    assert found.reasons == ("it was never verified",)
+
+
+def test_routes_and_scales_that_cannot_be() -> None:
+    def net(how: PhaseRoute) -> Profile:
+        phases = {"warmup": FULL, "steady": how}
+        regions = (*NET.regions[1:], dataclasses.replace(NET.regions[0], phases=phases))
+        return dataclasses.replace(NET, regions=regions)
+
+    with pytest.raises(ProfileError, match="goes by G_INT4, and the reducer has FP32, G_BINARY, "):
+        fit(net(PhaseRoute(Route.G_INT4)), Net())
+    fixed = net(PhaseRoute(Route.G_BINARY, scale="fixed:0.002"))
+    assert fit(fixed, Net()).verdict == Verdict.USED
+    with pytest.raises(ProfileError, match=r"has scale fixed:0.002, which does not follow the los"):
+        fit(fixed, Net(), Conditions(grad_scaler=True))
+
+
+def test_the_fingerprint_sees_every_property() -> None:
+    one = sketch(Net())[0]
+    changes: list[dict[str, Any]] = [
+        {"name": "x"},
+        {"shape": (1,)},
+        {"dtype": "float16"},
+        {"trainable": False},
+        {"kind": Kind.HEAD},
+        {"names": ("a", "b")},
+    ]
+    prints = {fingerprint([dataclasses.replace(one, **change)]) for change in ({}, *changes)}
+    assert len(prints) == 1 + len(changes)
+    assert fingerprint(sketch(Net())) == fingerprint(sketch(Net()))  # not what they hold
