@@ -205,15 +205,20 @@ class Floor:
 
 @dataclass(frozen=True)
 class Rule:
-    """What chose the routes. ``drop``: the cosine at which the monitor gives a region up."""
+    """What chose the routes. ``drop``: the cosine at which the monitor gives a region up.
+    ``zeros``: the share of exact zeros from which they are named: a zero votes "+". ``shrink``:
+    `fit`: what brings a vote nearest to the mean gradient; `one`: votes keep the workers' scale.
+    """
 
     floor: Floor = field(default_factory=Floor)
     drop: float = 0.30
     zeros: float = 0.05
+    shrink: Literal["fit", "one"] = "fit"
 
     def __post_init__(self) -> None:
         """DataError for a number that is no cosine or share."""
-        for name, value in (*vars(self.floor).items(), ("drop", self.drop), ("zeros", self.zeros)):
+        shares = {**vars(self.floor), "drop": self.drop, "zeros": self.zeros}
+        for name, value in shares.items():
             if not 0 <= value <= 1:
                 raise DataError(f"{name} {value} is not from 0 to 1")
 

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rule: of the routes whose cosine to the mean gradient stays at its floor or above in every
+window of a phase, the one that costs least; FP32 where there is none.
+
+Cosine decides, and nothing else. In a classifier's head signs may agree (0.67 of them) and the
+signal stand out of the noise while the vote is orthogonal to the mean gradient: softmax gradients
+sum to 0 over the classes, and a majority that always says "+" does not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.profile_types import (
+    FULL,
+    RECOVERY,
+    STEADY,
+    WARMUP,
+    PhaseRoute,
+    Profile,
+    Range,
+    Region,
+)
+from neuron_fabric.profile.samples import Samples, Way
+
+Cost = Callable[[Way, int], float]
+"""Modelled cost of a way for so many elements; only compared."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the rule says of a region."""
+
+    region: str
+    steady: PhaseRoute
+    recovery: PhaseRoute | None
+    measured: Mapping[str, Mapping[str, Mapping[str, Range]]]
+
+
+def bits_both_ways(workers: int) -> Cost:
+    """Bits of an element up and down: the cost where no network was measured. Votes come back as
+    votes, and with net as planes of counts too."""
+
+    def cost(way: Way, elements: int) -> float:
+        bits = Route(way.route).bits if way.route in Route.__members__ else int(way.route[1:])
+        planes = workers.bit_length() if way.decode == "net" else 1
+        return elements * bits * (1 + planes)
+
+    return cost
+
+
+def windows_of(profile: Profile, steps: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
+    """Which samples are in each window of the steady phase: those that the profile names, as
+    shares of the last step, without those that have no sample; else all samples are one."""
+    ends = [end * (int(steps.max(initial=0)) + 1) for end in profile.phases.steady.windows]
+    if not ends:
+        return [np.ones(steps.size, np.bool_)] if steps.size else []
+    starts = [0.0, *ends[:-1]]
+    found = [(steps >= a) & (steps < b) for a, b in zip(starts, ends, strict=True)]
+    return [inside for inside in found if inside.any()]
+
+
+def choose(
+    profile: Profile, samples: Samples, region: Region, members: Sequence[int], cost: Cost
+) -> Choice:
+    """The routes of a region, the parameters of these numbers."""
+    elements = sum(samples.sizes[number] for number in members)
+    windows = windows_of(profile, samples.steps.get(STEADY, np.zeros(0, np.int64)))
+    measured: dict[str, dict[str, dict[str, Range]]] = {}
+    admitted: list[tuple[Way, dict[str, Range]]] = []
+    best = (-2.0, "nothing was measured" if members else f"no tensor of {LEAST:,} elements")
+    for way in samples.ways(STEADY) if members and windows else ():
+        found = samples.statistics(way, members, windows)
+        measured.setdefault(way.route, {})[way.decode] = found
+        floor = profile.rule.floor.of(way.route)
+        least = found["cosine"][0]
+        if way.route not in Route.__members__ or way.route == Route.FP32:
+            continue
+        if least >= floor:
+            admitted.append((way, found))
+        why = f"{way.route} {way.decode}: cosine {least:.3f} < {floor:.2f}"
+        best = max(best, (least - floor, why))
+    if not admitted:
+        return Choice(region.name, replace(FULL, why=best[1]), None, measured)
+    cheap = min(admitted, key=lambda one: (cost(one[0], elements), -one[1]["cosine"][0]))
+    sure = max(admitted, key=lambda one: one[1]["cosine"][0])
+    steady, recovery = (_route(profile, *one) for one in (cheap, sure))
+    return Choice(region.name, steady, recovery, measured)
+
+
+def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute:
+    least, most = found["shrink"]
+    fitted = profile.rule.shrink == "fit" and way.decode == "vote" and least + most > 0
+    shrink = round((least + most) / 2, 4) if fitted else 1.0
+    why = f"cosine {found['cosine'][0]:.3f} >= {profile.rule.floor.of(way.route):.2f}"
+    if found["zeros"][1] > profile.rule.zeros:
+        why += f" with {found['zeros'][1]:.0%} zeros"
+    decode: Literal["vote", "net"] = "net" if way.decode == "net" else "vote"
+    return PhaseRoute(Route(way.route), decode, shrink=max(shrink, 1e-4), why=why)
+
+
+def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
+    """Numbers of the parameters of each region that are large enough for a route.
+
+    ProfileError where a region has no parameter among the samples.
+    """
+    members = {}
+    for region in profile.regions:
+        found = [
+            number
+            for number, name in enumerate(samples.parameters)
+            if any(fnmatchcase(name, glob) for glob in region.match)
+        ]
+        if not found:
+            what = f"region {region.name!r} has no samples"
+            raise ProfileError(f"profile {profile.name!r}", what, "calibrate again")
+        members[region.name] = [number for number in found if samples.sizes[number] >= LEAST]
+    return members
+
+
+def apply_rule(profile: Profile, samples: Samples, cost: Cost | None = None) -> Profile:
+    """The profile with the routes that its rule chooses. It is not verified any more where a route
+    has changed. ProfileError where samples are missing.
+    """
+    way_cost = cost or bits_both_ways(samples.workers)
+    members = members_of(profile, samples)
+    regions = []
+    for region in profile.regions:
+        choice = choose(profile, samples, region, members[region.name], way_cost)
+        phases = {WARMUP: FULL, STEADY: choice.steady}
+        if choice.recovery is not None:
+            phases[RECOVERY] = choice.recovery
+        measured = {**region.measured, STEADY: choice.measured}
+        regions.append(replace(region, phases=phases, measured=measured))
+    same = all(
+        _plain(old.phases[STEADY]) == _plain(new.phases[STEADY])
+        for old, new in zip(profile.regions, regions, strict=True)
+    )
+    verified, reference = profile.verified and same, profile.reference
+    if not verified and reference is not None:
+        reference = replace(reference, verified=None)
+    return replace(profile, regions=tuple(regions), verified=verified, reference=reference)
+
+
+def _plain(how: PhaseRoute) -> PhaseRoute:
+    return replace(how, why="")

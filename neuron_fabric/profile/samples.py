@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a calibration has measured, beside its profile, so that the rule can be run again.
+
+`NAME.calibration.safetensors`: of every phase `PHASE/steps` int64[n]; of every route and decode
+`PHASE/ROUTE/DECODE/STATISTIC` float64[n, parameters], sums over the elements of a parameter, so
+that those of a region are sums again: `dot` of the mean gradient and the decoded one, `mean2` and
+`decoded2` their squared norms, and `zeros`, the mean number of exact zeros of a worker. The decoded
+gradient has shrink 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from neuron_fabric.data import DataError, as_object, open_file, parse_json
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.output import NewFile
+from neuron_fabric.profile.profile_types import Range
+
+F64 = NDArray[np.float64]
+FORMAT = "neuron-fabric-calibration"
+VERSION = 1
+SUMS = ("dot", "mean2", "decoded2", "zeros")
+_AGAIN = "calibrate again"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A route with a decode, in a phase; routes may be Q2 to Q8 too."""
+
+    phase: str
+    route: str
+    decode: str
+
+    def __str__(self) -> str:
+        return f"{self.phase}/{self.route}/{self.decode}"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """``steps``: by phase, int64[n]. ``sums``: by way and name of the sum, float64[n, parameters].
+    ``sizes``: elements of the parameters."""
+
+    workers: int
+    parameters: tuple[str, ...]
+    sizes: tuple[int, ...]
+    steps: Mapping[str, NDArray[np.int64]]
+    sums: Mapping[Way, Mapping[str, F64]]
+
+    def ways(self, phase: str) -> list[Way]:
+        """What was measured in a phase."""
+        return [way for way in self.sums if way.phase == phase]
+
+    def statistics(
+        self, way: Way, members: Sequence[int], windows: Sequence[NDArray[np.bool_]]
+    ) -> dict[str, Range]:
+        """[least, most] over ``windows`` (which samples are in each) of the means of a region, the
+        parameters of these numbers: cosine, shrink, error and zeros. A cosine of nothing is 0."""
+        dot, mean2, decoded2, zeros = (
+            self.sums[way][name][:, list(members)].sum(axis=1) for name in SUMS
+        )
+        elements = sum(self.sizes[number] for number in members)
+        norms = np.sqrt(mean2 * decoded2)
+        cosine = np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)
+        shrink = np.divide(dot, decoded2, out=np.zeros_like(dot), where=decoded2 > 0)
+        values = {
+            "cosine": cosine,
+            "shrink": shrink,
+            "error": 1 - cosine**2,
+            "zeros": zeros / max(1, elements),
+        }
+        found: dict[str, Range] = {}
+        for name, one in values.items():
+            means = [float(one[inside].mean()) for inside in windows]
+            found[name] = (min(means), max(means))
+        return found
+
+
+def samples_path(profile: str | Path) -> Path:
+    """Where the samples of a profile are."""
+    path = Path(profile)
+    return path.with_name(f"{path.stem}.calibration.safetensors")
+
+
+def write_samples(samples: Samples, path: Path) -> None:
+    """Write them, whole or not at all. OSError."""
+    tensors: dict[str, NDArray[np.generic]] = {
+        f"{phase}/steps": np.asarray(steps, np.int64) for phase, steps in samples.steps.items()
+    }
+    for way, sums in samples.sums.items():
+        tensors.update({f"{way}/{name}": np.asarray(one, np.float64) for name, one in sums.items()})
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "workers": samples.workers,
+        "parameters": samples.parameters,
+        "sizes": samples.sizes,
+    }
+    metadata = {"about": json.dumps(about)}  # one key: the library writes several in any order
+    with NewFile(path, path.with_name(f".{path.name}.new")) as file:
+        file.put(save(tensors, metadata))
+
+
+def read_samples(path: Path) -> Samples:
+    """The samples of a file. ProfileError, in one line, for whatever is wrong with it."""
+    try:
+        open_file(path).close()  # a file, and no FIFO
+        with safe_open(path, "np") as file:
+            metadata: Mapping[str, str] = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        about = as_object(parse_json(metadata.get("about", "{}")))
+        if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
+            raise DataError(f"no {FORMAT} of version {VERSION}")
+        return _samples(about, tensors)
+    except OSError as error:
+        raise ProfileError(path, f"cannot be read ({error.strerror or error})", _AGAIN) from None
+    except (DataError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ProfileError(path, f"is damaged ({error})", _AGAIN) from None
+
+
+def _samples(about: Mapping[str, object], tensors: Mapping[str, NDArray[np.generic]]) -> Samples:
+    names, sizes, workers = about.get("parameters"), about.get("sizes"), about.get("workers")
+    if not (isinstance(names, list) and isinstance(sizes, list) and isinstance(workers, int)):
+        raise DataError("parameters, sizes or workers are missing")
+    if len(names) != len(sizes):
+        raise DataError("not every parameter has a size")
+    steps: dict[str, NDArray[np.int64]] = {}
+    sums: dict[Way, dict[str, F64]] = {}
+    for key, tensor in sorted(tensors.items()):
+        *way, name = key.split("/")
+        if name == "steps" and len(way) == 1 and tensor.ndim == 1:
+            steps[way[0]] = tensor.astype(np.int64)
+        elif name in SUMS and len(way) == 3:
+            sums.setdefault(Way(*way), {})[name] = tensor.astype(np.float64)
+        else:
+            raise DataError(f"tensor {key!r} is not known here")
+    for one, those in sums.items():
+        for name in SUMS:
+            shape = (len(steps.get(one.phase, ())), len(names))
+            if name not in those or those[name].shape != shape:
+                raise DataError(f"{one}/{name} is not float64{list(shape)}")
+            if not np.isfinite(those[name]).all():
+                raise DataError(f"{one}/{name} is not finite")
+    texts, numbers = tuple(map(str, names)), tuple(int(size) for size in sizes)
+    return Samples(workers, texts, numbers, steps, sums)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rule chooses by the cosine of samples, and says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from neuron_fabric.codec import Route, count, pack, unpack, unpack_net
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile import Kind, Profile, Region
+from neuron_fabric.profile.profile_types import (
+    FULL,
+    Floor,
+    ModelId,
+    Phases,
+    Reference,
+    Rule,
+    Spread,
+    Steady,
+)
+from neuron_fabric.profile.rule import apply_rule, bits_both_ways
+from neuron_fabric.profile.samples import (
+    Samples,
+    Way,
+    read_samples,
+    samples_path,
+    write_samples,
+)
+
+WORKERS = 8
+NAMES, SIZES = ("body.weight", "head.weight", "norm.weight"), (4096, 3000, 64)
+PROFILE = Profile(
+    "p",
+    ModelId("", sum(SIZES)),
+    tuple(
+        Region(name, kind, (f"{name}.*",), size, {"warmup": FULL, "steady": FULL})
+        for name, kind, size in zip(
+            ("body", "head", "norm"), (Kind.LINEAR, Kind.HEAD, Kind.NORM), SIZES, strict=True
+        )
+    ),
+    verified=True,
+    reference=Reference("accuracy", Spread(0.9, 0.01), Spread(0.89, 0.01)),
+)
+WAYS = [
+    Way("steady", route, decode)
+    for route in ("G_BINARY", "G_TERNARY")
+    for decode in ("vote", "net")
+]
+
+
+def gradients(rng: np.random.Generator, size: int, head: bool) -> NDArray[np.float32]:
+    """float32[W, size]. A head as softmax makes it: 99 of 100 classes get a small +, one a large -,
+    each class by turns."""
+    if not head:
+        mean = rng.standard_normal(size)
+        return (mean + 0.5 * rng.standard_normal((WORKERS, size))).astype(np.float32)
+    classes = rng.integers(0, 100, (WORKERS, size))
+    return np.where(classes == 0, -0.99, 0.01 + 0.001 * rng.random((WORKERS, size))).astype(
+        np.float32
+    )
+
+
+def decoded(sent: NDArray[np.float32], way: Way) -> NDArray[np.float32]:
+    """What the workers get back, with shrink 1."""
+    route = Route(way.route)
+    packed = [pack(one, route) for one in sent]
+    scale = float(np.mean([one.scale for one in packed]))
+    vote, planes = count(np.stack([one.lines for one in packed]), route)
+    if way.decode == "vote":
+        return unpack(vote, route, sent.shape[1], scale=scale)
+    return unpack_net(planes, route, sent.shape[1], len(sent), scale=scale)
+
+
+def sample(steps: int = 4, seed: int = 1) -> Samples:
+    """Of body, head and norm."""
+    rng = np.random.default_rng(seed)
+    sums: dict[Way, dict[str, Any]] = {
+        way: {name: np.zeros((steps, 3)) for name in ("dot", "mean2", "decoded2", "zeros")}
+        for way in WAYS
+    }
+    for step in range(steps):
+        for number, size in enumerate(SIZES):
+            sent = gradients(rng, size, head=number == 1)
+            mean = sent.astype(np.float64).mean(axis=0)
+            for way in WAYS:
+                got = decoded(sent, way).astype(np.float64)
+                row = {"dot": mean @ got, "mean2": mean @ mean, "decoded2": got @ got}
+                for name, value in row.items():
+                    sums[way][name][step, number] = value
+                sums[way]["zeros"][step, number] = (sent == 0).sum() / WORKERS
+    return Samples(WORKERS, NAMES, SIZES, {"steady": np.arange(steps) * 5}, sums)
+
+
+SAMPLES = sample()
+
+
+def test_cosine_decides() -> None:
+    """The head's vote is orthogonal to the mean gradient, and goes in FP32 where its counts do
+    not help; the body is good enough for the cheapest."""
+    body, head, norm = (region for region in apply_rule(PROFILE, SAMPLES).regions)
+    steady = body.phases["steady"]
+    assert (steady.route, steady.decode) == (Route.G_BINARY, "vote")
+    assert steady.why.startswith("cosine 0.")
+    assert 0 < steady.shrink < 2
+    assert body.measured["steady"]["G_BINARY"]["vote"]["cosine"][0] > 0.5
+    best = body.measured["steady"]
+    recovery = body.phases["recovery"]
+    highest = max(best[r][d]["cosine"][0] for r in best for d in best[r])
+    assert best[recovery.route][recovery.decode]["cosine"][0] == highest
+    assert abs(head.measured["steady"]["G_BINARY"]["vote"]["cosine"][0]) < 0.3
+    assert head.phases["steady"].route != Route.G_BINARY or head.phases["steady"].decode == "net"
+    assert norm.phases["steady"] == dataclasses.replace(FULL, why="no tensor of 1,024 elements")
+    assert "recovery" not in norm.phases
+
+
+def test_cosines_are_those_of_the_whole_region() -> None:
+    members, way = [0, 1], WAYS[0]
+    found = SAMPLES.statistics(way, members, [np.ones(4, bool)])
+    sums = {name: one[:, :2].sum(axis=1) for name, one in SAMPLES.sums[way].items()}
+    cosine = (sums["dot"] / np.sqrt(sums["mean2"] * sums["decoded2"])).mean()
+    assert found["cosine"] == pytest.approx((cosine, cosine))
+    assert found["zeros"] == (0, 0)
+
+
+def test_floors_and_windows() -> None:
+    strict = Rule(Floor(1.0, 1.0, 1.0))
+    changed = apply_rule(dataclasses.replace(PROFILE, rule=strict), SAMPLES)
+    why = changed.regions[0].phases["steady"].why
+    assert changed.regions[0].phases["steady"].route == Route.FP32
+    assert why.endswith("< 1.00")
+    windows = Phases(steady=Steady((0.5, 1.0)))
+    found = apply_rule(dataclasses.replace(PROFILE, phases=windows), SAMPLES)
+    least, most = found.regions[0].measured["steady"]["G_BINARY"]["vote"]["cosine"]
+    assert least < most
+    # A window where the cosine is bad is enough.
+    way = WAYS[0]
+    bad = {name: one.copy() for name, one in SAMPLES.sums[way].items()}
+    bad["dot"][2:] = 0
+    worse = dataclasses.replace(SAMPLES, sums={way: bad})
+    assert apply_rule(PROFILE, worse).regions[0].phases["steady"].route == Route.FP32
+    only = dataclasses.replace(PROFILE, phases=windows)
+    assert apply_rule(only, worse).regions[0].phases["steady"].why == (
+        "G_BINARY vote: cosine 0.000 < 0.45"
+    )
+
+
+def test_shrink_is_a_choice() -> None:
+    one = apply_rule(dataclasses.replace(PROFILE, rule=Rule(shrink="one")), SAMPLES)
+    assert one.regions[0].phases["steady"].shrink == 1
+
+
+def test_zeros_are_named() -> None:
+    sums = {way: {**one, "zeros": one["zeros"] + 1000} for way, one in SAMPLES.sums.items()}
+    found = apply_rule(PROFILE, dataclasses.replace(SAMPLES, sums=sums))
+    assert found.regions[0].phases["steady"].why.endswith("with 24% zeros")
+
+
+def test_another_cost_another_route() -> None:
+    found = apply_rule(
+        PROFILE, SAMPLES, lambda way, _: float((way.route, way.decode) != ("G_TERNARY", "net"))
+    )
+    steady = found.regions[0].phases["steady"]
+    assert (steady.route, steady.decode, steady.shrink) == (Route.G_TERNARY, "net", 1)
+    cost = bits_both_ways(8)
+    assert [cost(way, 1) for way in WAYS] == [2, 5, 4, 10]
+    assert cost(Way("steady", "Q4", "vote"), 2) == 16
+
+
+def test_changed_routes_are_not_verified() -> None:
+    changed = apply_rule(PROFILE, SAMPLES)
+    assert not changed.verified
+    assert changed.reference == Reference("accuracy", Spread(0.9, 0.01))
+    again = apply_rule(dataclasses.replace(changed, verified=True), SAMPLES)
+    assert again.verified
+
+
+def test_samples_are_read_as_they_were(tmp_path: Path) -> None:
+    path = samples_path(tmp_path / "p.toml")
+    assert path.name == "p.calibration.safetensors"
+    write_samples(SAMPLES, path)
+    again = read_samples(path)
+    assert (again.parameters, again.sizes, again.workers) == (NAMES, SIZES, WORKERS)
+    assert apply_rule(PROFILE, again) == apply_rule(PROFILE, SAMPLES)
+    first = path.read_bytes()
+    write_samples(again, path)
+    assert path.read_bytes() == first
+
+
+def test_damaged_samples(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(ProfileError, match=r"cannot be read \(No such file"):
+        read_samples(path)
+    path.write_bytes(b"nonsense")
+    with pytest.raises(ProfileError, match="is damaged"):
+        read_samples(path)
+    save_file({"a": np.zeros(1)}, path)
+    with pytest.raises(ProfileError, match="no neuron-fabric-calibration of version 1"):
+        read_samples(path)
+    broken = {
+        "is not finite": ("dot", np.full((4, 3), np.nan)),
+        "is not float64.4, 3.": ("zeros", np.zeros((4, 2))),
+        "tensor 'steady/G_BINARY/vote/other' is not known": ("other", np.zeros((4, 3))),
+    }
+    for text, (name, values) in broken.items():
+        sums = {WAYS[0]: {**SAMPLES.sums[WAYS[0]], name: values}}
+        write_samples(dataclasses.replace(SAMPLES, sums=sums), path)
+        with pytest.raises(ProfileError, match=text):
+            read_samples(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ProfileError, match="cannot be read"):
+        read_samples(path)
+
+
+def test_a_region_without_samples_is_refused() -> None:
+    other = dataclasses.replace(PROFILE.regions[0], name="other", match=("x.*",))
+    with pytest.raises(ProfileError, match="region 'other' has no samples; calibrate again"):
+        apply_rule(dataclasses.replace(PROFILE, regions=(other,)), SAMPLES)
