@@ -27,6 +27,7 @@ VERBS = {
     "report": "write the report of a recorded command again",
     "replay": "drive a capture through the design and check every result",
     "capture": "run a training script with gradient capture on; check a capture",
+    "profile": "operating profiles: show, check against a model, diff, run the rule again",
     "flits": "print a recorded link trace slot by slot",
     "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
     "check": "format, types, imports, names, generated files, documents, testplan",

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric VERB`: what the package can do from a command line.
+
+A wrong word or bad input gets one line and exit code 2, never a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from neuron_fabric.text import LineError, one_line, say
+
+# Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which gives the exit code.
+VERBS = {
+    "profile": "neuron_fabric.profile.profile_command",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong command line in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 done, 1 something is not as it should be, 2 cannot be done."""
+    parser = _Parser(prog="python -m neuron_fabric", description="Low-bit gradients of a training.")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
+    for name, module in VERBS.items():
+        found = importlib.import_module(module)
+        sub = verbs.add_parser(
+            name,
+            help=found.HELP,
+            description=found.HELP,
+            epilog=found.EXAMPLES.replace("nf ", "python -m neuron_fabric "),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        found.add_arguments(sub)
+    args = parser.parse_args(argv)
+    try:
+        code: int = importlib.import_module(VERBS[args.verb]).run(args)
+        sys.stdout.flush()  # while a closed pipe can still be told
+        return code
+    except LineError as error:
+        say(f"neuron_fabric: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model of a training script, without the training; needs torch."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from neuron_fabric.errors import ProfileError
+
+
+class _Found(BaseException):
+    """Ends a script where it wraps its model; no `except Exception` of the script holds it."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+
+def model_of_script(words: Sequence[str], workers: int) -> Any:
+    """The model that a script, with its arguments, gives to DistributedDataParallel.
+
+    The script runs as rank 0 of ``workers``, of which there are no others: nothing is reduced.
+    ProfileError when it ends before, or fails.
+    """
+    script = Path(words[0])
+    if not script.is_file():
+        raise ProfileError(script, "there is no such script", "give a file of Python")
+    try:
+        with _alone(workers), _as_main(words):
+            runpy.run_path(str(script), run_name="__main__")
+    except _Found as found:
+        return found.model
+    except SystemExit as end:
+        what = f"has ended with code {end.code} before it wrapped a model"
+        raise ProfileError(script, what, "give the arguments with which it trains") from None
+    except Exception as error:
+        what = f"has failed ({type(error).__name__}: {error})"
+        raise ProfileError(script, what, "give the arguments with which it trains") from error
+    what = "has wrapped no model in DistributedDataParallel"
+    raise ProfileError(script, what, "give the script that trains")
+
+
+def model_of_name(name: str) -> Any:
+    """What the function `MODULE:NAME` gives, on the meta device, which has no memory and needs no
+    GPU. ProfileError."""
+    import torch
+
+    module, _, function = name.partition(":")
+    try:
+        with mock.patch.object(sys, "path", [os.getcwd(), *sys.path]):
+            make = getattr(importlib.import_module(module), function)
+        with torch.device("meta"):
+            return make()
+    except Exception as error:
+        what = f"gives no model ({type(error).__name__}: {error})"
+        raise ProfileError(name, what, "give MODULE:FUNCTION, without arguments") from error
+
+
+@contextlib.contextmanager
+def _as_main(words: Sequence[str]) -> Iterator[None]:
+    folder = str(Path(words[0]).resolve().parent)
+    with (
+        mock.patch.object(sys, "argv", list(words)),
+        mock.patch.object(sys, "path", [folder, *sys.path]),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _alone(workers: int) -> Iterator[None]:
+    """As rank 0 of a world without others: torch's group that reduces nothing."""
+    import torch.distributed as dist
+    import torch.multiprocessing as processes
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    start = dist.init_process_group
+
+    def begin(*_: Any, **words: Any) -> None:
+        world = max(workers, int(words.get("world_size", -1)))
+        start("fake", store=FakeStore(), rank=0, world_size=world)
+
+    def wrap(_: Any, module: Any, *__: Any, **___: Any) -> None:
+        raise _Found(module)
+
+    def spawn(function: Any, args: Any = (), *_: Any, **__: Any) -> None:
+        function(0, *args)
+
+    rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(workers), "LOCAL_WORLD_SIZE": "1"}
+    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
+    with (
+        mock.patch.dict(os.environ, {**rank, **address}),
+        mock.patch.object(dist, "init_process_group", begin),
+        mock.patch.object(processes, "spawn", spawn),
+        mock.patch.object(DistributedDataParallel, "__init__", wrap),
+    ):
+        try:
+            yield
+        finally:
+            if dist.is_initialized():
+                dist.destroy_process_group()

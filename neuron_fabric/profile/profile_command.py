@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric profile`: shows a profile, holds it against a model, compares two, and
+runs its rule again."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.errors import ProfileError
+from neuron_fabric.profile.found_model import model_of_name, model_of_script
+from neuron_fabric.profile.portability import Conditions, Verdict, fit
+from neuron_fabric.profile.profile_file import read_profile, write_profile
+from neuron_fabric.profile.profile_types import RECOVERY, STEADY, PhaseRoute, Profile, Region, Rule
+from neuron_fabric.profile.rule import apply_rule
+from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
+from neuron_fabric.text import say
+
+HELP = "operating profiles: show one, hold it against a model, compare two, run its rule again"
+EXAMPLES = """examples:
+  nf profile show p.toml                     its regions, their routes, and why
+  nf profile check p.toml -- train.py        does it fit the model of this training
+  nf profile check p.toml --model net:make   the same, of a function, without memory
+  nf profile diff a.toml b.toml              what changed
+  nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml   other floors, without training
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`show`, `check`, `diff` and `rule`."""
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    show = kinds.add_parser("show", help="its regions, their routes, and why")
+    check = kinds.add_parser("check", help="does it fit a model; 1: unverified, 2: refused")
+    diff = kinds.add_parser("diff", help="what differs; 1: something does")
+    rule = kinds.add_parser("rule", help="routes anew from what was measured")
+    for one in (show, check, rule):
+        one.add_argument("profile", type=Path, metavar="PROFILE")
+    check.usage = f"{check.prog} [--strict] [--workers W] ... PROFILE [-- SCRIPT ARGS]"
+    check.add_argument("--strict", action="store_true", help="refuse what is unverified")
+    check.add_argument("--workers", type=int, metavar="W", help="workers of the training")
+    check.add_argument("--batch", type=int, metavar="N", help="batch of a worker")
+    check.add_argument("--optimizer", metavar="TEXT", help="as the profile writes it")
+    check.add_argument("--model", metavar="MODULE:FUNCTION", help="gives the model")
+    check.add_argument("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
+    diff.add_argument("old", type=Path, metavar="OLD")
+    diff.add_argument("new", type=Path, metavar="NEW")
+    rule.add_argument(
+        "--floor",
+        type=_floor,
+        nargs="+",
+        default=[],
+        metavar="ROUTE=COSINE",
+        help="least cosine of G_BINARY, G_TERNARY or other",
+    )
+    rule.add_argument("--shrink", choices=["fit", "one"], help="scale of votes")
+    rule.add_argument("--out", type=Path, metavar="FILE", help="write the profile")
+
+
+def _floor(word: str) -> tuple[str, float]:
+    name, _, value = word.partition("=")
+    if name not in ("G_BINARY", "G_TERNARY", "other"):
+        raise argparse.ArgumentTypeError(f"{word!r} is not G_BINARY, G_TERNARY or other = COSINE")
+    try:
+        cosine = float(value)
+    except ValueError:
+        cosine = -1.0
+    if not 0 <= cosine <= 1:
+        raise argparse.ArgumentTypeError(f"{word!r}: a cosine from 0 to 1 is wanted")
+    return name, cosine
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit code. ProfileError."""
+    if args.what == "check":
+        return _check(args)
+    if args.what == "diff":
+        lines = list(differences(read_profile(args.old), read_profile(args.new)))
+        say(*(lines or ["the same"]))
+        return int(bool(lines))
+    if args.what == "rule":
+        return _rule(args)
+    say(*shown(read_profile(args.profile)))
+    return 0
+
+
+def shown(profile: Profile) -> list[str]:
+    """A profile as lines of text."""
+    verified = "verified" if profile.verified else "not verified"
+    lines = [f"{profile.name}: {verified}, {profile.model.parameters:,} elements"]
+    if profile.reference is not None:
+        about = profile.reference
+        pairs = [("FP32", about.fp32), ("with this profile", about.verified)]
+        values = [f"{name} {s.mean:.4f} +- {s.std:.4f}" for name, s in pairs if s is not None]
+        lines.append(f"{about.metric}: {', '.join(values)}")
+    valid = [
+        f"{name} {' to '.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in vars(profile.valid_for).items()
+        if value is not None
+    ]
+    lines += [f"valid for: {', '.join(valid)}"] * bool(valid)
+    warmup = profile.phases.warmup.steps
+    lines.append(f"warm-up in FP32: {f'{warmup:.0%} of' if warmup < 1 else f'{warmup:.0f}'} steps")
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    rows += [_row(region) for region in profile.regions]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if number == 2 else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(cells).rstrip())
+    sent = sum(one.elements * one.phases[STEADY].route.bits for one in profile.regions)
+    whole = sum(one.elements for one in profile.regions) * Route.FP32.bits
+    if whole:
+        lines.append(f"sent by a worker in the steady phase: {sent / whole:.1%} of FP32")
+    return lines
+
+
+_COLUMNS = ("region", "kind", "elements", "steady", "recovery", "cosine", "why")
+
+
+def _row(region: Region) -> tuple[str, ...]:
+    steady = region.phases[STEADY]
+    recovery = region.phases.get(RECOVERY)
+    found = region.measured.get(STEADY, {}).get(steady.route, {}).get(steady.decode, {})
+    cosine = found.get("cosine")
+    return (
+        region.name,
+        region.kind,
+        f"{region.elements:,}",
+        _way(steady),
+        _way(recovery) if recovery else "",
+        f"{cosine[0]:.3f} to {cosine[1]:.3f}" if cosine else "",
+        steady.why,
+    )
+
+
+def _way(how: PhaseRoute) -> str:
+    if how.route == Route.FP32:
+        return "FP32"
+    words = [how.route.value, how.decode]
+    words += [] if how.scale == "mean_abs" else [how.scale]
+    words += [] if how.shrink == 1 else [f"x {how.shrink:.4f}"]
+    words += ["with feedback"] if how.feedback else []
+    words += [f"of momentum {how.beta}"] if how.signal == "momentum" else []
+    return " ".join(words)
+
+
+_OF_ALL = ("name", "verified", "model", "valid_for", "reference", "phases", "rule", "monitor")
+
+
+def differences(old: Profile, new: Profile) -> Iterator[str]:
+    """What differs between two profiles, one line each."""
+    for name in (
+        "name",
+        "verified",
+        "model",
+        "valid_for",
+        "reference",
+        "phases",
+        "rule",
+        "monitor",
+    ):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield from _changes(name, before, after)
+    regions = {one.name: one for one in old.regions}
+    for region in new.regions:
+        was = regions.pop(region.name, None)
+        if was is None:
+            yield f"region {region.name}: new, {_way(region.phases[STEADY])}"
+            continue
+        for phase in (STEADY, RECOVERY):
+            before, after = was.phases.get(phase), region.phases.get(phase)
+            if before != after:
+                why = f" ({after.why})" if after and after.why else ""
+                words = (_way(one) if one else "none" for one in (before, after))
+                yield f"region {region.name}, {phase}: {' -> '.join(words)}{why}"
+        for name in ("kind", "match", "elements", "measured"):
+            before, after = getattr(was, name), getattr(region, name)
+            if before != after:
+                what = " differs" if name == "measured" else f": {_text(before)} -> {_text(after)}"
+                yield f"region {region.name}, {name}{what}"
+    yield from (f"region {name}: gone" for name in regions)
+
+
+def _changes(name: str, old: object, new: object) -> Iterator[str]:
+    both = [one for one in (old, new) if dataclasses.is_dataclass(one)]
+    if len(both) < 2:
+        yield f"{name}: {_text(old)} -> {_text(new)}"
+        return
+    for key, value in vars(new).items():
+        if vars(old)[key] != value:
+            yield from _changes(f"{name}.{key}", vars(old)[key], value)
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _check(args: argparse.Namespace) -> int:
+    profile = read_profile(args.profile)
+    if not args.script and not args.model:
+        say(f"{args.profile}: {len(profile.regions)} regions; no model to hold it against")
+        return 0
+    if args.script and args.model:
+        raise ProfileError("check", "a script and --model are given", "give one of them")
+    world = profile.valid_for.world_size
+    workers = args.workers or (world[0] if world else 1)
+    model = model_of_name(args.model) if args.model else model_of_script(args.script, workers)
+    here = Conditions(args.workers, args.batch, optimizer=args.optimizer)
+    found = fit(profile, model, here, strict=args.strict)
+    for note in found.notes:
+        say(f"note: {note}")
+    for reason in found.reasons:
+        say(f"unverified: {reason}")
+    if found.verdict == Verdict.UNVERIFIED:
+        say("every region would be probed beside FP32 first")
+        return 1
+    bound = f"{len(found.binding)} parameters in {len(profile.regions)} regions"
+    say(f"{args.profile}: fits, {bound}")
+    return 0
+
+
+def _rule(args: argparse.Namespace) -> int:
+    profile = read_profile(args.profile)
+    samples = read_samples(samples_path(args.profile))
+    floor = dataclasses.replace(profile.rule.floor, **dict(args.floor))
+    rule: Rule = dataclasses.replace(
+        profile.rule, floor=floor, shrink=args.shrink or profile.rule.shrink
+    )
+    changed = apply_rule(dataclasses.replace(profile, rule=rule), samples)
+    say(*(list(differences(profile, changed)) or ["the same"]))
+    if args.out is not None:
+        write_profile(changed, args.out)
+        if samples_path(args.out) != samples_path(args.profile):
+            write_samples(samples, samples_path(args.out))
+        say(f"written: {args.out}")
+    return 0
