@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uniform numbers by a counter: a draw depends on what it is for, never on what was drawn before.
+
+So a training that is resumed, or whose tensors are cut into other pieces, rounds as it would have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_OF_A_BLOCK = 8
+"""Draws of 32 bits that one value of the counter of Philox gives."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a stream of draws is for. ``stage``: several quantisations of a step, such as `send` and
+    `reduced`."""
+
+    seed: int
+    step: int
+    rank: int
+    parameter: str
+    stage: str = "send"
+
+    def words(self) -> tuple[int, int]:
+        """128 bits of a digest."""
+        text = repr((self.seed, self.step, self.rank, self.parameter, self.stage))
+        digest = hashlib.sha256(text.encode()).digest()
+        return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
+
+
+def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:
+    """Draw number ``first`` and those behind it, uniform in [0, 1) in steps of 2^-32."""
+    block, skip = divmod(first, _OF_A_BLOCK)
+    blocks = -(-(skip + count) // _OF_A_BLOCK)
+    # A generator counts before it draws.
+    start = (block - 1) % (1 << 256)
+    philox = np.random.Philox(
+        key=np.array(key.words(), np.uint64),
+        counter=np.array([start >> 64 * n & (1 << 64) - 1 for n in range(4)], np.uint64),
+    )
+    raw = philox.random_raw(4 * blocks).astype("<u8", copy=False).view("<u4")
+    out: NDArray[np.float64] = raw[skip : skip + count] * 2.0**-32
+    return out
