@@ -39,11 +39,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *_MODELS,
     ),
     "scripts": _SCRIPTS,
-    # Benchmarks drive verbs; `nf bench` loads them by name.
+    # Benchmarks and figures drive verbs; `nf bench` and `nf figures` load them by name.
     **_rooms(
         "scripts",
         "common record build plan coverage report run farm prove mutation closing "
-        "checks fuzz cli benchmarks",
+        "checks fuzz cli benchmarks figures",
         *_VERIF,
     ),
     "examples": PROJECT,

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure leaves: one JSON file with set-up, tables, plots and the figures that are followed
+over commits. Terminal and page show nothing that is not in such a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from neuron_fabric import output
+from neuron_fabric.text import say
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, shown, writable
+from scripts.record.database import History
+from scripts.report.invocation import moment, revision
+
+FOLDER = BUILD / "figures"
+NO_CLAIM = (
+    "Measured on this project's RTL or counted from its formats, in the set-up that stands here; "
+    "none is a figure of the NEURON-Fabric paper, whose set-up is not public."
+)
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """``digits`` behind the point of a float; text and integers stand as they are."""
+
+    name: str
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells, one a column; None is printed as a dash."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def texts(self) -> list[list[str]]:
+        """The head, and every row, as printed."""
+        head = [column.name for column in self.columns]
+        return [
+            head,
+            *(
+                [_text(c, col) for c, col in zip(row, self.columns, strict=True)]
+                for row in self.rows
+            ),
+        ]
+
+
+def _text(cell: Cell, column: Column) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:,.{column.digits}f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points (x, y) in the order of x; ``formula``: not measured, drawn beside what is."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    formula: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines over one axis; ``x`` and ``y`` name quantity and unit."""
+
+    title: str
+    x: str
+    y: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """``set_up``: (what, how); ``left_out``: what was not measured, and why; ``followed``: figures
+    whose course over commits is shown, by name with their unit."""
+
+    figure: str
+    command: str
+    revision: str
+    started: str
+    seconds: float
+    set_up: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    plots: tuple[Plot, ...] = ()
+    left_out: tuple[str, ...] = ()
+    followed: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a figure has found, before it is known how long that took."""
+
+    set_up: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    plots: tuple[Plot, ...] = ()
+    left_out: tuple[str, ...] = ()
+    followed: dict[str, float] = field(default_factory=dict)
+
+
+def path_of(figure: str, folder: Path = FOLDER) -> Path:
+    """The result file of a figure."""
+    return folder / f"{figure}.json"
+
+
+def measure(
+    figure: str, action: Callable[[], Measured], command: str = "", folder: Path = FOLDER
+) -> Result:
+    """Measure a figure, write its result file and a row of the history, print it. ``command``
+    repeats it; empty: the command line of this process."""
+    writable(folder)
+    start = time.time()
+    found = action()
+    result = Result(
+        figure,
+        command or shlex.join(["nf", *sys.argv[1:]]),
+        revision(),
+        moment(start),
+        round(time.time() - start, 1),
+        **{one.name: getattr(found, one.name) for one in dataclasses.fields(found)},
+    )
+    path = path_of(figure, folder)
+    text = json.dumps(dataclasses.asdict(result), indent=1, allow_nan=False)
+    output.write_text(path, text + "\n")
+    _into_history(result)
+    say(*lines(result), f"nf figures {figure}: {result.seconds:.1f} s, {shown(path)}")
+    return result
+
+
+def _into_history(result: Result) -> None:
+    """The figures that are followed; a history that cannot be written costs a line."""
+    try:
+        with History() as history:
+            number = history.begin(title_of(result.figure), 0, result.command, result.revision)
+            history.finish(number, {"followed": result.followed})
+    except NfError as error:
+        say(f"nf: {error} The course of these figures is not recorded.", file=sys.stderr)
+
+
+def title_of(figure: str) -> str:
+    """The title of a figure's commands in the history."""
+    return f"nf figures {figure}"
+
+
+def read(figure: str, folder: Path = FOLDER) -> Result:
+    """The result file of a figure; NfError."""
+    return data.load_json(path_of(figure, folder), Result)
+
+
+# -- on the terminal ----------------------------------------------------------------------------
+def lines(result: Result) -> list[str]:
+    """A result as the terminal shows it."""
+    out = [f"{what}: {how}" for what, how in result.set_up]
+    for table in result.tables:
+        out += ["", table.title, *aligned(table.texts()), *table.notes]
+    if result.left_out:
+        out += ["", *(f"left out: {text}" for text in result.left_out)]
+    return [*out, NO_CLAIM]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with columns of one width: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    number = [all(_is_number(row[at]) for row in rows[1:]) for at in range(len(widths))]
+    return [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(row, widths, number, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text.replace(",", "").replace(".", "").lstrip("+-").isdecimal()

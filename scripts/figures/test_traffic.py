@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf figures traffic`: values worked out by hand, laws, and the slots that the RTL takes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.line_packing import Mode
+from models.parameters import DeviceParams
+from neuron_fabric.capture import Capture, TensorSpec
+from scripts.build import bulk_build
+from scripts.cli.main import make_parser
+from scripts.figures import result_file, traffic_figure
+from scripts.figures.network_shapes import NETWORKS, Network, Role, Tensor, of_capture
+from scripts.figures.traffic_count import POLICIES, Choice, Traffic, choices, count, ring_bytes
+from verif.host.c_interface import Block, Figures, Kind, operations
+from verif.replay.plan import plan_step
+
+W = 8
+SMALL = Network(
+    "small",
+    (
+        Tensor("body", (513,), Role.WEIGHT),
+        Tensor("norm", (20,), Role.NORM),
+        Tensor("head", (10, 5), Role.HEAD),
+    ),
+)
+
+
+def choice(mode: Mode, view: str, workers: int = W) -> Choice:
+    """One of those that there are."""
+    return next(one for one in choices(workers) if (one.mode, one.view) == (mode, view))
+
+
+@pytest.mark.parametrize(
+    ("mode", "view", "policy", "written", "read"),
+    [
+        # 513 signs: 2 lines; 20 signs, 50 signs: a line each.
+        (Mode.G_BINARY, "vote", "all low-bit", 4, 4),
+        # Counts 0..8 need 4 planes.
+        (Mode.G_BINARY, "planes", "all low-bit", 4, 16),
+        # 50 values of FP32: 4 lines of 16, read once as their sum.
+        (Mode.G_BINARY, "planes", "head in FP32", 3 + 4, 12 + 4),
+        # 20 values: 2 lines.
+        (Mode.G_BINARY, "vote", "head, norms and biases in FP32", 2 + 2 + 4, 2 + 2 + 4),
+        # 256 codes a line: 3 + 1 + 1.
+        (Mode.G_TERNARY, "vote", "all low-bit", 5, 5),
+        # 128 codes a line: 5 + 1 + 1; 3 scales in one line, read from 8 workers.
+        (Mode.G_INT4, "SUM8", "all low-bit", 7 + 1, 14 + 8),
+        (Mode.G_INT4, "SUM16", "all low-bit", 7 + 1, 28 + 8),
+        # 64 codes a line: 9 + 1 + 1.
+        (Mode.G_INT8, "SUM16", "all low-bit", 11 + 1, 22 + 8),
+        (Mode.G_INT8, "planes", "all low-bit", 11 + 1, 44 + 8),
+        # 33 + 2 + 4 lines.
+        (Mode.FP32, "sum", "all low-bit", 39, 39),
+        (Mode.FP32, "every worker's line", "all low-bit", 39, 39 * 8),
+        (Mode.IDENTITY, "every worker's line", "all low-bit", 39, 39 * 8),
+    ],
+)
+def test_lines_by_hand(mode: Mode, view: str, policy: str, written: int, read: int) -> None:
+    found = count(SMALL, choice(mode, view), POLICIES[policy], W)
+    assert (found.written, found.read, found.elements) == (written, read, 583)
+
+
+def test_bytes_by_hand() -> None:
+    """Two lines written, three read. Up: 8 slots of data and 5 headers; down: 12, 3 headers and one
+    slot with both completions."""
+    found = Traffic(elements=1024, written=2, read=3)
+    up, down = found.up, found.down
+    assert (up.payload, up.headers, up.framing, up.wire) == (128, 80, 13, 221)
+    assert (down.payload, down.headers, down.framing, down.wire) == (192, 64, 16, 272)
+    assert (found.payload, found.wire) == (320, 493)
+    assert ring_bytes(10, 4) == 2 * (2 * 3 / 4) * 4 * 10
+    assert ring_bytes(10, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "tensors", "head"),
+    [
+        ("resnet18", 11_173_962, 62, 512 * 10 + 10),
+        ("resnet18-100", 11_220_132, 62, 512 * 100 + 100),
+        ("resnet50", 25_557_032, 161, 2048 * 1000 + 1000),
+        ("distilbert", 66_955_010, 104, 768 * 2 + 2),
+        # 12 L d^2 + 13 L d, two norms' d, tokens and positions.
+        ("lm", 12 * 24 * 2048**2 + 13 * 24 * 2048 + 2 * 2048 + (50_257 + 2048) * 2048, 292,
+         50_257 * 2048),
+    ],
+)  # fmt: skip
+def test_networks_have_their_known_sizes(name: str, elements: int, tensors: int, head: int) -> None:
+    network = NETWORKS[name]
+    assert (network.elements, len(network.tensors)) == (elements, tensors)
+    assert network.elements_of(Role.HEAD) == head
+    assert len({tensor.name for tensor in network.tensors}) == tensors
+
+
+def test_the_shipped_capture() -> None:
+    """Its head is kept, and its norms."""
+    network = of_capture(Capture.open(traffic_figure.SHIPPED))
+    assert network.workers == W
+    assert network.elements_of(Role.WEIGHT) == 19_144
+    assert network.elements_of(Role.HEAD) == 32 * 10 + 10
+    assert network.elements == sum(
+        one.elements for one in Capture.open(traffic_figure.SHIPPED).tensors
+    )
+
+
+NETWORK = st.lists(
+    st.tuples(st.integers(1, 5000), st.sampled_from(list(Role))), min_size=1, max_size=6
+).map(
+    lambda made: Network(
+        "drawn", tuple(Tensor(f"t{n}", (size,), role) for n, (size, role) in enumerate(made))
+    )
+)
+
+
+@given(NETWORK, st.integers(1, 64), st.sampled_from(list(POLICIES)), st.data())
+def test_laws(network: Network, workers: int, policy: str, data: st.DataObject) -> None:
+    one = data.draw(st.sampled_from(choices(workers)))
+    kept = POLICIES[policy]
+    found = count(network, one, kept, workers)
+    assert found.up.wire > found.up.payload >= 64
+    assert 16 * found.up.payload <= 11 * found.up.wire  # a write takes 5 slots, 85 bytes for 64
+    if one.mode.low_bit and one.view == "vote":
+        more = count(network, one, kept | {Role.WEIGHT}, workers)
+        assert more.payload >= found.payload  # what goes by FP32 takes no fewer lines
+        assert found.payload <= count(network, choices(workers)[0], kept, workers).payload
+    assert found.written <= found.read or one.view == "vote" or not one.mode.low_bit
+    twice = Network("twice", network.tensors * 2)
+    both = count(twice, one, kept, workers)
+    scales = 1 + workers if one.mode.bits else 0  # two half lines of scales may make one
+    assert 0 <= 2 * (found.written + found.read) - (both.written + both.read) <= scales
+
+
+@given(NETWORK, st.integers(1, 64), st.sampled_from([m for m in Mode if m != Mode.IDENTITY]))
+def test_lines_are_those_of_a_replay(network: Network, workers: int, mode: Mode) -> None:
+    """The planner of replays, which is written apart, sends and reads the same lines."""
+    tensors = [TensorSpec(one.name, one.shape) for one in network.tensors]
+    plan = plan_step(tensors, {one.name: mode for one in tensors}, workers, DeviceParams())
+    ours = [one for one in choices(workers) if one.mode == mode and "worker" not in one.view]
+    found = [count(network, one, frozenset(), workers) for one in ours]
+    scales = -(-sum(-(-one.elements // 1024) for one in tensors) * 4 // 64) if mode.bits else 0
+    assert {one.written - scales for one in found} == {plan.lines}
+    assert sum(one.read - scales * workers for one in found) == plan.reads
+
+
+def test_slots_are_those_that_the_rtl_takes(tmp_path: Path) -> None:
+    """Plain writes, then reads: every slot with something in it, by what the host has counted."""
+    lines, params = 96, DeviceParams()
+    with closing(bulk_build.build("verilator").open(tmp_path, params.mem_lines_log2, 1)) as device:
+        for kind in (Kind.WRITE, Kind.READ):
+            before = device.figures()
+            ops = operations(lines, kind)
+            ops["address"] = [64 * n for n in range(lines)]
+            if kind == Kind.READ:
+                ops["line"] = range(lines)
+            device.run(Block.of(ops, np.zeros((1, 64), np.uint8), got_lines=lines))
+            after = device.figures()
+            wants = Traffic(0, lines, 0) if kind == Kind.WRITE else Traffic(0, 0, lines)
+            up = _slots(before, after, "to_device")
+            down = _slots(before, after, "from_device")
+            assert up == (wants.up.payload + wants.up.headers) / 16
+            # Completions travel by one or two.
+            least = (wants.down.payload + wants.down.headers) / 16
+            assert least <= down <= least + wants.written / 2
+
+
+def _slots(before: Figures, after: Figures, way: str) -> int:
+    def total(figures: Figures) -> int:
+        slots = getattr(figures, f"slots_{way}")
+        return sum(map(sum, slots)) + 4 * int(getattr(figures, f"data_flits_{way}"))
+
+    return total(after) - total(before)
+
+
+def test_command_leaves_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Terminal and file say the same, with set-up and what is counted."""
+    monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
+    args = make_parser("figures").parse_args(["figures", "traffic", "--network", "resnet18"])
+    wrote = result_file.measure("traffic", lambda: traffic_figure.run(args), "nf", tmp_path)
+    assert result_file.read("traffic", tmp_path) == wrote
+    said = capsys.readouterr().out
+    assert all(what in said for what, _ in wrote.set_up)
+    assert len(wrote.tables) == len(POLICIES)
+    row = next(r for r in wrote.tables[2].rows if r[:2] == ("G_BINARY", "vote"))
+    assert [f"{value:.2f}" for value in row[6:8] if isinstance(value, float)] == ["3.25", "1.86"]
+    for name, value in wrote.followed.items():
+        assert value > 0
+        assert "% of FP32" in name
