@@ -56,30 +56,30 @@ class Bench:
         config = self._region(Mode.G_BINARY, 64, HIT_LINES)
         rest = [(w, i) for w in range(1, HIT_WORKERS) for i in range(HIT_LINES)]
         with closing(self._device(config)) as device:
-            _run(device, _writes(config, [(0, i) for i in range(HIT_LINES)]))
+            run_block(device, write_block(config, [(0, i) for i in range(HIT_LINES)]))
             if write:
-                return len(rest) / _run(device, _writes(config, rest))
-            return len(rest) / _run(device, _reads(config, [(0, i) for _, i in rest]))
+                return len(rest) / run_block(device, write_block(config, rest))
+            return len(rest) / run_block(device, read_block(config, [(0, i) for _, i in rest]))
 
     def stream(self, tile: int = TILE) -> float:
         """Lines a clock: the workers write a tile of lines in turn, then the next."""
         config = self._region(Mode.G_BINARY, 8, self.lines)
         with closing(self._device(config)) as device:
-            return 8 * self.lines / _run(device, _writes(config, self._tiles(8, tile)))
+            return 8 * self.lines / run_block(device, write_block(config, self._tiles(8, tile)))
 
     def read_once(self) -> float:
         """Clocks a line of votes over lines that were all written, and are in memory by now."""
         config = self._region(Mode.G_BINARY, 8, self.lines)
         with closing(self._device(config)) as device:
-            _run(device, _writes(config, self._tiles(8, TILE)))
-            return _run(device, _reads(config, _worker(0, self.lines))) / self.lines
+            run_block(device, write_block(config, self._tiles(8, TILE)))
+            return run_block(device, read_block(config, _worker(0, self.lines))) / self.lines
 
     def plain(self, write: bool) -> float:
         """Clocks a line of ordinary memory."""
         places = _worker(0, self.lines)
         with closing(self._device()) as device:
-            made = (_writes if write else _reads)(None, places)
-            return _run(device, made) / self.lines
+            made = (write_block if write else read_block)(None, places)
+            return run_block(device, made) / self.lines
 
     def misses(self, mode: Mode, workers: int, first: bool = False) -> float:
         """Clocks a line of contributions none of which finds its line on chip; ``first``: nobody
@@ -87,19 +87,19 @@ class Bench:
         config = self._region(mode, workers, self.lines)
         with closing(self._device(config)) as device:
             if first:
-                return _run(device, _writes(config, _worker(0, self.lines))) / self.lines
-            _run(device, _writes(config, _worker(0, self.lines)))
-            return _run(device, _writes(config, _worker(1, self.lines))) / self.lines
+                return run_block(device, write_block(config, _worker(0, self.lines))) / self.lines
+            run_block(device, write_block(config, _worker(0, self.lines)))
+            return run_block(device, write_block(config, _worker(1, self.lines))) / self.lines
 
     def alone(self, mode: Mode, workers: int, first: bool = False) -> float:
         """Clocks that a write takes at the link, each after the one before; the median."""
         config = self._region(mode, workers, self.lines)
         with closing(self._device(config)) as device:
             if not first:
-                _run(device, _writes(config, _worker(0, self.lines)))
-            block = _writes(config, _worker(0 if first else 1, ONES))
+                run_block(device, write_block(config, _worker(0, self.lines)))
+            block = write_block(config, _worker(0 if first else 1, ONES))
             block.ops["after"] = np.arange(ONES)
-            _run(device, block)
+            run_block(device, block)
             return float(np.median(block.clocks()))
 
     def plain_read(self, beside: Beside) -> float:
@@ -117,25 +117,27 @@ class Bench:
     # ---- what it is made of -------------------------------------------------------------------
     def _beside(self, beside: Beside, one_at_a_time: bool) -> Block:
         """Plain reads as one stream beside another; what each has taken."""
-        reads = _reads(None, _worker(0, ONES), first_line=_PLAIN)
+        reads = read_block(None, _worker(0, ONES), first_line=_PLAIN)
         if one_at_a_time:
             reads.ops["after"] = np.arange(ONES)
         config = self._region(Mode.G_BINARY, 8, self.lines)
         with closing(self._device(config)) as device:
-            _run(device, _writes(config, _worker(0, self.lines)))
+            run_block(device, write_block(config, _worker(0, self.lines)))
             if beside == "nothing":
-                _run(device, reads)
+                run_block(device, reads)
                 return reads
             if beside == "initialiser":  # and what the host writes to its region meanwhile
                 large = RegionConfig(
                     *(1 << 40, _MEMORY // 2 * LINE_BYTES, LARGE_LOG2, 1, Mode.G_BINARY)
                 )
-                _commit(device, 1, large, wait=False)
-                other = _writes(large, _worker(0, self.lines))
+                commit(device, 1, large, wait=False)
+                other = write_block(large, _worker(0, self.lines))
             elif beside == "contributions":
-                other = _writes(config, [(w, i) for w in range(1, 8) for i in range(self.lines)])
+                other = write_block(
+                    config, [(w, i) for w in range(1, 8) for i in range(self.lines)]
+                )
             else:
-                other = _reads(config, _worker(0, self.lines) * 7)
+                other = read_block(config, _worker(0, self.lines) * 7)
                 other.ops["line"] = len(reads.got) + np.arange(len(other.got))
             both = Block.of(
                 np.concatenate([reads.ops, other.ops]),
@@ -143,7 +145,7 @@ class Bench:
                 len(reads.got) + len(other.got),
                 beside=len(reads.ops),
             )
-            _run(device, both)
+            run_block(device, both)
             return both
 
     def _region(self, mode: Mode, workers: int, lines: int) -> RegionConfig:
@@ -152,7 +154,7 @@ class Bench:
     def _device(self, config: RegionConfig | None = None) -> BulkDevice:
         device = self.model.open(self.folder, DeviceParams().mem_lines_log2, 1, self.memory)
         if config is not None:
-            _commit(device, 0, config, wait=True)
+            commit(device, 0, config, wait=True)
         return device
 
     def _tiles(self, workers: int, tile: int) -> list[tuple[int, int]]:
@@ -179,7 +181,7 @@ def _addresses(
     return np.uint64(config.base) + offset * np.uint64(LINE_BYTES)
 
 
-def _writes(
+def write_block(
     config: RegionConfig | None, places: list[tuple[int, int]], first_line: int = _PLAIN
 ) -> Block:
     """A write of one of a few lines of drawn bits to each (worker, line)."""
@@ -190,7 +192,7 @@ def _writes(
     return Block.of(ops, sent)
 
 
-def _reads(
+def read_block(
     config: RegionConfig | None, places: list[tuple[int, int]], first_line: int = _PLAIN
 ) -> Block:
     ops = operations(len(places), Kind.READ)
@@ -199,7 +201,7 @@ def _reads(
     return Block.of(ops, got_lines=len(places))
 
 
-def _run(device: BulkDevice, block: Block) -> int:
+def run_block(device: BulkDevice, block: Block) -> int:
     """Clocks of a block; each of its accesses has to be answered clean."""
     before = device.figures().cycles
     device.run(block)
@@ -208,7 +210,7 @@ def _run(device: BulkDevice, block: Block) -> int:
     return device.figures().cycles - before - LATE
 
 
-def _commit(device: BulkDevice, region: int, config: RegionConfig, wait: bool) -> None:
+def commit(device: BulkDevice, region: int, config: RegionConfig, wait: bool) -> None:
     """Commit, and wait for the initialiser."""
     device.run(Block.of(commit_ops(region, config, 1)))
     while wait:

@@ -47,6 +47,7 @@ VPI_MODULE = "nf_bulk"
 DESIGN = "nf_bulk.vvp"
 CLOCKED = "nf_bulk_top"
 BENCH = "nf_bulk_bench"
+PROBE = "nf_stage_probe.sv"
 MODEL = "Vnf__ALL"  # without Verilator's own files, which are compiled here in another way
 COMPILE = ("g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fPIC", f"-I{SOURCES}")
 FAST: tuple[str, ...] = ("-O3",)
@@ -64,22 +65,25 @@ def build(
     edits: Sequence[Edit] = (),
     dut: Dut = Dut.RTL,
     base: Path = SIM_BUILDS,
+    stages: bool = False,
 ) -> VerilatedModel | IcarusModel:
-    """Compile unless it has been done; BuildError (first error line) or NfError."""
+    """Compile unless it has been done; BuildError (first error line) or NfError. ``stages``: with
+    the probe that tells when an access passes a stage of the core (Verilator alone)."""
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits), dut=dut)
     sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
     quick = os.environ.get("NF_BULK_QUICK") == "1"
-    name = f"bulk-{sim}-{build_key(sources.key)}" + ("-quick" if quick else "")
+    name = f"bulk-{sim}-{build_key(sources.key)}" + "-quick" * quick + "-stages" * stages
     directory = base / name
     make = _verilator if sim == "verilator" else _icarus
-    optimise = QUICK if edits or quick else FAST
+    optimise = QUICK if edits or quick or stages else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
-        make(Design(spec, sources, target), optimise)
+        make(Design(spec, sources, target, stages), optimise)
         return {"top": spec.top, "sim": sim}
 
-    libraries = (LIBRARY, *(() if edits else (UNCHECKED,)))  # nobody measures RTL that is broken
+    # Nobody measures the speed of RTL that is broken, or probed.
+    libraries = (LIBRARY, *(() if edits or stages else (UNCHECKED,)))
     products = libraries if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
     return found(sim, directory, once(directory, compile_all, products).seconds)
 
@@ -129,8 +133,10 @@ def _vvp() -> str:
 class Design:
     """The RTL of one build with its edits, the sources made from it, its commands and their log."""
 
-    def __init__(self, spec: BuildSpec, sources: Sources, directory: Path) -> None:
-        self.spec, self.directory = spec, directory
+    def __init__(
+        self, spec: BuildSpec, sources: Sources, directory: Path, stages: bool = False
+    ) -> None:
+        self.spec, self.directory, self.stages = spec, directory, stages
         self.root = spec.root
         if spec.copied:
             self.root = directory / "src"
@@ -146,9 +152,10 @@ class Design:
         self._env = {**os.environ, **verilator.build_environment()}
 
     def rtl_under(self, wrapper: str) -> list[Path]:
-        """The RTL, its pins, and the module that drives them."""
+        """The RTL, its pins, the module that drives them, and the probe if there is one."""
         pins = self.directory / generated_sources.PINS_MODULE
-        return [*self.rtl, pins, SOURCES / f"{wrapper}.sv"]
+        probe = [SOURCES / PROBE] if self.stages else []
+        return [*self.rtl, pins, SOURCES / f"{wrapper}.sv", *probe]
 
     def run(self, *command: str | Path) -> None:
         """BuildError with the first error line of the log."""
@@ -188,7 +195,8 @@ def _verilator(design: Design, optimise: tuple[str, ...]) -> None:
     common: tuple[str | Path, ...] = (*COMPILE, *optimise, *system)
     rest = (*run_time, f"{MODEL}.a", "-lpthread")
     # The bench compares with a host without checks.
-    libraries = ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0"))[: 1 if design.spec.edits else 2]
+    alone = bool(design.spec.edits) or design.stages
+    libraries = ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0"))[: 1 if alone else 2]
     for library, *flags in libraries:
         host = host_sources("verilated_device.cpp")
         design.run(*common, *flags, "-shared", *host, *rest, "-o", library)

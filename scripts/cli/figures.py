@@ -6,14 +6,23 @@ from __future__ import annotations
 import argparse
 import importlib
 
+from scripts.common.paths import BUILD, shown
+
 # Each module has HELP, add_arguments(parser) and run(args), which gives what it has measured.
 FIGURES = {
     "traffic": "scripts.figures.traffic_figure",
+    "timing": "scripts.figures.timing_figure",
 }
+ALL = "all"
+PAGE = BUILD / "figures" / "index.html"
+_ACCEPT = "take what is measured as the new baseline"
 
 EXAMPLES = """examples:
   nf figures traffic                         every network and mode, as shapes and captures
   nf figures traffic --network lm --workers 64
+  nf figures timing                          what each mode adds to plain memory, in clocks
+  nf figures timing --only latency           a part of it
+  nf figures all --html figures.html         all of them, and one page
 """
 
 
@@ -23,10 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         found = importlib.import_module(module)
         sub = kinds.add_parser(name, help=found.HELP, description=found.HELP)
         found.add_arguments(sub)
+        sub.add_argument("--accept", action="store_true", help=_ACCEPT)
+    text = "every figure with its defaults, and one page of them"
+    sub = kinds.add_parser(ALL, help=text, description=text)
+    sub.add_argument("--html", metavar="FILE", default=str(PAGE), help=f"({shown(PAGE)})")
+    sub.add_argument("--accept", action="store_true", help=_ACCEPT)
 
 
 def run(args: argparse.Namespace) -> int:
-    result_file = importlib.import_module("scripts.figures.result_file")
-    module = importlib.import_module(FIGURES[args.what])
-    result_file.measure(args.what, lambda: module.run(args))
-    return 0
+    """Measure; 1 when a figure has slipped from its baseline."""
+    command = importlib.import_module("scripts.figures.command")
+    code: int = (
+        command.run_all(FIGURES, args)
+        if args.what == ALL
+        else command.run_one(args.what, FIGURES[args.what], args)
+    )
+    return code

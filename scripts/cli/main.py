@@ -39,7 +39,7 @@ VERBS = {
     "nightly": "what is too long for every change: ten seeds with coverage, all mutants, fuzz",
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
     "bench": "measure the runner against its goals",
-    "figures": "what the design is worth: traffic, each figure with its set-up",
+    "figures": "what the design is worth: traffic, timing, area; one page of them",
     "clean": "remove old builds (or all that was generated)",
     "completion": "completion for bash, zsh or fish",
 }

@@ -75,6 +75,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "mutate source": steps.nf(
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
         ),
+        "figures": steps.nf("figures", "all"),
         "fuzz": steps.nf("fuzz", "--seed", seed, *at_once),
         "fuzz interleave": steps.nf("fuzz", "--interleave", "100", "--seed", seed),
         "fuzz journals": steps.nf("fuzz", "--journals", "500", "--seed", seed),

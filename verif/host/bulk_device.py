@@ -12,12 +12,13 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.line_packing import LINE_BYTES
-from verif.host.c_interface import FIGURES_BYTES, Block, CMemory, Figures
+from verif.host.c_interface import FIGURES_BYTES, PASSED, Block, CMemory, Figures
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -105,6 +106,20 @@ class VerilatedDevice:
         """See BulkDevice."""
         if self._library.nf_run(self._device, ctypes.byref(block.as_c())):
             self._raise_fault()
+
+    def set_flit_clocks(self, clocks: int) -> None:
+        """A narrower link from now on: one flit in so many clocks, each way."""
+        self._library.nf_set_flit_clocks(self._device, ctypes.c_uint32(clocks))
+
+    def passed(self) -> NDArray[Any]:
+        """PASSED[n]: what the stage probe has seen since it was asked last, in its order; nothing
+        without the probe."""
+        nothing = ctypes.c_uint32(0)
+        count = self._library.nf_take_passed(self._device, None, nothing)
+        out = np.zeros(count, PASSED)
+        pointer = ctypes.c_void_p(out.ctypes.data)
+        self._library.nf_take_passed(self._device, pointer, ctypes.c_uint32(count))
+        return out
 
     def _raise_fault(self) -> None:
         text = self._library.nf_fault(self._device).decode(errors="replace")

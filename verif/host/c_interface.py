@@ -112,6 +112,31 @@ class CMemory(ctypes.Structure):
     _fields_ = (("latency", c_uint32), ("beat", c_uint32), ("stall", c_uint32))
 
 
+class Stage(IntEnum):
+    """What an access passes in the core, in order; of the memory, `who` is a client of its port."""
+
+    CORE_IN = 0
+    UNIT_IN = 1
+    MEMORY_ASKED = 2
+    MEMORY_ANSWERED = 3
+    UNIT_OUT = 4
+    CORE_OUT = 5
+
+
+READS, WRITES = 0, 16
+"""Clients of the read port and of the write port, in the numbers of `PassedEvent.who`."""
+
+
+class PassedEvent(ctypes.Structure):
+    """`who` passes `stage` at a clock, as the figures count them: an access by its tag, a client of
+    the memory by its number."""
+
+    _fields_ = (("clock", c_uint64), ("stage", c_uint32), ("who", c_uint32))
+
+
+PASSED = np.dtype(PassedEvent)
+
+
 @dataclass(frozen=True)
 class Block:
     """``ops`` OP[n]; ``sent`` uint8[k, 64] is written from, ``got`` uint8[m, 64] is read into;

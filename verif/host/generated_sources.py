@@ -32,7 +32,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
 )
 from verif.host import c_interface
-from verif.host.c_interface import CBlock, CMemory, Figures, Kind, Op
+from verif.host.c_interface import CBlock, CMemory, Figures, Kind, Op, PassedEvent
 
 Port = tuple[str, bool, int]
 """Name, whether it is an input, width in bits."""
@@ -153,7 +153,13 @@ endmodule
 
 # ---- C interface ------------------------------------------------------------------------------
 
-_STRUCTS = {Op: "nf_op", CBlock: "nf_block", CMemory: "nf_memory", Figures: "nf_figures"}
+_STRUCTS = {
+    Op: "nf_op",
+    CBlock: "nf_block",
+    CMemory: "nf_memory",
+    Figures: "nf_figures",
+    PassedEvent: "nf_passed_event",
+}
 _C_NAMES: dict[Any, str] = {
     ctypes.c_uint8: "uint8_t",
     ctypes.c_uint32: "uint32_t",

@@ -26,14 +26,15 @@ void Host::begin(const nf_block& block) {
 void Host::clock(const FromDevice& device, ToDevice& to) {
   HostState& s = state_;
   const uint64_t now = ++s.figures.cycles;
-  to.tx_ready = 1;
+  const bool came = device.tx_valid && to.tx_ready, flit_time = now % flit_clocks_ == 0;
+  to.tx_ready = flit_time;
   to.rst_n = now > kResetClocks;
   to.phy_up = now > kResetClocks + kPhyClocks;
   if (!to.phy_up) return;
-  if (device.tx_valid) rx_.receive(device);
+  if (came) rx_.receive(device);
   memory_.clock(device, to);
   registers_.clock(device, to);
-  tx_.clock(to);
+  tx_.clock(to, flit_time);
   if (device.retrain_request) s.fault.set("the device asks for a retrain of the link");
   if (!s.ready) s.ready = s.param_received && s.param_sent && s.req_credits && s.rwd_credits;
   if (now - s.progress > kPatience && busy()) {

@@ -21,6 +21,8 @@ class Host {
   void begin(const nf_block& block);
   // The block is not done, or the link is not up.
   bool busy() const { return !state_.fault && (!state_.block_done() || !state_.ready); }
+  // A narrower link: one flit in so many clocks, each way.
+  void set_flit_clocks(uint32_t clocks) { flit_clocks_ = clocks; }
   // One rising edge: `device` as it was before, `to` what the device was shown then and, on return,
   // what it is shown next.
   void clock(const FromDevice& device, ToDevice& to);
@@ -32,6 +34,7 @@ class Host {
   static constexpr uint64_t kResetClocks = 8, kPhyClocks = 4;
   static constexpr uint64_t kPatience = 20000;  // clocks without any answer
 
+  uint64_t flit_clocks_ = 1;
   HostState state_;
   LinkTx tx_{state_};
   LinkRx rx_{state_};

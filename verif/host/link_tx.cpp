@@ -15,10 +15,10 @@ constexpr Field kLlcrdAck{64, 8};
 
 }  // namespace
 
-void LinkTx::clock(ToDevice& to) {
+void LinkTx::clock(ToDevice& to, bool flit_time) {
   ++flush_;
   uint32_t flit[kFlitWords] = {};
-  to.rx_valid = choose(flit);
+  to.rx_valid = flit_time && choose(flit);
   if (!to.rx_valid) return;
   flit[kPayloadWords] = crc16::of(flit);
   std::memcpy(to.rx_flit, flit, sizeof flit);

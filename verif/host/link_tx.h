@@ -10,8 +10,8 @@ class LinkTx {
  public:
   explicit LinkTx(HostState& state) : state_(state), packer_(state) {}
 
-  // One clock: the flit that the device is shown next, if any.
-  void clock(ToDevice& to);
+  // One clock: the flit that the device is shown next, if any, and if it is time for one.
+  void clock(ToDevice& to, bool flit_time);
 
  private:
   bool choose(uint32_t* flit);

@@ -2,6 +2,7 @@
 // The controller as Verilator compiles it, and the clock loop around it: one evaluation a clock.
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include "Vnf.h"
 #include "host.h"
@@ -13,6 +14,10 @@ namespace {
 thread_local std::string last_line;
 
 struct Stopped {};
+
+// Where the stage probe of the model that is evaluated by this thread puts what it sees.
+thread_local std::vector<nf_passed_event>* probed = nullptr;
+thread_local uint64_t probed_clock = 0;
 
 static_assert(sizeof(Vnf::next) == sizeof(ToDevice), "nf_pins.h has the words of nf_pins.sv");
 static_assert(sizeof(Vnf::from_device) == sizeof(FromDevice), "and so for the outputs");
@@ -29,6 +34,11 @@ extern "C" int nf_print(const char* format, ...) {
   last_line = text;
   while (!last_line.empty() && last_line.back() == '\n') last_line.pop_back();
   return count;
+}
+
+// nf_stage_probe.sv: an access, by its tag, or a client of the memory passes a stage.
+extern "C" void nf_passed(int stage, int who) {
+  if (probed) probed->push_back({probed_clock, uint32_t(stage), uint32_t(who)});
 }
 
 void vl_stop(const char*, int, const char*) VL_MT_UNSAFE { throw Stopped{}; }
@@ -61,6 +71,8 @@ struct nf_device {
     std::memcpy(&top->next, &to, sizeof to);
     top->step = !top->step;
     context.timeInc(1);
+    probed = &passed;
+    probed_clock = host.figures().cycles;
     top->eval();
   }
 
@@ -83,6 +95,7 @@ struct nf_device {
   std::unique_ptr<Vnf> top;
   FromDevice from{};
   ToDevice to{};
+  std::vector<nf_passed_event> passed;
 };
 
 nf_device* nf_open(uint32_t mem_lines_log2, uint32_t seed, const nf_memory* memory) {
@@ -103,6 +116,18 @@ const char* nf_fault(const nf_device* device) {
 
 void nf_read_figures(const nf_device* device, nf_figures* figures) {
   *figures = device->host.figures();
+}
+
+void nf_set_flit_clocks(nf_device* device, uint32_t clocks) {
+  device->host.set_flit_clocks(clocks);
+}
+
+uint32_t nf_take_passed(nf_device* device, nf_passed_event* events, uint32_t room) {
+  const size_t count = device->passed.size();
+  if (count > room) return uint32_t(count);
+  std::copy(device->passed.begin(), device->passed.end(), events);
+  device->passed.clear();
+  return uint32_t(count);
 }
 
 void nf_close(nf_device* device) { delete device; }

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as they were accepted, and what has slipped from them by more than 5 %.
+
+`baseline.json` holds the followed figures of each result by name; `nf figures WHAT --accept` writes
+it anew. Less is better, but for rates: figures whose name ends in "MHz".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from neuron_fabric import output
+from scripts.common import data
+from scripts.figures.result_file import Result
+
+FILE = Path(__file__).with_name("baseline.json")
+SLIP = 0.05
+
+Baseline = dict[str, dict[str, float]]
+
+
+def read(path: Path = FILE) -> Baseline:
+    """Accepted values by result and figure; NfError."""
+    return data.load_json(path, Baseline)
+
+
+def accept(result: Result, path: Path = FILE) -> None:
+    """Take the figures of a result as they are; of those that it has not measured, the old stay."""
+    known = read(path) if path.exists() else {}
+    known[result.figure] = {**known.get(result.figure, {}), **result.followed}
+    output.write_text(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def slipped(
+    followed: Mapping[str, float], accepted: Mapping[str, float], whole: bool = False
+) -> list[str]:
+    """A line for each figure that is worse than accepted by more than SLIP, or that has no accepted
+    value; ``whole``: also for each that was not measured."""
+    out = []
+    for name, value in followed.items():
+        if name not in accepted:
+            out.append(f"{name}: {value:g}, no value was accepted yet (--accept)")
+            continue
+        base = accepted[name]
+        worse = base - value if name.endswith("MHz") else value - base
+        if worse > SLIP * abs(base):
+            out.append(f"{name}: {value:g}, accepted {base:g}")
+    if whole:
+        out += [f"{name}: not measured" for name in accepted if name not in followed]
+    return out

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A figure that slips by more than 5 % is told; the shipped baseline fits what can be counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.cli.main import make_parser
+from scripts.figures import baseline, traffic_figure
+from scripts.figures.result_file import Result
+
+ACCEPTED = {"area: LUTs": 1000.0, "clock: MHz": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"area: LUTs": 1000.0, "clock: MHz": 60.0}, []),
+        ({"area: LUTs": 1050.0, "clock: MHz": 57.0}, []),
+        ({"area: LUTs": 1051.0}, ["area: LUTs: 1051, accepted 1000"]),
+        ({"area: LUTs": 500.0, "clock: MHz": 90.0}, []),  # better
+        ({"clock: MHz": 56.9}, ["clock: MHz: 56.9, accepted 60"]),
+        ({"new: LUTs": 1.0}, ["new: LUTs: 1, no value was accepted yet (--accept)"]),
+    ],
+)
+def test_slips(found: dict[str, float], told: list[str]) -> None:
+    assert baseline.slipped(found, ACCEPTED) == told
+
+
+def test_what_was_not_measured_is_told_of_a_whole_run() -> None:
+    assert baseline.slipped({"area: LUTs": 1000.0}, ACCEPTED, whole=True) == [
+        "clock: MHz: not measured"
+    ]
+
+
+def test_accepting_keeps_what_was_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    for followed in (ACCEPTED, {"area: LUTs": 900.0}):
+        baseline.accept(Result("synth", "nf", "", "", 0.0, (), (), followed=followed), path)
+    assert baseline.read(path) == {"synth": {"area: LUTs": 900.0, "clock: MHz": 60.0}}
+
+
+def test_the_shipped_baseline_of_traffic() -> None:
+    """Traffic is counted, not measured: it is compared here, the others at night."""
+    args = make_parser("figures").parse_args(["figures", "traffic"])
+    followed = traffic_figure.run(args).followed
+    assert not baseline.slipped(followed, baseline.read()["traffic"], whole=True)

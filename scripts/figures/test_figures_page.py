@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of all figures: its numbers are those of the result files, and nothing is loaded."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from scripts.common import paths
+from scripts.figures import command, figures_page, result_file, svg_plot
+from scripts.figures.result_file import Column, Line, Measured, Plot, Result, Table
+from scripts.record.database import History
+
+PLOT = Plot(
+    "A plot",
+    *("latency, clocks", "overhead, %"),
+    (
+        Line("measured", ((100.0, 4.0), (200.0, 2.0), (600.0, 1.0))),
+        Line("formula", ((100.0, 5.0), (600.0, 0.0)), formula=True),
+    ),
+)
+RESULT = Result(
+    *("timing", "nf figures timing", "abc", "2026-11-22T18:00:00+00:00", 1.5),
+    set_up=(("device", "<b>as it is</b>"),),
+    tables=(
+        Table("A table", (Column("mode"), Column("clocks", 1)), (("a & b", 3.25), ("c", None))),
+    ),
+    plots=(PLOT,),
+    left_out=("banks",),
+    followed={"clocks of a": 3.25, "clocks of b": 11.0},
+)
+ACCEPTED = {"timing": {"clocks of a": 3.2, "clocks of b": 10.0}}
+
+
+class Texts(HTMLParser):
+    """All texts of a page, and the names of its elements and attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.texts += [data.strip()] if data.strip() else []
+
+
+def test_page_shows_the_result() -> None:
+    courses = {"timing": {"clocks of a": [3.0, 3.25], "clocks of b": [11.0]}}
+    html = figures_page.page([RESULT], ACCEPTED, courses)
+    page = Texts(html)
+    for text in ("nf figures timing", "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
+        assert text in page.texts
+    assert "slipped: clocks of b: 11, accepted 10" in page.texts
+    assert not any("clocks of a: " in text for text in page.texts)
+    assert page.tags.isdisjoint({"script", "img", "link", "iframe"})
+    assert page.attributes.isdisjoint({"src", "onclick"})
+    assert not re.search(r"https?://", html)
+
+
+def test_places_of_a_plot_by_hand() -> None:
+    drawn = svg_plot.picture(PLOT)
+    assert not drawn.x.log
+    assert drawn.x.at(100) == svg_plot.MARGIN
+    assert drawn.x.at(600) == svg_plot.WIDTH - svg_plot.MARGIN / 2
+    assert drawn.y.at(0) == svg_plot.HEIGHT - svg_plot.MARGIN
+    assert drawn.y.at(5) == svg_plot.MARGIN / 2
+    assert [text for _, text in drawn.x.ticks()] == ["100", "225", "350", "475", "600"]
+    powers = Plot("p", "x", "y", (Line("l", ((1.0, 1.0), (4.0, 1.0), (64.0, -1.0))),))
+    log = svg_plot.picture(powers)
+    assert log.x.log
+    assert [text for _, text in log.x.ticks()] == ["1", "4", "64"]
+    third = svg_plot.MARGIN + (svg_plot.WIDTH - 1.5 * svg_plot.MARGIN) / 3
+    assert log.x.at(4) == pytest.approx(third, abs=0.1)
+    assert log.y.at(-1) == svg_plot.HEIGHT - svg_plot.MARGIN
+    with pytest.raises(ValueError, match="no point"):
+        svg_plot.picture(Plot("p", "x", "y", ()))
+    assert svg_plot.spark([1.0]) == ""
+    assert svg_plot.spark([1.0, 2.0, 3.0]) == "0.0,22.0 60.0,12.0 120.0,2.0"
+
+
+def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs of two figures; the course has both, and the exit code tells a slip."""
+    monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
+    monkeypatch.setattr(command.baseline, "FILE", tmp_path / "baseline.json")
+    values = iter((1.0, 2.0, 1.5, 2.0))
+
+    class Figure:
+        """A module of a figure."""
+
+        @staticmethod
+        def add_arguments(parser: argparse.ArgumentParser) -> None:
+            """None."""
+
+        @staticmethod
+        def run(_: argparse.Namespace) -> Measured:
+            """The next value."""
+            return Measured((), (), followed={"clocks": next(values)})
+
+    monkeypatch.setattr(command.importlib, "import_module", lambda _: Figure)
+    accepted = tmp_path / "baseline.json"
+    accepted.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
+    monkeypatch.setattr(command.baseline.read, "__defaults__", (accepted,))
+    html = tmp_path / "page.html"
+    args = argparse.Namespace(html=str(html), accept=False)
+    figures = {"a": "a module", "b": "another"}
+    assert command.run_all(figures, args, tmp_path) == 0
+    assert command.run_all(figures, args, tmp_path) == 1  # 1.5 for 1.0
+    assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts
+    result = result_file.read("a", tmp_path)
+    with History(write=False) as history:
+        assert len(history.invocations(9, result_file.title_of("a"))) == 2
+    assert figures_page.course(result) == {"clocks": [1.0, 1.5]}
