@@ -12,6 +12,7 @@ from scripts.common.paths import BUILD, shown
 FIGURES = {
     "traffic": "scripts.figures.traffic_figure",
     "timing": "scripts.figures.timing_figure",
+    "synth": "scripts.figures.synth_figure",
 }
 ALL = "all"
 PAGE = BUILD / "figures" / "index.html"
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   nf figures traffic --network lm --workers 64
   nf figures timing                          what each mode adds to plain memory, in clocks
   nf figures timing --only latency           a part of it
+  nf figures synth --only datapath           areas of the low-bit datapath and its yardstick
   nf figures all --html figures.html         all of them, and one page
 """
 

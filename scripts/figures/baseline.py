@@ -21,16 +21,16 @@ SLIP = 0.05
 Baseline = dict[str, dict[str, float]]
 
 
-def read(path: Path = FILE) -> Baseline:
+def read() -> Baseline:
     """Accepted values by result and figure; NfError."""
-    return data.load_json(path, Baseline)
+    return data.load_json(FILE, Baseline)
 
 
-def accept(result: Result, path: Path = FILE) -> None:
+def accept(result: Result) -> None:
     """Take the figures of a result as they are; of those that it has not measured, the old stay."""
-    known = read(path) if path.exists() else {}
+    known = read() if FILE.exists() else {}
     known[result.figure] = {**known.get(result.figure, {}), **result.followed}
-    output.write_text(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
+    output.write_text(FILE, json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def slipped(

@@ -35,11 +35,13 @@ def test_what_was_not_measured_is_told_of_a_whole_run() -> None:
     ]
 
 
-def test_accepting_keeps_what_was_not_measured(tmp_path: Path) -> None:
-    path = tmp_path / "baseline.json"
+def test_accepting_keeps_what_was_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     for followed in (ACCEPTED, {"area: LUTs": 900.0}):
-        baseline.accept(Result("synth", "nf", "", "", 0.0, (), (), followed=followed), path)
-    assert baseline.read(path) == {"synth": {"area: LUTs": 900.0, "clock: MHz": 60.0}}
+        baseline.accept(Result("synth", "nf", "", "", 0.0, (), (), followed=followed))
+    assert baseline.read() == {"synth": {"area: LUTs": 900.0, "clock: MHz": 60.0}}
 
 
 def test_the_shipped_baseline_of_traffic() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common import paths
-from scripts.figures import command, figures_page, result_file, svg_plot
-from scripts.figures.result_file import Column, Line, Measured, Plot, Result, Table
+from scripts.figures import baseline, command, figures_page, result_file, svg_plot
+from scripts.figures.result_file import Column, Line, Plot, Result, Table
 from scripts.record.database import History
 
 PLOT = Plot(
@@ -88,31 +88,26 @@ def test_places_of_a_plot_by_hand() -> None:
     assert svg_plot.spark([1.0, 2.0, 3.0]) == "0.0,22.0 60.0,12.0 120.0,2.0"
 
 
+FIGURE = """
+from scripts.figures.result_file import Measured
+values = iter(VALUES)
+def add_arguments(parser): pass
+def run(args): return Measured((), (), followed={"clocks": next(values)})
+"""
+
+
 def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs of two figures; the course has both, and the exit code tells a slip."""
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
-    monkeypatch.setattr(command.baseline, "FILE", tmp_path / "baseline.json")
-    values = iter((1.0, 2.0, 1.5, 2.0))
-
-    class Figure:
-        """A module of a figure."""
-
-        @staticmethod
-        def add_arguments(parser: argparse.ArgumentParser) -> None:
-            """None."""
-
-        @staticmethod
-        def run(_: argparse.Namespace) -> Measured:
-            """The next value."""
-            return Measured((), (), followed={"clocks": next(values)})
-
-    monkeypatch.setattr(command.importlib, "import_module", lambda _: Figure)
-    accepted = tmp_path / "baseline.json"
-    accepted.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
-    monkeypatch.setattr(command.baseline.read, "__defaults__", (accepted,))
+    monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
+    monkeypatch.syspath_prepend(tmp_path)
+    baseline.FILE.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
+    for name, values in (("a", "(1.0, 1.5)"), ("b", "(2.0, 2.0)")):
+        text = FIGURE.replace("VALUES", values)
+        (tmp_path / f"drawn_figure_{name}.py").write_text(text, encoding="utf-8")
     html = tmp_path / "page.html"
     args = argparse.Namespace(html=str(html), accept=False)
-    figures = {"a": "a module", "b": "another"}
+    figures = {"a": "drawn_figure_a", "b": "drawn_figure_b"}
     assert command.run_all(figures, args, tmp_path) == 0
     assert command.run_all(figures, args, tmp_path) == 1  # 1.5 for 1.0
     assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts

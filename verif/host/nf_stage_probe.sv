@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells the C++ host when an access passes a stage of the core, by its tag, and when a client of the
-// memory ports asks and is answered. Bound into nf_core where a build asks for it (`stages` of
-// bulk_build); it drives nothing. The numbers are those of Stage, READS and WRITES in
+// Tells the C++ host when an access passes a stage of the core, by its tag, and when a client of
+// the memory ports asks and is answered. Bound into nf_core where a build asks for it (see
+// bulk_build.py); it drives nothing. The numbers are those of Stage, READS and WRITES in
 // c_interface.py.
 
 `default_nettype none

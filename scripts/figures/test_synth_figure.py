@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf figures synth`: sums over a hierarchy by hand, and the yardstick as yosys maps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric.data import DataError
+from scripts.build import yosys
+from scripts.build.yosys import Mapped
+from scripts.figures import place_and_route, synth_figure
+from scripts.figures.result_file import Cell, Table
+
+NOWHERE = Path("nowhere")
+
+
+def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
+    """A design as yosys' `stat` tells it."""
+    return Mapped(top, "ecp5", 1.0, modules, depth, NOWHERE, NOWHERE)
+
+
+FIFO = "nf_fifo$nf_controller.u_x"
+WHOLE = mapped(
+    "nf_controller",
+    {
+        "nf_controller": {"LUT4": 10, "nf_engine": 1, "nf_link": 1},
+        "nf_engine": {"LUT4": 100, "TRELLIS_FF": 50, FIFO: 2, "nf_vote": 1},
+        "nf_vote": {"LUT4": 40, "CCU2C": 5},
+        "nf_link": {"LUT4": 30, "DP16KD": 2, FIFO: 1},
+        FIFO: {"TRELLIS_FF": 4, "TRELLIS_DPR16X4": 3},
+    },
+    {"nf_vote": 7, "nf_engine": 3},
+)
+
+
+def test_cells_add_up_over_the_hierarchy() -> None:
+    assert WHOLE.cells("nf_engine") == {
+        "LUT4": 140,
+        "CCU2C": 5,
+        "TRELLIS_FF": 58,
+        "TRELLIS_DPR16X4": 6,
+    }
+    assert yosys.luts(WHOLE.cells()) == 10 + 140 + 10 + 30 + 4 * 9
+    assert yosys.flip_flops(WHOLE.cells()) == 50 + 3 * 4
+    assert yosys.memory_bits(WHOLE.cells()) == 2 * 18 * 1024 + 9 * 64
+    assert WHOLE.uses(FIFO) == 3
+    assert WHOLE.instances("nf_fifo") == [FIFO]
+    assert yosys.source_of("$paramod$0123\\nf_fifo") == yosys.source_of("\\nf_fifo") == "nf_fifo"
+    assert yosys.flip_flops({"$_DFF_P_": 3, "$_SDFFE_PP0P_": 2, "$_AND_": 9}) == 5
+
+
+def row(table: Table, name: str) -> tuple[Cell, ...]:
+    """The row that begins with a name."""
+    return next(one for one in table.rows if one[0] == name)
+
+
+def test_tables_of_a_whole_by_hand() -> None:
+    path = mapped("nf_low_bit_path", {"nf_low_bit_path": {"LUT4": 60}}, {"nf_low_bit_path": 9})
+    yardstick = mapped("nf_fp32_path", {"nf_fp32_path": {"LUT4": 40, "CCU2C": 30}}, {})
+    found = {
+        synth_figure.LOW_BIT: path,
+        synth_figure.FP32: yardstick,
+        synth_figure.WHOLE: WHOLE,
+    }
+    designs, parts, modules = synth_figure.tables_of("ecp5", found, {synth_figure.LOW_BIT: 60.0})
+    assert row(designs, synth_figure.LOW_BIT)[1:9] == (60, 60, 0, 0, 0, 9, 60.0, 1.0)
+    assert designs.notes[0].endswith("LUTs: 0.60")
+    assert row(parts, "engine")[2] == 140 + 10 + 4 * 6
+    assert row(parts, "aggregation") == ("aggregation", *row(parts, "engine")[1:])
+    assert row(parts, "all but aggregation")[2] == 10 + 30 + 4 * 3
+    assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, 0)
+    assert row(modules, "nf_engine")[:4] == ("nf_engine", 1, 150, 100)
+    followed = synth_figure.followed_of("ecp5", found, {synth_figure.LOW_BIT: 60.0})
+    assert followed["engine, ECP5: LUTs"] == 174
+    assert followed[f"{synth_figure.LOW_BIT}, ECP5: Fmax, MHz"] == 60.0
+    assert followed[f"{synth_figure.WHOLE}, ECP5: longest path, cells"] == 7
+
+
+def test_report_of_place_and_route(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    text = '{"fmax": {"clk": {"achieved": 61.5, "constraint": 12.0}, "b": {"achieved": 90.0}}}'
+    report.write_text(text, encoding="utf-8")
+    assert place_and_route.slowest(report) == 61.5
+    report.write_text('{"fmax": {}}', encoding="utf-8")
+    with pytest.raises(DataError):
+        place_and_route.slowest(report)
+
+
+@pytest.mark.nightly("yosys takes a minute of processor time; the sums are tested above")
+def test_yardstick_is_what_yosys_maps() -> None:
+    """Sixteen adders, each with the registers of its lane."""
+    design = synth_figure.DESIGNS[synth_figure.FP32]
+    found = yosys.synthesize(
+        *(design.top, "hdl/nf_controller.f", "ecp5"),
+        name="test-yardstick",
+        more=design.more,
+        hierarchy=True,
+    )
+    assert len(found.instances("nf_fp32_add")) == 16
+    assert yosys.flip_flops(found.cells()) >= 3 * 512
+    assert found.depth[found.instances("nf_fp32_add")[0]] > 10
