@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from neuron_fabric.data import read_object
 from neuron_fabric.typed import typed
@@ -161,7 +162,7 @@ def synthesize(
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:
     """Cells of each module by type, from the JSON of yosys' `stat`; DataError."""
     found = read_object(stat).get("modules")
-    modules = typed(dict[str, dict[str, object]], found, "modules")
+    modules = typed(dict[str, dict[str, Any]], found, "modules")
     return {
         name.strip("\\"): typed(dict[str, int], module.get("num_cells_by_type", {}), name)
         for name, module in modules.items()

@@ -51,6 +51,16 @@ def test_cells_add_up_over_the_hierarchy() -> None:
     assert yosys.flip_flops({"$_DFF_P_": 3, "$_SDFFE_PP0P_": 2, "$_AND_": 9}) == 5
 
 
+def test_stat_of_yosys(tmp_path: Path) -> None:
+    stat = tmp_path / "stat.json"
+    module = '{"num_wires": 3, "num_cells": 24, "num_cells_by_type": {"LUT4": 20, "CCU2C": 4}}'
+    stat.write_text(f'{{"modules": {{"\\\\nf_fp32_path": {module}}}}}', encoding="utf-8")
+    assert yosys.modules_of(stat) == {"nf_fp32_path": {"LUT4": 20, "CCU2C": 4}}
+    stat.write_text('{"modules": {"\\\\top": {"num_cells_by_type": 4}}}', encoding="utf-8")
+    with pytest.raises(DataError):
+        yosys.modules_of(stat)
+
+
 def row(table: Table, name: str) -> tuple[Cell, ...]:
     """The row that begins with a name."""
     return next(one for one in table.rows if one[0] == name)
