@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds of the monitor: what `[monitor]` of a profile may set (spec: runtime section 4.1).
+
+Every threshold has two values, one to become bad (`_in`) and one to become good again (`_out`), and
+a count of readings in a row. Where the values are not the specification's, the comment says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from neuron_fabric.data import DataError
+from neuron_fabric.typed import typed
+
+
+class Signal(StrEnum):
+    """What can make the monitor decide."""
+
+    LOSS_SPIKE = "loss_spike"
+    LOSS_DRIFT = "loss_drift"
+    NORM = "norm"
+    COSINE = "cosine"
+    MARGIN = "margin"
+    SATURATION = "saturation"
+    NONFINITE = "nonfinite"
+    REDUCER = "reducer"
+    CAPACITY = "capacity"
+    SCHEDULE = "schedule"  # its turn or its time has come: no threshold
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All thresholds. Times are in steps. ValueError for values that make no sense together."""
+
+    spike_in: float = 6.0  # times 1.4826 MAD above the median of `loss_window`
+    spike_out: float = 4.0
+    spike_count: int = 3
+    loss_window: int = 100
+    loss_least: int = 20  # losses before the median is trusted
+
+    drift_in: float = 0.10  # above the best mean of `mean_window`, relative
+    drift_out: float = 0.05
+    drift_sigma: float = 4.0  # and as many standard deviations of one loss
+    drift_count: int = 40
+    mean_window: int = 20
+
+    norm_in: float = 4.0  # decoded norm over FP32 norm, either way
+    norm_out: float = 3.0
+    # Every step is judged against the last sample's FP32 norm: two samples would take 50 steps.
+    norm_count: int = 8
+
+    drop: float = 0.30  # EMA(1/2) of the sampled cosine
+    readmit: float = 0.05  # above `drop`: good again
+    floor: float = 0.10  # one sample below is enough
+
+    margin_in: float = 0.02
+    margin_out: float = 0.04
+    margin_share: float = 0.25  # of the profile's
+    margin_count: int = 3
+
+    saturation_in: float = 0.50
+    saturation_out: float = 0.40
+    saturation_times: float = 4.0  # the profile's
+    saturation_count: int = 1  # the reading itself looks back 32 steps
+
+    nonfinite_count: int = 3  # steps of `event_window`; reducer faults by the same rule
+    event_window: int = 100
+    severe: float = 0.10  # share of answers with DevLoad severe
+
+    hold: int = 5  # no transition within so many steps of the last
+    sample_every: int = 50
+    probe_every: int = 5
+    probe_good: int = 2
+    cooldown: int = 50
+    cooldown_most: int = 1600
+    band_count: int = 20  # steps with the loss in band before RECOVERY
+    lock_fallbacks: int = 4
+    lock_within: int = 2000
+    lock_demotions: int = 4
+    warmup_falls: float = 0.20  # a window: warm-up goes on, at most doubled
+
+    capacity_admit: float = 0.80  # T_low / T_fp32
+    capacity_drop: float = 0.95
+    capacity_every: int = 200
+    capacity_cooldown: int = 200
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not (value > 0 and value < 1e9):
+                raise ValueError(f"monitor.{one.name} is {value}, must be above 0")
+        for less, more in _ORDER:
+            if getattr(self, less) > getattr(self, more):
+                raise ValueError(
+                    f"monitor.{less} is {getattr(self, less)}, above {more}, "
+                    f"which is {getattr(self, more)}"
+                )
+
+    @property
+    def good(self) -> float:
+        """The cosine from which a region may be low-bit again."""
+        return self.drop + self.readmit
+
+
+_ORDER = (
+    ("spike_out", "spike_in"),
+    ("drift_out", "drift_in"),
+    ("norm_out", "norm_in"),
+    ("floor", "drop"),
+    ("margin_in", "margin_out"),
+    ("saturation_out", "saturation_in"),
+    ("capacity_admit", "capacity_drop"),
+    ("cooldown", "cooldown_most"),
+    ("loss_least", "loss_window"),
+    ("mean_window", "loss_window"),
+)
+
+
+def limits_of(values: Mapping[str, object], base: Limits | None = None) -> Limits:
+    """``values``, `[monitor]` of a profile, over ``base`` (the defaults). DataError, in one line,
+    for a key that is not known, a value of another type, and what makes no sense."""
+    given = {one.name: getattr(base, one.name) for one in fields(Limits)} if base else {}
+    try:
+        return typed(Limits, {**given, **values}, "monitor")
+    except ValueError as error:
+        raise DataError(error) from None

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`monitor.jsonl`: a line a record, appended whole by rank 0 (spec: runtime section 4.4).
+
+| kind | when |
+|---|---|
+| run | at the start, and when a checkpoint was loaded: plan, state, names of the numbers |
+| step | every step: the agreed numbers, and what people want to see of them |
+| sample | cosines of a step that has sampled |
+| decision | every transition, with its reason and the digest of the states after it |
+| capacity | a region's modelled times when they were judged |
+| end | the run is over, and why |
+
+`monitor.schema.json` beside this file is the JSON Schema of one line. A reader takes whatever it
+can: a last line that was cut, and kinds that it does not know, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import DataError, open_file, parse_json
+from neuron_fabric.runtime.monitor.error import MonitorError
+from neuron_fabric.runtime.monitor.job_plan import Plan
+from neuron_fabric.runtime.monitor.states import Decision, JobState
+from neuron_fabric.text import say
+from neuron_fabric.typed import typed
+
+FORMAT = "neuron-fabric-monitor"
+VERSION = 1
+NAME = "monitor.jsonl"
+SCHEMA = Path(__file__).with_name("monitor.schema.json")
+MOST_LINE = 1 << 22
+MOST_LINES = 50_000_000
+
+
+class Log:
+    """Appends records to a run's log. A folder that cannot be written is told of once, and the
+    training goes on without a log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._file: int | None = None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_NONBLOCK  # a FIFO would wait for ever
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, flags, 0o666)
+            os.ftruncate(self._file, _whole(self.path))
+        except OSError as error:
+            self._lost(error)
+
+    def write(self, kind: str, **values: object) -> None:
+        """One line, in one call of the system: whole or not there."""
+        if self._file is None:
+            return
+        line = json.dumps({"kind": kind, **values}, separators=(",", ":"), allow_nan=False) + "\n"
+        try:
+            data = line.encode()
+            if os.write(self._file, data) != len(data):
+                raise OSError(28, os.strerror(28), str(self.path))
+        except OSError as error:
+            self._lost(error)
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _lost(self, error: OSError) -> None:
+        self.close()
+        why = error.strerror or type(error).__name__
+        lost = f"{self.path}: cannot be written ({why}); the training goes on without a log"
+        say(f"neuron_fabric.runtime: {lost}", file=sys.stderr)
+
+
+def _whole(path: Path) -> int:
+    """Bytes of a log up to its last whole line: a run that was killed may have left half of one."""
+    with open_file(path) as stream:
+        end = stream.seek(0, os.SEEK_END)
+        while end:
+            size = min(end, 1 << 16)
+            stream.seek(end - size)
+            at = stream.read(size).rfind(b"\n")
+            if at >= 0:
+                return end - size + at + 1
+            end -= size
+    return 0
+
+
+def plain(value: Any) -> Any:
+    """A value of the monitor as JSON has it: dataclasses as objects, names as texts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return str(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Run:
+    """The `run` record. ``state`` is that of the checkpoint, None at a training's start."""
+
+    format: str
+    version: int
+    profile: str
+    fingerprint: str
+    world: int
+    step: int
+    plan: Plan
+    fields: tuple[str, ...]
+    state: JobState | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A `step` record: ``vector`` is the sum over the ranks, `consensus` says of what."""
+
+    step: int
+    vector: tuple[int, ...]
+    mode: str
+    loss: float | None = None
+    bytes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Segment:
+    """What follows one `run` record, up to the next one."""
+
+    run: Run
+    steps: list[Step] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    samples: list[tuple[int, Mapping[str, float]]] = field(default_factory=list)
+    capacity: list[Mapping[str, Any]] = field(default_factory=list)
+    end: str | None = None
+
+
+def find(path: Path) -> Path:
+    """The log of a run: a folder's `monitor.jsonl`, or a file itself. MonitorError."""
+    log = path / NAME if path.is_dir() else path
+    if not log.exists():
+        raise MonitorError(log, "there is no such log", "give the folder that NF_MONITOR named")
+    return log
+
+
+def read(path: Path) -> tuple[list[Segment], list[str]]:
+    """The segments of a log, and a line for each thing that was left out. MonitorError when it
+    cannot be opened, holds no `run` record, or is of a newer version."""
+    segments: list[Segment] = []
+    left_out: list[str] = []
+    try:
+        with open_file(path) as stream:
+            for number in range(1, MOST_LINES + 1):
+                line = stream.readline(MOST_LINE + 1)
+                if not line:
+                    break
+                if why := _take(segments, line):
+                    left_out.append(f"line {number} is left out: {why}")
+                    if len(line) > MOST_LINE:
+                        break
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise MonitorError(path, f"cannot be read ({why})", "give the folder of a run") from None
+    if not segments:
+        what = left_out[0] if left_out else "is empty"
+        raise MonitorError(path, f"no log of a run ({what})", "give the folder of a run")
+    return segments, left_out
+
+
+def _take(segments: list[Segment], line: bytes) -> str:
+    """Add one line's record; why not, else."""
+    if not line.endswith(b"\n"):
+        return "it is cut" if len(line) <= MOST_LINE else f"it has more than {MOST_LINE:,} bytes"
+    try:
+        record = parse_json(line)
+        if not isinstance(record, dict):
+            return "no JSON object"
+        kind = record.pop("kind", None)
+        if kind == "run":
+            _check_version(record)
+            segments.append(Segment(typed(Run, record)))
+            return ""
+        if kind not in KINDS:
+            return "its kind is not known here"
+        if not segments:
+            return "no run record stands before it"
+        _add(segments[-1], kind, record)
+    except (DataError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _check_version(record: Mapping[str, object]) -> None:
+    if record.get("format") != FORMAT:
+        raise DataError(f"its format is not {FORMAT}")
+    version = record.get("version")
+    if version != VERSION:
+        raise DataError(f"it is of version {version!r}, this program reads {VERSION}")
+
+
+def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
+    if kind == "step":
+        step = typed(Step, record)
+        if len(step.vector) != len(segment.run.fields):
+            raise DataError(f"{len(step.vector)} numbers, the run has {len(segment.run.fields)}")
+        segment.steps.append(step)
+    elif kind == "decision":
+        known = {one.name for one in fields(Decision)}
+        segment.decisions.append(
+            typed(Decision, {key: one for key, one in record.items() if key in known})
+        )
+    elif kind == "sample":
+        cosines = typed(dict[str, float], record.get("cosines"), "cosines")
+        segment.samples.append((typed(int, record.get("step"), "step"), cosines))
+    elif kind == "capacity":
+        segment.capacity.append(record)
+    else:
+        segment.end = typed(str, record.get("why"), "why")
+
+
+KINDS = ("step", "sample", "decision", "capacity", "end")

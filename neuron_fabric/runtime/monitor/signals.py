@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals of the monitor, each with its window and its two thresholds (spec: runtime 4.1).
+
+Every class is a value: ``read`` gives the next one. Readings are the same on every rank, and the
+arithmetic is +, -, *, / and square root of float64 alone, so what follows is the same too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from neuron_fabric.runtime.monitor.limits import Limits, Signal
+
+_MAD = 1.4826  # times MAD: the standard deviation of normal noise
+_FLAT = 1e-3  # of the median: a loss without any noise still may move as much
+
+
+@dataclass(frozen=True)
+class RegionReading:
+    """What the ranks have agreed on of one region in one step; None: nothing was looked at.
+
+    ``norm`` and ``reference`` are log2 of the norms of the decoded and of the FP32 gradient.
+    """
+
+    cosine: float | None = None
+    norm: float | None = None
+    reference: float | None = None
+    margin: float | None = None
+    saturation: float | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the ranks have agreed on of one step; regions in the plan's order.
+
+    ``severe`` is a share of answers, ``faults`` counts poison, duplicates and late answers, and the
+    link's seconds are rank 0's: latency of an FP32 all-reduce, and a MiB of it.
+    """
+
+    step: int
+    regions: tuple[RegionReading, ...]
+    loss: float | None = None
+    nonfinite: float = 0.0
+    fallback: bool = False
+    severe: float = 0.0
+    faults: float = 0.0
+    lost: float = 0.0
+    mismatch: float = 0.0
+    link_latency: float | None = None
+    link_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Hysteresis: bad after ``count`` readings beyond the inner threshold in a row, good again
+    after as many within the outer one. What lies between the two changes nothing."""
+
+    bad: bool = False
+    run: int = 0
+
+    def read(self, beyond: bool, within: bool, count: int) -> Gate:
+        """The gate after one reading, which is not both ``beyond`` and ``within``."""
+        if not (within if self.bad else beyond):
+            return Gate(self.bad, 0)
+        run = self.run + 1
+        return Gate(not self.bad, 0) if run >= count else Gate(self.bad, run)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Why something is bad: the signal, its value and the limit that it has passed."""
+
+    signal: Signal
+    value: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Spikes above the median of the last losses, and drifts above their best mean."""
+
+    recent: tuple[float, ...] = ()
+    spike: Gate = Gate()
+    drift: Gate = Gate()
+    best: float | None = None
+    noise: float = 0.0  # standard deviation of the losses of the best mean
+    band: int = 0  # losses in a row that are no spike by the outer threshold
+    limit: float | None = None
+
+    def read(self, limits: Limits, loss: float | None) -> Loss:
+        """The signal after the loss of one step."""
+        if loss is None:
+            return self
+        spike, band, limit = self.spike, self.band + 1, None
+        if len(self.recent) >= limits.loss_least:
+            middle = _median(self.recent)
+            spread = _median([abs(one - middle) for one in self.recent])
+            noise = max(_MAD * spread, _FLAT * abs(middle))
+            limit = middle + limits.spike_in * noise
+            outer = middle + limits.spike_out * noise
+            spike = spike.read(loss > limit, loss <= outer, limits.spike_count)
+            band = band if loss <= outer else 0
+        recent = (*self.recent, loss)[-limits.loss_window :]
+        moved = replace(self, recent=recent, spike=spike, band=band, limit=limit)
+        return moved._means(limits)
+
+    def _means(self, limits: Limits) -> Loss:
+        last = self.recent[-limits.mean_window :]
+        if len(last) < limits.mean_window:
+            return self
+        mean = _mean(last)
+        if self.best is None or mean < self.best:
+            noise = math.sqrt(_mean([(one - mean) * (one - mean) for one in last]))
+            return replace(self, best=mean, noise=noise, drift=Gate())
+        rise, sigma = mean - self.best, limits.drift_sigma * self.noise
+        beyond = rise > max(limits.drift_in * abs(self.best), sigma)
+        within = rise <= max(limits.drift_out * abs(self.best), sigma / 2)
+        return replace(self, drift=self.drift.read(beyond, within, limits.drift_count))
+
+    def admitted(self) -> Loss:
+        """As low-bit begins again: the best mean is that since then."""
+        return replace(self, spike=Gate(), drift=Gate(), best=None, noise=0.0, band=0)
+
+    def falls(self, limits: Limits) -> bool:
+        """Whether the loss still falls by more than `warmup_falls` from window to window."""
+        window = limits.mean_window
+        if len(self.recent) < 2 * window:
+            return False
+        before, now = _mean(self.recent[-2 * window : -window]), _mean(self.recent[-window:])
+        return before - now > limits.warmup_falls * abs(before)
+
+    def bad(self, off: frozenset[Signal]) -> Bad | None:
+        """Why the loss is bad, if it is."""
+        last = self.recent[-1] if self.recent else 0.0
+        if self.spike.bad and Signal.LOSS_SPIKE not in off:
+            return Bad(Signal.LOSS_SPIKE, last, self.limit or 0.0)
+        if self.drift.bad and Signal.LOSS_DRIFT not in off:
+            return Bad(Signal.LOSS_DRIFT, last, self.best or 0.0)
+        return None
+
+
+@dataclass(frozen=True)
+class NormRatio:
+    """The decoded norm against the FP32 norm at the last sample, in log2."""
+
+    reference: float | None = None
+    ratio: float = 0.0
+    gate: Gate = Gate()
+
+    def read(self, limits: Limits, norm: float | None, reference: float | None) -> NormRatio:
+        """The signal after a step; ``reference`` at samples only."""
+        known = reference if reference is not None else self.reference
+        if norm is None or known is None:
+            return replace(self, reference=known)
+        ratio = norm - known
+        beyond, within = math.log2(limits.norm_in), math.log2(limits.norm_out)
+        gate = self.gate.read(abs(ratio) > beyond, abs(ratio) <= within, limits.norm_count)
+        return NormRatio(known, ratio, gate)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """The sampled cosine of the mean gradient and the decoded one: EMA(1/2), and the last."""
+
+    ema: float | None = None
+    last: float = 0.0
+    good: int = 0  # samples in a row that admit
+    gate: Gate = Gate()
+
+    def read(self, limits: Limits, cosine: float | None) -> Cosine:
+        """The signal after a step; None: no sample."""
+        if cosine is None:
+            return self
+        ema = cosine if self.ema is None else (self.ema + cosine) / 2
+        beyond = ema < limits.drop or cosine < limits.floor
+        gate = self.gate.read(beyond, not beyond and ema >= limits.good, 1)
+        return Cosine(ema, cosine, self.good + 1 if cosine >= limits.good else 0, gate)
+
+    def why(self, limits: Limits) -> Bad:
+        """The value that was too small, and its limit."""
+        if self.last < limits.floor:
+            return Bad(Signal.COSINE, self.last, limits.floor)
+        return Bad(Signal.COSINE, self.ema or 0.0, limits.drop)
+
+
+@dataclass(frozen=True)
+class Level:
+    """A share that is bad on one side of a limit: vote margin, update saturation."""
+
+    value: float = 0.0
+    limit: float = 0.0
+    gate: Gate = Gate()
+
+
+@dataclass(frozen=True)
+class RegionSignals:
+    """All of one region. ``margin`` and ``saturation`` are judged against the profile's too."""
+
+    norm: NormRatio = NormRatio()
+    cosine: Cosine = Cosine()
+    margin: Level = Level()
+    saturation: Level = Level()
+
+    def read(
+        self, limits: Limits, got: RegionReading, margin: float | None, saturation: float | None
+    ) -> RegionSignals:
+        """After a step; ``margin`` and ``saturation`` are the profile's, None: not measured."""
+        return RegionSignals(
+            self.norm.read(limits, got.norm, got.reference),
+            self.cosine.read(limits, got.cosine),
+            _margin(self.margin, limits, got.margin, margin),
+            _saturation(self.saturation, limits, got.saturation, saturation),
+        )
+
+    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
+        """Why the region is bad, if it is: the first of cosine, norm, margin, saturation."""
+        ratio, margin, full = self.norm, self.margin, self.saturation
+        if self.cosine.gate.bad and Signal.COSINE not in off:
+            return self.cosine.why(limits)
+        if ratio.gate.bad and Signal.NORM not in off:
+            limit = math.copysign(math.log2(limits.norm_in), ratio.ratio)
+            return Bad(Signal.NORM, ratio.ratio, limit)
+        if margin.gate.bad and Signal.MARGIN not in off:
+            return Bad(Signal.MARGIN, margin.value, margin.limit)
+        if full.gate.bad and Signal.SATURATION not in off:
+            return Bad(Signal.SATURATION, full.value, full.limit)
+        return None
+
+
+def _margin(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
+    if value is None:
+        return old
+    share = math.inf if profile is None else limits.margin_share * profile
+    limit = min(limits.margin_in, share)
+    outer = limit * limits.margin_out / limits.margin_in
+    return Level(value, limit, old.gate.read(value < limit, value >= outer, limits.margin_count))
+
+
+def _saturation(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
+    if value is None:
+        return old
+    limit = max(limits.saturation_in, limits.saturation_times * (profile or 0.0))
+    outer = limit * limits.saturation_out / limits.saturation_in
+    gate = old.gate.read(value > limit, value <= outer, limits.saturation_count)
+    return Level(value, limit, gate)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Steps with something that may happen now and then, but not often."""
+
+    steps: tuple[int, ...] = ()
+
+    def read(self, limits: Limits, step: int, happened: bool) -> Events:
+        """After a step: those of the last `event_window` steps."""
+        first = step - limits.event_window + 1
+        kept = tuple(one for one in self.steps if one >= first)
+        return Events((*kept, step) if happened else kept)
+
+    def bad(self, limits: Limits) -> bool:
+        """Too often."""
+        return len(self.steps) >= limits.nonfinite_count
+
+
+@dataclass(frozen=True)
+class JobSignals:
+    """What concerns the whole job. ``lost`` and ``device`` stay until they have been acted on."""
+
+    loss: Loss = field(default_factory=Loss)
+    nonfinite: Events = Events()
+    faults: Events = Events()
+    lost: bool = False
+    device: bool = False  # FALLBACK bit, or DevLoad severe too often
+    severe: float = 0.0
+
+    def read(self, limits: Limits, got: Reading) -> JobSignals:
+        """After a step."""
+        return JobSignals(
+            self.loss.read(limits, got.loss),
+            self.nonfinite.read(limits, got.step, got.nonfinite > 0),
+            self.faults.read(limits, got.step, got.faults > 0),
+            self.lost or got.lost > 0,
+            self.device or got.fallback or got.severe > limits.severe,
+            got.severe,
+        )
+
+    def settled(self) -> JobSignals:
+        """Once all of it has been acted on: what is left are the losses."""
+        return JobSignals(self.loss.admitted())
+
+    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
+        """Why the job is bad, if it is: the first of reducer, non-finite, loss."""
+        if Signal.REDUCER not in off:
+            if self.lost:
+                return Bad(Signal.REDUCER, 1.0, 1.0)
+            if self.faults.bad(limits):
+                return Bad(Signal.REDUCER, len(self.faults.steps), limits.nonfinite_count)
+        if self.nonfinite.bad(limits) and Signal.NONFINITE not in off:
+            return Bad(Signal.NONFINITE, len(self.nonfinite.steps), limits.nonfinite_count)
+        return self.loss.bad(off)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)  # exact: no version of Python sums otherwise
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
