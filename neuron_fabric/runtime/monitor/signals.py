@@ -230,11 +230,10 @@ class RegionSignals:
 
 
 def _margin(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
-    if value is None:
+    if value is None or profile is None:  # zeros and closed gates have a margin of their own
         return old
-    share = math.inf if profile is None else limits.margin_share * profile
-    limit = min(limits.margin_in, share)
-    outer = limit * limits.margin_out / limits.margin_in
+    limit = min(limits.margin_in, limits.margin_share * profile)
+    outer = limit + limits.margin_out - limits.margin_in
     return Level(value, limit, old.gate.read(value < limit, value >= outer, limits.margin_count))
 
 

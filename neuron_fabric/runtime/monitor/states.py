@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from neuron_fabric.runtime.capacity import admits
 from neuron_fabric.runtime.monitor.job_plan import Phase, Plan
 from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.signals import (
@@ -221,7 +222,7 @@ class _Move:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.ema, limits.good))
             else:
                 self._demote(number, Bad(Signal.COSINE, cosine.ema, limits.good))
-        self._judge_capacity(got, limits.capacity_admit)
+        self._judge_capacity(got)
         self._state = replace(self._state, signals=self._state.signals.settled())
         self._job(self._by_regions(), Bad(Signal.SCHEDULE, self._step + 1, plan.warmup))
 
@@ -299,20 +300,21 @@ class _Move:
             if 0 < self._regions[number].rejected <= self._step:
                 self._reject(number, 0, Bad(Signal.REDUCER, 0.0, limits.severe))
         if self._step % limits.capacity_every == 0:
-            self._judge_capacity(got, limits.capacity_drop)
+            self._judge_capacity(got)
 
-    def _judge_capacity(self, got: Reading, most: float) -> None:
+    def _judge_capacity(self, got: Reading) -> None:
         if got.link_latency is None or got.link_mib is None or Signal.CAPACITY in self._plan.off:
             return
+        ends = self._limits.capacity_admit, self._limits.capacity_drop
         for number in self._plan.eligible:
-            cost, rejected = self._plan.regions[number].cost, self._regions[number].rejected
-            if cost is None or rejected > 0:
+            cost, region = self._plan.regions[number].cost, self._regions[number]
+            if cost is None or region.rejected > 0:
                 continue
             ratio = cost.ratio(got.link_latency, got.link_mib)
-            if not rejected and ratio > most:
-                self._reject(number, BY_MODEL, Bad(Signal.CAPACITY, ratio, most))
-            elif rejected and ratio <= self._limits.capacity_admit:
-                self._reject(number, 0, Bad(Signal.CAPACITY, ratio, self._limits.capacity_admit))
+            before = not region.rejected and self._state.mode != Mode.FP32_WARMUP
+            if admits(before, ratio, *ends) == bool(region.rejected):
+                why = Bad(Signal.CAPACITY, ratio, ends[before])
+                self._reject(number, 0 if region.rejected else BY_MODEL, why)
 
     def _reject(self, number: int, until: int, why: Bad) -> None:
         before, after = ("admitted", "rejected") if until else ("rejected", "admitted")

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from neuron_fabric.codec.routes import Route
 
 
 @dataclass(frozen=True)
@@ -51,5 +52,5 @@ class StepReport:
     nonfinite: int = 0
     saturation: Mapping[str, float] = field(default_factory=dict)
     reducer: ReducerCounters = field(default_factory=ReducerCounters)
-    bytes: Mapping[Any, tuple[int, int]] = field(default_factory=dict)
+    bytes: Mapping[Route, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)

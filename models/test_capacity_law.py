@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime's capacity check says of a device, against the device's own rules."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.commit_check import check_commit
+from models.line_packing import Mode
+from models.parameters import DeviceParams
+from models.regions import CommitCode, RegionConfig, record_lines, state_lines
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.runtime import capacity
+
+MODES = {
+    Route.FP32: Mode.FP32,
+    Route.G_BINARY: Mode.G_BINARY,
+    Route.G_TERNARY: Mode.G_TERNARY,
+}
+
+
+def committed(route: Route, workers: int, log2: int, params: DeviceParams, state: int) -> int:
+    base = max(params.mem_lines, 1 << (log2 + 8)) << 6
+    config = RegionConfig(base, state << 6, log2, workers, MODES[route])
+    return check_commit(params, config, ())
+
+
+@given(st.sampled_from(sorted(MODES)), st.integers(1, 64), st.integers(0, 20), st.integers(1, 8))
+def test_sizes_of_state_are_the_models(route: Route, workers: int, log2: int, cnt_w: int) -> None:
+    config = RegionConfig(0, 0, log2, workers, MODES[route])
+    assert capacity.state_lines(route, workers, 1 << log2, cnt_w) == state_lines(config, cnt_w)
+    assert capacity.record_lines(workers, cnt_w) == record_lines(workers, cnt_w)
+
+
+@given(
+    st.sampled_from(sorted(MODES)),
+    st.integers(1, 64),
+    st.integers(1, 1 << 26),
+    st.integers(4, 24),
+)
+def test_a_device_commits_what_is_placed(
+    route: Route, workers: int, elements: int, mem: int
+) -> None:
+    """Both regions, one behind the other; and it refuses regions of twice the lines."""
+    device = capacity.Device(mem_lines_log2=mem)
+    params = DeviceParams(mem_lines_log2=mem)
+    placed = capacity.place(device, route, elements, workers)
+    if placed is None:
+        one = capacity.state_lines(route, workers, 1, 8)
+        assert committed(route, workers, 0, params, one) != CommitCode.OK
+        return
+    half = placed.state // 2
+    for start in (0, half):
+        assert committed(route, workers, placed.lines_log2, params, start) == CommitCode.OK
+    if placed.rounds > 1:
+        wider = committed(route, workers, placed.lines_log2 + 1, params, 2 * half)
+        assert wider != CommitCode.OK
+
+
+@pytest.mark.parametrize(("workers", "cnt_w"), [(8, 3), (64, 6), (1, 8)])
+def test_counters_that_are_too_narrow(workers: int, cnt_w: int) -> None:
+    reasons = capacity.refusals(capacity.Device(cnt_w=cnt_w), Route.G_BINARY, 512, workers)
+    assert bool(reasons) == (workers > DeviceParams(cnt_w=cnt_w).cnt_max)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The substrate file: what was measured of a reducer and its host (spec: runtime section 5.2).
+
+TOML, UTF-8, versioned, written whole or not at all; keys that are not known are refused.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.data import DataError, read_text
+from neuron_fabric.output import write_text
+from neuron_fabric.runtime.capacity import Coefficients, Device, Traffic
+from neuron_fabric.text import LineError, one_line
+from neuron_fabric.typed import typed
+
+FORMAT = "neuron-fabric-substrate"
+VERSION = 1
+MOST_BYTES = 1 << 20
+
+
+class SubstrateError(LineError):
+    """A substrate file that cannot be used, in one line."""
+
+
+@dataclass(frozen=True)
+class Substrate:
+    """A reducer: ``name`` and how it was ``measured`` are for people."""
+
+    name: str = "specification"
+    measured: str = "figures of the specification"
+    device: Device = field(default_factory=Device)
+    coefficients: Coefficients = field(default_factory=Coefficients)
+
+
+def read_substrate(path: Path) -> Substrate:
+    """A substrate file. SubstrateError of one line, whatever it holds."""
+    try:
+        values = tomllib.loads(read_text(path, MOST_BYTES))
+        if values.pop("format", None) != FORMAT:
+            raise DataError(f'no substrate file (format = "{FORMAT}" is missing)')
+        version = values.pop("version", None)
+        if version != VERSION:
+            raise DataError(f"is of version {version!r}, this program reads {VERSION}")
+        found = typed(Substrate, values)
+        _check(found)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise SubstrateError(f"{path}: cannot be read ({why}); give a substrate file") from None
+    except (ValueError, RecursionError) as error:  # also what tomllib says
+        todo = "write it by `nf capacity measure`"
+        raise SubstrateError(f"{path}: {one_line(error)}; {todo}") from None
+    return found
+
+
+def write_substrate(path: Path, substrate: Substrate) -> None:
+    """Write it, whole or not at all. OSError."""
+    known, device = asdict(substrate.coefficients), asdict(substrate.device)
+    rates = known.pop("lines_in")
+    finite = {key: one for key, one in known.items() if one != math.inf}
+    head = {"name": substrate.name, "measured": substrate.measured}
+    lines = [f'format = "{FORMAT}"', f"version = {VERSION}", *_lines(head)]
+    for title, table in (
+        ("device", device),
+        ("coefficients", finite),
+        ("coefficients.lines_in", rates),
+    ):
+        lines += ["", f"[{title}]", *_lines(table)]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in table.items()]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        shown = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{one_line(shown, 500)}"'
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return repr(value)
+
+
+def _check(found: Substrate) -> None:
+    known = found.coefficients
+    rates = [known.flit_s, known.lines_out, known.pack_rate, known.unpack_rate, known.devices]
+    if missing := set(Traffic) - set(known.lines_in):
+        raise DataError(f"coefficients.lines_in.{min(missing)} is missing")
+    if not all(one > 0 for one in [*rates, *known.lines_in.values()]):
+        raise DataError("coefficients: rates and times are above 0")
+    if known.miss < 0 or known.commit < 0:
+        raise DataError("coefficients: clocks are not negative")
+    device = found.device
+    if not (0 < device.cnt_w <= 8 and 0 <= device.mem_lines_log2 <= 46 and device.regions > 0):
+        raise DataError("device: cnt_w is 1..8, mem_lines_log2 0..46, regions above 0")
+    if Route.FP32 not in device.routes:
+        raise DataError("device.routes: FP32 is always there")
