@@ -38,6 +38,7 @@ VERBS = {
     "test": "every check: check, lint, proofs, pytest, smoke suite, mutants, a short replay",
     "nightly": "what is too long for every change: ten seeds with coverage, all mutants, fuzz",
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
+    "monitor": "what happened in a low-bit training: states, signals, decisions",
     "capacity": "whether a reducer can take a bucket, and whether that pays",
     "bench": "measure the runner against its goals",
     "figures": "what the design is worth: traffic, timing, area; one page of them",

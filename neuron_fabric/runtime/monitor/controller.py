@@ -8,6 +8,7 @@ gives `step_end` what this rank has seen. The reduction that starts there is wai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -215,7 +216,9 @@ class Controller:
             mode=str(before.mode),
             loss=_seen(got.loss),
             bytes={str(route): list(both) for route, both in report.bytes.items()},
-            seconds={str(part): _seen(one) for part, one in report.seconds.items()},
+            seconds={
+                part: _seen(one) for part, one in report.seconds.items() if math.isfinite(one)
+            },
         )
         named = zip(self.plan.regions, got.regions, strict=True)
         cosines = {its.name: _seen(one.cosine) for its, one in named if one.cosine is not None}

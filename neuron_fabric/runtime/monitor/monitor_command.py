@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric monitor`: what has happened in a run, on the terminal or as a page; the
+same under other thresholds; and how well the signals find faults."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import DataError
+from neuron_fabric.output import check_output, write_text
+from neuron_fabric.runtime.monitor import log, page, summary
+from neuron_fabric.runtime.monitor.bench import FAULTS, bench_lines
+from neuron_fabric.runtime.monitor.error import MonitorError
+from neuron_fabric.runtime.monitor.job_plan import Plan
+from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
+from neuron_fabric.runtime.monitor.log import Segment
+from neuron_fabric.runtime.monitor.replay_log import replay
+from neuron_fabric.text import say
+
+HELP = "what happened in a run: states, signals, decisions and their reasons"
+EXAMPLES = """examples:
+  nf monitor runs/x                          decisions, bytes and states on the terminal
+  nf monitor runs/x --html x.html            the same as a page: one file, no network
+  nf monitor replay runs/x                   the recorded signals give the recorded decisions
+  nf monitor replay runs/x --set drop=0.4    what another threshold would have decided
+  nf monitor bench --without cosine          which faults the other signals find
+"""
+_MOST_SHOWN = 40
+REPLAY, BENCH = "replay", "bench"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A run's folder, or `replay` and one, or `bench`."""
+    parser.usage = (
+        "nf monitor RUN [--html FILE]\n"
+        "       nf monitor replay RUN [--set NAME=VALUE] [--without SIGNAL]\n"
+        "       nf monitor bench [--without SIGNAL] [--fault NAME] [--seed N] [--healthy N]"
+    )
+    add = parser.add_argument
+    add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, or bench")
+    add("of", nargs="?", type=Path, metavar="RUN", help="of replay: the folder")
+    add("--html", type=Path, metavar="FILE", help="write a page: one file, no network")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="replay by another threshold, as in [monitor] of a profile",
+    )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        choices=[str(signal) for signal in Signal if signal != Signal.SCHEDULE],
+        metavar="SIGNAL",
+        help="a signal that decides nothing",
+    )
+    add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: one fault alone")
+    add("--seed", type=int, default=1, metavar="N", help="bench: of the traces (1)")
+    add(
+        "--healthy", type=int, default=20, metavar="N", help="bench: healthy runs of 500 steps (20)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit code: 1 when a replay differs without being asked to, or a fault is not found."""
+    off = tuple(Signal(one) for one in args.without)
+    if args.what == BENCH and args.of is None:
+        lines, good = bench_lines(args.seed, args.healthy, off, args.fault)
+        say(*lines)
+        return 0 if good or off else 1
+    if args.what == REPLAY and args.of is None:
+        raise MonitorError("nf monitor replay", "no run is given", "give a run's folder")
+    if args.what != REPLAY and args.of is not None:
+        raise MonitorError(args.of, "is one word too many", "give one run's folder")
+    path = log.find(args.of or Path(args.what))
+    segments, left_out = log.read(path)
+    say(*(f"{path}: {one}" for one in left_out[:5]))
+    if args.what == REPLAY:
+        return _replay(segments, dict(args.set), off)
+    if args.html:
+        check_output(args.html, "--html")
+        write_text(args.html, page.page(segments))
+        say(f"wrote {args.html}")
+    else:
+        say(*summary.lines(segments))
+    return 0
+
+
+def _replay(segments: Sequence[Segment], settings: dict[str, float], off: Sequence[Signal]) -> int:
+    changed = bool(settings or off)
+    differs = False
+    for segment in segments:
+        plan = _changed(segment.run.plan, settings, off)
+        done = replay(segment, plan)
+        if done.differs is None:
+            say(f"{len(segment.steps)} steps, {len(done.decisions)} decisions: as recorded")
+            continue
+        differs = True
+        say(f"from step {done.differs} on other decisions than recorded:")
+        was = {one for one in segment.decisions if one.step >= done.differs}
+        now = {one for one in done.decisions if one.step >= done.differs}
+        shown = sorted(was ^ now, key=lambda one: (one.step, one in now, one.region))
+        say(
+            *(
+                f"  {'+' if one in now else '-'} {summary.decision_line(one)}"
+                for one in shown[:_MOST_SHOWN]
+            )
+        )
+        if len(shown) > _MOST_SHOWN:
+            say(f"  ... and {len(shown) - _MOST_SHOWN} more")
+        if changed:
+            say("  (signals are those of the recorded routes: what follows is a guess)")
+    return int(differs and not changed)
+
+
+def _changed(plan: Plan, settings: dict[str, float], off: Sequence[Signal]) -> Plan:
+    try:
+        limits: Limits = limits_of(settings, plan.limits)
+    except DataError as error:
+        raise MonitorError("--set", error, "see [monitor] in the documentation") from None
+    return replace(plan, limits=limits, off=(*plan.off, *off))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, mark, value = text.partition("=")
+    try:
+        if not mark:
+            raise ValueError
+        return name, int(value) if value.strip("-").isdecimal() else float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no NAME=VALUE") from None

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs that are damaged, folders that cannot be written, and the commands over them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.runtime.monitor import Controller, StepReport, bench, chart, monitor_command
+from neuron_fabric.runtime.monitor import log as monitor_log
+from neuron_fabric.runtime.monitor import page as monitor_page
+from neuron_fabric.runtime.monitor.error import MonitorError
+from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.runtime.monitor.replay_log import replay
+
+NASTY = "</style><script>alert(1)</script>&\x1b[31m\u202e"
+PROFILE = SmallProfile((SmallRegion(NASTY, 900), SmallRegion("body", 5000)), name=NASTY)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 330 steps in which a vote gets the wrong sign; its folder."""
+    folder = tmp_path_factory.mktemp("run")
+    bench.trained(3, "flipped_vote", steps=330, folder=folder)
+    return folder
+
+
+def command(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    monitor_command.add_arguments(parser)
+    return monitor_command.run(parser.parse_args(words))
+
+
+def test_every_line_is_what_the_schema_says(recorded: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(monitor_log.SCHEMA.read_text(encoding="utf-8"))
+    valid = jsonschema.Draft202012Validator(schema)
+    lines = (recorded / monitor_log.NAME).read_text(encoding="utf-8").splitlines()
+    kinds = set()
+    for line in lines:
+        record = json.loads(line)
+        valid.validate(record)
+        kinds.add(record["kind"])
+    assert kinds == {"run", "step", "sample", "decision", "end"}
+    record = json.loads(lines[1])
+    for wrong in ({**record, "more": 1}, {**record, "mode": "HAPPY"}, {**record, "kind": "x"}):
+        assert not valid.is_valid(wrong)
+
+
+def test_a_log_is_read_and_replayed(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(str(recorded)) == 0
+    said = capsys.readouterr().out
+    assert "conv         LOW -> DEMOTED: cosine" in said
+    assert command("replay", str(recorded)) == 0
+    assert "as recorded" in capsys.readouterr().out
+    assert command("replay", str(recorded), "--set", "floor=0.01", "--set", "drop=0.02") == 0
+    assert "  - step    300 conv         LOW -> DEMOTED" in capsys.readouterr().out
+    assert command("replay", str(recorded), "--without", "cosine") == 0
+    assert "what follows is a guess" in capsys.readouterr().out
+
+
+def test_a_log_that_was_changed_does_not_replay(recorded: Path, tmp_path: Path) -> None:
+    text = (recorded / monitor_log.NAME).read_text(encoding="utf-8")
+    changed = text.replace('"target":"DEMOTED"', '"target":"LOCKED"')
+    assert changed != text
+    (tmp_path / "x").write_text(changed, encoding="utf-8")
+    assert command("replay", str(tmp_path / "x")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data[:-40], "it is cut"),
+        (lambda data: data + b'{"kind":"new"}\n', "its kind is not known"),
+        (lambda data: data + b"[1]\n", "no JSON object"),
+        (lambda data: data + b"\xff\n", "not UTF-8"),
+        (lambda data: data + b'{"kind":"step","step":NaN}\n', "NaN is no number"),
+        (lambda data: data + b'{"kind":"step","step":1}\n', "'vector' is missing"),
+        (lambda data: b'{"kind":"end","step":1,"why":""}\n' + data, "no run record stands before"),
+        (lambda data: data + b'{"kind":"run","format":"x"}\n', "its format is not"),
+    ],
+)
+def test_what_can_be_read_is_read(
+    recorded: Path, tmp_path: Path, change: Callable[[bytes], bytes], words: str
+) -> None:
+    data = (recorded / monitor_log.NAME).read_bytes()
+    (tmp_path / "log").write_bytes(change(data))
+    [segment], [why] = monitor_log.read(tmp_path / "log")
+    assert words in why
+    assert len(segment.steps) == 330
+    assert replay(segment).differs is None
+
+
+@given(st.integers(0, 10**6), st.binary(min_size=1, max_size=3))
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_damage_gives_a_log_or_one_line(
+    recorded: Path, tmp_path: Path, at: int, new: bytes
+) -> None:
+    data = b"".join((recorded / monitor_log.NAME).read_bytes().splitlines(True)[:40])
+    at %= len(data)
+    (tmp_path / "log").write_bytes(data[:at] + new + data[at + 1 :])
+    with suppress(MonitorError):  # anything else is a traceback
+        segments, _ = monitor_log.read(tmp_path / "log")
+        ET.fromstring(monitor_page.page(segments))
+        for segment in segments:
+            replay(segment)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "there is no such log"),
+        (["replay"], "no run is given"),
+        (["x", "y"], "one word too many"),
+    ],
+)
+def test_wrong_words(tmp_path: Path, words: list[str], said: str) -> None:
+    with pytest.raises(MonitorError, match=said):
+        command(*words)
+
+
+def test_wrong_logs_and_thresholds(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "binary").write_bytes(os.urandom(3000))
+    (tmp_path / "long").write_bytes(b"x" * (monitor_log.MOST_LINE + 10))
+    newer = (recorded / monitor_log.NAME).read_text(encoding="utf-8")
+    newer = newer.replace('"version":1', '"version":2')
+    (tmp_path / "newer").write_text(newer, encoding="utf-8")
+    os.mkfifo(tmp_path / "fifo")
+    for name, said in (
+        ("empty", "is empty"),
+        ("binary", "no log of a run"),
+        ("long", "more than 4,194,304 bytes"),
+        ("newer", "of version 2, this program reads 1"),
+        ("fifo", "is a FIFO"),
+    ):
+        with pytest.raises(MonitorError, match=said):
+            command(str(tmp_path / name))
+    for setting, said in (
+        ("drop=2e9", "must be above 0"),
+        ("dorp=0.2", "field 'dorp' is not known"),
+        ("floor=0.5", "monitor.floor is 0.5, above drop"),
+        ("hold=0.5", "monitor.hold: 0.5 is not an integer"),
+    ):
+        with pytest.raises(MonitorError, match=f"--set: .*{said}"):
+            command("replay", str(recorded), "--set", setting)
+    for words in (["replay", "x", "--set", "drop"], ["bench", "--without", "luck"]):
+        with pytest.raises(SystemExit):
+            command(*words)
+
+
+def test_a_step_is_missing(recorded: Path, tmp_path: Path) -> None:
+    lines = (recorded / monitor_log.NAME).read_bytes().splitlines(True)
+    (tmp_path / "log").write_bytes(b"".join(lines[:5] + lines[6:]))
+    with pytest.raises(MonitorError, match="step 4 is missing before step 5"):
+        command("replay", str(tmp_path / "log"))
+
+
+@pytest.mark.parametrize("way", ["a file", "a FIFO", "a folder"])
+def test_a_folder_that_cannot_be_written_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    folder = tmp_path / "run"
+    if way == "a file":
+        folder.write_bytes(b"")
+    else:
+        folder.mkdir()
+        made: Any = os.mkfifo if way == "a FIFO" else os.mkdir
+        made(folder / monitor_log.NAME)
+    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=folder)
+    for step in range(5):
+        one.step_end(StepReport(step, losses=1.0))
+    one.close()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "cannot be written" in said
+    assert "the training goes on without a log" in said
+
+
+def test_a_full_disk_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path)
+    one.step_end(StepReport(0))
+    one.routes()
+    monkeypatch.setattr(os, "write", lambda file, data: len(data) // 2)
+    for step in (1, 2):
+        one.step_end(StepReport(step))
+    one.close()
+    monkeypatch.undo()
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_half_a_line_of_a_killed_run_is_taken_off(recorded: Path, tmp_path: Path) -> None:
+    whole = (recorded / monitor_log.NAME).read_bytes()
+    log = tmp_path / monitor_log.NAME
+    for cut in (whole[:-30], b"x" * 70_000, b""):
+        log.write_bytes(cut)
+        monitor_log.Log(tmp_path).close()
+        assert log.read_bytes() == cut[: cut.rfind(b"\n") + 1]
+
+
+# The page: one file, no network, sound.
+def test_the_page_is_sound_and_offline(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert command(str(recorded), "--html", str(out)) == 0
+    text = out.read_text(encoding="utf-8")
+    root = ET.fromstring(text)  # well-formed: every element closed, every attribute quoted
+    assert not list(root.iter("script"))
+    assert not [one for one in root.iter() if {"src", "href", "onload"} & set(one.attrib)]
+    for word in ("http:", "https:", "//", "url(", "@import"):
+        assert word not in text.replace("<!DOCTYPE html>", ""), word
+    words = " ".join(root.itertext())
+    for said in ("LOWBIT", "PARTIAL", "drop 0.3", "head", "G_BINARY", "cosine"):
+        assert said in words, said
+    bands = [one.get("class") for one in root.iter("rect")]
+    assert "band LOWBIT" in bands
+    assert "band DEMOTED" in bands
+
+
+def test_names_do_not_become_markup(tmp_path: Path) -> None:
+    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path)
+    for step in range(120):
+        cosines = dict.fromkeys(one.samples(), (0.0, 1.0, 1.0))
+        one.step_end(StepReport(step, cosines=cosines))
+    one.close()
+    segments, _ = monitor_log.read(tmp_path / monitor_log.NAME)
+    text = monitor_page.page(segments)
+    ET.fromstring(text)
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "no loss was observed" in text.lower()
+
+
+def test_a_page_of_nothing(tmp_path: Path) -> None:
+    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path)
+    one.step_end(StepReport(0))
+    one.routes()
+    segments, _ = monitor_log.read(tmp_path / monitor_log.NAME)
+    ET.fromstring(monitor_page.page(segments))
+
+
+def test_a_page_that_cannot_be_written(recorded: Path, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="its folder does not exist"):
+        command(str(recorded), "--html", str(tmp_path / "no" / "page.html"))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(2, 600))
+def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
+    points = [(float(n), one) for n, one in enumerate(values)]
+    kept = chart.thinned(points, most)
+    assert len(kept) <= max(most, 2)
+    assert kept == sorted(kept)
+    for end in (min, max):
+        assert end(one for _, one in kept) == end(values)
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 10))
+def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
+    found = chart.ticks(first, first + size, most)
+    assert len(found) <= most + 1
+    slack = 1e-6 * size + 1e-9
+    assert all(first - slack <= one <= first + size + slack for one in found)

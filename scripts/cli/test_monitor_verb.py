@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf monitor` and `nf capacity`: bad words, the page in a browser, and the whole bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric.runtime.monitor import bench
+from neuron_fabric.runtime.monitor.limits import Signal
+from scripts.cli.main import main
+from scripts.report.test_browser import Page
+
+ALONE = {
+    "flipped_vote": Signal.COSINE,
+    "scale_x16": Signal.NORM,
+    "loss_spike": Signal.LOSS_SPIKE,
+    "divergence": Signal.LOSS_DRIFT,
+    "nonfinite": Signal.NONFINITE,
+    "lost": Signal.REDUCER,
+    "fast_link": Signal.CAPACITY,
+}
+"""Faults that one signal alone finds."""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["monitor", "nowhere"], "nf: nowhere: there is no such log; give the folder"),
+        (["monitor", "replay"], "no run is given"),
+        (["capacity", "table", "--substrate", "/"], "cannot be read (is a folder"),
+        (["capacity", "table", "--cells", "FP32/8"], "FP32/8 is no ROUTE/W"),
+    ],
+)
+def test_bad_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    assert code == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_fault_and_the_signal_that_finds_it() -> None:
+    found = bench.found(bench.trained(1, "scale_x16", steps=300))
+    assert found is not None
+    assert (found.decision.signal, found.decision.region) == (Signal.NORM, "conv")
+    assert found.after <= bench.FAULTS["scale_x16"].within
+    assert bench.found(bench.trained(1, "scale_x16", [Signal.NORM], steps=300)) is None
+
+
+@pytest.mark.nightly("60 trainings of 500 steps")
+def test_the_bench() -> None:
+    """Every fault in time, at most one false alarm in 10,000 steps of 20 healthy runs; and what one
+    signal alone finds is not found without it."""
+    lines, good = bench.bench_lines(1, 20)
+    assert good, "\n".join(lines)
+    for fault, signal in ALONE.items():
+        assert bench.found(bench.trained(1, fault, [signal])) is None, (fault, signal)
+
+
+def test_the_page_in_a_browser(tmp_path: Path, chromium: Page) -> None:
+    bench.trained(3, "flipped_vote", steps=330, folder=tmp_path)
+    out = tmp_path / "page.html"
+    assert main(["monitor", str(tmp_path), "--html", str(out)]) == 0
+    chromium.complaints.clear()
+    chromium.requests.clear()
+    chromium.open(out)
+    text = chromium.ask("document.body.innerText")
+    for words in ("LOWBIT", "PARTIAL", "LOW → DEMOTED", "G_BINARY", "Sampled cosines"):
+        assert words in text, words
+    tall = "[...document.querySelectorAll('figure svg')].every(s => s.clientHeight > 80)"
+    assert chromium.ask(tall)
+    assert chromium.complaints == []
+    assert chromium.requests == [out.as_uri()]
+    chromium.open(out, 390, 844)
+    assert chromium.ask("document.documentElement.scrollWidth") <= 390
