@@ -15,9 +15,10 @@ from typing import Any
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_text
+from neuron_fabric.errors import InputError
 from neuron_fabric.output import write_text
 from neuron_fabric.runtime.capacity import Coefficients, Device, Traffic
-from neuron_fabric.text import LineError, one_line
+from neuron_fabric.text import one_line
 from neuron_fabric.typed import typed
 
 FORMAT = "neuron-fabric-substrate"
@@ -25,8 +26,8 @@ VERSION = 1
 MOST_BYTES = 1 << 20
 
 
-class SubstrateError(LineError):
-    """A substrate file that cannot be used, in one line."""
+class SubstrateError(InputError):
+    """A substrate file that cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,9 @@ def read_substrate(path: Path) -> Substrate:
         _check(found)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise SubstrateError(f"{path}: cannot be read ({why}); give a substrate file") from None
+        raise SubstrateError(path, f"cannot be read ({why})", "give a substrate file") from None
     except (ValueError, RecursionError) as error:  # also what tomllib says
-        todo = "write it by `nf capacity measure`"
-        raise SubstrateError(f"{path}: {one_line(error)}; {todo}") from None
+        raise SubstrateError(path, error, "write it by `nf capacity measure`") from None
     return found
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from neuron_fabric.data import DataError
 from neuron_fabric.output import check_output, write_text
+from neuron_fabric.profile.profile_file import read_profile
 from neuron_fabric.runtime.monitor import log, page, summary
 from neuron_fabric.runtime.monitor.bench import FAULTS, bench_lines
 from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Plan
-from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
+from neuron_fabric.runtime.monitor.limits import Signal, limits_of
 from neuron_fabric.runtime.monitor.log import Segment
+from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.replay_log import replay
 from neuron_fabric.text import say
 
@@ -37,13 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run's folder, or `replay` and one, or `bench`."""
     parser.usage = (
         "nf monitor RUN [--html FILE]\n"
-        "       nf monitor replay RUN [--set NAME=VALUE] [--without SIGNAL]\n"
+        "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
         "       nf monitor bench [--without SIGNAL] [--fault NAME] [--seed N] [--healthy N]"
     )
     add = parser.add_argument
     add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, or bench")
     add("of", nargs="?", type=Path, metavar="RUN", help="of replay: the folder")
     add("--html", type=Path, metavar="FILE", help="write a page: one file, no network")
+    add("--profile", type=Path, metavar="FILE", help="replay by the thresholds of this profile")
     add(
         "--set",
         action="append",
@@ -82,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     segments, left_out = log.read(path)
     say(*(f"{path}: {one}" for one in left_out[:5]))
     if args.what == REPLAY:
-        return _replay(segments, dict(args.set), off)
+        return _replay(segments, args.profile, dict(args.set), off)
     if args.html:
         check_output(args.html, "--html")
         write_text(args.html, page.page(segments))
@@ -92,11 +95,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _replay(segments: Sequence[Segment], settings: dict[str, float], off: Sequence[Signal]) -> int:
-    changed = bool(settings or off)
+def _replay(
+    segments: Sequence[Segment],
+    profile: Path | None,
+    settings: dict[str, float],
+    off: Sequence[Signal],
+) -> int:
+    changed = bool(profile or settings or off)
     differs = False
     for segment in segments:
-        plan = _changed(segment.run.plan, settings, off)
+        plan = _changed(segment.run.plan, profile, settings, off)
         done = replay(segment, plan)
         if done.differs is None:
             say(f"{len(segment.steps)} steps, {len(done.decisions)} decisions: as recorded")
@@ -119,12 +127,24 @@ def _replay(segments: Sequence[Segment], settings: dict[str, float], off: Sequen
     return int(differs and not changed)
 
 
-def _changed(plan: Plan, settings: dict[str, float], off: Sequence[Signal]) -> Plan:
+def _changed(
+    plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Signal]
+) -> Plan:
+    """The recorded plan with the profile's regions and thresholds, then single ones."""
     try:
-        limits: Limits = limits_of(settings, plan.limits)
+        if profile is not None:
+            costs = {one.name: one.cost for one in plan.regions if one.cost is not None}
+            plan = plan_of(
+                read_profile(profile),
+                warmup=plan.warmup,
+                unverified=plan.unverified,
+                costs=costs,
+            )
+        limits = limits_of(settings, plan.limits)
     except DataError as error:
-        raise MonitorError("--set", error, "see [monitor] in the documentation") from None
-    return replace(plan, limits=limits, off=(*plan.off, *off))
+        where = profile if profile and not settings else "--set"
+        raise MonitorError(where, error, "see [monitor] of a profile") from None
+    return replace(plan, limits=limits, off=tuple(dict.fromkeys([*plan.off, *off])))
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from neuron_fabric.data import DataError
 from neuron_fabric.runtime.monitor.job_plan import Cost, Phase, Plan, ProfileLike, RegionPlan
-from neuron_fabric.runtime.monitor.limits import Signal, limits_of
+from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
 
 FP32 = "FP32"
+_NEVER = 1e-9  # a drop of 0 gives up what points backwards alone
 WARMUP = 100
 """Steps of warm-up where a profile gives a share and nobody says how long the training is."""
 
@@ -22,8 +24,12 @@ def plan_of(
     costs: Mapping[str, Cost] | None = None,
 ) -> Plan:
     """What the states need of ``profile``. DataError for values of `[monitor]` that are none."""
-    values = dict(profile.monitor)
-    off = tuple(Signal(str(one)) for one in _texts(values.pop("off", ())))
+    values = _with_drop(dict(profile.monitor), getattr(profile, "rule", None))
+    try:
+        off = tuple(Signal(str(one)) for one in _texts(values.pop("off", ())))
+    except ValueError as error:
+        names = ", ".join(Signal)
+        raise DataError(f"monitor.off: {error}: one of {names}") from None
     regions = tuple(
         RegionPlan(
             region.name,
@@ -36,6 +42,15 @@ def plan_of(
         for region in profile.regions
     )
     return Plan(regions, warmup, limits_of(values), unverified, off)
+
+
+def _with_drop(values: dict[str, object], rule: object) -> dict[str, object]:
+    """`[rule] drop` is where a region is given up, unless `[monitor]` has its own."""
+    drop = getattr(rule, "drop", None)
+    if drop is not None and "drop" not in values:
+        values["drop"] = max(float(drop), _NEVER)
+        values.setdefault("floor", min(Limits().floor, max(float(drop), _NEVER)))
+    return values
 
 
 def _texts(value: object) -> list[Any]:

@@ -22,6 +22,7 @@ from neuron_fabric.runtime.monitor import page as monitor_page
 from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.replay_log import replay
+from neuron_fabric.text import LineError
 
 NASTY = "</style><script>alert(1)</script>&\x1b[31m\u202e"
 PROFILE = SmallProfile((SmallRegion(NASTY, 900), SmallRegion("body", 5000)), name=NASTY)
@@ -67,6 +68,46 @@ def test_a_log_is_read_and_replayed(recorded: Path, capsys: pytest.CaptureFixtur
     assert "  - step    300 conv         LOW -> DEMOTED" in capsys.readouterr().out
     assert command("replay", str(recorded), "--without", "cosine") == 0
     assert "what follows is a guess" in capsys.readouterr().out
+
+
+PROFILE_TOML = """
+format = "neuron-fabric-profile"
+version = 1
+name = "other"
+[model]
+fingerprint = "sha256:1"
+parameters = 52956
+[monitor]
+floor = 0.01
+[rule]
+drop = 0.02
+"""
+REGION_TOML = """
+[[region]]
+name = "{name}"
+kind = "rest"
+match = ["x"]
+elements = 1000
+steady = {{ route = "G_BINARY" }}
+"""
+
+
+def test_a_log_is_replayed_by_another_profile(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("head", "conv", "stem")
+    text = PROFILE_TOML + "".join(REGION_TOML.format(name=name) for name in names)
+    (tmp_path / "p.toml").write_text(text, encoding="utf-8")
+    assert command("replay", str(recorded), "--profile", str(tmp_path / "p.toml")) == 0
+    assert "  - step    300 conv         LOW -> DEMOTED" in capsys.readouterr().out
+    for wrong, said in (
+        (text.replace("stem", "stern"), "regions head, conv, stem in the log, others in the plan"),
+        (text.replace("floor = 0.01", "flour = 0.01"), "field 'flour' is not known"),
+        (text.replace("floor = 0.01", "off = ['luck']"), "monitor.off: 'luck' is not a valid"),
+    ):
+        (tmp_path / "p.toml").write_text(wrong, encoding="utf-8")
+        with pytest.raises(LineError, match=said):
+            command("replay", str(recorded), "--profile", str(tmp_path / "p.toml"))
 
 
 def test_a_log_that_was_changed_does_not_replay(recorded: Path, tmp_path: Path) -> None:
