@@ -113,7 +113,7 @@ def _text(x: float, y: float, anchor: str, words: str) -> str:
 
 def ticks(first: float, last: float, most: int) -> list[float]:
     """At most ``most`` + 1 round numbers from ``first`` to ``last``."""
-    if not last > first:
+    if not 0 < last - first < math.inf:
         return [first]
     step = 10.0 ** math.floor(math.log10((last - first) / most))
     step *= next(one for one in (1, 2, 5, 10) if (last - first) / (step * one) <= most)

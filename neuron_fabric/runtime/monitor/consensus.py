@@ -74,13 +74,14 @@ class Codec:
         return len(JOB_FIELDS) + len(REGION_FIELDS) * len(self.plan.regions)
 
     def encode(self, report: StepReport) -> Vector:
-        """This rank's vector: int64[length]. NaN, infinity and what is not there count as absent;
-        what is too large for the ranks' sum is cut."""
+        """This rank's vector: int64[length]. NaN, infinity and what is not there count as absent,
+        a loss that is one as non-finite; what is too large for the ranks' sum is cut."""
         reducer, seconds = report.reducer, report.seconds
         first = self.rank == 0  # other ranks' clocks count for nothing
+        no_loss = report.losses is not None and not math.isfinite(report.losses)
         job = {
             "loss": report.losses,
-            "nonfinite": report.nonfinite,
+            "nonfinite": report.nonfinite + no_loss,
             "fallback": int(reducer.fallback),
             "severe": reducer.severe / reducer.answers if reducer.answers else None,
             "faults": reducer.poison + reducer.duplicates + reducer.late,

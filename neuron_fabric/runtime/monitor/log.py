@@ -20,11 +20,12 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from neuron_fabric.data import DataError, open_file, parse_json
+from neuron_fabric.runtime.monitor.consensus import MOST_RANKS
 from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.states import Decision, JobState
@@ -37,6 +38,7 @@ NAME = "monitor.jsonl"
 SCHEMA = Path(__file__).with_name("monitor.schema.json")
 MOST_LINE = 1 << 22
 MOST_LINES = 50_000_000
+_WORD = 1 << 63
 
 
 class Log:
@@ -119,6 +121,11 @@ class Run:
     fields: tuple[str, ...]
     state: JobState | None = None
     about: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """DataError for what is no job."""
+        if not 1 <= self.world <= MOST_RANKS:
+            raise DataError(f"world: {self.world} is not 1..{MOST_RANKS}")
 
 
 @dataclass(frozen=True)
@@ -210,10 +217,14 @@ def _check_version(record: Mapping[str, object]) -> None:
 
 def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
     if kind == "step":
-        step = typed(Step, record)
-        if len(step.vector) != len(segment.run.fields):
-            raise DataError(f"{len(step.vector)} numbers, the run has {len(segment.run.fields)}")
-        segment.steps.append(step)
+        vector = record.get("vector")
+        fits = isinstance(vector, list) and all(
+            type(one) is int and -_WORD <= one < _WORD for one in vector
+        )
+        if not isinstance(vector, list) or not fits or len(vector) != len(segment.run.fields):
+            raise DataError(f"vector: not the {len(segment.run.fields)} integers of the run")
+        step = typed(Step, {**record, "vector": []})  # which would be looked at one by one
+        segment.steps.append(replace(step, vector=tuple(vector)))
     elif kind == "decision":
         known = {one.name for one in fields(Decision)}
         segment.decisions.append(

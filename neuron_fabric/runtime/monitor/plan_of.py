@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError
+from neuron_fabric.runtime.capacity import Coefficients, low_seconds
 from neuron_fabric.runtime.monitor.job_plan import Cost, Phase, Plan, ProfileLike, RegionPlan
 from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
 
-FP32 = "FP32"
 _NEVER = 1e-9  # a drop of 0 gives up what points backwards alone
 WARMUP = 100
 """Steps of warm-up where a profile gives a share and nobody says how long the training is."""
@@ -34,7 +35,7 @@ def plan_of(
         RegionPlan(
             region.name,
             region.elements,
-            _route(region.phases.get(Phase.STEADY)) != FP32,
+            _route(region.phases.get(Phase.STEADY)) != Route.FP32,
             _measured(region, "margin", 0),
             _measured(region, "saturation", 1),
             (costs or {}).get(region.name),
@@ -42,6 +43,21 @@ def plan_of(
         for region in profile.regions
     )
     return Plan(regions, warmup, limits_of(values), unverified, off)
+
+
+def costs_of(profile: ProfileLike, known: Coefficients, workers: int) -> dict[str, Cost]:
+    """Modelled cost of every region's steady route on a device: the vote comes back to all workers,
+    with decode net the count planes too. Routes without votes are left out."""
+    costs = {}
+    for region in profile.regions:
+        steady = region.phases.get(Phase.STEADY)
+        route = Route(_route(steady))
+        if not route.votes:
+            continue
+        planes = workers.bit_length() if getattr(steady, "decode", "vote") == "net" else 0
+        low = low_seconds(known, route, region.elements, workers, planes=planes)
+        costs[region.name] = Cost(low.total, 4 * region.elements)
+    return costs
 
 
 def _with_drop(values: dict[str, object], rule: object) -> dict[str, object]:
@@ -58,7 +74,7 @@ def _texts(value: object) -> list[Any]:
 
 
 def _route(phase: object) -> str:
-    return str(getattr(phase, "route", FP32))
+    return str(getattr(phase, "route", Route.FP32))
 
 
 def _measured(region: object, name: str, end: int) -> float | None:

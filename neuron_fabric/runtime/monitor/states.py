@@ -267,7 +267,7 @@ class _Move:
         limits, regions = self._limits, self._regions
         probing = [n for n in self._plan.eligible if regions[n].status == Status.PROBE]
         if probing:
-            [number] = probing
+            number = probing[0]
             cosine = regions[number].signals.cosine
             if cosine.good >= limits.probe_good or Signal.COSINE in self._plan.off:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.last, limits.good))

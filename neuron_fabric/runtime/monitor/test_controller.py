@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neuron_fabric.codec import Route
+from neuron_fabric.runtime.capacity import Coefficients, low_seconds
 from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor.consensus import agreed, both_ends, field_names, others
 from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.limits import Limits
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
-from neuron_fabric.runtime.monitor.plan_of import plan_of
+from neuron_fabric.runtime.monitor.plan_of import costs_of, plan_of
 from neuron_fabric.runtime.monitor.states import Decision
 
 PROFILE = SmallProfile((SmallRegion("head", 900), SmallRegion("body", 5000)))
@@ -183,12 +185,13 @@ def test_a_mismatch_ends_the_run(tmp_path: Path) -> None:
     assert "shadow check" in str(segment.end)
 
 
-def test_losses_that_are_none_count_for_nothing() -> None:
-    """NaN, infinity, and a rank that does not observe."""
+def test_losses_that_are_none() -> None:
+    """NaN and infinity count as non-finite; a step without `observe` as nothing."""
     one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
     for step, loss in enumerate((float("nan"), float("inf"), None, 1.5)):
         one.step_end(StepReport(step, losses=loss))
     assert one.state.signals.loss.recent == (1.5,)
+    assert one.state.signals.nonfinite.steps == (0, 1)
 
 
 def test_a_world_of_one_has_no_margin() -> None:
@@ -213,6 +216,21 @@ def test_the_device_rejects_and_admits_again() -> None:
     one.routes()
     head = [(each.step, each.target) for each in one.decisions if each.region == "head"]
     assert head[1:] == [(50, "rejected"), (250, "admitted"), (300, "rejected")]  # till 700
+
+
+def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
+    """And admitted again when the network gets slower: by the model, every 200 steps."""
+    costs = costs_of(PROFILE, Coefficients(), 8)
+    assert costs["body"].seconds == low_seconds(Coefficients(), Route.G_BINARY, 5000, 8).total
+    plan = plan_of(PROFILE, warmup=6, costs=costs)
+    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=plan)
+    for step in range(450):
+        link = {"link_latency": 0.0, "link_mib": 1e-5 if step < 300 else 1e-2}
+        one.step_end(seen(0, step, one.samples(), seconds=link))
+    one.routes()
+    body = [(each.step, each.target) for each in one.decisions if each.region == "body"]
+    assert body == [(5, "LOW"), (5, "rejected"), (400, "admitted")]
+    assert targets(one.decisions) == ["PARTIAL", "LOWBIT"]
 
 
 def test_recovery_uses_its_own_routes() -> None:
