@@ -64,7 +64,7 @@ class Controller:
         self._all_reduce = all_reduce
         self._codec = Codec(self.plan, world, rank)
         self._state = states.start(self.plan)
-        self._plan_digest = digest_of(self.plan, world)
+        self._plan_digest = digest_of(self.plan)
         self._pending: Any = None
         self._log = Log(folder) if folder is not None and rank == 0 else None
         self._about = dict(about or {})
@@ -158,13 +158,14 @@ class Controller:
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`. MonitorError when it is of another version, plan or world."""
-        todo = "load the checkpoint of this profile and world size, or start without it"
+        """Go on from a `state_dict`. MonitorError when it is of another version or plan; it may
+        be of another world."""
+        todo = "load a checkpoint of this profile, or start without it"
         if values.get("version") != STATE_VERSION:
             what = f"of version {values.get('version')!r}, this program reads {STATE_VERSION}"
             raise MonitorError("state of the monitor", what, todo)
         if values.get("plan") != self._plan_digest:
-            raise MonitorError("state of the monitor", "of another profile or world", todo)
+            raise MonitorError("state of the monitor", "of another profile", todo)
         try:
             state = typed(JobState, values.get("state"), "state")
         except ValueError as error:
