@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.runtime.capacity import (
@@ -36,6 +37,11 @@ ELEMENTS = 25 * _MIB // 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`table` and `fits`."""
+    add_kinds(parser)
+
+
+def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
+    """The same, for who has more to add."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32, contributions alone")
     table.add_argument(
@@ -59,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fits.add_argument("--workers", type=int, default=8, metavar="W", help="workers (8)")
     for one in (table, fits):
         one.add_argument("--substrate", type=Path, metavar="FILE", help="measured coefficients")
+    return kinds
 
 
 def run(args: argparse.Namespace) -> int:

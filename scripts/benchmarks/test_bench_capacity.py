@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf capacity measure`: what is measured ends in a file that `nf capacity table` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.line_packing import Mode
+from neuron_fabric.runtime.capacity import Traffic
+from neuron_fabric.runtime.substrate import read_substrate
+from scripts.benchmarks import bench_capacity
+from scripts.cli import replay
+from scripts.cli.main import main
+
+
+class Measured:
+    """A device that answers at once."""
+
+    def __init__(self, model: object, folder: Path, memory: object, lines: int) -> None:
+        self.lines = lines
+
+    def hits(self, write: bool) -> float:
+        return 0.75 if write else 0.5
+
+    def stream(self, tile: int = 16) -> float:
+        return 0.4 if tile == 16 else 0.05
+
+    def misses(self, mode: Mode, workers: int) -> float:
+        return 20.0
+
+
+class NoSimulator:
+    def __init__(self, **_: Any) -> None:
+        pass
+
+    def bulk(self, *_: Any) -> None:
+        pass
+
+
+def test_a_substrate_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_capacity, "Bench", Measured)
+    monkeypatch.setattr(replay, "Simulators", NoSimulator)
+    out = tmp_path / "s.toml"
+    assert main(["capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
+    known = read_substrate(out).coefficients
+    assert known.lines_in == {Traffic.HITS: 0.75, Traffic.STREAM: 0.4, Traffic.APART: 0.05}
+    assert (known.lines_out, known.miss, known.flit_s) == (0.5, 20.0, 4.25e-9)
+    assert known.pack_rate > 1e6
+    assert known.unpack_rate > 1e6
+    capsys.readouterr()
+    words = ["--bandwidth", "25", "--cells", "G_BINARY/8"]
+    assert main(["capacity", "table", "--substrate", str(out), *words]) == 0
+    assert "0.59 (0.32)" in capsys.readouterr().out  # twice the flit time, 0.4 lines and not 0.37
+
+
+def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capacity", "measure", "--out", "/nowhere/s.toml"]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
