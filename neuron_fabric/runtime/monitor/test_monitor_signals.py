@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each signal at its thresholds: the count before nothing, at the count bad, and good again only
+behind the outer threshold."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from neuron_fabric.data import DataError
+from neuron_fabric.runtime.monitor import Controller, StepReport
+from neuron_fabric.runtime.monitor.consensus import random_margin, region_reading
+from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
+from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.runtime.monitor.plan_of import plan_of
+from neuron_fabric.runtime.monitor.signals import (
+    Cosine,
+    Events,
+    Loss,
+    NormRatio,
+    RegionReading,
+    RegionSignals,
+)
+
+LIMITS = Limits()
+NOISE = [0.002 * (37 * n % 101 - 50) for n in range(101)]
+NONE: frozenset[Signal] = frozenset()
+
+
+def losses(*values: float, loss: Loss | None = None) -> Loss:
+    out = loss or Loss()
+    for value in values:
+        out = out.read(LIMITS, value)
+    return out
+
+
+def steady(steps: int = 100) -> Loss:
+    """A loss of 2 whose MAD is 0.05."""
+    return losses(*(2 + NOISE[n % len(NOISE)] for n in range(steps)))
+
+
+def test_a_spike_is_three_in_a_row() -> None:
+    limit = 2 + 6 * 1.4826 * 0.05
+    for above, bad in ((limit + 0.03, True), (limit - 0.03, False)):
+        assert not losses(above, above, loss=steady()).spike.bad
+        assert losses(above, above, above, loss=steady()).spike.bad == bad
+        assert not losses(above, above, 2.0, above, above, loss=steady()).spike.bad
+    high = losses(9.0, 9.0, 9.0, loss=steady())
+    between = 2 + 5 * 1.4826 * 0.05  # of the two thresholds
+    assert losses(*[between] * 5, loss=high).spike.bad
+    assert not losses(2.0, 2.0, 2.0, loss=high).spike.bad
+    why = high.bad(NONE)
+    assert why is not None
+    assert why.signal == Signal.LOSS_SPIKE
+    assert why.limit == pytest.approx(limit, abs=0.03)
+    assert high.bad(frozenset({Signal.LOSS_SPIKE})) is None
+
+
+def test_a_short_history_tells_nothing() -> None:
+    assert not losses(*[99.0] * 3, loss=steady(LIMITS.loss_least - 3)).spike.bad
+
+
+def test_a_flat_loss_may_move_a_little() -> None:
+    flat = losses(*[1.0] * 60)
+    assert not losses(*[1.005] * 5, loss=flat).spike.bad
+    assert losses(*[1.01] * 5, loss=flat).spike.bad
+
+
+def test_a_drift_takes_forty_steps_of_means() -> None:
+    up = [2.5 + NOISE[n % 101] for n in range(200)]  # above the best mean by 25 % and 8 sigma
+    first = next(n for n in range(200) if losses(*up[: n + 1], loss=steady()).drift.bad)
+    assert LIMITS.drift_count <= first <= LIMITS.drift_count + LIMITS.mean_window
+    little = [2.1 + NOISE[n % 101] for n in range(200)]  # 5 %
+    assert not losses(*little, loss=steady()).drift.bad
+    assert losses(*up, loss=steady()).admitted().best is None
+
+
+def test_warmup_goes_on_while_the_loss_falls() -> None:
+    assert losses(*(4 * 0.97**n for n in range(60))).falls(LIMITS)
+    assert not losses(*(4 * 0.995**n for n in range(60))).falls(LIMITS)
+    assert not losses(*(4 * 0.5**n for n in range(39))).falls(LIMITS)  # two windows are needed
+
+
+@pytest.mark.parametrize(("cosines", "bad"), [([0.31], False), ([0.29], True), ([0.09], True)])
+def test_one_cosine(cosines: list[float], bad: bool) -> None:
+    one = Cosine()
+    for value in cosines:
+        one = one.read(LIMITS, value)
+    assert one.gate.bad == bad
+
+
+def test_the_mean_of_cosines_and_one_alone() -> None:
+    good = Cosine().read(LIMITS, 0.6)
+    assert not good.read(LIMITS, 0.11).gate.bad  # mean 0.355
+    assert good.read(LIMITS, 0.11).read(LIMITS, 0.2).gate.bad  # mean 0.28
+    at_once = good.read(LIMITS, 0.09)
+    assert at_once.gate.bad
+    assert at_once.why(LIMITS).limit == LIMITS.floor
+    between = at_once.read(LIMITS, 0.32)
+    assert between.gate.bad
+    assert not between.read(LIMITS, 0.6).gate.bad
+    assert good.read(LIMITS, None) == good
+    assert good.read(LIMITS, 0.5).good == 2
+    assert good.read(LIMITS, 0.34).good == 0
+
+
+def test_the_norm_against_the_last_sample() -> None:
+    one = NormRatio().read(LIMITS, 5.0, None)
+    assert one.reference is None
+    one = one.read(LIMITS, 5.0, 4.0)
+    for _ in range(LIMITS.norm_count - 1):
+        one = one.read(LIMITS, 6.1, None)  # 2^2.1 times
+    assert not one.gate.bad
+    assert one.read(LIMITS, 6.1, None).gate.bad
+    assert one.read(LIMITS, 1.9, None).gate.bad  # as much too small
+    assert not one.read(LIMITS, 5.9, None).gate.bad
+
+
+def shares(name: str, value: float, times: int, profile: float | None) -> RegionSignals:
+    one = RegionSignals()
+    for _ in range(times):
+        got = RegionReading(**{name: value})
+        one = one.read(LIMITS, got, profile, profile)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "profile", "times"),
+    [
+        ("margin", 0.019, 0.2, 3),
+        ("margin", 0.009, 0.04, 3),  # a quarter of the profile's decides
+        ("saturation", 0.51, 0.1, 1),
+        ("saturation", 0.81, 0.2, 1),
+        ("saturation", 0.51, None, 1),
+    ],
+)
+def test_margin_and_saturation(name: str, value: float, profile: float | None, times: int) -> None:
+    why = shares(name, value, times, profile).bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.value) == (name, value)
+    assert shares(name, value, times - 1, profile).bad(LIMITS, NONE) is None
+    assert shares(name, value, times, profile).bad(LIMITS, frozenset({Signal(name)})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "profile"),
+    [
+        ("margin", 0.021, 0.2),
+        ("margin", 0.011, 0.04),
+        ("margin", -0.5, None),  # zeros have a margin of their own: nothing to hold it against
+        ("saturation", 0.79, 0.2),
+        ("saturation", 0.49, None),
+    ],
+)
+def test_margin_and_saturation_within(name: str, value: float, profile: float | None) -> None:
+    assert shares(name, value, 10, profile).bad(LIMITS, NONE) is None
+
+
+def test_three_steps_of_a_hundred() -> None:
+    def after(*steps: int) -> bool:
+        one = Events()
+        for step in range(max(steps) + 1):
+            one = one.read(LIMITS, step, step in steps)
+        return one.bad(LIMITS)
+
+    assert after(5, 60, 104)
+    assert not after(5, 60, 105)
+    assert not after(5, 60)
+
+
+def test_units_of_a_report() -> None:
+    assert random_margin(8) == pytest.approx(0.2734, abs=1e-4)
+    report = StepReport(
+        0,
+        cosines={"a": (3.0, 4.0, 9.0), "b": (1.0, 0.0, 1.0), "c": (0.0, 1.0, 0.0)},
+        norms={"a": (16.0, 4.0), "b": (math.nan, None)},
+        margins={"a": (8 * 100, 100), "b": (0, 0)},
+    )
+    a, b, c = (region_reading(report, name, 8) for name in "abc")
+    assert (a.cosine, a.norm, a.reference, a.margin) == (0.5, 2.0, 1.0, 1.0)
+    assert (b.cosine, b.norm, b.reference, b.margin) == (None, None, None, None)
+    assert c.cosine == 0.0  # a decoded gradient of zeros points nowhere
+
+
+def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
+    """Of one region: it is demoted; of most low-bit elements: FALLBACK."""
+    profile = SmallProfile(tuple(SmallRegion(name, 1000) for name in "abc"))
+    for wrong, where in (("a", "a"), ("abc", "")):
+        one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
+        for step in range(60):
+            scale = {name: 256.0 if step > 20 and name in wrong else 1.0 for name in "abc"}
+            due = one.samples()
+            one.step_end(
+                StepReport(
+                    step,
+                    cosines=dict.fromkeys(due, (0.6, 1.0, 1.0)),
+                    norms={name: (scale[name], 1.0 if name in due else None) for name in "abc"},
+                )
+            )
+        one.routes()
+        first = next(each for each in one.decisions if each.signal == Signal.NORM)
+        assert (first.step, first.region) == (28, where)
+        assert first.target == ("DEMOTED" if where else "FALLBACK")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"drop": "x"}, "monitor.drop: 'x' is not a number"),
+        ({"drop": 0}, "monitor.drop is 0"),
+        ({"norm_out": 9}, "monitor.norm_out is 9"),
+        ({"speed": 1}, "field 'speed' is not known"),
+    ],
+)
+def test_bad_thresholds_are_one_line(values: dict[str, object], words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        limits_of(values)
+    assert words in str(caught.value)
+    assert limits_of({"drop": 0.25}).good == pytest.approx(0.30)
