@@ -3,6 +3,7 @@
 
 # No postponed annotations here: register_comm_hook looks at those of a hook.
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -40,27 +41,36 @@ class DdpMean:
     def __call__(self, _: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Scale the bucket and sum it over the ranks."""
         buffer = bucket.buffer()
-        if buffer.is_sparse or self._divide:
+        if self._watch and not buffer.is_sparse:
+            self.scale(bucket, range(len(bucket.parameters())))
+        elif buffer.is_sparse or self._divide:
             buffer.div_(self._workers)
-        elif self._watch:
-            self._scale_each(bucket)
         else:
             buffer.mul_(1.0 / self._workers)
         work = dist.all_reduce(buffer, group=self._group, async_op=True)
         return work.get_future().then(_first)
 
-    def _scale_each(self, bucket: dist.GradBucket) -> None:
-        """By the place that each gradient had when it was accumulated: by now all are views."""
-        own = bucket.buffer().untyped_storage().data_ptr()
-        for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
-            key = id(parameter)
-            # Not accumulated in this step: it is where the step before has left it.
-            place = self._storage.pop(key, own if key in self._views else 0)
-            if place == own:
+    def scale(self, bucket: dist.GradBucket, chosen: Collection[int]) -> None:
+        """Scale the gradients at these places of a dense bucket, each as DDP would scale it.
+
+        It goes by the place that each had when it was accumulated: by now all are views. Every
+        bucket has to come by, with whatever choice: what is not chosen is noted all the same.
+        """
+        own = bucket.buffer().untyped_storage().data_ptr() if self._watch else 0
+        parameters = bucket.parameters() if self._watch else [None] * len(bucket.gradients())
+        for n, (parameter, gradient) in enumerate(zip(parameters, bucket.gradients(), strict=True)):
+            divide = self._divide
+            if self._watch:
+                key = id(parameter)
+                # Not accumulated in this step: it is where the step before has left it.
+                divide = self._storage.pop(key, own if key in self._views else 0) == own
+                self._views.add(key)
+            if n not in chosen:
+                continue
+            if divide:
                 gradient.div_(self._workers)
             else:
                 gradient.mul_(1.0 / self._workers)
-            self._views.add(key)
 
 
 def _note(storage: dict[int, int], parameter: torch.Tensor) -> None:

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training with a profile attached: what `attach` gives; needs torch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.runtime.backends.own_group import OwnGroup
+from neuron_fabric.runtime.bucket_hook import BucketRouter
+from neuron_fabric.runtime.monitor import StepReport
+from neuron_fabric.runtime.refusal import AttachError, warn
+
+VERSION = 1
+
+
+class Controls(Protocol):
+    """Who decides on the routes: `monitor.Controller`, which see."""
+
+    def routes(self) -> Mapping[str, PhaseRoute]: ...
+    def samples(self) -> frozenset[str]: ...
+    def step_end(self, report: StepReport) -> None: ...
+    def state_dict(self) -> Mapping[str, Any]: ...
+    def load_state_dict(self, values: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Runtime:
+    """One rank's side of a training with a profile.
+
+    ``observe(loss)`` after each backward gives the monitor its loss; ``state_dict`` goes into a
+    checkpoint, each rank's own: residuals are of its own gradients; ``close`` ends the thread and
+    the log.
+    """
+
+    def __init__(self, router: BucketRouter, controls: Controls, scaler: Any = None) -> None:
+        """``scaler``: the training's GradScaler, whose scale residuals have to follow."""
+        self._router, self.controls, self._scaler = router, controls, scaler
+        self._loss: float | None = None
+        self._scale = self._loss_scale()
+        self._before = _totals(router)
+        self._start = time.perf_counter()
+        self.strange_losses = 0
+        """Losses that were NaN or infinite."""
+        self.nonfinite, self.abstained = 0, 0
+        """Low-bit tensors that were not finite on some rank, and on which this rank had no vote,
+        summed over the steps."""
+        router.first, router.last = self._first, self._last
+
+    @property
+    def step(self) -> int:
+        """Number of the last step whose backward has begun; -1 before the first."""
+        return self._router.step
+
+    @property
+    def routes(self) -> Mapping[str, PhaseRoute]:
+        """The routes of that step, by region."""
+        return self._router.routes
+
+    @property
+    def sent(self) -> Mapping[str, int]:
+        """Bytes that this rank has sent, by route; those of all-reduces as a ring sends them."""
+        return dict(self._router.reducer.counters.sent)
+
+    @property
+    def received(self) -> Mapping[str, int]:
+        """Bytes that it has received."""
+        return dict(self._router.reducer.counters.received)
+
+    def observe(self, loss: Any) -> None:
+        """This rank's loss: a number, or a tensor of one element. AttachError for another."""
+        if isinstance(loss, torch.Tensor):
+            if loss.numel() != 1:
+                what = f"the loss has {loss.numel()} elements"
+                raise AttachError("observe", what, "give it the mean, a tensor of one element")
+            loss = loss.detach().item()
+        value = float(loss)
+        self.strange_losses += int(not math.isfinite(value))
+        self._loss = value
+
+    def state_dict(self) -> dict[str, Any]:
+        """What this rank needs to go on as if nothing had been: numbers, texts, tensors."""
+        self._router.thread.drain()
+        router = self._router
+        return {
+            "version": VERSION,
+            "world": router.workers,
+            "rank": dist.get_rank(router.group),
+            "step": router.step,
+            "loss": self._loss,
+            "scale": self._scale,
+            "controls": self.controls.state_dict(),
+            "residuals": _tensors(router.memory.residuals),
+            "momenta": _tensors(router.memory.momenta),
+            "signs": _tensors(router.signs.last),
+            "runs": _tensors(router.signs.run),
+        }
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`. Residuals of another rank or world size are dropped, with one
+        line. AttachError for a state of another version."""
+        if values.get("version") != VERSION:
+            what = f"version {values.get('version')!r}, this program reads {VERSION}"
+            raise AttachError("state of the runtime", what, "start without it")
+        router, rank = self._router, dist.get_rank(self._router.group)
+        router.thread.drain()
+        router.step, self._loss, self._scale = values["step"], values["loss"], values["scale"]
+        self.controls.load_state_dict(values["controls"])
+        router.signs.last, router.signs.run = _arrays(values["signs"]), _arrays(values["runs"])
+        if (values["world"], values["rank"]) == (router.workers, rank):
+            router.memory.residuals = _arrays(values["residuals"])
+            router.memory.momenta = _arrays(values["momenta"])
+        elif values["residuals"] or values["momenta"]:
+            whose = f"rank {values['rank']} of {values['world']}"
+            warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")
+
+    def close(self) -> None:
+        """After the last backward, on every rank."""
+        try:
+            self._router.thread.drain()
+        finally:
+            self.controls.close()
+            self._router.thread.close()
+            self._router.reducer.close()
+
+    def _first(self) -> None:
+        scale = self._loss_scale()
+        if scale != self._scale:
+            self._router.memory.rescale(scale / self._scale)
+            self._scale = scale
+        self._router.routes = self.controls.routes()
+        self._router.samples = self.controls.samples()
+        self._start = time.perf_counter()
+
+    def _last(self) -> None:
+        """After the last bucket: the loss is taken now, as the thread may come to it at any time;
+        so it is that of the step before."""
+        loss, self._loss = self._loss, None
+        router, step = self._router, self._router.step
+
+        def report() -> None:
+            measured, totals = router.measured, _totals(router)
+            sent, received, seconds = map(_difference, totals, self._before)
+            self._before = totals
+            self.nonfinite += measured.nonfinite
+            self.abstained += measured.abstained
+            self.controls.step_end(
+                StepReport(
+                    step,
+                    loss,
+                    measured.norms,
+                    measured.cosines,
+                    measured.margins,
+                    measured.nonfinite,
+                    router.signs.saturation(router.regions),
+                    bytes={one: (int(sent[one]), int(received.get(one, 0))) for one in sent},
+                    seconds={**seconds, "reduce": time.perf_counter() - self._start},
+                )
+            )
+
+        router.thread.put(report)
+
+    def _loss_scale(self) -> float:
+        enabled = self._scaler is not None and self._scaler.is_enabled()
+        return float(self._scaler.get_scale()) if enabled else 1.0
+
+
+def _totals(router: BucketRouter) -> tuple[dict[str, float], ...]:
+    """Bytes sent, bytes received, seconds."""
+    one = router.reducer.counters
+    return dict(one.sent), dict(one.received), dict(one.seconds)
+
+
+def _difference(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {name: one - before.get(name, 0) for name, one in now.items()}
+
+
+def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(one.copy()) for name, one in arrays.items()}
+
+
+def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    return {name: np.array(one.numpy()) for name, one in tensors.items()}
+
+
+def all_reducer(group: OwnGroup) -> Callable[[Any, str], Callable[[], Any]]:
+    """`monitor.consensus.AllReduce` over a group: starts, and gives what waits."""
+
+    def start(vector: Any, op: str) -> Callable[[], Any]:
+        wait = group.all_reduce(torch.from_numpy(np.array(vector, np.int64)), op)
+        return lambda: wait().numpy()
+
+    return start

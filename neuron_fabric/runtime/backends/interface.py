@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reducer is asked by the hook, and what it gives back; nothing here needs torch."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec import Route
+
+U8 = NDArray[np.uint8]
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tensors of a bucket that travel alike, each from a new line.
+
+    ``lines``: uint8[n, 64] of this worker. ``net``: the counts come back, else the votes alone; in
+    FP32 it is the worker-ordered sum. ``starts``: first line of every tensor; ``columns``: its
+    place in the sidecar, which says whether this worker has a vote on it (not looked at in FP32,
+    where zeros add nothing).
+    """
+
+    route: Route
+    net: bool
+    lines: U8
+    starts: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What came of a part: ``lines`` uint8[n, 64], votes or FP32 sums, empty for counts; ``planes``
+    uint8[P, n, 64], counts as `neuron_fabric.codec.count` gives them, empty for the others."""
+
+    lines: U8
+    planes: U8
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A bucket, the same on every rank: its parts as submitted, and of each tensor of the sidecar
+    the sum over workers in their order: scales and number of those present, float32[T] each."""
+
+    parts: Sequence[Reduced]
+    scales: F32
+    present: F32
+
+
+@dataclass
+class Counters:
+    """What a reducer has done since it was opened. Bytes are those that this rank has sent and
+    received, by route; ``seconds`` by part of the work."""
+
+    buckets: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a reducer can do at all."""
+
+    workers: int
+    routes: frozenset[Route]
+
+
+class Reducer(Protocol):
+    """`submit` is called in the same order on every rank and does not wait; `wait` is called in
+    the order of the submits, from one other thread. ReducerError when there is no outcome, on
+    every rank alike."""
+
+    counters: Counters
+    limits: Limits
+
+    def open(self, group: Any) -> None:
+        """Every rank of ``group`` comes, once."""
+
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Any:
+        """Start the reduction of a bucket; a handle for `wait`. ``sidecar``: float32[2, T], this
+        worker's scale and presence (1.0, or 0.0: it abstains) of each tensor; a NaN in either is
+        for all."""
+
+    def wait(self, handle: Any) -> Outcome:
+        """The outcome of a bucket."""
+
+    def close(self) -> None:
+        """Let go of what `open` has taken."""

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A second gloo group over the ranks of a process group, for a thread of its own; needs torch.
+
+Collectives of a group have to start in one order on every rank, so two threads take two groups.
+`dist.new_group` cannot make it: it is called by the whole world, not by the ranks of a part of it
+alone, unless with ``use_local_synchronization``, whose names for groups count what other groups a
+rank is in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
+
+
+class OwnGroup:
+    """Tensors are on the host, whatever the backend of the other group."""
+
+    def __init__(self, group: Any, timeout_s: float) -> None:
+        """Every rank of ``group`` comes. A rank that is waited for longer than ``timeout_s`` is an
+        error on those that wait."""
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        name = [os.urandom(8).hex()]
+        dist.broadcast_object_list(name, src=dist.get_global_rank(group, 0), group=group)
+        store = dist.PrefixStore(
+            f"neuron_fabric/{name[0]}", dist.distributed_c10d._get_default_store()
+        )
+        seconds = timedelta(seconds=timeout_s)
+        self._gloo: Any = dist.ProcessGroupGloo(store, self.rank, self.size, timeout=seconds)
+
+    def exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
+        """Start it: row n of ``sent`` goes to rank n; what waits."""
+        return self._gloo.alltoall_base(inbox, sent, [], [])
+
+    def gather(self, own: torch.Tensor) -> torch.Tensor:
+        """``own`` [n] of every rank, [ranks, n]."""
+        everything = torch.empty((self.size, own.numel()), dtype=own.dtype)
+        self._gloo.allgather([list(everything)], [own]).wait()
+        return everything
+
+    def all_reduce(self, values: torch.Tensor, op: str = "sum") -> Callable[[], torch.Tensor]:
+        """Start it, in place; what waits and gives ``values``."""
+        options = dist.AllreduceOptions()
+        options.reduceOp = OPS[op]
+        work = self._gloo.allreduce([values], options)
+
+        def wait() -> torch.Tensor:
+            work.wait()
+            return values
+
+        return wait

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The communication hook that sends each parameter of a bucket by its own route; needs torch.
+
+A bucket goes in two ways at once: FP32 parameters by `fp32_paths`, the others as packed lines to
+the reducer. The hook starts both and returns; a thread waits, decodes into the bucket's buffer and
+completes the future, in the order of the buckets. A bucket whose parameters are all FP32 is reduced
+as by DDP without a hook, and is not copied.
+"""
+
+# No postponed annotations here: register_comm_hook looks at those of the hook.
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.codec import Route
+from neuron_fabric.mean import DdpMean
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.runtime.backends.interface import F32, Outcome
+from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
+from neuron_fabric.runtime.decode import common_scale, decode, own_votes
+from neuron_fabric.runtime.feedback import Memory
+from neuron_fabric.runtime.fp32_paths import ORDERED, RING, WHOLE, ring
+from neuron_fabric.runtime.in_order import InOrder
+from neuron_fabric.runtime.outgoing import (
+    Vote,
+    fp32_part,
+    packed_vote,
+    parts_of,
+    places,
+    put_means,
+    values_of,
+)
+from neuron_fabric.runtime.sampling import Measured, Signs, sample_of
+from neuron_fabric.runtime.sidecar import sidecar
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+"""What can be packed; a bucket of another dtype is reduced as by DDP."""
+NAN, FALLBACK = "nan", "fallback"
+
+
+class BucketRouter:
+    """What the hook keeps between buckets.
+
+    ``first`` is called before the first bucket of a step and sets the step's ``routes`` (regions
+    without one, and parameters without a region, go in FP32) and ``samples``: regions to be
+    compared with FP32 in this step, those in FP32 by ``shadows``. ``last`` is called after the last
+    one; what it puts on ``thread`` comes after all buckets.
+    """
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        regions: Mapping[str, str],
+        reducer: TorchReducer,
+        *,
+        fp32: str = RING,
+        nonfinite: str = NAN,
+        shadows: Mapping[str, PhaseRoute] | None = None,
+    ) -> None:
+        """``regions``: region by the name of the parameter. ``nonfinite``: what a tensor that is
+        not finite on some rank becomes: NaN on all (as plain DDP spreads it), or this parameter is
+        reduced once more, in FP32."""
+        self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
+        self.names = {id(p): name for name, p in model.module.named_parameters()}
+        sizes = {name: p.numel() for name, p in model.module.named_parameters()}
+        self.regions = {name: region for name, region in regions.items() if sizes[name] >= LEAST}
+        totals = dict.fromkeys(self.regions.values(), 0)
+        for name, region in self.regions.items():
+            totals[region] += sizes[name]
+        self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
+        self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
+        self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
+        self.routes: Mapping[str, PhaseRoute] = {}
+        self.samples: frozenset[str] = frozenset()
+        self.shadows = dict(shadows or {})
+        self.measured, self.signs, self.step = Measured(), Signs(), -1
+        self.first: Callable[[], None] = lambda: None
+        self.last: Callable[[], None] = lambda: None
+
+    def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Start the reduction of a bucket."""
+        if bucket.index() == 0:
+            self.thread.drain()
+            self.step += 1
+            self.measured = Measured()
+            self.first()
+        future = self._reduce(bucket)
+        if bucket.is_last():
+            self.last()
+        return future
+
+    def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer()
+        if buffer.is_sparse or buffer.dtype not in DTYPES:
+            return self.mean(None, bucket)
+        gradients = [one.view(-1) for one in bucket.gradients()]
+        names = [self.names[id(p)] for p in bucket.parameters()]
+        full = [n for n, name in enumerate(names) if self._low(name) is None]
+        for n in full:
+            self._to_fp32(names[n], gradients[n])
+        votes = [
+            vote
+            for name, gradient in zip(names, gradients, strict=True)
+            if (vote := self._vote(name, gradient)) is not None
+        ]
+        if not votes and self.fp32 != ORDERED:
+            self._count_ring(buffer)
+            return self.mean(None, bucket)
+        return self._two_ways(bucket, votes, full, gradients)
+
+    def _two_ways(
+        self,
+        bucket: dist.GradBucket,
+        votes: Sequence[Vote],
+        full: Sequence[int],
+        gradients: Sequence[torch.Tensor],
+    ) -> torch.futures.Future[torch.Tensor]:
+        buffer, parts = bucket.buffer(), parts_of(votes)
+        samples = [vote.sample for vote in votes if vote.sample is not None]
+        ordered = [*(gradients[n] for n in full), *samples] if self.fp32 == ORDERED else []
+        wait: Callable[[], Any] = lambda: None  # noqa: E731
+        if self.fp32 == ORDERED:
+            self.mean.scale(bucket, ())
+            parts += [fp32_part(ordered)] if ordered else []
+        elif self.fp32 == WHOLE or len(full) == len(gradients):
+            self._count_ring(buffer)
+            wait = self.mean(None, bucket).wait
+        elif (reduction := ring(bucket, self.mean, self.group, full, samples)) is not None:
+            self._count_ring(reduction.flat)
+            wait = reduction.finish
+        handle = self.reducer.submit(
+            self.step, bucket.index(), parts, sidecar([vote.column for vote in votes])
+        )
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+
+        def finish() -> None:
+            wait()
+            outcome = self.reducer.wait(handle)
+            if ordered:
+                put_means(ordered, outcome.parts[-1].lines, self.workers)
+            self._decode(votes, outcome)
+            future.set_result(buffer)
+
+        self.thread.put(finish, future.set_exception)
+        return future.then(_value)
+
+    def _low(self, name: str) -> PhaseRoute | None:
+        """How a parameter goes in this step, unless it goes in FP32."""
+        how = self.routes.get(self.regions.get(name, ""))
+        return None if how is None or how.route == Route.FP32 else how
+
+    def _to_fp32(self, name: str, gradient: torch.Tensor) -> None:
+        self.signs.forget(name)
+        if (residual := self.memory.flushed(name)) is not None:
+            gradient += torch.from_numpy(residual).to(gradient.dtype)
+
+    def _vote(self, name: str, view: torch.Tensor) -> Vote | None:
+        region, how = self.regions.get(name, ""), self._low(name)
+        sampled = region in self.samples
+        if how is None:
+            shadow = self.shadows.get(region)
+            if not sampled or shadow is None or shadow.route == Route.FP32:
+                return None
+            return packed_vote(name, region, view, shadow, None, shadow=True)
+        sample = index = None
+        if sampled:
+            index = sample_of(name, view.numel(), self.step)
+            # What the mean is of, before the votes take its place; the ring adds what is scaled.
+            sample = view.clone() if index is None else view[torch.from_numpy(index)]
+            if self.fp32 == RING:
+                sample *= 1.0 / self.workers
+        vote = packed_vote(name, region, view, how, self.memory, sample=sample, index=index)
+        self.measured.abstained += int(vote.column[1] == 0)
+        return vote
+
+    def _decode(self, votes: Sequence[Vote], outcome: Outcome) -> None:
+        again = []
+        for n, (vote, part, first) in enumerate(places(votes)):
+            present = outcome.present[n]
+            s = common_scale(outcome.scales[n], present, vote.how)
+            lost = bool(np.isnan(s))
+            self.measured.nonfinite += int(lost)
+            if lost and self.nonfinite == FALLBACK and not vote.shadow:
+                again.append(vote)
+                continue
+            direct = vote.view.dtype == torch.float32 and not vote.shadow
+            d = vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
+            mean = self._mean_at(vote)
+            decode(outcome.parts[part], vote.how.route, vote.net, first, d, s, present)
+            if not direct and not vote.shadow:
+                vote.view.copy_(torch.from_numpy(d))
+            if not lost:
+                self._measure(vote, mean, d, s, present)
+        if again and self.fp32 != WHOLE:
+            self._once_more([vote.view for vote in again])
+
+    def _mean_at(self, vote: Vote) -> F32 | None:
+        """The FP32 mean at the sampled places; under `WHOLE` it is where the votes will be."""
+        if vote.shadow:
+            return values_of(vote.view)
+        if vote.sample is None or self.fp32 != WHOLE:
+            return None if vote.sample is None else values_of(vote.sample)
+        mean = values_of(vote.view)
+        return mean.copy() if vote.index is None else mean[vote.index]
+
+    def _measure(
+        self, vote: Vote, mean: F32 | None, d: F32, s: np.float32, present: np.float32
+    ) -> None:
+        if not vote.shadow:
+            self.measured.decoded(vote.region, d)
+            self.signs.see(vote.name, d, self._share[vote.name])
+            if vote.net:
+                self.measured.margin(vote.region, d, float(s), int(present))
+        if mean is not None:
+            at = d if vote.index is None else d[vote.index]
+            self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
+        if vote.signal is not None:
+            sent = np.zeros_like(vote.signal)
+            if vote.column[1]:
+                votes = own_votes(vote.packed, vote.how.route, sent.size)
+                np.multiply(votes, s, out=sent)
+            self.memory.keep(vote.name, vote.signal, sent)
+
+    def _once_more(self, views: Sequence[torch.Tensor]) -> None:
+        """These parameters in FP32; every rank comes here with the same."""
+        flat = torch.cat(list(views)) * (1.0 / self.workers)
+        self.reducer.second_group.all_reduce(flat)()
+        self._count_ring(flat)
+        for view, mean in zip(views, flat.split([one.numel() for one in views]), strict=True):
+            view.copy_(mean)
+
+    def _count_ring(self, flat: torch.Tensor) -> None:
+        """Each rank sends, and receives, all but its own share twice."""
+        moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
+        self.reducer.counters.sent[Route.FP32.value] += moved
+        self.reducer.counters.received[Route.FP32.value] += moved
+
+
+def _value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+    """What is set as an exception is raised by a callback only: DDP does not look."""
+    value: torch.Tensor = future.value()
+    return value
+
+
+def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """For `register_comm_hook`."""
+    return state.reduce(bucket)
