@@ -22,7 +22,6 @@ default computes what DDP computes without a hook, bit for bit (`DdpMean`).
 # No postponed annotations here: register_comm_hook looks at those of the hook.
 
 import atexit
-import hashlib
 import os
 import sys
 import time
@@ -41,6 +40,7 @@ from neuron_fabric.capture.selection import FOLDER, Selection
 from neuron_fabric.capture.trained_model import check_model, modules_of, second_hook, sparse_tensors
 from neuron_fabric.capture.writer import CaptureFolder, check_tensors, worker_writer
 from neuron_fabric.errors import CaptureError
+from neuron_fabric.first_rank import is_first
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.text import say
 
@@ -240,22 +240,10 @@ def _unwrapped(model: Any) -> Any:
 
 
 def _refuse(error: CaptureError) -> NoReturn:
-    """One line for all ranks: the first to come prints it, since a launcher that sees one rank
-    fail ends the others, which may not have come so far."""
-    if _is_first(str(error)):
+    """One line for all ranks."""
+    if is_first(str(error)):
         _warn(str(error))
     raise SystemExit(2) from None
-
-
-def _is_first(text: str) -> bool:
-    if not dist.is_initialized():
-        return True
-    try:
-        store = dist.distributed_c10d._get_default_store()
-        count = store.add(f"neuron_fabric/{hashlib.sha256(text.encode()).hexdigest()}", 1)
-    except (AttributeError, RuntimeError):  # of torch's inner parts, or its keeper has ended
-        return dist.get_rank() == 0
-    return (count - 1) % dist.get_world_size() == 0
 
 
 def _refuse_hook(state: Any, hook: Any) -> NoReturn:

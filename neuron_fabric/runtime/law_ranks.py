@@ -192,7 +192,7 @@ def differ(one: torch.Tensor, other: torch.Tensor) -> int:
 
 def rank_of(rank: int, folder: str) -> None:
     """What one rank does."""
-    from neuron_fabric.runtime.law_cases import CASES
+    from neuron_fabric.runtime import attach_cases, law_cases
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -200,7 +200,7 @@ def rank_of(rank: int, folder: str) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
     )
     ranks, found = Ranks(rank, folder), {}
-    for name, workers, case in CASES:
+    for name, workers, case in (*attach_cases.CASES, *law_cases.CASES):
         if rank < workers:
             found[name] = int(case(ranks, workers))
     Path(folder, f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")

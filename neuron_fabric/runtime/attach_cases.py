@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`attach` in a training, and what it refuses: each in one line and with code 2 on every rank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.ddp import capture_hook
+from neuron_fabric.profile import fingerprint, sketch
+from neuron_fabric.runtime import attach, attachment
+from neuron_fabric.runtime.law_ranks import Net, Ranks, patched
+from neuron_fabric.runtime.refusal import AttachError
+
+REGIONS = """
+[[region]]
+name = "wide"
+kind = "linear"
+match = ["[ab].weight"]
+elements = 7872
+steady = { route = "G_BINARY", decode = "net" }
+[[region]]
+name = "c"
+kind = "linear"
+match = ["c.weight"]
+elements = 1296
+steady = { route = "G_TERNARY", feedback = true }
+[[region]]
+name = "head"
+kind = "head"
+match = ["head.*"]
+elements = 222
+steady = { route = "FP32" }
+"""
+SAMPLE_EVERY = 2
+
+
+def text_of(net: Net, regions: str = REGIONS, top: str = "") -> str:
+    """A verified profile of the net that the cases train."""
+    head = {"head.weight", "head.bias"}
+    mark = fingerprint(sketch(net, head))
+    return f"""{top}
+format = "neuron-fabric-profile"
+version = 1
+name = "net"
+verified = true
+[model]
+fingerprint = "{mark}"
+parameters = 9622
+[phases.warmup]
+steps = 3
+[monitor]
+sample_every = {SAMPLE_EVERY}
+{regions}"""
+
+
+class Scaler:
+    """As GradScaler."""
+
+    def is_enabled(self) -> bool:
+        return True
+
+    def get_scale(self) -> float:
+        return 256.0
+
+
+@dataclass
+class Call:
+    """What a case changes of a call of `attach` by this rank."""
+
+    ranks: Ranks
+    model: Any
+    path: Path
+    words: dict[str, Any]
+
+    def text(self, old: str, new: str) -> None:
+        self.path.write_text(self.path.read_text(encoding="utf-8").replace(old, new), "utf-8")
+
+
+Change = Callable[[Call], Any]
+
+
+def call_of(ranks: Ranks, workers: int, change: Change) -> Call:
+    torch.manual_seed(1)
+    net = Net()
+    model = DistributedDataParallel(net, process_group=ranks.of(workers), bucket_cap_mb=0.008)
+    path = Path(ranks.folder, f"profile-{ranks.rank}.toml")
+    path.write_text(text_of(net), encoding="utf-8")
+    call = Call(ranks, model, path, {"env": {}})
+    change(call)
+    return call
+
+
+def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> int:
+    """Whether a rank goes on, or another line is said, or not once."""
+    lines: list[str] = []
+    with patched(attachment, "warn", lines.append):
+        call = call_of(ranks, workers, change)
+        try:
+            attach(call.model, call.words.pop("profile", call.path), **call.words)
+            wrong = 1
+        except SystemExit as end:
+            wrong = int(end.code != 2)
+    every: list[Any] = [None] * workers
+    dist.all_gather_object(every, lines, group=ranks.of(workers))
+    said = [line for lines in every for line in lines]
+    if sum(bool(re.search(sentence, line)) for line in said) != 1:
+        raise AssertionError(f"{sentence!r} is to be said once, not {said}")
+    return wrong
+
+
+def after_it(ranks: Ranks, workers: int) -> int:
+    """A hook that is registered when a profile is attached."""
+    call = call_of(ranks, workers, lambda call: None)
+    runtime = attach(call.model, call.path, env={})
+    assert runtime is not None
+    found = 0
+    with patched(attachment, "warn", lambda line: None):
+        try:
+            call.model.register_comm_hook(None, allreduce_hook)
+            found += 1
+        except SystemExit as end:
+            found += int(end.code != 2)
+    runtime.close()
+    return found
+
+
+def nothing(ranks: Ranks, workers: int) -> int:
+    """Without a profile nothing is registered."""
+    call = call_of(ranks, workers, lambda call: None)
+    found = int(attach(call.model, env={}) is not None)
+    return found + len(call.model._comm_hooks)
+
+
+def trains(ranks: Ranks, workers: int) -> int:
+    """From warm-up to votes by the profile in the environment, with a log, the same everywhere."""
+    folder = Path(ranks.folder, "run")
+    call = call_of(ranks, workers, lambda call: None)
+    env = {"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder)}
+    runtime = attach(call.model, env=env)
+    assert runtime is not None
+    optimizer = torch.optim.SGD(call.model.parameters(), lr=0.01)
+    draw, seen = torch.Generator().manual_seed(ranks.rank), []
+    for _ in range(12):
+        optimizer.zero_grad()
+        loss = call.model(torch.randn(8, 128, generator=draw)).square().mean()
+        loss.backward()
+        runtime.observe(loss)
+        optimizer.step()
+        seen.append(str(runtime.routes["wide"].route))
+    found = int(seen[:3] != ["FP32"] * 3) + int(seen[-1] != "G_BINARY")
+    found += int(not runtime.sent["G_TERNARY"] > 0)
+    weights = torch.cat([p.detach().flatten() for p in call.model.parameters()])
+    found += ranks.same(workers, weights)
+    try:
+        runtime.observe(torch.zeros(2))
+        found += 1
+    except AttachError:
+        pass
+    runtime.observe(torch.nan)
+    found += int(runtime.strange_losses != 1)
+    runtime.close()
+    return found + int(not (folder / "monitor.jsonl").is_file())
+
+
+def without_a_log(ranks: Ranks, workers: int) -> int:
+    """A folder that cannot be made costs the log, not the training; one worker saves nothing."""
+    lines: list[str] = []
+    with patched(attachment, "warn", lines.append):
+        call = call_of(ranks, workers, lambda call: None)
+        runtime = attach(call.model, call.path, monitor=call.path / "below a file", env={})
+    assert runtime is not None
+    call.model(torch.randn(8, 128)).square().mean().backward()
+    runtime.close()
+    text = " ".join(lines)
+    return int("goes on without a log" not in text) + int("nothing is saved" not in text)
+
+
+def _freeze(call: Call) -> None:
+    for parameter in call.model.parameters():
+        parameter.requires_grad_(False)
+
+
+def _set(**words: Any) -> Change:
+    return lambda call: call.words.update(words)
+
+
+def _class(name: str) -> Change:
+    """A model of that class, which wraps parameters in a way of its own."""
+
+    def change(call: Call) -> None:
+        call.model = type(name, (torch.nn.Module,), {})()
+
+    return change
+
+
+def _text(old: str, new: str) -> Change:
+    return lambda call: call.text(old, new)
+
+
+def _both(*changes: Change) -> Change:
+    def change(call: Call) -> None:
+        for one in changes:
+            one(call)
+
+    return change
+
+
+def _second(change: Change) -> Change:
+    """On rank 1 alone."""
+    return lambda call: change(call) if call.ranks.rank == 1 else None
+
+
+def _no_file(call: Call) -> None:
+    call.path.unlink()
+
+
+def _momentum(call: Call) -> None:
+    call.words["optimizer"] = torch.optim.SGD(call.model.parameters(), lr=1, momentum=0.9)
+
+
+_NO_FILE = "No such file|cannot be read"
+_OTHER = "rank 1 has another profile"
+_SIGNAL = _text("feedback = true", 'signal = "momentum"')
+_FIXED = _text("feedback = true", 'scale = "fixed:0.01"')
+REFUSED: list[tuple[str, Change, str]] = [
+    ("no file", _no_file, _NO_FILE),
+    ("no TOML", _text("version", "= version"), "TOML"),
+    ("unknown key", _text("verified =", "verifyed ="), "verifyed"),
+    ("another format", _text("fabric-profile", "fabric"), "format"),
+    ("a newer version", _text("version = 1", "version = 9"), "version"),
+    ("unknown route", _text("G_TERNARY", "G_OCTAL"), "G_OCTAL"),
+    ("no number", _text("elements = 222", 'elements = "many"'), "many"),
+    ("no parameter", _text("c.weight", "d.weight"), "'d.weight'.*matches no"),
+    ("two regions", _text("[ab].w", "[abc].w"), "c.weight is in regions"),
+    (
+        "feedback with momentum",
+        _text("feedback = true", 'feedback = true, signal = "momentum"'),
+        "feedback with a momentum signal",
+    ),
+    (
+        "another model, strict",
+        _both(_text("sha256:", "sha256:0"), _set(strict=True)),
+        "fingerprint is another",
+    ),
+    (
+        "a fixed scale with GradScaler",
+        _both(_FIXED, _set(scaler=Scaler())),
+        "fixed:0.01.*GradScaler",
+    ),
+    ("momentum twice", _both(_SIGNAL, _momentum), "'c' votes with its momentum.*momentum=0"),
+    ("unknown path", _set(fp32="fast"), "fp32 'fast' is none of ring, ordered, whole"),
+    ("unknown reducer", _set(reducer="pigeon"), "reducer 'pigeon' is none of torch"),
+    ("no choice for NaN", _set(nonfinite="drop"), "nonfinite 'drop' is none of nan, fallback"),
+    ("one rank's path", _second(_set(fp32="ordered")), _OTHER),
+    ("one rank's profile", _second(_text("steps = 3", "steps = 4")), _OTHER),
+    ("one rank's file", _second(_no_file), f"rank 1: .*({_NO_FILE})"),
+    ("nothing to train", _freeze, "no parameter of the model is trained|matches frozen"),
+    ("not wrapped", lambda call: setattr(call, "model", call.model.module), "Net is no Distrib"),
+    ("FSDP", _class("FSDPModule"), "FSDPModule reduces shards"),
+    ("DeepSpeed", _class("DeepSpeedEngine"), "DeepSpeedEngine reduces shards"),
+    ("a mesh", lambda call: setattr(call.model, "device_mesh", 1), "device_mesh splits"),
+    (
+        "a hook of torch",
+        lambda call: call.model.register_comm_hook(None, allreduce_hook),
+        "allreduce_hook is one too",
+    ),
+    (
+        "the hook that captures",
+        lambda call: call.model.register_comm_hook(None, capture_hook),
+        "capture_hook is one too",
+    ),
+    (
+        "attached twice",
+        lambda call: attach(call.model, call.path, env={}),
+        "this model has a profile already",
+    ),
+    (
+        "a hook built in",
+        lambda call: call.model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE),
+        "is one too",
+    ),
+]
+CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
+    ("attach trains by the profile", 4, trains),
+    ("attach without a profile", 2, nothing),
+    ("attach without a log, one worker", 1, without_a_log),
+    ("refused: a hook behind it", 2, after_it),
+    *(
+        (f"refused: {name}", 2, partial(refused, change=change, sentence=sentence))
+        for name, change, sentence in REFUSED
+    ),
+]
+"""Name, workers, and what counts what is wrong."""

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`attach`: a profile in a training of the user's own; needs torch.
+
+Nothing is registered unless all ranks agree on everything that decides: profile, model, options,
+version. What is refused is one line and exit code 2 on every rank.
+"""
+
+# No postponed annotations here, as in the hook's own module.
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric import __version__
+from neuron_fabric.codec import Route
+from neuron_fabric.first_rank import is_first
+from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
+from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
+from neuron_fabric.runtime.attached import Runtime, all_reducer
+from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
+from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucket_hook
+from neuron_fabric.runtime.fp32_paths import PATHS, RING
+from neuron_fabric.runtime.monitor import Controller
+from neuron_fabric.runtime.monitor.plan_of import WARMUP, plan_of
+from neuron_fabric.runtime.refusal import AttachError, check_model, second_hook, warn
+from neuron_fabric.text import LineError
+
+PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
+TORCH = "torch"
+LEAST_WARMUP = 3
+"""Steps that are FP32 in any case: DDP makes its buckets anew after the first."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `attach` was told beside model and profile; the ranks have to agree on it."""
+
+    reducer: str = TORCH
+    fp32: str = RING
+    nonfinite: str = NAN
+    strict: bool = False
+    steps: int | None = None
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """AttachError for a choice that there is not."""
+        for name, value, known in (
+            ("reducer", self.reducer, (TORCH,)),
+            ("fp32", self.fp32, PATHS),
+            ("nonfinite", self.nonfinite, (NAN, FALLBACK)),
+        ):
+            if value not in known:
+                what = f"{name} {value!r} is none of {', '.join(known)}"
+                raise AttachError("attach", what, "choose one")
+
+
+def attach(
+    model: Any,
+    profile: str | os.PathLike[str] | Profile | None = None,
+    *,
+    reducer: str | None = None,
+    monitor: str | os.PathLike[str] | None = None,
+    fp32: str = RING,
+    nonfinite: str = NAN,
+    strict: bool = False,
+    steps: int | None = None,
+    timeout_s: float = 60.0,
+    scaler: Any = None,
+    optimizer: Any = None,
+    env: Mapping[str, str] = os.environ,
+) -> Runtime | None:
+    """Low-bit gradients for a DistributedDataParallel ``model``, before its first backward.
+
+    ``profile``: a file (default: NF_PROFILE; without either nothing is registered and None
+    returned). ``reducer``: `torch` (NF_REDUCER). ``monitor``: a folder for the log (NF_MONITOR).
+    ``fp32``: see `fp32_paths`. ``nonfinite``: `nan`, for GradScaler or a training that stops at it;
+    `fallback` reduces such a parameter once more, in FP32. ``strict``: a profile that was not
+    verified for this training is refused. ``steps`` of the training: warm-up is a share of them.
+    ``scaler``, ``optimizer``: the training's, where they are there already; what a profile asks of
+    them is checked.
+    """
+    chosen = profile if profile is not None else env.get(PROFILE) or None
+    if chosen is None:
+        return None
+    model = getattr(model, "_orig_mod", model)  # where torch.compile has wrapped it
+    try:
+        if not isinstance(model, DistributedDataParallel):
+            check_model(model)  # there is no group to agree with
+        runtime = _agreed(
+            model,
+            chosen,
+            {
+                "reducer": reducer or env.get(REDUCER) or TORCH,
+                "fp32": fp32,
+                "nonfinite": nonfinite,
+                "strict": strict,
+                "steps": steps,
+                "timeout_s": timeout_s,
+            },
+            Path(monitor or env[MONITOR]) if monitor or env.get(MONITOR) else None,
+            scaler,
+            optimizer,
+        )
+    except LineError as error:
+        _refuse(error, getattr(model, "process_group", None))
+    # Without this, torch answers a script that registers one by a traceback from every rank.
+    model.register_comm_hook = partial(_refuse_hook, model.process_group)
+    return runtime
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What one rank would attach."""
+
+    profile: Profile
+    fit: Fit
+    options: Options
+    digest: str
+
+
+def _agreed(
+    model: DistributedDataParallel,
+    profile: str | os.PathLike[str] | Profile,
+    options: Mapping[str, Any],
+    folder: Path | None,
+    scaler: Any,
+    optimizer: Any,
+) -> Runtime:
+    """The same on every rank, or the same error on every rank."""
+    group = model.process_group
+    asked: _Asked | None = None
+    said: tuple[str, str] = ("", "")  # error, digest
+    try:
+        asked = _asked(model, profile, Options(**options), scaler, optimizer)
+        said = ("", asked.digest)
+    except LineError as error:
+        said = (str(error), "")
+    every: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(every, said, group=group)
+    errors = [error for error, _ in every]
+    for rank, what in enumerate(errors):
+        if what:
+            raise LineError(what if len({*errors}) == 1 else f"rank {rank}: {what}")
+    digests = [digest for _, digest in every]
+    other = next((n for n, digest in enumerate(digests) if digest != digests[0]), None)
+    if other is not None or asked is None:
+        what = f"rank {other} has another profile, model, version or other options than rank 0"
+        raise AttachError("attach", what, "start all ranks alike")
+    return _attached(model, asked, folder, scaler)
+
+
+def _asked(
+    model: DistributedDataParallel,
+    profile: str | os.PathLike[str] | Profile,
+    options: Options,
+    scaler: Any,
+    optimizer: Any,
+) -> _Asked:
+    read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
+    check_model(model)
+    scaled = bool(scaler.is_enabled()) if scaler is not None else None
+    here = Conditions(world_size=dist.get_world_size(model.process_group), grad_scaler=scaled)
+    found = fit(read, model, here, strict=options.strict)
+    _check_momentum(read, optimizer)
+    shape = fingerprint(found.binding.parameters)
+    digest = hashlib.sha256(repr((__version__, read, shape, options)).encode()).hexdigest()
+    return _Asked(read, found, options, digest)
+
+
+def _check_momentum(profile: Profile, optimizer: Any) -> None:
+    """A region that votes with its momentum leaves the optimizer none to add."""
+    for region in profile.regions:
+        if not any(how.signal == "momentum" for how in region.phases.values()):
+            continue
+        groups = getattr(optimizer, "param_groups", ())
+        if any(group.get("momentum") for group in groups):
+            what = f"region {region.name!r} votes with its momentum, and the optimizer adds its own"
+            raise AttachError("attach", what, "give the optimizer momentum=0")
+
+
+def _attached(
+    model: DistributedDataParallel, asked: _Asked, folder: Path | None, scaler: Any
+) -> Runtime:
+    profile, binding, options = asked.profile, asked.fit.binding, asked.options
+    group = model.process_group
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    reducer = TorchReducer(options.timeout_s)
+    reducer.open(group)
+    router = BucketRouter(
+        model,
+        {name: region.name for name, region in binding.items()},
+        reducer,
+        fp32=options.fp32,
+        nonfinite=options.nonfinite,
+        shadows={region.name: how for region in profile.regions if (how := _steady(region))},
+    )
+    unverified = asked.fit.verdict == Verdict.UNVERIFIED
+    controller = Controller(
+        profile,
+        all_reducer(reducer.second_group),
+        rank=rank,
+        world=world,
+        folder=_writable(folder) if rank == 0 else None,
+        plan=plan_of(profile, warmup=_warmup(profile, options.steps), unverified=unverified),
+        about={"neuron_fabric": __version__, "reducer": options.reducer, "fp32": options.fp32},
+    )
+    if rank == 0:
+        _tell(profile, asked.fit, world, options)
+    runtime = Runtime(router, controller, scaler)
+    model.register_comm_hook(router, bucket_hook)
+    return runtime
+
+
+def _steady(region: Any) -> PhaseRoute | None:
+    how: PhaseRoute | None = region.phases.get("steady")
+    return how if how is not None and how.route != Route.FP32 else None
+
+
+def _warmup(profile: Profile, steps: int | None) -> int:
+    wanted = profile.phases.warmup.steps
+    share = WARMUP if steps is None else round(wanted * steps)
+    return max(LEAST_WARMUP, share if wanted < 1 else round(wanted))
+
+
+def _writable(folder: Path | None) -> Path | None:
+    """None, after a line, where no log can be written: the training goes on without."""
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+        why = "not writable"
+    except OSError as error:
+        why = str(error.strerror)
+    warn(f"{folder}: {why}; the training goes on without a log")
+    return None
+
+
+def _tell(profile: Profile, found: Fit, world: int, options: Options) -> None:
+    """What a user may not expect, once for all ranks."""
+    for reason in found.reasons[:1]:
+        warn(f"profile {profile.name!r}: {reason}; every region is tried beside FP32 first")
+    for note in found.notes:
+        warn(f"profile {profile.name!r}: {note}")
+    if world == 1:
+        warn("one worker: nothing is saved")
+    hows = [how for region in profile.regions for how in region.phases.values()]
+    if any(how.feedback for how in hows):
+        warn("residuals of error feedback take 4 bytes an element of their regions")
+    if any(how.signal == "momentum" for how in hows):
+        warn("momentum is the signal of a region: the optimizer is to have none")
+    if profile.phases.warmup.steps < 1 and options.steps is None:
+        warn(f"warm-up: {WARMUP} steps; its share needs attach(..., steps=)")
+
+
+def _refuse(error: LineError, group: Any) -> NoReturn:
+    """One line for all ranks."""
+    if is_first(str(error), group):
+        warn(str(error))
+    raise SystemExit(2) from None
+
+
+def _refuse_hook(group: Any, state: Any, hook: Any) -> NoReturn:
+    _refuse(second_hook(str(getattr(hook, "__name__", hook))), group)
