@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.bucket_hook import BucketRouter
@@ -160,7 +161,7 @@ class Runtime:
                     measured.margins,
                     measured.nonfinite,
                     router.signs.saturation(router.regions),
-                    bytes={one: (int(sent[one]), int(received.get(one, 0))) for one in sent},
+                    bytes={Route(one): (int(sent[one]), int(received.get(one, 0))) for one in sent},
                     seconds={**seconds, "reduce": time.perf_counter() - self._start},
                 )
             )

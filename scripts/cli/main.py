@@ -39,6 +39,7 @@ VERBS = {
     "nightly": "what is too long for every change: ten seeds with coverage, all mutants, fuzz",
     "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
     "monitor": "what happened in a low-bit training: states, signals, decisions",
+    "ddp-check": "are FP32 gradients under the hooks those of DDP without one, bit for bit",
     "capacity": "whether a reducer can take a bucket, and whether that pays",
     "bench": "measure the runner against its goals",
     "figures": "what the design is worth: traffic, timing, area; one page of them",
@@ -68,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
 def load(name: str) -> ModuleType:
     """The module of a verb: `EXAMPLES`, `add_arguments(parser)` and `run(args)`, the exit code."""
-    return importlib.import_module(f"scripts.cli.{name}")
+    return importlib.import_module(f"scripts.cli.{name.replace('-', '_')}")
 
 
 def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:

@@ -56,7 +56,7 @@ class Outcome:
 @dataclass
 class Counters:
     """What a reducer has done since it was opened. Bytes are those that this rank has sent and
-    received, by route; ``seconds`` by part of the work."""
+    received, by route, sidecars as FP32; ``seconds`` by part of the work."""
 
     buckets: int = 0
     sent: Counter[str] = field(default_factory=Counter)

@@ -93,8 +93,8 @@ class TorchReducer:
             route, foreign = share.part.route.value, share.size * LINE * (self._workers - 1)
             self.counters.sent[route] += foreign
             self.counters.received[route] += foreign
-        self.counters.sent["sidecar"] += sidecar.nbytes * (self._workers - 1)
-        self.counters.received["sidecar"] += sidecar.nbytes * (self._workers - 1)
+        self.counters.sent[Route.FP32.value] += sidecar.nbytes * (self._workers - 1)
+        self.counters.received[Route.FP32.value] += sidecar.nbytes * (self._workers - 1)
         self.counters.seconds["submit"] += time.perf_counter() - start
         return _Handle(bucket, shares, sidecar.shape[1], sent, inbox, work)
 
