@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the runtime that need no torch: residuals, scales, samples, steady signs, the thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.codec import Route, count, pack
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.runtime.backends.interface import F32, Reduced
+from neuron_fabric.runtime.decode import common_scale, decode, own_scale, own_votes
+from neuron_fabric.runtime.feedback import Memory
+from neuron_fabric.runtime.in_order import InOrder
+from neuron_fabric.runtime.sampling import ONE_LINE_IN, RUN, Measured, Signs, sample_of
+from neuron_fabric.runtime.sidecar import column, ordered_sum, sidecar
+
+SEEDS = st.integers(0, 2**32)
+ROUTES = st.sampled_from([Route.G_BINARY, Route.G_TERNARY])
+
+
+def f32(*values: float) -> F32:
+    return np.array(values, np.float32)
+
+
+def drawn(rng: np.random.Generator, size: int) -> F32:
+    """Ordinary numbers of any magnitude, some zeros."""
+    x = rng.standard_normal(size) * 10.0 ** rng.integers(-20, 20)
+    return (x * (rng.random(size) < 0.9)).astype(np.float32)
+
+
+@given(seed=SEEDS, route=ROUTES, size=st.integers(1, 700))
+@settings(max_examples=60, deadline=None)
+def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> None:
+    """Two roundings: what is lost is at most 2 ulp of the largest of the three."""
+    rng, memory = np.random.default_rng(seed), Memory()
+    came = np.zeros(size)
+    sent_in_all = np.zeros(size)
+    most = np.zeros(size, np.float32)
+    for step in range(1, 6):
+        gradient = drawn(rng, size)
+        signal = memory.corrected("p", gradient)
+        packed = pack(signal, route)
+        s = np.float32(packed.scale * np.float32(rng.random() + 0.5))
+        sent = own_votes(packed, route, size) * s
+        memory.keep("p", signal, sent)
+        came += gradient
+        sent_in_all += sent
+        for x in (gradient, signal, sent, memory.residuals["p"]):
+            most = np.maximum(most, np.abs(x))
+        lost = np.abs(sent_in_all + memory.residuals["p"] - came)
+        assert (lost <= 2 * step * np.spacing(most)).all()
+
+
+def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
+    memory = Memory()
+    one = f32(1.0, -2.0)
+    memory.keep("p", one, f32(0.5, -0.5))
+    memory.rescale(2.0)
+    assert (memory.corrected("p", one) == [2.0, -5.0]).all()
+    residual = memory.flushed("p")
+    assert residual is not None
+    assert (residual == [1.0, -3.0]).all()
+    assert memory.flushed("p") is None
+    assert (memory.corrected("p", one) == one).all()
+
+
+def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
+    memory = Memory()
+    one = np.ones(3, np.float32)
+    first = memory.momentum("p", one, 0.75)
+    assert not np.isfinite(memory.momentum("p", f32(1, np.nan, 1), 0.75)).all()
+    assert (memory.momentum("p", one * 0, 0.75) == first * np.float32(0.75)).all()
+
+
+@given(seed=SEEDS, route=ROUTES, workers=st.integers(1, 6), net=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: bool) -> None:
+    rng = np.random.default_rng(seed)
+    how = PhaseRoute(route, "net" if net else "vote", rng.choice(["mean_abs", "rms"]), 0.75)
+    x = np.stack([rng.standard_normal(600).astype(np.float32) for _ in range(workers)])
+    x[rng.random(workers) < 0.3] = 0
+    packed = [pack(one, route) for one in x]
+    columns = [column(p, 600, own_scale(v, p, how)) for p, v in zip(packed, x, strict=True)]
+    rows = np.stack([sidecar([one]) for one in columns])
+    total, present = ordered_sum(rows)[:, 0]
+    s = common_scale(total, present, how)
+    here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
+    lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)
+    got = np.empty(600, np.float32)
+    decode(Reduced(lines, planes), route, net, 0, got, s, present)
+    assert present == (x != 0).any(axis=1).sum()
+    if not present:
+        assert (got == 0).all()
+        return
+    votes = [own_votes(p, route, 600) for p, v in zip(packed, x, strict=True) if v.any()]
+    c = np.sum(votes, axis=0, dtype=np.float32)
+    tie = 1 if route == Route.G_BINARY else 0
+    vote = np.where(c == 0, tie, np.sign(c)).astype(np.float32)
+    assert (got == (s * c / np.float32(present) if net else s * vote)).all()
+
+
+def test_scales() -> None:
+    """Fixed, and what becomes of workers without votes or with NaN."""
+    fixed = PhaseRoute(Route.G_BINARY, scale="fixed:0.25", shrink=0.5)
+    mean = dataclasses.replace(fixed, scale="mean_abs")
+    three, zero, nan = np.float32(3), np.float32(0), np.float32(np.nan)
+    assert common_scale(three, three, fixed) == 0.125
+    assert common_scale(np.float32(6), three, mean) == 1
+    assert common_scale(zero, zero, fixed) == 0
+    assert np.isnan(common_scale(nan, three, fixed))
+    bad = pack(f32(1, np.inf), Route.G_BINARY)
+    assert np.isnan(column(bad, 2, np.float32(1))[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(size=st.integers(1, 100_000), step=st.integers(0, 10_000))
+def test_samples_are_whole_lines(size: int, step: int) -> None:
+    index = sample_of("a.weight", size, step)
+    if index is None:
+        assert size < 4096
+        return
+    assert (np.diff(index) > 0).all()
+    assert index[0] >= 0
+    assert index[-1] < size
+    lines = np.unique(index // 512)
+    assert len(lines) == math.ceil(math.ceil(size / 512) / ONE_LINE_IN)
+    assert len(index) == sum(min(512, size - 512 * n) for n in lines)
+
+
+def test_samples_move_with_the_step() -> None:
+    drawn = [sample_of("a", 512 * 64, step) for step in range(20)]
+    assert len({one.tobytes() for one in drawn if one is not None}) > 15
+
+
+def test_signs_that_stay() -> None:
+    signs = Signs()
+    steady = np.ones(8, np.float32)
+    steady[4:] = [0, 1, 1, 1]  # a zero has no sign
+    for step in range(RUN + 1):
+        steady[5] = -steady[5]
+        assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < RUN else 6 / 8)
+        signs.see("p", steady, 1.0)
+    assert signs.saturation({"p": "r"}) == {"r": 6 / 8}
+    signs.forget("p")
+    assert signs.saturation({"p": "r"}) == {}
+
+
+def test_what_a_step_has_measured() -> None:
+    measured = Measured()
+    d, m = f32(3, -4), f32(3, 4)
+    measured.decoded("r", d)
+    measured.sampled("r", m[:1], d[:1], 2, shadow=False)
+    measured.sampled("q", m, d, 2, shadow=True)
+    measured.margin("r", f32(0.5, -1.0), 0.5, 4)
+    assert measured.norms == {"r": (25.0, 18.0), "q": (25.0, 25.0)}
+    assert measured.cosines == {"r": (9.0, 9.0, 9.0), "q": (-7.0, 25.0, 25.0)}
+    assert measured.margins == {"r": (12, 2)}
+
+
+def _wait(gate: threading.Event) -> None:
+    gate.wait(10)
+
+
+def test_the_thread_keeps_the_order_and_stops_at_an_error() -> None:
+    thread, done, told = InOrder("test"), list[int](), list[Exception]()
+    gate = threading.Event()
+    thread.put(lambda: _wait(gate))
+    for n in range(5):
+        thread.put(partial(done.append, n))
+    time.sleep(0.01)
+    assert done == []
+    gate.set()
+    thread.drain()
+    assert done == [0, 1, 2, 3, 4]
+    for _ in range(2):
+        thread.put(lambda: done.append(1 // 0), told.append)
+    with pytest.raises(ZeroDivisionError):
+        thread.drain()
+    assert len(told) == 2
+    assert len(done) == 5
+    thread.close()
