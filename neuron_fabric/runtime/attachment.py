@@ -24,7 +24,7 @@ from neuron_fabric.first_rank import is_first
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
 from neuron_fabric.runtime.attached import Runtime, all_reducer
-from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
+from neuron_fabric.runtime.backends.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucket_hook
 from neuron_fabric.runtime.fp32_paths import PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
@@ -165,8 +165,12 @@ def _asked(
 ) -> _Asked:
     read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
     check_model(model)
+    world = dist.get_world_size(model.process_group)
+    if world > MAX_WORKERS:
+        what = f"{world} workers, and a count of votes holds {MAX_WORKERS}"
+        raise AttachError("attach", what, "train with fewer")
     scaled = bool(scaler.is_enabled()) if scaler is not None else None
-    here = Conditions(world_size=dist.get_world_size(model.process_group), grad_scaler=scaled)
+    here = Conditions(world_size=world, grad_scaler=scaled)
     found = fit(read, model, here, strict=options.strict)
     _check_momentum(read, optimizer)
     shape = fingerprint(found.binding.parameters)
