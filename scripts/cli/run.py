@@ -28,7 +28,7 @@ from scripts.farm.schedule import Progress, line_of, run_all
 from scripts.plan import order, selection, testplan
 from scripts.plan.order import Memory, Reason
 from scripts.record.recorder import Recorder
-from scripts.report import figures, recorded
+from scripts.report import recorded, run_figures
 from scripts.report.invocation import revision
 from scripts.run import simulate
 from scripts.run.triage import Triage
@@ -251,7 +251,7 @@ def execute(
     red = [record for record in records if not record.passed]
     for record in red if len(records) > 1 else []:
         say(line_of(record))
-    say(*figures.lines(records))
+    say(*run_figures.lines(records))
     say(*recorded.write_report(recorder, records, title, seconds, len(specs), coverage))
     say(*report.summary(records, seconds, len(specs)).splitlines())
     if interrupted.is_set():

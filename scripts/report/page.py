@@ -18,7 +18,7 @@ from jinja2 import Environment, StrictUndefined
 
 from scripts.common.paths import ROOT
 from scripts.coverage.places import KINDS
-from scripts.report import figures, source_page, trend
+from scripts.report import run_figures, source_page, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
@@ -85,7 +85,7 @@ def text(report: Report, folder: Path) -> str:
         most=max(p.passed + p.failed + p.flaky for p in points),
         chart_width=trend.WIDTH,
         chart_height=trend.HEIGHT,
-        figures=figures.lines(report.records),
+        figures=run_figures.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         Outcome=Outcome,
         kinds=KINDS,
