@@ -67,13 +67,14 @@ class Axes:
             out.append(f"{dot}<title>{words}</title></circle>")
         return "\n".join(out)
 
-    def level(self, value: float, kind: str, label: str) -> str:
-        """A limit: a line across, with its name at the right end."""
+    def level(self, value: float, kind: str, label: str, *, left: bool = False) -> str:
+        """A limit: a line across, with its name at the right end, or at the left one."""
         if not self.y[0] <= value <= self.y[1]:
             return ""
-        _, y = self.at(self.x[0], value)
-        right, _ = self.at(self.x[1], value)
-        return f'<path class="{kind}" d="M{LEFT} {y}H{right}"/>' + _text(right, y - 3, "end", label)
+        start, y = self.at(self.x[0], value)
+        end, _ = self.at(self.x[1], value)
+        name = _text(start + 3, y - 3, "start", label) if left else _text(end, y - 3, "end", label)
+        return f'<path class="{_safe(kind)}" d="M{LEFT} {y}H{end}"/>{name}'
 
     def band(self, first: float, last: float, kind: str, label: str) -> str:
         """The time from ``first`` to ``last``, over the whole height; named where there is room."""

@@ -139,7 +139,7 @@ def _cosines(parts: Sequence[Segment], decisions: list[Decision], ends: tuple[in
             *bands,
             axes.level(limits.drop, "drop", f"drop {limits.drop:g}"),
             axes.level(limits.floor, "floor", f"at once {limits.floor:g}"),
-            axes.level(limits.good, "good", f"good {limits.good:g}"),
+            axes.level(limits.good, "good", f"good {limits.good:g}", left=True),
             axes.line(thinned(points, 300), "cosine"),
             axes.dots(thinned(points, 120), "cosine", "cosine"),
         )
