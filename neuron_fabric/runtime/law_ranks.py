@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric.runtime.law_ranks FOLDER`: every case of the laws on four forked ranks.
-
-What a rank finds is in FOLDER/rank-N.json: differences by the name of the case.
-"""
+"""What the cases of the laws are made of: ranks, trainings, decisions given beforehand."""
 
 from __future__ import annotations
 
 import gc
-import json
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -188,28 +180,3 @@ def differ(one: torch.Tensor, other: torch.Tensor) -> int:
     """Elements with other bits."""
     a, b = (x.detach().contiguous().float().numpy().view(np.uint32) for x in (one, other))
     return int((a != b).sum())
-
-
-def rank_of(rank: int, folder: str) -> None:
-    """What one rank does."""
-    from neuron_fabric.runtime import attach_cases, law_cases
-
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
-    )
-    ranks, found = Ranks(rank, folder), {}
-    for name, workers, case in (*attach_cases.CASES, *law_cases.CASES):
-        if rank < workers:
-            found[name] = int(case(ranks, workers))
-    Path(folder, f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    gc.freeze()  # a collection in a rank need not look at all of torch
-    torch.multiprocessing.start_processes(
-        rank_of, (sys.argv[1],), nprocs=WORLD, start_method="fork"
-    )

@@ -27,7 +27,7 @@ NAMES = [name for name, _, _ in (*attach_cases.CASES, *law_cases.CASES)]
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """Differences by case, the largest over the ranks."""
     out = tmp_path_factory.mktemp("laws")
-    command = [sys.executable, "-m", "neuron_fabric.runtime.law_ranks", str(out)]
+    command = [sys.executable, "-m", "neuron_fabric.runtime.law_run", str(out)]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, env=env, capture_output=True, encoding="utf-8", timeout=900, check=False

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric.runtime.law_run FOLDER`: every case of the laws on four forked ranks.
+
+What a rank finds is in FOLDER/rank-N.json: differences by the name of the case.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+import torch._dynamo  # here and not in every rank: DDP imports it
+import torch.distributed as dist
+
+from neuron_fabric.runtime import attach_cases, law_cases
+from neuron_fabric.runtime.law_ranks import WORLD, Ranks
+
+
+def rank_of(rank: int, folder: str) -> None:
+    """What one rank does."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
+    )
+    ranks, found = Ranks(rank, folder), {}
+    for name, workers, case in (*attach_cases.CASES, *law_cases.CASES):
+        if rank < workers:
+            found[name] = int(case(ranks, workers))
+    Path(folder, f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    gc.freeze()  # a collection in a rank need not look at all of torch
+    torch.multiprocessing.start_processes(
+        rank_of, (sys.argv[1],), nprocs=WORLD, start_method="fork"
+    )
