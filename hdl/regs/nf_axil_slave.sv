@@ -79,8 +79,9 @@ module nf_axil_slave
   end
 
   always_ff @(posedge clk) begin
-    if (s_axil_awvalid && s_axil_awready) aw_word_q <= s_axil_awaddr[ADDR_W-1:2];
-    if (s_axil_wvalid && s_axil_wready) begin
+    // While there is room; what is there when VALID comes stays.
+    if (s_axil_awready) aw_word_q <= s_axil_awaddr[ADDR_W-1:2];
+    if (s_axil_wready) begin
       w_data_q <= s_axil_wdata;
       w_strb_q <= s_axil_wstrb;
     end

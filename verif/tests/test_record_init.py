@@ -11,7 +11,7 @@ from typing import Any
 
 import cocotb
 
-from models.line_packing import Mode
+from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence
@@ -67,11 +67,41 @@ class ReshapeDuringInitSequence(NfSequence):
             await self.read(plain.address(selector, line))
 
 
+class FloodedSequence(NfSequence):
+    """Others write without end: the initialiser gives way to them, for seven clocks at a time."""
+
+    writes: int = 300
+    lines_log2: int = 4
+
+    async def body(self) -> None:
+        region = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
+        self.env.cfg.mem.w_stall = 0.6
+        flood = cocotb.start_soon(self.flood())
+        await self.env.clocks(60)
+        await self.commit(0, region)
+        while await self.env.registers.read("STATUS.INIT_BUSY"):
+            pass
+        assert not flood.done(), "the last record came behind the writes of all others"
+        await flood
+
+    async def flood(self) -> None:
+        """Writes of ordinary memory, faster than memory takes them."""
+        for number in range(self.writes):
+            await self.write(number % 64 * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
+
+
 class CommitDuringInitTest(NfBaseTest):
     """Regression: a commit paused the initialiser that an eviction was waiting for."""
 
     async def scenario(self) -> None:
         await CommitDuringInitSequence(self.env).run()
+
+
+class FloodedTest(NfBaseTest):
+    """A region is committed into a flood of writes."""
+
+    async def scenario(self) -> None:
+        await FloodedSequence(self.env).run()
 
 
 class ReshapeDuringInitTest(NfBaseTest):
@@ -93,3 +123,9 @@ async def commit_during_init(_dut: Any, profile: str) -> None:
 async def reshape_during_init(_dut: Any, profile: str) -> None:
     """A region becomes IDENTITY before its records are all initialised."""
     await run_uvm(ReshapeDuringInitTest, profile)
+
+
+@cocotb.test()
+async def flooded(_dut: Any) -> None:
+    """The initialiser comes to its end while the memory port is never idle."""
+    await run_uvm(FloodedTest)
