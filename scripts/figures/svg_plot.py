@@ -70,7 +70,16 @@ def picture(plot: Plot) -> Picture:
     values = [y for _, y in points]
     low, high = min(0.0, *values), max(0.0, *values)
     y = Axis(low, high if high > low else low + 1, HEIGHT - MARGIN, MARGIN / 2)
-    return Picture(plot, x, y, tuple(_drawn(n, one, x, y) for n, one in enumerate(plot.lines)))
+    lines = enumerate(_distinct(plot.lines))
+    return Picture(plot, x, y, tuple(_drawn(n, one, x, y) for n, one in lines))
+
+
+def _distinct(lines: Sequence[Line]) -> list[Line]:
+    """Lines that lie on each other as one with all their names: else the last hides the others."""
+    names: dict[tuple[tuple[tuple[float, float], ...], bool], list[str]] = {}
+    for line in lines:
+        names.setdefault((line.points, line.formula), []).append(line.name)
+    return [Line(", ".join(same), *key) for key, same in names.items()]
 
 
 def _x_axis(values: Sequence[float]) -> Axis:

@@ -82,6 +82,9 @@ def test_places_of_a_plot_by_hand() -> None:
     third = svg_plot.MARGIN + (svg_plot.WIDTH - 1.5 * svg_plot.MARGIN) / 3
     assert log.x.at(4) == pytest.approx(third, abs=0.1)
     assert log.y.at(-1) == svg_plot.HEIGHT - svg_plot.MARGIN
+    same = Line("a", ((1.0, 2.0),)), Line("b", ((1.0, 2.0),)), Line("c", ((1.0, 3.0),))
+    both = svg_plot.picture(Plot("p", "x", "y", same)).lines
+    assert [drawn.line.name for drawn in both] == ["a, b", "c"]
     with pytest.raises(ValueError, match="no point"):
         svg_plot.picture(Plot("p", "x", "y", ()))
     assert svg_plot.spark([1.0]) == ""

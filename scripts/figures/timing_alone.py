@@ -96,7 +96,7 @@ def over_latency(bench: Bench, found: Found) -> None:
             for name in modes_of(access)
             if name != PLAIN
         ]
-        text = f"formula: ({4 + access.planes}) / (latency + {PLAIN_CLOCKS})"
+        text = f"formula: {4 + access.planes} / (latency + {PLAIN_CLOCKS})"
         lines.append(curve(text, LATENCIES, partial(formula, access), formula=True))
         found.plots.append(
             Plot(
