@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,12 +125,11 @@ class Runtime:
 
     def close(self) -> None:
         """After the last backward, on every rank."""
-        try:
+        with ExitStack() as last:  # each of them, whatever the one before it has raised
+            last.callback(self._router.reducer.close)
+            last.callback(self._router.thread.close)
+            last.callback(self.controls.close)
             self._router.thread.drain()
-        finally:
-            self.controls.close()
-            self._router.thread.close()
-            self._router.reducer.close()
 
     def _first(self) -> None:
         scale = self._loss_scale()

@@ -175,15 +175,15 @@ class Controller:
         self._pending, self._state, self._started = None, state, False
 
     def close(self, why: str = "closed") -> None:
-        """The last reading is taken, and the log is ended; nothing is reduced any more."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            for wait in pending[1:]:
-                wait()
-        if self._log is not None:
-            self._log.write("end", step=self._state.step, why=why)
-            self._log.close()
-            self._log = None
+        """The last reading is taken, and the log is ended; nothing is reduced any more.
+        MonitorError as of `routes`."""
+        try:
+            self._settle()
+        finally:
+            if self._log is not None:
+                self._log.write("end", step=self._state.step, why=why)
+                self._log.close()
+                self._log = None
 
     def _write(
         self,

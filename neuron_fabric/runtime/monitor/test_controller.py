@@ -193,6 +193,16 @@ def test_a_mismatch_ends_the_run(tmp_path: Path) -> None:
     assert "shadow check" in str(segment.end)
 
 
+def test_the_last_step_is_in_the_log(tmp_path: Path) -> None:
+    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path, plan=PLAN)
+    for step in range(3):
+        one.step_end(seen(0, step, frozenset()))
+    one.close()
+    [segment], _ = monitor_log.read(tmp_path / monitor_log.NAME)
+    assert [each.step for each in segment.steps] == [0, 1, 2]
+    assert segment.end == "closed"
+
+
 def test_losses_that_are_none() -> None:
     """NaN and infinity count as non-finite; a step without `observe` as nothing."""
     one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
