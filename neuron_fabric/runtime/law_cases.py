@@ -269,6 +269,18 @@ def in_parts(ranks: Ranks, workers: int, wrong: bool = False) -> int:
     return differ(*seen)
 
 
+def any_option(ranks: Ranks, workers: int, wrong: bool = False) -> int:
+    """Options of DDP that change when gradients lie where; the twin: another fp32 path."""
+    seen = []
+    for option in ("", "static_graph", "gradient_as_bucket_view", "find_unused_parameters"):
+        path = "ring" if wrong and option else "ordered"
+        options = {option: True} if option else {}
+        job = Job(ranks, workers, walk, fp32=path, options=options)
+        seen.append(job.train(range(4)))
+        job.close()
+    return sum(differ(seen[0], one) for one in seen[1:])
+
+
 def join_ends(ranks: Ranks, workers: int) -> int:
     job = Job(ranks, workers, walk)
     steps = 2 if ranks.rank == workers - 1 else 5
@@ -369,6 +381,7 @@ CASES: list[tuple[str, int, Case]] = [
     *_with_twin("sent and kept is what came in", 3, conserved),
     *_with_twin("resumed is uninterrupted", 2, resumed),
     *_with_twin("parts under no_sync are one backward", 3, in_parts),
+    *_with_twin("options of DDP change nothing", 3, any_option),
     ("join ends", 3, join_ends),
     ("unused parameters keep no gradient", 3, unused),
     ("one worker gets its own votes", 1, one_worker),
