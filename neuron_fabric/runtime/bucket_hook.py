@@ -9,6 +9,7 @@ as by DDP without a hook, and is not copied.
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -104,11 +105,13 @@ class BucketRouter:
         full = [n for n, name in enumerate(names) if self._low(name) is None]
         for n in full:
             self._to_fp32(names[n], gradients[n])
+        start = time.perf_counter()
         votes = [
             vote
             for name, gradient in zip(names, gradients, strict=True)
             if (vote := self._vote(name, gradient)) is not None
         ]
+        self.reducer.counters.seconds["pack"] += time.perf_counter() - start
         if not votes and self.fp32 != ORDERED:
             self._count_ring(buffer)
             return self.mean(None, bucket)
@@ -144,7 +147,9 @@ class BucketRouter:
             outcome = self.reducer.wait(handle)
             if ordered:
                 put_means(ordered, outcome.parts[-1].lines, self.workers)
+            start = time.perf_counter()
             self._decode(votes, outcome)
+            self.reducer.counters.seconds["decode"] += time.perf_counter() - start
             future.set_result(buffer)
 
         self.thread.put(finish, future.set_exception)

@@ -26,6 +26,7 @@ WATCHED = 4096
 RUN = 32
 """Steps with one sign that make an element saturated."""
 _SEED = 2606
+_PIECE = 1 << 16  # elements that stay in a cache
 
 
 def sample_of(name: str, elements: int, step: int) -> Index | None:
@@ -69,7 +70,8 @@ class Measured:
     def margin(self, region: str, d: F32, s: float, present: int) -> None:
         """A tensor decoded from its counts: abs(plus - minus) is abs(d) * present / s."""
         if s > 0:
-            total = float(np.abs(d).sum(dtype=np.float64))
+            pieces = (d[at : at + _PIECE] for at in range(0, d.size, _PIECE))
+            total = sum(float(np.abs(piece).sum()) for piece in pieces)
             self._margins[region][0] += total * present / s
             self._margins[region][1] += d.size
 
