@@ -113,6 +113,9 @@ def test_a_tied_head_is_one_parameter() -> None:
     assert found["wte.weight"].kind == Kind.HEAD
     assert found["wte.weight"].names == ("wte.weight", "lm_head.weight")
     assert "lm_head.weight" not in found
+    by_other_name = sketch(model, ["lm_head.weight"])
+    assert by_other_name == sketch(model, head)
+    assert sketch(model)[0].kind == Kind.EMBEDDING  # and a linear layer's, which comes later
     assert found["layers.0.self_attn.in_proj_weight"].region == "attention.0"
     assert found["layers.1.self_attn.out_proj.weight"].region == "attention.1"
     assert found["layers.0.linear1.weight"].region == "linear.0"

@@ -128,6 +128,9 @@ def test_cosines_are_those_of_the_whole_region() -> None:
     cosine = (sums["dot"] / np.sqrt(sums["mean2"] * sums["decoded2"])).mean()
     assert found["cosine"] == pytest.approx((cosine, cosine))
     assert found["zeros"] == (0, 0)
+    zeros = {way: {**SAMPLES.sums[way], "zeros": np.full((4, 3), 100.0)}}
+    found = dataclasses.replace(SAMPLES, sums=zeros).statistics(way, members, [np.ones(4, bool)])
+    assert found["zeros"] == pytest.approx((200 / 7096, 200 / 7096))
 
 
 def test_floors_and_windows() -> None:

@@ -69,6 +69,10 @@ def error_in_units(x: F32, coded: Coded, how: Quantizer) -> NDArray[np.float64]:
 def test_an_error_is_a_unit_at_most(x: F32, how: Quantizer) -> None:
     coded = encode(x, how, KEY)
     assert (error_in_units(x, coded, how) <= 1).all()
+    reach = ((1 << how.bits) - 1) * coded.unit.astype(np.float64)
+    pieces = [x[at : at + how.bucket].astype(np.float64) for at in range(0, x.size, how.bucket)]
+    spans = [np.ptp(piece) for piece in pieces]
+    assert (reach >= spans).all()  # no element has to be clipped
     wire = coded.wire()
     assert wire.size == how.size(x.size)
     again = from_wire(wire, x.size, how)
