@@ -268,7 +268,11 @@ class EvictionSequence(ParkedBase):
                 for worker in range(count):
                     await self.contribute(self.low, worker, line)
                 await self.leave()
-            await self.read_region(self.low, self.low.lines - 1, 0)
+            self.env.cfg.mem.r_stall = 1.0
+            last = await self.read_region(self.low, self.low.lines - 1, 0)
+            await self.env.clocks(2 * APART)
+            assert last.response is not None, "a line waits for the record of one in its row"
+            self.env.cfg.mem.r_stall = 0.0
             for line in range(2):
                 await self.read_region(self.low, line, 0)
             await self.drain()
