@@ -30,7 +30,11 @@ def run_one(
     if args.accept:
         baseline.accept(result)
         return 0
-    slips = baseline.slipped(result.followed, baseline.read().get(name, {}), whole)
+    known = baseline.read()
+    if name not in known:  # a first run is no slip
+        say(f"nf figures {name}: no baseline yet, --accept makes one")
+        return 0
+    slips = baseline.slipped(result.followed, known[name], whole)
     say(*(f"slipped: {line}" for line in slips))
     return 1 if slips else 0
 

@@ -60,7 +60,7 @@ def page(results: Sequence[Result], accepted: Baseline, courses: Mapping[str, Co
                 result,
                 [svg_plot.picture(plot) for plot in result.plots],
                 _followed(result, accepted.get(result.figure, {}), courses[result.figure]),
-                slipped(result.followed, accepted.get(result.figure, {})),
+                slipped(result.followed, accepted.get(result.figure, result.followed)),
             )
             for result in results
         ],

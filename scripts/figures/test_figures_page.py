@@ -100,17 +100,17 @@ def run(args): return Measured((), (), followed={"clocks": next(values)})
 
 
 def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs of two figures; the course has both, and the exit code tells a slip."""
+    """Two runs of three figures, one without a baseline; the exit code tells a slip of others."""
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     monkeypatch.syspath_prepend(tmp_path)
     baseline.FILE.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
-    for name, values in (("a", "(1.0, 1.5)"), ("b", "(2.0, 2.0)")):
+    for name, values in (("a", "(1.0, 1.5)"), ("b", "(2.0, 2.0)"), ("c", "(9.0, 12.0)")):
         text = FIGURE.replace("VALUES", values)
         (tmp_path / f"drawn_figure_{name}.py").write_text(text, encoding="utf-8")
     html = tmp_path / "page.html"
     args = argparse.Namespace(html=str(html), accept=False)
-    figures = {"a": "drawn_figure_a", "b": "drawn_figure_b"}
+    figures = {"a": "drawn_figure_a", "b": "drawn_figure_b", "c": "drawn_figure_c"}
     assert command.run_all(figures, args, tmp_path) == 0
     assert command.run_all(figures, args, tmp_path) == 1  # 1.5 for 1.0
     assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts
