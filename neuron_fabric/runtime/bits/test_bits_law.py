@@ -239,6 +239,13 @@ def test_lgreco_is_the_best_within_the_error(layers: list[Layer], alpha: float) 
     assert lgreco(layers[::-1], reference, alpha).keys() == chosen.keys()
 
 
+def test_errors_are_rounded_up() -> None:
+    """Less than a step too much, twice, is too much."""
+    options = {"Q3": Option(0.5, 3), "Q2": Option(0.50004, 2)}
+    layers = [Layer("a", 9, options), Layer("b", 9, options)]
+    assert lgreco(layers, uniform(layers, "Q3")) == uniform(layers, "Q3")
+
+
 def test_bits_alone_mislead() -> None:
     """The failing twin of measured errors: Q2 has more bits than G_BINARY, and loses more."""
     options = {"G_BINARY": Option(0.49, 1), "Q2": Option(1.12, 2), "Q4": Option(0.04, 4)}
