@@ -29,6 +29,7 @@ class FullExitSequence(ParkedBase):
         await self.initialised()
         for kind in ("store", "raw", "sum"):
             await self.no_room(kind)
+        await self.beside_stores()
         await self.early()
         for config, selector in ((self.many, INFO_SELECTOR), (await self.codes(), SUM16_SELECTOR)):
             await self.away(config, 0)
@@ -79,6 +80,24 @@ class FullExitSequence(ParkedBase):
         assert other.response is not None, f"another region waits for the exit of each {kind}"
         mem.aw_stall = mem.ar_stall = 0.0
         await self.drain()
+
+    async def beside_stores(self) -> None:
+        """Votes that wait for their record are answered when it comes, one after the other, while
+        stores find no room."""
+        mem = self.env.cfg.mem
+        await self.away(self.many, 1)
+        await self.read_region(self.fp32, 0, RAW_SELECTOR)
+        await self.drain()
+        mem.r_stall = 1.0
+        votes = [await self.read_region(self.many, 1, 0) for _ in range(3)]
+        await self.env.clocks(APART)
+        await self.full_exit("store")
+        mem.r_stall = 0.0
+        await self.env.clocks(3 * APART)
+        left = sum(vote.response is None for vote in votes)
+        mem.aw_stall = 0.0
+        await self.drain()
+        assert not left, f"{left} votes wait for the room of stores"
 
     async def early(self) -> None:
         """A store and the record of its line: each of the two comes first."""

@@ -93,6 +93,7 @@ class EngineTimingTest(NfBaseTest):
         for region, mode in enumerate((Mode.G_BINARY, Mode.G_TERNARY)):
             config = run.layout.region(mode, 2, 64)
             await run.commit(region, config)
+            await self.first_touch(run, config, probe)
             await self.warm(run, config)
             await self.latency(run, config, probe, mode.name.lower())
             await self.interval(run, config, probe, mode.name.lower(), region)
@@ -102,6 +103,19 @@ class EngineTimingTest(NfBaseTest):
         self.env.cfg.mem.latency = (99, 99)  # each answer of memory to a store takes a clock, too
         await self.interval(run, config, probe, "fp32", 2)
         await self.fp32_reads(run, config, probe)
+
+    async def first_touch(self, run: NfSequence, config: Any, probe: EngineProbe) -> None:
+        """A write that misses, of a line that has no record: as fast as a hit."""
+        probe.clear()
+        await run.contribute(config, 1, 0)
+        await run.drain()
+        first = probe.ndr[0] - probe.taken[0]
+        assert not probe.hits, "the first write was a slot hit"
+        probe.clear()
+        await run.contribute(config, 2, 0)
+        await run.drain()
+        hit = probe.ndr[0] - probe.taken[0]
+        assert first == hit, f"the first contribution takes {first} cycles, one that hits {hit}"
 
     async def latency(self, run: NfSequence, config: Any, probe: EngineProbe, name: str) -> None:
         """One write on a slot hit, then one read: input to answer."""
