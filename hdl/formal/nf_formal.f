@@ -26,4 +26,7 @@ hdl/formal/fv_slot_count.sv
 hdl/formal/fv_slot_table.sv
 hdl/formal/fv_state_area.sv
 hdl/formal/fv_sum.sv
+hdl/formal/fv_twin_accumulate.sv
+hdl/formal/fv_twin_crc16.sv
+hdl/formal/fv_twin_vote.sv
 hdl/formal/fv_vote.sv

@@ -15,7 +15,7 @@ from neuron_fabric.data import DataError, read_object
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
-from scripts.common.records import BuildSpec, Edit, RunRecord, RunSpec
+from scripts.common.records import BuildSpec, Dut, Edit, RunRecord, RunSpec
 from scripts.prove.proof import DEFINES, FILELIST, Method, Proof
 from scripts.run import simulate
 
@@ -32,6 +32,7 @@ def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) ->
             "proof": proof.id,
             "top": proof.top,
             "parameters": dict(proof.parameters),
+            "dut": proof.dut,
             "edits": [[edit.file, edit.old, edit.new] for edit in proof.edits],
             "failed": list(failed),
             "reset": proof.method is not Method.ONCE,
@@ -89,6 +90,7 @@ def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
             parameters=tuple(sorted(found["parameters"].items())),
             defines=DEFINES,
             edits=tuple(Edit(*edit) for edit in found["edits"]),
+            dut=Dut(found.get("dut", Dut.RTL)),
         )
     except (OSError, KeyError, TypeError, DataError) as error:
         raise NfError(f"{shown(path)} is no counterexample: {error}.") from error

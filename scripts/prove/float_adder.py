@@ -8,14 +8,11 @@ the stages are part of the model, whatever they held before.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import process
-from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
-from scripts.prove import model
+from scripts.common.paths import shown
+from scripts.prove import bitwuzla_solver, model
 from scripts.prove.proof import Proof
 
 CLASSES = {
@@ -58,14 +55,6 @@ _QUESTION = """
 """
 # The identity `=` tells +0 from -0, and takes all NaNs for one: that one is compared by its bits.
 _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact))"
-_PROGRAM = """
-import sys
-import bitwuzla
-options = bitwuzla.Options()
-options.set(bitwuzla.Option.PRODUCE_MODELS, True)
-parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
-parser.parse(sys.argv[1], False, True)
-"""
 
 
 @dataclass(frozen=True)
@@ -85,28 +74,17 @@ def prove(proof: Proof, folder: Path) -> Answer:
     path = folder / "model.smt2"
     model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)))
     idle = name == "idle"
-    question = folder / "question.smt2"
-    question.write_text(
-        "(set-logic QF_BVFP)\n"
-        + path.read_text(encoding="utf-8")
-        + _QUESTION.format(
-            top=proof.top,
-            en="false" if idle else "true",
-            right="(= sum #x00000000)" if idle else _RIGHT,
-            among=CLASSES[name] or "true",
-        ),
-        encoding="utf-8",
+    question = _QUESTION.format(
+        top=proof.top,
+        en="false" if idle else "true",
+        right="(= sum #x00000000)" if idle else _RIGHT,
+        among=CLASSES[name] or "true",
     )
-    log = folder / "bitwuzla.log"
-    done = process.run_logged(
-        [sys.executable, "-c", _PROGRAM, str(question)], log, cwd=ROOT, timeout_s=proof.timeout_s
-    )
-    said = log.read_text(errors="replace", encoding="utf-8").split("\n", 1)
+    text = "(set-logic QF_BVFP)\n" + path.read_text(encoding="utf-8") + question
+    answer = bitwuzla_solver.ask(text, folder, proof.timeout_s)
     prop = f"Sum_{name}_A"
-    if done.timed_out:
+    if answer.satisfiable is None:
         return Answer((prop,), unknown=(prop,), classes=name)
-    if said[0] == "unsat":
-        return Answer((prop,), classes=name)
-    if said[0] == "sat":
-        return Answer((prop,), (prop,), " ".join(said[1].split()), classes=name)
-    raise NfError(f"bitwuzla: {' '.join(said)[:300]} (log {shown(log)})")
+    if answer.satisfiable:
+        return Answer((prop,), (prop,), answer.values, classes=name)
+    return Answer((prop,), classes=name)

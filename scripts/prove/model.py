@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.build import sources
+from scripts.build import sources, twins
 from scripts.build.filelist import read_filelist, read_source
 from scripts.common import process, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
+from scripts.common.records import Dut
 from scripts.prove.proof import Proof
 
 # Memories become registers, so that what is in them when a run begins is in a counterexample.
@@ -56,14 +57,14 @@ def yosys() -> str:
     return found
 
 
-def run_script(proof: Proof, folder: Path, commands: str) -> None:
-    """Read the design of a proof, with its edits, and run commands of yosys. BuildError with what
-    yosys says; process time-outs are NfError too."""
+def run_script(proof: Proof, folder: Path, commands: str, reading: str = "") -> None:
+    """Read the design of a proof, with its edits, and run commands of yosys. ``reading``: options
+    of `read_slang`. BuildError with what yosys says; process time-outs are NfError too."""
     if not folder.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD.")
     files = read_filelist(ROOT, proof.spec.build.filelist)
     texts = {name: read_source(ROOT / name, name) for name in files.sources}
-    changed = sources.apply_edits(texts, proof.edits)
+    changed = _changed(proof, texts)
     names = needed(proof.top, changed)
     for number, name in enumerate(names):
         if changed[name] != texts[name]:
@@ -71,7 +72,7 @@ def run_script(proof: Proof, folder: Path, commands: str) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(changed[name], encoding="utf-8")
             names[number] = shown(path)
-    words = ["read_slang", "-j", "1", "--top", proof.top, "--single-unit"]
+    words = ["read_slang", "-j", "1", "--top", proof.top, "--single-unit", reading]
     words += [f"-D{name}={value}" for name, value in proof.spec.build.defines]
     words += [f"-G {name}={value}" for name, value in proof.parameters]
     words += [f"-I {path}" for path in files.includes] + names
@@ -87,6 +88,15 @@ def run_script(proof: Proof, folder: Path, commands: str) -> None:
         raise BuildError(f"yosys came to no end in {proof.timeout_s:g} s")
     if done.returncode != 0:
         raise BuildError(_first_error(log, folder / "console.log"))
+
+
+def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
+    """The texts of the design with the edits of a proof, and with twins where it has some."""
+    if proof.dut is Dut.RTL:
+        return sources.apply_edits(texts, proof.edits)
+    edited = sources.apply_edits({**texts, **twins.sources(ROOT)}, proof.edits)
+    placed = {**edited, **twins.placed(edited, proof.dut, dict(proof.parameters))}
+    return {name: placed[name] for name in texts}
 
 
 def needed(top: str, texts: Mapping[str, str]) -> list[str]:

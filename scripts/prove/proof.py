@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from scripts.build import sources
+from scripts.build import sources, twins
 from scripts.build.filelist import read_filelist
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import BuildSpec, Edit, RunSpec
+from scripts.common.records import BuildSpec, Dut, Edit, RunSpec
+from scripts.plan import mutants as by_hand
 
 FOLDER = ROOT / "hdl" / "formal"
 FILELIST = "hdl/formal/nf_formal.f"
@@ -36,7 +37,9 @@ class Method(StrEnum):
 @dataclass(frozen=True)
 class Proof:
     """Properties of one wrapper, proved together. ``depth`` is k, ``cover`` the clocks in which
-    every cover statement must be reached, ``edits`` make the design smaller for this proof."""
+    every cover statement must be reached, ``edits`` make the design smaller for this proof.
+    ``dut``: BOTH where the wrapper holds a module and its MyHDL twin. ``solver``: `yices`, or
+    `bitwuzla` for a module without state where that takes long."""
 
     id: str
     top: str
@@ -48,6 +51,8 @@ class Proof:
     edits: tuple[Edit, ...]
     quick: bool
     timeout_s: float
+    dut: Dut = Dut.RTL
+    solver: str = "yices"
 
     @property
     def name(self) -> str:
@@ -71,6 +76,7 @@ class Proof:
             parameters=self.parameters,
             defines=DEFINES,
             edits=self.edits,
+            dut=self.dut,
         )
         return RunSpec(
             build,
@@ -110,19 +116,34 @@ def read() -> list[Proof]:
                     edits=tuple(Edit(**edit) for edit in value.get("edits", ())),
                     quick=name in quick if isinstance(quick, list) else quick,
                     timeout_s=float(value.get("timeout", 600)),
+                    dut=Dut(value.get("dut", "rtl")),
+                    solver=value.get("solver", "yices"),
                 )
             )
     return out
 
 
 def mutants() -> list[Broken]:
-    """All mutants, in the order of the file."""
+    """All mutants, in the order of the file. NfError for a fault of a twin that is not listed."""
+    faults = {fault.id: fault for fault in twin_faults()}
     out: list[Broken] = []
     for value in data.load(FOLDER / "mutants.yaml", "proof_mutants")["mutants"]:
+        if "of" in value:
+            if value["of"] not in faults:
+                raise NfError(f"hdl/formal/mutants.yaml: twins.yaml has no {value['of']}.")
+            fault = faults[value["of"]]
+            out.append(Broken(fault.id, fault.why, value["proof"], fault.edits))
+            continue
         edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
         made = tuple(Edit(**edit) for edit in edits)
         out.append(Broken(value["id"], value["why"], value["proof"], made))
     return out
+
+
+def twin_faults() -> list[by_hand.Mutant]:
+    """Mutants of the MyHDL twins that are looked for beside the RTL."""
+    listed = by_hand.read(by_hand.FOLDER / "twins.yaml")
+    return [fault for fault in listed if not fault.build.endswith(Dut.MYHDL)]
 
 
 def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
@@ -159,6 +180,7 @@ def problems() -> list[str]:
     by_id = {proof.id: proof for proof in proofs}
     files = read_filelist(ROOT, FILELIST)
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in files.sources}
+    texts |= twins.sources(ROOT)
     for mutant in found:
         if mutant.proof not in by_id:
             out.append(f"mutant {mutant.id}: no proof {mutant.proof}")

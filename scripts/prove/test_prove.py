@@ -13,7 +13,7 @@ from scripts.build import registry
 from scripts.common import claims, process
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
-from scripts.prove import counterexample, crc_matrix, proof, proving, smtbmc
+from scripts.prove import affine, counterexample, crc_matrix, proof, proving, smtbmc
 from scripts.prove.proof import Proof
 
 WRAPPER = "hdl/formal/fv_fifo.sv"
@@ -94,28 +94,45 @@ def test_steps_of_a_witness() -> None:
     assert clocks == [{"a": 1, "b": 1}, {"a": 2, "b": 0}]
 
 
-def gate(kind: str, a: object, b: object, y: int) -> dict[str, object]:
+def cell(kind: str, a: list[object], b: list[object], y: list[object]) -> dict[str, object]:
     return {
         "type": kind,
+        "parameters": {"A_SIGNED": "0", "B_SIGNED": "0"},
         "port_directions": {"A": "input", "B": "input", "Y": "output"},
-        "connections": {"A": [a], "B": [b], "Y": [y]},
+        "connections": {"A": a, "B": b, "Y": y},
     }
 
 
-@pytest.mark.parametrize(("kind", "linear"), [("$_XOR_", True), ("$_AND_", False)])
-def test_matrix_of_gates(kind: str, linear: bool) -> None:
-    module = {
-        "ports": {
-            "x": {"direction": "input", "bits": [2, 3, 4]},
-            "y": {"direction": "output", "bits": [6, 2]},
-        },
-        "cells": {"one": gate("$_XOR_", 2, 3, 5), "two": gate(kind, 5, 4, 6)},
+def netlist(*cells: dict[str, object], y: list[object]) -> dict[str, object]:
+    ports = {
+        "x": {"direction": "input", "bits": [2, 3, 4]},
+        "y": {"direction": "output", "bits": y},
     }
-    if linear:
-        assert crc_matrix.columns(module) == [0b11, 0b01, 0b01]
-    else:
-        with pytest.raises(crc_matrix.NotLinear):
-            crc_matrix.columns(module)
+    return {"ports": ports, "cells": {str(i): one for i, one in enumerate(cells)}}
+
+
+def test_matrix_of_words() -> None:
+    exclusive = netlist(cell("$xor", [2, 3], [3, 4], [5, 6]), y=[5, 2, 6])
+    assert affine.outputs(exclusive)["y"] == [0b0110, 0b0010, 0b1100]
+    assert crc_matrix.columns(affine.outputs(exclusive)["y"], 3) == [0b011, 0b101, 0b100]
+    with pytest.raises(affine.NotLinear, match="driven by"):
+        affine.outputs(netlist(cell("$and", [2], [3], [5]), y=[5]))
+    with pytest.raises(affine.NotLinear, match="loop"):
+        affine.outputs(netlist(cell("$xor", [5], [3], [5]), y=[5]))
+    one = netlist(cell("$xor", [2], ["1"], [5]), y=[5])
+    with pytest.raises(affine.NotLinear, match="no errors"):
+        crc_matrix.columns(affine.outputs(one)["y"], 3)
+
+
+def test_words_of_a_division() -> None:
+    """Twice a number and one, if it is less than 4: all that depends on known bits is followed."""
+    doubled = cell("$mul", [2, 3, "0"], ["0", "1"], [5, 6, 7])
+    more = cell("$add", [5, 6, 7], ["1"], [8, 9, 10])
+    reaches = cell("$ge", [8, 9, 10], ["0", "0", "1"], [11])
+    found = affine.outputs(netlist(doubled, more, reaches, y=[8, 9, 10, 11]))
+    assert found["y"] == [1, 0b0010, 0b0100, 0b0100]
+    with pytest.raises(affine.NotLinear):
+        affine.outputs(netlist(cell("$add", [2, 3], [3, 2], [5, 6]), y=[5, 6]))
 
 
 def test_errors_that_a_matrix_lets_through() -> None:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks bitwuzla a question in SMT-LIB: where there is much arithmetic."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common import process
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+
+_PROGRAM = """
+import sys
+import bitwuzla
+options = bitwuzla.Options()
+options.set(bitwuzla.Option.PRODUCE_MODELS, True)
+parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
+parser.parse(sys.argv[1], False, True)
+"""
+_BREAKS = """
+(declare-const now |{top}_s|)
+(assert (|{top}_h| now))
+(assert (|{top}_u| now))
+(assert (not (|{top}_a| now)))
+(check-sat)
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``satisfiable`` is None without an answer in time; ``values`` are those asked for."""
+
+    satisfiable: bool | None
+    values: str
+    seconds: float
+    log: Path
+
+
+def ask(text: str, folder: Path, timeout_s: float) -> Answer:
+    """The answer to a question; NfError where it is none that can be understood."""
+    question, log = folder / "question.smt2", folder / "bitwuzla.log"
+    question.write_text(text, encoding="utf-8")
+    done = process.run_logged(
+        [sys.executable, "-c", _PROGRAM, str(question)], log, cwd=ROOT, timeout_s=timeout_s
+    )
+    said, _, values = log.read_text(errors="replace", encoding="utf-8").partition("\n")
+    if done.timed_out:
+        return Answer(None, "", done.seconds, log)
+    if said not in ("sat", "unsat"):
+        raise NfError(f"bitwuzla: {' '.join((said, values))[:300]} (log {shown(log)})")
+    return Answer(said == "sat", " ".join(values.split()), done.seconds, log)
+
+
+def breaks(model: Path, top: str, folder: Path, timeout_s: float) -> Answer:
+    """Is there an input with which an assertion of a model without state is false?"""
+    text = "(set-logic QF_BV)\n" + model.read_text(encoding="utf-8") + _BREAKS.format(top=top)
+    return ask(text, folder, timeout_s)
