@@ -16,6 +16,7 @@ hdl/formal/fv_line_state.sv
 hdl/formal/fv_link_ack.sv
 hdl/formal/fv_link_lrsm.sv
 hdl/formal/fv_ndr_queue.sv
+hdl/formal/fv_park.sv
 hdl/formal/fv_plain.sv
 hdl/formal/fv_req_queue.sv
 hdl/formal/fv_retry_buffer.sv
