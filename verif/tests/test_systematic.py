@@ -20,9 +20,9 @@ from verif.sequences.every_number import (
     LargeRegionSequence,
 )
 from verif.sequences.every_status import EveryStatusSequence
+from verif.sequences.eviction_buffer import EvictionSequence
 from verif.sequences.full_queues import (
     BetweenBeatsSequence,
-    EvictionSequence,
     FullExitSequence,
     FullFillSequence,
 )
