@@ -85,7 +85,7 @@ module nf_axil_slave
       w_data_q <= s_axil_wdata;
       w_strb_q <= s_axil_wstrb;
     end
-    if (wr_valid && wr_done) b_error_q <= wr_error;
+    if (wr_valid) b_error_q <= wr_error;  // that of `wr_done`, the last one, stays
   end
 
   // ---- read -----------------------------------------------------------------------------------
