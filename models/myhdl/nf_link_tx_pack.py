@@ -113,9 +113,9 @@ def nf_link_tx_pack(
         one = intbv(0)[HEADER_BITS:]
         payload[:] = 0
         ndrs = int(ndr_count)
+        more_ndrs = ndrs > 2  # that wait, whether they may leave or not
         if ndrs > ndr_credits:
             ndrs = int(ndr_credits)
-        more_ndrs = ndrs > 2
         if ndrs > 2:
             ndrs = 2
         news = 0  # headers that may leave

@@ -48,6 +48,21 @@ def test_beside_the_rtl(name: str) -> None:
     check(Twin(name), 10 * CLOCKS if name in ("nf_fp32_add", "nf_link_tx_pack") else CLOCKS)
 
 
+def test_ndrs_that_wait_for_a_credit() -> None:
+    """Three NDRs and credits for two: more than two wait, so no headers of three lines go along."""
+    twin = Twin("nf_link_tx_pack")
+    ready = dict.fromkeys(("rst_n", "enable", "multi_header", "room_drs", "room_multi"), 1)
+    with Stepper([twin], cosimulation.command(twin)) as stepper:
+        stepper.inputs(twin.name, {"enable": 1})
+        stepper.inputs(twin.name, {**ready, "drs_valid": 1})
+        for _ in range(3):
+            stepper.clock()
+        waiting = {"drs_valid": 0, "ndr_count": 3, "ndr_credits": 2}
+        got = stepper.inputs(twin.name, {**waiting, "drs_credits": 9, "flit_ready": 1})
+        assert got == stepper.beside()
+        assert (got["drs_sent"], got["ndr_pop"]) == (1, 1)
+
+
 @pytest.mark.nightly("20,000 clocks of each twin; element by element they take minutes")
 @pytest.mark.parametrize("name", convert.names())
 def test_long_beside_the_rtl(name: str) -> None:
