@@ -4,6 +4,7 @@
 -f hdl/nf_controller.f
 hdl/formal/fv_accumulate.sv
 hdl/formal/fv_axi_read.sv
+hdl/formal/fv_axi_write.sv
 hdl/formal/fv_axil_slave.sv
 hdl/formal/fv_counter.sv
 hdl/formal/fv_crc16.sv
