@@ -43,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("--network",), action="append", choices=list(NETWORKS), help="only this one (all)"
     )
-    parser.add_argument("--workers", type=up_to(MOST_WORKERS), default=WORKERS, metavar="W")
+    parser.add_argument(
+        *("--workers",),
+        type=up_to(MOST_WORKERS),
+        default=WORKERS,
+        metavar="W",
+        help=f"of networks that are no capture ({WORKERS})",
+    )
     parser.add_argument(
         *("--capture",), action="append", metavar="DIR", help="a capture (the one that is shipped)"
     )
