@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     diff = kinds.add_parser("diff", help="what differs; 1: something does")
     rule = kinds.add_parser("rule", help="routes anew from what was measured")
     for one in (show, check, rule):
-        one.add_argument("profile", type=Path, metavar="PROFILE")
+        one.add_argument("profile", type=Path, metavar="PROFILE", help="file of a profile")
     check.usage = f"{check.prog} [--strict] [--workers W] ... PROFILE [-- SCRIPT ARGS]"
     check.add_argument("--strict", action="store_true", help="refuse what is unverified")
     check.add_argument("--workers", type=int, metavar="W", help="workers of the training")
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--optimizer", metavar="TEXT", help="as the profile writes it")
     check.add_argument("--model", metavar="MODULE:FUNCTION", help="gives the model")
     check.add_argument("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
-    diff.add_argument("old", type=Path, metavar="OLD")
-    diff.add_argument("new", type=Path, metavar="NEW")
+    diff.add_argument("old", type=Path, metavar="OLD", help="a profile")
+    diff.add_argument("new", type=Path, metavar="NEW", help="and a later one")
     rule.add_argument(
         "--floor",
         type=_floor,
