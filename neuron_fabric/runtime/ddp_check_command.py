@@ -45,10 +45,10 @@ def _numbers(word: str) -> tuple[int, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """0: no gradient differs; 1: one does. AttachError when it cannot be tried."""
-    if importlib.util.find_spec("torch") is None:
-        raise AttachError(_WHERE, "torch is not installed", "pip install 'neuron-fabric[torch]'")
     if args.steps < 1:
         raise AttachError(_WHERE, f"{args.steps} steps", "ask for one at least")
+    if importlib.util.find_spec("torch") is None:
+        raise AttachError(_WHERE, "torch is not installed", "pip install 'neuron-fabric[torch]'")
     with tempfile.TemporaryDirectory(prefix="nf-ddp-check-") as folder:
         words = [folder, str(args.steps), *map(str, args.workers)]
         command = [sys.executable, "-m", "neuron_fabric.runtime.ddp_check_ranks", *words]
