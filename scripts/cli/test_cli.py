@@ -5,11 +5,16 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -115,6 +120,27 @@ def test_run_all_keeps_every_record(toy: Toy) -> None:
         runner=lambda spec: replace(RECORD, seed=spec.seed),
     )
     assert sorted(seen) == sorted(r.seed for r in records) == [1, 2, 3, 4, 5]
+
+
+def test_an_interrupt_while_runs_are_handed_out(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones run already: they are ended, and the others never begin."""
+    submit, ended = ThreadPoolExecutor.submit, threading.Event()
+    spec = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+
+    def interrupted(*words: Any) -> Any:
+        if len(handed) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        handed.append(words)
+        return submit(*words)
+
+    def runs(_spec: RunSpec) -> Any:
+        assert ended.wait(60)
+        raise process.Interrupted
+
+    handed: list[Any] = []
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    assert schedule.run_all([spec] * 4, 1, lambda _record: None, runs, end=ended.set) == []
+    assert ended.is_set()
 
 
 def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:

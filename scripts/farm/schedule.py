@@ -132,8 +132,7 @@ def run_all(
     records: list[RunRecord] = []
     stop = interrupted or threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(1, jobs))
-    by_future = {pool.submit(_safely, runner, spec): spec for spec in specs}
-    pending: set[Future[RunRecord]] = set(by_future)
+    pending: set[Future[RunRecord]] = set()
 
     def take(done: set[Future[RunRecord]]) -> bool:
         """Hand on what came; True when one is red."""
@@ -151,6 +150,7 @@ def run_all(
 
     with process.handling(note, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         try:
+            pending.update(pool.submit(_safely, runner, spec) for spec in specs)
             while pending and not stop.is_set():
                 done, pending = wait(pending, timeout=_TICK_S, return_when=FIRST_COMPLETED)
                 if take(done) and fail_fast:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from neuron_fabric.text import telling
-from scripts.build import bulk_build
+from scripts.build import bulk_build, registry
 from scripts.common.errors import OptionError
 from scripts.figures import timing_alone, timing_curves
 from scripts.figures.result_file import Measured
@@ -30,6 +30,12 @@ PARTS: dict[str, Part] = {
 """What is measured, in this order."""
 
 
+def _simulator() -> str:
+    """The one that gives a library to call, whose clocks are counted here; NfError."""
+    name = next(one.name for one in registry.simulators() if one.links_c)
+    return registry.choose(name)[0][0]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(PARTS)
     parser.add_argument("--only", default="", metavar="TEXT", help=f"parts with it: {names}")
@@ -41,7 +47,7 @@ def run(args: argparse.Namespace) -> Measured:
     if not parts:
         raise OptionError(f"--only {args.only!r}", "no part's name has that", "see --help")
     with telling("nf figures: building the design with its stage probe"):
-        model = bulk_build.build("verilator", stages=True)
+        model = bulk_build.build(_simulator(), stages=True)
     assert isinstance(model, VerilatedModel)
     found = Found()
     with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:

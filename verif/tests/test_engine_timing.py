@@ -106,13 +106,14 @@ class EngineTimingTest(NfBaseTest):
 
     async def first_touch(self, run: NfSequence, config: Any, probe: EngineProbe) -> None:
         """A write that misses, of a line that has no record: as fast as a hit."""
+        line = config.lines - 1
         probe.clear()
-        await run.contribute(config, 1, 0)
+        await run.contribute(config, 1, line)
         await run.drain()
         first = probe.ndr[0] - probe.taken[0]
         assert not probe.hits, "the first write was a slot hit"
         probe.clear()
-        await run.contribute(config, 2, 0)
+        await run.contribute(config, 2, line)
         await run.drain()
         hit = probe.ndr[0] - probe.taken[0]
         assert first == hit, f"the first contribution takes {first} cycles, one that hits {hit}"

@@ -138,7 +138,7 @@ def thinned(points: Sequence[Point], most: int = 600) -> list[Point]:
     """At most ``most`` points: least and most of every stretch, so that no spike is lost."""
     if len(points) <= most:
         return list(points)
-    size = -(-2 * len(points) // most)
+    size = -(-len(points) // max(1, most // 2))
     out: list[Point] = []
     for at in range(0, len(points), size):
         part = points[at : at + size]
