@@ -14,11 +14,12 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.codec import Route
+from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.bucket_hook import BucketRouter
 from neuron_fabric.runtime.monitor import StepReport
-from neuron_fabric.runtime.refusal import AttachError, warn
+from neuron_fabric.runtime.refusal import warn
 
 VERSION = 1
 

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import __version__
 from neuron_fabric.codec import Route
+from neuron_fabric.errors import AttachError
 from neuron_fabric.first_rank import is_first
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
@@ -29,7 +30,7 @@ from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucke
 from neuron_fabric.runtime.fp32_paths import PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
 from neuron_fabric.runtime.monitor.plan_of import WARMUP, plan_of
-from neuron_fabric.runtime.refusal import AttachError, check_model, second_hook, warn
+from neuron_fabric.runtime.refusal import check_model, second_hook, warn
 from neuron_fabric.text import LineError
 
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor import Controller, StepReport, bench, chart, monitor_command
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor import page as monitor_page
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.replay_log import replay
 from neuron_fabric.text import LineError
