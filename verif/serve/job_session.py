@@ -86,6 +86,7 @@ class JobSession:
                     f"{values[1]}; start all ranks alike"
                 )
         self._ranks[hello.rank] = tell
+        self._last[hello.rank] = -1
         if not self.missing:
             self._start()
 
@@ -97,7 +98,6 @@ class JobSession:
             self._shared = SharedLines.create(world, lines)
         except (OSError, OverflowError, ValueError) as error:
             raise Refusal(f"no memory for {lines:,} lines of {world} workers ({error})") from None
-        self._last = dict.fromkeys(range(world), -1)
         for rank in range(world):
             self._tell(rank, self._welcome, [self._shared.file])
 
@@ -131,23 +131,28 @@ class JobSession:
         if said.seq <= self._last[rank]:
             self.tally["duplicates"] += 1
             return None
+        self.skip(rank, said.seq - 1)
         self._last[rank] = said.seq
-        for seq, one in list(self._open.items()):
-            if seq < said.seq and rank not in one.said:
-                self._decide(seq, Word.LOST, f"rank {rank} goes on without it")
         if self._shared.outcome(said.seq) != Word.NONE:
             self.tally["late"] += 1
             self._tell(rank, Done(said.seq))
             return None
         one = self._open.setdefault(said.seq, _Open(now))
         one.said[rank] = said
-        without = [r for r, last in self._last.items() if last > said.seq and r not in one.said]
+        without = [r for r, last in self._last.items() if last >= said.seq and r not in one.said]
         if self.ended or self._gone or without:
             why = self.ended or f"rank {min(without or self._gone)} goes on without it"
             self._decide(said.seq, Word.LOST, why)
         elif len(one.said) == self.first.world:
             return self._whole(one, said.seq)
         return None
+
+    def skip(self, rank: int, upto: int) -> None:
+        """A rank submits no more buckets up to this one: those that wait for it are LOST."""
+        self._last[rank] = max(self._last[rank], upto)
+        for seq, one in list(self._open.items()):
+            if seq <= upto and rank not in one.said:
+                self._decide(seq, Word.LOST, f"rank {rank} goes on without it")
 
     def _whole(self, one: _Open, seq: int) -> ServedBucket | None:
         assert self._shared is not None

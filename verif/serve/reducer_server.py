@@ -27,6 +27,7 @@ from neuron_fabric.runtime.backends.server_wire import (
     Refused,
     Report,
     ServerError,
+    Skip,
     Status,
     Submit,
     Welcome,
@@ -195,6 +196,8 @@ class ReducerServer:
             bucket = session.submit(peer.rank, message, time.monotonic())
             if bucket is not None:
                 self._device.put(session, bucket)
+        elif isinstance(message, Skip) and session is not None:
+            session.skip(peer.rank, message.seq)
         elif isinstance(message, Ask) and session is not None:
             session.ask(peer.rank, message)
         elif isinstance(message, Bye):

@@ -32,6 +32,7 @@ from neuron_fabric.runtime.backends.server_wire import (
     Pending,
     Refused,
     ServerError,
+    Skip,
     Submit,
     Welcome,
     WireError,
@@ -161,6 +162,10 @@ class Joining:
             self._sock.close()
             raise ServerError(path, "the server has ended", f"start it: nf serve --socket {path}")
 
+    def skip(self, seq: int) -> None:
+        """Tell that no bucket up to this one comes from here."""
+        send(self._sock, Skip(seq))
+
     def session(self, timeout_s: float) -> Session | None:
         """The session, when all ranks of the job have come; None: not within the time.
         ServerError where it is refused."""
@@ -287,6 +292,8 @@ class ServerSession:
                 ticket.session = session
             else:
                 ticket.why = session.ended if session is not None else self._why
+                if self._joining is not None:
+                    self._joining.skip(ticket.seq)
 
     def _alive(self) -> Session | None:
         """The session; a new one where it has ended, and server and ranks are there again."""

@@ -10,6 +10,7 @@ themselves lie in shared memory (`shared_lines`), whose descriptor comes with WE
                             <-  WELCOME  to all, when the last has come and all have said the same
     SUBMIT                  ->           my lines of a bucket are in the shared memory
                             <-  DONE     to all: its outcome, which is a word of the shared memory
+    SKIP                    ->           I do not submit buckets up to this one
     ASK                     ->           I have waited long: what of this bucket?
                             <-  PENDING  still at work, or DONE
     BYE                     ->
@@ -96,6 +97,14 @@ class Submit:
 
 
 @dataclass(frozen=True)
+class Skip:
+    """This rank submits no bucket up to this one, beside those it has: it had no session then. So
+    the others need not wait for it."""
+
+    seq: int
+
+
+@dataclass(frozen=True)
 class Done:
     """The outcome of a bucket is in the shared memory. ``counters``: what the device has counted
     for it."""
@@ -143,10 +152,10 @@ class Refused:
     why: str
 
 
-Message = Hello | Welcome | Submit | Done | Ask | Pending | Status | Report | Bye | Refused
+Message = Hello | Welcome | Submit | Skip | Done | Ask | Pending | Status | Report | Bye | Refused
 _KINDS: dict[str, Any] = {
     kind.__name__.upper(): kind
-    for kind in (Hello, Welcome, Submit, Done, Ask, Pending, Status, Report, Bye, Refused)
+    for kind in (Hello, Welcome, Submit, Skip, Done, Ask, Pending, Status, Report, Bye, Refused)
 }
 
 
