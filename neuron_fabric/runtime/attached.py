@@ -18,7 +18,7 @@ from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.bucket_hook import BucketRouter
-from neuron_fabric.runtime.monitor import StepReport
+from neuron_fabric.runtime.monitor import ReducerCounters, StepReport
 from neuron_fabric.runtime.refusal import warn
 
 VERSION = 1
@@ -149,7 +149,7 @@ class Runtime:
 
         def report() -> None:
             measured, totals = router.measured, _totals(router)
-            sent, received, seconds = map(_difference, totals, self._before)
+            sent, received, seconds, events = map(_difference, totals, self._before)
             self._before = totals
             self.nonfinite += measured.nonfinite
             self.abstained += measured.abstained
@@ -162,6 +162,7 @@ class Runtime:
                     measured.margins,
                     measured.nonfinite,
                     router.signs.saturation(router.regions),
+                    ReducerCounters(**_whole(events)),
                     bytes={Route(one): (int(sent[one]), int(received.get(one, 0))) for one in sent},
                     seconds={**seconds, "reduce": time.perf_counter() - self._start},
                 )
@@ -175,13 +176,17 @@ class Runtime:
 
 
 def _totals(router: BucketRouter) -> tuple[dict[str, float], ...]:
-    """Bytes sent, bytes received, seconds."""
+    """Bytes sent, bytes received, seconds, events."""
     one = router.reducer.counters
-    return dict(one.sent), dict(one.received), dict(one.seconds)
+    return dict(one.sent), dict(one.received), dict(one.seconds), dict(one.events)
 
 
 def _difference(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     return {name: one - before.get(name, 0) for name, one in now.items()}
+
+
+def _whole(counts: Mapping[str, float]) -> dict[str, Any]:
+    return {name: int(one) for name, one in counts.items()}
 
 
 def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -25,6 +25,7 @@ VERBS = {
     "cov": "coverage of many runs: merge, holes, rank, html, diff",
     "close": "choose tests, seeds and weights toward open bins, beside plain random seeds",
     "report": "write the report of a recorded command again",
+    "serve": "a reducer server for trainings here, with the models or the RTL behind it",
     "replay": "drive a capture through the design and check every result",
     "capture": "run a training script with gradient capture on; check a capture",
     "profile": "operating profiles: show, check against a model, diff, run the rule again",
