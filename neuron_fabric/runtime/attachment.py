@@ -28,6 +28,8 @@ from neuron_fabric.runtime.attached import Runtime, all_reducer
 from neuron_fabric.runtime.backends.choice import TORCH, check_reducer, reducer_of
 from neuron_fabric.runtime.backends.torch_reducer import MAX_WORKERS
 from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucket_hook
+from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, job_of
+from neuron_fabric.runtime.calibration.shadow_run import shadowed, told
 from neuron_fabric.runtime.fp32_paths import ORDERED, PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
 from neuron_fabric.runtime.monitor.plan_of import WARMUP, plan_of
@@ -89,10 +91,17 @@ def attach(
     them is checked.
     """
     chosen = profile if profile is not None else env.get(PROFILE) or None
-    if chosen is None:
+    if chosen is None and not env.get(CALIBRATE):
         return None
     model = getattr(model, "_orig_mod", model)  # where torch.compile has wrapped it
     try:
+        if asked := job_of(env):  # `nf calibrate` has started this training
+            chosen, monitor = asked[1].profile, asked[0]
+        if asked and chosen is None:
+            found = shadowed(model, *asked, steps=steps, optimizer=optimizer, timeout_s=timeout_s)
+            model.register_comm_hook = partial(_refuse_hook, model.process_group)
+            return found
+        assert chosen is not None
         if not isinstance(model, DistributedDataParallel):
             check_model(model)  # there is no group to agree with
         runtime = _agreed(
@@ -112,6 +121,8 @@ def attach(
         )
     except LineError as error:
         _refuse(error, getattr(model, "process_group", None))
+    if asked:
+        told(runtime, model, *asked)
     # Without this, torch answers a script that registers one by a traceback from every rank.
     model.register_comm_hook = partial(_refuse_hook, model.process_group)
     return runtime

@@ -29,6 +29,8 @@ VERBS = {
     "replay": "drive a capture through the design and check every result",
     "capture": "run a training script with gradient capture on; check a capture",
     "profile": "operating profiles: show, check against a model, diff, run the rule again",
+    "calibrate": "an operating profile for a training: measure, choose, verify",
+    "train-check": "the published checks of low-bit trainings: targets, bytes both ways",
     "flits": "print a recorded link trace slot by slot",
     "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
     "check": "format, types, imports, names, generated files, documents, testplan",
