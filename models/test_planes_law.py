@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law: count planes of groups of 64 workers, added, are the flat count (spec: runtime L14); votes of
-votes are not."""
+"""Law: count planes of groups of 64 workers, added, are the flat count (spec: runtime L14); votes
+of votes are not."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def test_planes_that_cannot_be_added() -> None:
     full = np.full((6, 2, 64), 0xFF, np.uint8)  # 63 of each
     with pytest.raises(ValueError, match="256 workers, 1 to 255"):
         add_planes([planes] * 4, 256)
-    with pytest.raises(ValueError, match="more than 100 workers have voted"):
+    with pytest.raises(ValueError, match="100 workers, and more than 127 votes"):
         add_planes([full, full, full], 100)
-    with pytest.raises(ValueError, match="more than 7 workers have voted"):
+    with pytest.raises(ValueError, match="7 workers, and more than 7 votes"):
         add_planes([full], 7)
     with pytest.raises(ValueError, match="of the same lines, not uint8"):
         add_planes([planes, planes[:, :1]], 128)

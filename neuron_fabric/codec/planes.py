@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of several groups of workers, added on the host: a region counts 64 workers, a job may have
-more. The sum is exactly what one count of all would be; a vote of votes would not be."""
+"""Counts of several groups of workers, added on the host: a region counts 64 workers, a job may
+have more. The sum is exactly what one count of all would be; a vote of votes would not be."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Words = NDArray[np.uint64]
 
 
 def add_planes(groups: Sequence[U8], workers: int) -> U8:
-    """Count planes uint8[P, n, 64] of each group, as `count` gives them, to those of all ``workers``
-    together, P = workers.bit_length(). ValueError for other arrays, more workers than a count
-    holds, or fewer than have voted somewhere."""
+    """Count planes uint8[P, n, 64] of each group, as `count` gives them, to those of all
+    ``workers`` together, P = workers.bit_length(). ValueError for other arrays, more workers than a
+    count holds, or counts that P planes do not hold."""
     if not 1 <= workers <= MAX_WORKERS:
         raise ValueError(f"{workers} workers, 1 to {MAX_WORKERS} can be counted")
     shapes = {one.shape[1:] for one in groups}
@@ -32,7 +32,8 @@ def add_planes(groups: Sequence[U8], workers: int) -> U8:
     total = np.zeros((workers.bit_length(), lines, LINE // 8), np.uint64)
     for one in groups:
         if _add(total, np.ascontiguousarray(one).view("<u8")):
-            raise ValueError(f"more than {workers} workers have voted on an element")
+            most = (1 << len(total)) - 1
+            raise ValueError(f"{workers} workers, and more than {most} votes on an element")
     return total.astype("<u8", copy=False).view(np.uint8)
 
 

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     substrate = read_substrate(args.substrate) if args.substrate else Substrate()
     if importlib.util.find_spec("torch") is None:
         raise InputError("nf scale", "torch is not installed", "pip install 'neuron-fabric[torch]'")
-    begin, before = time.perf_counter(), _peak()
+    begin, busy, before = time.perf_counter(), time.process_time(), _peak()
     model, head = _model(args.model)
     parameters = sketch(model, head)
     profile = profile_of(args.model, parameters, args.route)
@@ -77,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
     say("", *table_lines(substrate, sorted({*BANDWIDTHS, args.gbs}), cells))
     say("", *_traffic(parameters, verdicts, args.route))
     took, grown = time.perf_counter() - begin, max(0, _peak() - before)
-    say("", f"{took:.1f} s, {grown // _MIB} MiB more than before (torch is most of it)")
+    cpu = time.process_time() - busy
+    say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
     return 0
 
 

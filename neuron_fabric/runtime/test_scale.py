@@ -26,11 +26,11 @@ def scaled(*words: str) -> int:
 def test_a_billion_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert scaled("gpt-1.3b") == 0
     out = capsys.readouterr().out
-    assert "gpt-1.3b: 1,315,725,312 parameters" in out
+    assert "gpt-1.3b: 1,315,723,264 parameters" in out
     assert "(head.weight is the same parameter)" in out
     assert ": 11.1%" in out  # with the head, which is the embedding, in FP32
     assert "of 1,207,959,552 elements, 2,359,296 lines" in out
-    assert "FP32: head alone" in out
+    assert "FP32: norm, embedding, head alone" in out
     assert "G_BINARY: fits in 1 round(s), T_low / T_fp32 0.0" in out
 
 
