@@ -228,19 +228,21 @@ def _attached(
             model.module.named_parameters(), model.bucket_bytes_cap, router.regions
         ),
     )
+    plan = plan_of(
+        profile,
+        warmup=_warmup(profile, options.steps),
+        unverified=unverified,
+        costs=vetted.costs,
+        refused=vetted.refused,
+    )
+    router.link.fresh = plan.limits.capacity_every
     controller = Controller(
         profile,
         all_reducer(reducer.second_group),
         rank=rank,
         world=world,
         folder=_writable(folder) if rank == 0 else None,
-        plan=plan_of(
-            profile,
-            warmup=_warmup(profile, options.steps),
-            unverified=unverified,
-            costs=vetted.costs,
-            refused=vetted.refused,
-        ),
+        plan=plan,
         about={
             "neuron_fabric": __version__,
             "reducer": options.reducer,

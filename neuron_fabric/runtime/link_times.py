@@ -21,7 +21,8 @@ from neuron_fabric.runtime.capacity import LinkFit
 KEPT = 4
 """Times of each size."""
 FRESH = 200
-"""Steps after which a size no longer counts, while others do: a network changes."""
+"""Steps after which a size that is not seen any more no longer counts, unless it is told otherwise:
+those between two decisions, as a network changes."""
 
 
 @dataclass
@@ -34,6 +35,7 @@ class LinkTimes:
     """Times of one rank's all-reduces by their bytes. Callbacks come from other threads."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.fresh = FRESH
         self._clock, self._lock = clock, threading.Lock()
         self._sizes: dict[int, _Size] = {}
         self._last = 0.0
@@ -59,7 +61,7 @@ class LinkTimes:
         """`link_latency` and `link_mib`, as `StepReport.seconds` has them; nothing before the first
         all-reduce."""
         with self._lock:
-            last = self._step - FRESH
+            last = self._step - self.fresh
             least = {size: min(one.times) for size, one in self._sizes.items() if one.step > last}
         fit = LinkFit()
         for size, seconds in sorted(least.items()):

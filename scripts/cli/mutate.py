@@ -81,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
     if not rtl and not package:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")
     if args.list:
-        for one in (*rtl, *package):
+        shown: list[Mutant | PackageMutant] = [*rtl, *package]
+        for one in shown:
             note = f" (survives: {one.survives})" if one.survives else ""
             say(f"{one.id:32} {one.edits[0].file:32} {one.why}{note}")
         return 0
