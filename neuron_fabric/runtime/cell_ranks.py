@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric.runtime.cell_ranks FOLDER RANK WORLD MASTER RUNS ELEMENTS ...`: a rank of
+"""`python -m neuron_fabric.runtime.cell_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`: a rank of
 `nf capacity table --measure`.
 
-FOLDER/cells.json by rank 0: of each bucket its elements and the seconds of both ways in turn, FP32
-by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and the rates
-of this host, which the model goes by.
+SIZE: elements of a bucket. FOLDER/cells.json by rank 0: of each bucket the seconds of both ways in
+turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and
+the rates of this host, which the model goes by.
 """
 
 from __future__ import annotations
