@@ -106,9 +106,8 @@ def _trained(
         (folder / f"progress-{rank}").write_text(str(step + 1), encoding="utf-8")
     runtime.close()
     weights = torch.cat([p.detach().flatten() for p in model.parameters()]).numpy().tobytes()
-    decisions = [
-        [one.step, one.region, one.target, one.signal] for one in runtime.controls.decisions
-    ]
+    controls: Any = runtime.controls
+    decisions = [[one.step, one.region, one.target, one.signal] for one in controls.decisions]
     return {
         "routes": used,
         "decisions": decisions,

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from neuron_fabric.runtime.capacity import Coefficients
-from scripts.benchmarks import bench_cells
 from scripts.benchmarks.bench_cells import Cell, cells_of, good, shares
 from scripts.cli.main import main
+from scripts.run import node_network
 
 SLOW = Cell("1gbit", 4, 1 << 20, fp32=0.100, low=0.010, model_fp32=0.090, model_low=0.012)
 FAST = Cell("loopback", 4, 1 << 20, fp32=0.001, low=0.002, model_fp32=0.001, model_low=0.002)
@@ -23,7 +23,8 @@ def test_regret_is_what_the_better_way_had_saved() -> None:
     assert wrong.regret == pytest.approx(0.090)
     assert shares([SLOW, FAST]) == (1.0, 0.0)
     assert good([SLOW, FAST])
-    assert shares([wrong, FAST]) == (0.5, pytest.approx(0.090 / 0.011))
+    right, regret = shares([wrong, FAST])
+    assert (right, regret) == (0.5, pytest.approx(0.090 / 0.011))
     assert not good([wrong, FAST])
     assert not good([])
     alike = replace(FAST, low=0.00115, model_low=0.0001)  # wrong, by less than 20 %
@@ -55,7 +56,7 @@ def test_what_cannot_be_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
-    monkeypatch.setattr(bench_cells.node_network, "why_not", lambda: "network namespaces need root")
+    monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
     assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
 

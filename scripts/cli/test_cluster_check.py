@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -34,7 +35,7 @@ def test_without_root_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(node_network.shutil, "which", lambda *_, **__: "/sbin/ip")
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: "/sbin/ip")
     monkeypatch.setattr(cluster_check, "_alike", lambda *_: [])
     monkeypatch.setattr(cluster_check, "_killed", lambda *_: ["node 1: hangs"])
     assert main(["cluster-check", "--rate", "1gbit", "--nodes", "3"]) == 1
@@ -54,7 +55,7 @@ def test_a_tool_that_fails_is_one_line_and_nothing_is_left(
         called.append(tuple(command[1:4]))
         return subprocess.CompletedProcess(command, 1, "", "Operation not permitted\n")
 
-    monkeypatch.setattr(node_network.subprocess, "run", refused)
+    monkeypatch.setattr(subprocess, "run", refused)
     with (
         pytest.raises(NfError, match=r"netns add .*: Operation not permitted"),
         node_network.namespaces(2, "1gbit"),
