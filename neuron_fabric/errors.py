@@ -23,3 +23,11 @@ class CaptureError(InputError):
 
 class ProfileError(InputError):
     """A bad operating profile, or one that does not fit the training."""
+
+
+class AttachError(InputError):
+    """A training that no profile can be attached to, or wrong use of what `attach` gave."""
+
+
+class MonitorError(InputError):
+    """What ends a run on all its ranks, or makes a log useless."""

@@ -16,10 +16,10 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.ddp import capture_hook
+from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.runtime import attach, attachment
 from neuron_fabric.runtime.law_ranks import Net, Ranks, patched
-from neuron_fabric.runtime.refusal import AttachError
 
 REGIONS = """
 [[region]]

@@ -14,11 +14,13 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.codec import Route
+from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.bucket_hook import BucketRouter
-from neuron_fabric.runtime.monitor import StepReport
-from neuron_fabric.runtime.refusal import AttachError, warn
+from neuron_fabric.runtime.calibration.calibration_job import checked_metrics
+from neuron_fabric.runtime.monitor import ReducerCounters, StepReport
+from neuron_fabric.runtime.refusal import warn
 
 VERSION = 1
 
@@ -55,6 +57,8 @@ class Runtime:
         """Low-bit tensors that were not finite on some rank, and on which this rank had no vote,
         summed over the steps."""
         router.first, router.last = self._first, self._last
+        self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
+        """Who is told what `report` was told, after the last step: `nf calibrate`, by a file."""
 
     @property
     def step(self) -> int:
@@ -86,6 +90,14 @@ class Runtime:
         value = float(loss)
         self.strange_losses += int(not math.isfinite(value))
         self._loss = value
+
+    def report(self, **metrics: Any) -> None:
+        """What the training has reached, once, at its end: numbers by name, ``accuracy=0.95``. `nf
+        calibrate` compares them; without it they are only looked at. CalibrationError for what is
+        no number."""
+        found = checked_metrics(metrics)
+        self._router.thread.drain()
+        self.reporter(found)
 
     def state_dict(self) -> dict[str, Any]:
         """What this rank needs to go on as if nothing had been: numbers, texts, tensors."""
@@ -148,7 +160,7 @@ class Runtime:
 
         def report() -> None:
             measured, totals = router.measured, _totals(router)
-            sent, received, seconds = map(_difference, totals, self._before)
+            sent, received, seconds, events = map(_difference, totals, self._before)
             self._before = totals
             self.nonfinite += measured.nonfinite
             self.abstained += measured.abstained
@@ -161,6 +173,7 @@ class Runtime:
                     measured.margins,
                     measured.nonfinite,
                     router.signs.saturation(router.regions),
+                    ReducerCounters(**_whole(events)),
                     bytes={Route(one): (int(sent[one]), int(received.get(one, 0))) for one in sent},
                     seconds={
                         **seconds,
@@ -178,13 +191,17 @@ class Runtime:
 
 
 def _totals(router: BucketRouter) -> tuple[dict[str, float], ...]:
-    """Bytes sent, bytes received, seconds."""
+    """Bytes sent, bytes received, seconds, events."""
     one = router.reducer.counters
-    return dict(one.sent), dict(one.received), dict(one.seconds)
+    return dict(one.sent), dict(one.received), dict(one.seconds), dict(one.events)
 
 
 def _difference(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     return {name: one - before.get(name, 0) for name, one in now.items()}
+
+
+def _whole(counts: Mapping[str, float]) -> dict[str, Any]:
+    return {name: int(one) for name, one in counts.items()}
 
 
 def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:

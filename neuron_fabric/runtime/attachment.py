@@ -20,24 +20,27 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import __version__
 from neuron_fabric.codec import Route
+from neuron_fabric.errors import AttachError
 from neuron_fabric.first_rank import is_first
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
 from neuron_fabric.runtime.attached import Runtime, all_reducer
-from neuron_fabric.runtime.backends.torch_reducer import MAX_WORKERS, TorchReducer
+from neuron_fabric.runtime.backends.choice import TORCH, check_reducer, reducer_of
+from neuron_fabric.runtime.backends.torch_reducer import MAX_WORKERS
 from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucket_hook
 from neuron_fabric.runtime.bucket_plan import buckets_by_region
-from neuron_fabric.runtime.fp32_paths import PATHS, RING
+from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, job_of
+from neuron_fabric.runtime.calibration.shadow_run import shadowed, told
+from neuron_fabric.runtime.fp32_paths import ORDERED, PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
 from neuron_fabric.runtime.monitor.plan_of import WARMUP, plan_of
-from neuron_fabric.runtime.refusal import AttachError, check_model, second_hook, warn
+from neuron_fabric.runtime.refusal import check_model, second_hook, warn
 from neuron_fabric.runtime.substrate import Substrate, read_substrate
 from neuron_fabric.runtime.vetting import Vetted, vet
 from neuron_fabric.text import LineError
 
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
 SUBSTRATE = "NF_SUBSTRATE"
-TORCH = "torch"
 LEAST_WARMUP = 3
 """Steps that are FP32 in any case: DDP makes its buckets anew after the first."""
 
@@ -56,8 +59,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """AttachError for a choice that there is not."""
+        check_reducer(self.reducer)
         for name, value, known in (
-            ("reducer", self.reducer, (TORCH,)),
             ("fp32", self.fp32, PATHS),
             ("nonfinite", self.nonfinite, (NAN, FALLBACK)),
         ):
@@ -85,7 +88,8 @@ def attach(
     """Low-bit gradients for a DistributedDataParallel ``model``, before its first backward.
 
     ``profile``: a file (default: NF_PROFILE; without either nothing is registered and None
-    returned). ``reducer``: `torch` (NF_REDUCER). ``monitor``: a folder for the log (NF_MONITOR).
+    returned). ``reducer``: `torch`, or `unix:PATH` of a server (NF_REDUCER). ``monitor``: a folder
+    for the log (NF_MONITOR).
     ``fp32``: see `fp32_paths`. ``nonfinite``: `nan`, for GradScaler or a training that stops at it;
     `fallback` reduces such a parameter once more, in FP32. ``strict``: a profile that was not
     verified for this training is refused. ``steps`` of the training: warm-up is a share of them.
@@ -95,10 +99,17 @@ def attach(
     them is checked.
     """
     chosen = profile if profile is not None else env.get(PROFILE) or None
-    if chosen is None:
+    if chosen is None and not env.get(CALIBRATE):
         return None
     model = getattr(model, "_orig_mod", model)  # where torch.compile has wrapped it
     try:
+        if asked := job_of(env):  # `nf calibrate` has started this training
+            chosen, monitor = asked[1].profile, asked[0]
+        if asked and chosen is None:
+            found = shadowed(model, *asked, steps=steps, optimizer=optimizer, timeout_s=timeout_s)
+            model.register_comm_hook = partial(_refuse_hook, model.process_group)
+            return found
+        assert chosen is not None
         if not isinstance(model, DistributedDataParallel):
             check_model(model)  # there is no group to agree with
         runtime = _agreed(
@@ -119,6 +130,8 @@ def attach(
         )
     except LineError as error:
         _refuse(error, getattr(model, "process_group", None))
+    if asked:
+        told(runtime, model, *asked)
     # Without this, torch answers a script that registers one by a traceback from every rank.
     model.register_comm_hook = partial(_refuse_hook, model.process_group)
     return runtime
@@ -208,11 +221,19 @@ def _attached(
     profile, binding, options = asked.profile, asked.fit.binding, asked.options
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
-    reducer = TorchReducer(options.timeout_s)
+    regions = {name: region.name for name, region in binding.items()}
+    reducer = reducer_of(
+        options.reducer,
+        profile,
+        {name: (p.numel(), regions.get(name, "")) for name, p in model.module.named_parameters()},
+        ordered=options.fp32 == ORDERED,
+        digest=asked.digest,
+        timeout_s=options.timeout_s,
+    )
     reducer.open(group)
     router = BucketRouter(
         model,
-        {name: region.name for name, region in binding.items()},
+        regions,
         reducer,
         fp32=options.fp32,
         nonfinite=options.nonfinite,

@@ -22,8 +22,7 @@ from neuron_fabric.codec import Route
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
-from neuron_fabric.runtime.backends.interface import F32, Outcome
-from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
+from neuron_fabric.runtime.backends.interface import F32, BucketLost, Outcome, Reducer
 from neuron_fabric.runtime.decode import common_scale, decode, own_votes
 from neuron_fabric.runtime.feedback import Memory
 from neuron_fabric.runtime.fp32_paths import ORDERED, RING, WHOLE, ring
@@ -59,7 +58,7 @@ class BucketRouter:
         self,
         model: DistributedDataParallel,
         regions: Mapping[str, str],
-        reducer: TorchReducer,
+        reducer: Reducer,
         *,
         fp32: str = RING,
         nonfinite: str = NAN,
@@ -146,7 +145,12 @@ class BucketRouter:
 
         def finish() -> None:
             wait()
-            outcome = self.reducer.wait(handle)
+            try:
+                outcome = self.reducer.wait(handle)
+            except BucketLost:
+                self._lost(votes, [gradients[n] for n in full] if self.fp32 == ORDERED else [])
+                future.set_result(buffer)
+                return
             if ordered:
                 put_means(ordered, outcome.parts[-1].lines, self.workers)
             start = time.perf_counter()
@@ -238,6 +242,14 @@ class BucketRouter:
                 votes = own_votes(vote.packed, vote.how.route, sent.size)
                 np.multiply(votes, s, out=sent)
             self.memory.keep(vote.name, vote.signal, sent)
+
+    def _lost(self, votes: Sequence[Vote], others: Sequence[torch.Tensor]) -> None:
+        """No outcome on any rank: what was sent goes in FP32, and ``others`` that went with it.
+        Residuals stay as they are."""
+        if self.fp32 != WHOLE and (
+            views := [*others, *(vote.view for vote in votes if not vote.shadow)]
+        ):
+            self._once_more(views)
 
     def _once_more(self, views: Sequence[torch.Tensor]) -> None:
         """These parameters in FP32; every rank comes here with the same."""

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from neuron_fabric.data import read_object
-from neuron_fabric.runtime.refusal import AttachError
+from neuron_fabric.errors import AttachError
 from neuron_fabric.text import say
 
 HELP = "are gradients in FP32 those of DistributedDataParallel without a hook, bit for bit"

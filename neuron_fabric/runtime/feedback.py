@@ -12,8 +12,6 @@ votes with m. It takes the place of the optimizer's own momentum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,17 +54,3 @@ class Memory:
         for held in (self.residuals, self.momenta):
             for name in held:
                 held[name] = held[name] * np.float32(factor)
-
-    def state(self) -> dict[str, dict[str, F32]]:
-        """For a checkpoint."""
-        return {
-            "residuals": {name: held.copy() for name, held in self.residuals.items()},
-            "momenta": {name: held.copy() for name, held in self.momenta.items()},
-        }
-
-    def load(self, state: Mapping[str, Mapping[str, F32]]) -> None:
-        """What `state` gave."""
-        self.residuals = {
-            name: np.array(one, np.float32) for name, one in state["residuals"].items()
-        }
-        self.momenta = {name: np.array(one, np.float32) for name, one in state["momenta"].items()}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from neuron_fabric.errors import InputError
+from neuron_fabric.errors import AttachError
 from neuron_fabric.text import say
 
 _DDP = "DistributedDataParallel"
@@ -14,10 +14,6 @@ _FSDP = {"FullyShardedDataParallel", "FSDPModule"}
 _ENGINES = {"DeepSpeedEngine"}
 HOOK = "bucket_hook"
 _ASKED = "attach"
-
-
-class AttachError(InputError):
-    """A training that no profile can be attached to, or wrong use of what `attach` gave."""
 
 
 def warn(text: str) -> None:

@@ -34,9 +34,11 @@ def sidecar(columns: Sequence[tuple[float, float]]) -> F32:
 
 
 def ordered_sum(rows: F32) -> F32:
-    """float32[W, ...] added in the order of workers, float32[...]."""
+    """float32[W, ...] added in the order of workers, float32[...]; what is no number has the bits
+    that the device gives it, 7FC00000h."""
     total = rows[0].copy()
     with np.errstate(over="ignore", invalid="ignore"):
         for row in rows[1:]:
             total += row
+    total[np.isnan(total)] = np.nan
     return total

@@ -7,8 +7,8 @@ import argparse
 
 import pytest
 
+from neuron_fabric.errors import AttachError
 from neuron_fabric.runtime import ddp_check_command
-from neuron_fabric.runtime.refusal import AttachError
 
 
 def parsed(*words: str) -> argparse.Namespace:

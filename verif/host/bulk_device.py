@@ -5,9 +5,11 @@ memory, one line of text each way."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,10 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 class BulkFault(Exception):
     """The device broke a rule of a port, or an assertion in the RTL fired; the first, in words."""
+
+
+class DeviceGone(BulkFault):
+    """Somebody has killed the simulator: the device is not to blame."""
 
 
 class BulkDevice(Protocol):
@@ -215,7 +221,8 @@ class IcarusDevice:
         self._map[at : at + sizes[2]] = block.sent.tobytes()
         at += sizes[2]
         counts = (len(block.ops), len(block.sent), len(block.got), block.beside)
-        self._commands.write(f"run {' '.join(map(str, counts))}\n")
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which is seen next
+            self._commands.write(f"run {' '.join(map(str, counts))}\n")
         self._await()
         block.answers[:] = np.frombuffer(self._map[answers : answers + sizes[1]], np.uint64)
         got = np.frombuffer(self._map[at : at + sizes[3]], np.uint8)
@@ -224,6 +231,12 @@ class IcarusDevice:
     def _await(self) -> None:
         text = self._answers.readline().strip()
         if not text:
+            try:
+                code = self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                code = 0
+            if -code in (signal.SIGKILL, signal.SIGTERM):
+                raise DeviceGone(f"the simulator was ended by {signal.Signals(-code).name}")
             raise BulkFault(f"the simulator ended: {_last_line(self._log)}")
         if text != "ok":
             raise BulkFault(text)
@@ -240,7 +253,8 @@ class IcarusDevice:
         """See BulkDevice."""
         if self._commands.closed:
             return
-        self._commands.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._commands.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

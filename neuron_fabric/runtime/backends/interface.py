@@ -53,12 +53,19 @@ class Outcome:
     present: F32
 
 
+class BucketLost(Exception):
+    """A bucket has no outcome, on no rank; why, in one line. Its gradients are where they were, and
+    the ranks reduce them in FP32."""
+
+
 @dataclass
 class Counters:
     """What a reducer has done since it was opened. Bytes are those that this rank has sent and
-    received, by route, sidecars as FP32; ``seconds`` by part of the work."""
+    received, by route, sidecars as FP32; ``events``: `monitor.ReducerCounters` by field;
+    ``seconds`` by part of the work."""
 
     buckets: int = 0
+    events: Counter[str] = field(default_factory=Counter)
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -74,14 +81,17 @@ class Limits:
 
 class Reducer(Protocol):
     """`submit` is called in the same order on every rank and does not wait; `wait` is called in
-    the order of the submits, from one other thread. ReducerError when there is no outcome, on
-    every rank alike."""
+    the order of the submits, from one other thread."""
 
     counters: Counters
     limits: Limits
 
+    @property
+    def second_group(self) -> Any:
+        """The `OwnGroup` of the thread that waits, for what else it has to reduce."""
+
     def open(self, group: Any) -> None:
-        """Every rank of ``group`` comes, once."""
+        """Every rank of ``group`` comes, once. LineError, on every rank alike."""
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Any:
         """Start the reduction of a bucket; a handle for `wait`. ``sidecar``: float32[2, T], this
@@ -89,7 +99,8 @@ class Reducer(Protocol):
         for all."""
 
     def wait(self, handle: Any) -> Outcome:
-        """The outcome of a bucket."""
+        """The outcome of a bucket. BucketLost where there is none, LineError where the training
+        cannot go on, each on every rank alike."""
 
     def close(self) -> None:
         """Let go of what `open` has taken."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor.controller import Controller
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Cost, Plan
 from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.local_group import (

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor import states
 from neuron_fabric.runtime.monitor.consensus import (
     AllReduce,
@@ -25,7 +26,6 @@ from neuron_fabric.runtime.monitor.consensus import (
     field_names,
     others,
 )
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Phase, Plan, ProfileLike
 from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.log import FORMAT, VERSION, Log, plain

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.data import DataError, open_file, parse_json
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor.consensus import MOST_RANKS
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.states import Decision, JobState
 from neuron_fabric.text import say

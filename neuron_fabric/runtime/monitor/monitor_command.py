@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.data import DataError
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 from neuron_fabric.runtime.monitor import log, page, summary
 from neuron_fabric.runtime.monitor.bench import FAULTS, bench_lines
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.limits import Signal, limits_of
 from neuron_fabric.runtime.monitor.log import Segment

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor import states
 from neuron_fabric.runtime.monitor.consensus import Codec
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.log import Segment
 from neuron_fabric.runtime.monitor.states import Decision, JobState

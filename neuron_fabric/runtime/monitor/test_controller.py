@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from neuron_fabric.codec import Route
+from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.capacity import Coefficients, low_seconds
 from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor.consensus import agreed, both_ends, field_names, others
-from neuron_fabric.runtime.monitor.error import MonitorError
 from neuron_fabric.runtime.monitor.limits import Limits
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import costs_of, plan_of

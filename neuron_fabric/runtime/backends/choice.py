@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reducer that a training names: `torch`, or `unix:PATH` of a server; needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from neuron_fabric.codec import Route, lines_of
+from neuron_fabric.errors import AttachError
+from neuron_fabric.profile import Profile
+from neuron_fabric.runtime.backends.interface import Reducer
+from neuron_fabric.runtime.backends.server import ServerReducer
+from neuron_fabric.runtime.backends.server_wire import PREFIX, address
+from neuron_fabric.runtime.backends.shared_lines import most_lines
+from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
+
+TORCH = "torch"
+
+
+def check_reducer(text: str) -> None:
+    """AttachError for a reducer that there is not, or a socket that there cannot be."""
+    if text.startswith(PREFIX):
+        address(text)
+    elif text != TORCH:
+        raise AttachError("attach", f"reducer {text!r} is none of {TORCH}, unix:PATH", "choose one")
+
+
+def reducer_of(
+    text: str,
+    profile: Profile,
+    parameters: Mapping[str, tuple[int, str]],
+    *,
+    ordered: bool,
+    digest: str,
+    timeout_s: float,
+) -> Reducer:
+    """The reducer, not open yet. ``parameters``: elements and region by name; ``ordered``: FP32
+    gradients go through it too; ``digest``: of all that the ranks have agreed on."""
+    if text == TORCH:
+        return TorchReducer(timeout_s)
+    widest = {
+        region.name: max(
+            (how.route for how in region.phases.values() if how.route != Route.FP32),
+            key=lambda route: route.bits,
+            default=Route.G_BINARY,
+        )
+        for region in profile.regions
+    }
+    votes = [lines_of(n, widest.get(region, Route.G_BINARY)) for n, region in parameters.values()]
+    full = sum(lines_of(n, Route.FP32) for n, _ in parameters.values()) if ordered else 0
+    samples = full + len(parameters)  # each from a new line
+    return ServerReducer(
+        *(address(text), most_lines(votes, full + samples if ordered else 0), digest), timeout_s
+    )

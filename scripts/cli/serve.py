@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf serve`: a reducer server, with the models or the RTL behind it, for trainings here.
+
+Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from models.regions import MAX_WORKERS
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.runtime.backends.server_wire import (
+    Report,
+    ServerError,
+    Status,
+    WireError,
+    check_path,
+    connect,
+    receive,
+    send,
+)
+from neuron_fabric.text import say
+from scripts.build import registry
+from scripts.cli.replay import Simulators
+from scripts.cli.replay_options import add_memory, memory_of
+from scripts.common.arguments import seconds, up_to
+from scripts.common.errors import BuildError, NfError
+from verif.mem.memory_timing import MemoryTiming
+from verif.replay.options import ReplayOptions, parse_parameters
+from verif.serve.reducer_server import Listener, ReducerServer
+from verif.serve.rtl_device import RtlDevice, place
+from verif.serve.served_device import ModelDevice, ServedDevice
+
+MODEL, RTL = "model", "rtl"
+TIMEOUT_S = 60.0
+_ANSWER_S = 5.0
+
+EXAMPLES = """examples:
+  nf serve --workers 4 --socket /tmp/nf      the RTL reduces for a training of four workers here
+  NF_REDUCER=unix:/tmp/nf torchrun ...       that training: neuron_fabric.runtime.attach
+  nf serve --status /tmp/nf                  what a server is doing
+  nf serve --device model --workers 4 --socket /tmp/nf  the reference models: fast
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--device", choices=(RTL, MODEL), default=RTL, help=f"what reduces ({RTL})")
+    add(
+        "--sim",
+        choices=registry.names(),
+        default=registry.names()[0],
+        help=f"simulator of the RTL ({registry.names()[0]})",
+    )
+    add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="ranks of a training")
+    add("--socket", type=Path, metavar="PATH", help="where it listens")
+    add("--timeout", type=seconds, default=TIMEOUT_S, metavar="S", help="for a rank (60 s)")
+    add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
+    add("--status", type=Path, metavar="PATH", help="ask the server that listens there, and end")
+    add_memory(parser, str(MemoryTiming().latency))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.status is not None:
+        say(*status(args.status))
+        return 0
+    if args.workers is None or args.socket is None:
+        raise NfError("nf serve: give --workers N and --socket PATH, or --status PATH.")
+    check_path(args.socket)
+    with _device(args) as device, closing(Listener(args.socket)) as listener:
+        server = ReducerServer(listener, args.workers, device, args.timeout, _log)
+        say(f"nf serve: {server.report()[0]}", flush=True)
+        try:
+            server.run()
+        except KeyboardInterrupt:
+            say("nf serve: ended")
+    return 0
+
+
+def status(path: Path) -> list[str]:
+    """What a server says of itself. ServerError."""
+    with connect(path) as sock:
+        send(sock, Status())
+        ready = select.select([sock], [], [], _ANSWER_S)[0]
+        try:
+            came = receive(sock) if ready else None
+        except WireError as error:
+            raise ServerError(path, error, "use the same version on both sides") from None
+    if came is None or not isinstance(came[0], Report):
+        raise ServerError(path, f"no answer within {_ANSWER_S:g} s", "is the server stopped?")
+    return list(came[0].lines)
+
+
+@contextmanager
+def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
+    try:
+        options = ReplayOptions(
+            parameters=parse_parameters(args.param), memory=memory_of(args, args.memory_latency)
+        )
+        place(options.device, args.workers)  # before anything is built
+    except CaptureError as error:
+        raise NfError(f"nf serve: {error}.") from None
+    if args.device == MODEL:
+        yield ModelDevice(options.device)
+        return
+    registry.choose(args.sim)
+    simulators = Simulators()
+    folder = simulators.workspace(f"serve-{args.sim}")
+    try:
+        model = simulators.bulk(args.sim, options.parameters)
+    except BuildError as error:
+        raise NfError(f"nf serve: the RTL does not compile: {error}.") from None
+    with closing(RtlDevice(model, folder, args.sim, args.workers, options)) as device:
+        yield device
+
+
+def _log(line: str) -> None:
+    say(f"nf serve: {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server in a thread of the test, ranks in others, and buckets for them."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec import U8, Route, count
+from neuron_fabric.runtime.backends.interface import F32, Outcome, Part, Reduced
+from neuron_fabric.runtime.backends.server_session import ServerSession
+from neuron_fabric.runtime.backends.server_wire import Hello
+from neuron_fabric.runtime.sidecar import ordered_sum
+from verif.serve.reducer_server import Listener, ReducerServer
+from verif.serve.served_device import ModelDevice, ServedDevice
+
+T = TypeVar("T")
+LINES = 400
+
+
+@dataclass
+class Served:
+    """A server that runs, and what it has said."""
+
+    path: Path
+    said: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def serving(
+    workers: int,
+    device: ServedDevice | None = None,
+    timeout_s: float = 20.0,
+    path: Path | None = None,
+) -> Iterator[Served]:
+    """A server in another thread; an error of its own comes out at the end."""
+    with tempfile.TemporaryDirectory(prefix="nf-") as folder:
+        served = Served(path or Path(folder, "s"))
+        listener = Listener(served.path)
+        server = ReducerServer(
+            listener, workers, device or ModelDevice(), timeout_s, served.said.append
+        )
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                server.run()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield served
+        finally:
+            server.stop()
+            thread.join(30)
+            assert not thread.is_alive()
+            assert not errors, errors
+
+
+def rank_of(path: Path, rank: int, workers: int, **other: object) -> ServerSession:
+    """A rank that has not joined yet; ``other``: fields of its HELLO."""
+    said: dict[str, object] = {"fingerprint": "f", "lines": LINES, "job": "job", **other}
+    hello = Hello(rank=rank, **{"world": workers, **said})  # type: ignore[arg-type]
+    return ServerSession(path, hello, timeout_s=20.0)
+
+
+def on_every_rank(workers: int, do: Callable[[int], T]) -> Sequence[T]:
+    """What each rank gives, all at the same time."""
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(do, range(workers)))
+
+
+@contextmanager
+def joined(path: Path, workers: int) -> Iterator[list[ServerSession]]:
+    """All ranks of a job, which the server has welcomed; they say BYE at the end."""
+
+    def join(rank: int) -> ServerSession:
+        one = rank_of(path, rank, workers)
+        one.join()
+        one.joined()
+        return one
+
+    ranks = list(on_every_rank(workers, join))
+    try:
+        yield ranks
+    finally:
+        for rank in ranks:
+            rank.close()
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A bucket of every rank: parts and sidecars."""
+
+    parts: Sequence[Sequence[Part]]
+    sides: F32
+
+    @property
+    def workers(self) -> int:
+        return len(self.parts)
+
+
+def drawn(seed: int, workers: int, absent: float = 0.2, ordered: bool = True) -> Drawn:
+    """Tensors of some lines by every route and decoding, some of them absent on some ranks, one
+    not finite on one; FP32 lines beside them."""
+    rng = np.random.default_rng(seed)
+    parts: list[list[Part]] = [[] for _ in range(workers)]
+    column = 0
+    for route in (Route.G_BINARY, Route.G_TERNARY):
+        for net in (False, True):
+            sizes = rng.integers(1, 6, rng.integers(0, 4))
+            if not len(sizes):
+                continue
+            starts = tuple(int(n) for n in np.cumsum([0, *sizes[:-1]]))
+            columns = tuple(range(column, column + len(sizes)))
+            column += len(sizes)
+            for own in parts:
+                lines = rng.integers(0, 256, (sizes.sum(), 64), np.uint8)
+                own.append(Part(route, net, lines, starts, columns))
+    if ordered:
+        for own in parts:
+            words = rng.standard_normal(16 * 5).astype("<f4")
+            own.append(Part(Route.FP32, False, words.view(np.uint8).reshape(5, 64)))
+    here = rng.random((workers, column)) >= absent
+    scale = here * rng.random((workers, column))
+    if column:
+        scale[rng.integers(workers), rng.integers(column)] = np.nan
+    return Drawn(parts, np.stack([scale, here], axis=1).astype(np.float32))
+
+
+def want(bucket: Drawn) -> Outcome:
+    """What torch's reducer makes of it, in one process."""
+    out = []
+    for n, part in enumerate(bucket.parts[0]):
+        lines: U8 = np.stack([own[n].lines for own in bucket.parts])
+        nothing = np.empty((0, 64), np.uint8)
+        if part.route == Route.FP32:
+            total = ordered_sum(lines.view("<f4").astype(np.float32))
+            out.append(Reduced(total.view(np.uint8), nothing[None][:0]))
+            continue
+        present = _present(bucket, part)
+        votes, planes = count(lines, part.route, present=present, planes=part.net)
+        out.append(Reduced(nothing if part.net else votes, planes))
+    total = ordered_sum(bucket.sides)
+    return Outcome(out, total[0], total[1])
+
+
+def _present(bucket: Drawn, part: Part) -> NDArray[np.bool_]:
+    tensor = np.searchsorted(part.starts, np.arange(len(part.lines)), "right") - 1
+    here: NDArray[np.bool_] = bucket.sides[:, 1] > 0
+    return np.ascontiguousarray(here[:, np.array(part.columns)[tensor]])
+
+
+def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
+    """What is not the same, bit for bit. Votes on which nobody is present mean nothing."""
+    out = []
+    for n, (one, other) in enumerate(zip(got.parts, wanted.parts, strict=True)):
+        part = bucket.parts[0][n]
+        if part.route == Route.FP32:
+            same = one.lines.tobytes() == other.lines.tobytes()
+        else:
+            seen = _present(bucket, part).any(axis=0)
+            a, b = (x.planes if part.net else x.lines for x in (one, other))
+            same = a.shape == b.shape and np.array_equal(a[..., seen, :], b[..., seen, :])
+        out += [] if same else [f"part {n} {part.route} net {part.net}"]
+    for name in ("scales", "present"):
+        a, b = getattr(got, name), getattr(wanted, name)
+        if not np.array_equal(a.view(np.uint32), b.view(np.uint32)):
+            out.append(f"{name}: {a} for {b}")
+    return out

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One job at the server: who has come, what was said of which bucket, and what became of it.
+
+No sockets and no clock in here: ``tell`` sends, and whoever calls says what time it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from neuron_fabric.runtime.backends.server_wire import (
+    Ask,
+    Done,
+    Hello,
+    Message,
+    Pending,
+    Submit,
+    Welcome,
+)
+from neuron_fabric.runtime.backends.shared_lines import IN_TURN, SharedLines, Word
+from verif.serve.served_bucket import Refusal, ServedBucket, bucket_of, check_alike
+
+Tell = Callable[[int, Message, Sequence[int]], None]
+"""(rank, message, files): send it, if that rank is still there."""
+
+
+class RefusedOne(Exception):
+    """Who has said this is refused; the others need not know. One line."""
+
+
+@dataclass
+class _Open:
+    """A bucket that has not come from all ranks: since when, and what those that came have said."""
+
+    since: float
+    said: dict[int, Submit] = field(default_factory=dict)
+
+
+class JobSession:
+    """See the session of `server_wire`."""
+
+    def __init__(self, first: Hello, welcome: Welcome, timeout_s: float, now: float) -> None:
+        """``timeout_s``: how long ranks that have come wait for one that has not."""
+        self.first, self.timeout_s = first, timeout_s
+        self.ended = ""
+        """Why nothing more can be done, once that is so."""
+        self.tally: Counter[str] = Counter()
+        self._welcome, self._since = welcome, now
+        self._shared: SharedLines | None = None
+        self._ranks: dict[int, Tell] = {}
+        self._last: dict[int, int] = {}
+        self._gone: set[int] = set()
+        self._open: dict[int, _Open] = {}
+        self._at_work: set[int] = set()
+
+    # -- who is there -----------------------------------------------------------------------------
+    @property
+    def whole(self) -> bool:
+        """All ranks have come."""
+        return self._shared is not None
+
+    @property
+    def idle(self) -> bool:
+        """The device has nothing of it."""
+        return not self._at_work
+
+    @property
+    def missing(self) -> list[int]:
+        """Ranks that have not come."""
+        return [rank for rank in range(self.first.world) if rank not in self._ranks]
+
+    def join(self, hello: Hello, tell: Tell) -> None:
+        """A rank comes. RefusedOne; Refusal, for all, when it says other things than the first."""
+        if not 0 <= hello.rank < self.first.world:
+            raise RefusedOne(f"rank {hello.rank} of {self.first.world} workers")
+        if hello.rank in self._ranks:
+            raise RefusedOne(f"rank {hello.rank} is here already; start each rank once")
+        for name in ("world", "fingerprint", "lines"):
+            values = getattr(self.first, name), getattr(hello, name)
+            if values[0] != values[1]:
+                raise Refusal(
+                    f"{name}: rank {self.first.rank} says {values[0]}, rank {hello.rank} says "
+                    f"{values[1]}; start all ranks alike"
+                )
+        self._ranks[hello.rank] = tell
+        self._last[hello.rank] = -1
+        if not self.missing:
+            self._start()
+
+    def _start(self) -> None:
+        world, lines = self.first.world, self.first.lines
+        if lines < 1:
+            raise Refusal(f"{lines} lines a worker")
+        try:
+            self._shared = SharedLines.create(world, lines)
+        except (OSError, OverflowError, ValueError) as error:
+            raise Refusal(f"no memory for {lines:,} lines of {world} workers ({error})") from None
+        for rank in range(world):
+            self._tell(rank, self._welcome, [self._shared.file])
+
+    def leave(self, rank: int, *, bye: bool) -> None:
+        """A rank goes: with a word, or its connection has ended and with it the session."""
+        self._gone.add(rank)
+        who = f"rank {rank} has {'said BYE' if bye else 'ended'}"
+        if not bye or len(self._gone) == self.first.world:
+            self.end(who)
+        for seq, one in list(self._open.items()):
+            if rank not in one.said:
+                self._decide(seq, Word.LOST, who)
+
+    def end(self, why: str) -> None:
+        """Nothing more comes of it but what the device has."""
+        self.ended = self.ended or why
+        for seq in list(self._open):
+            self._decide(seq, Word.LOST, why)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        if self._shared is not None:
+            self._shared.close()
+
+    # -- buckets ----------------------------------------------------------------------------------
+    def submit(self, rank: int, said: Submit, now: float) -> ServedBucket | None:
+        """A rank's lines of a bucket are there; the bucket, when they are all. One that it had left
+        out is LOST; one that it sends again is not looked at."""
+        if self._shared is None:
+            raise RefusedOne("SUBMIT before WELCOME")
+        if said.seq <= self._last[rank]:
+            self.tally["duplicates"] += 1
+            return None
+        self.skip(rank, said.seq - 1)
+        self._last[rank] = said.seq
+        if self._shared.outcome(said.seq) != Word.NONE:
+            self.tally["late"] += 1
+            self._tell(rank, Done(said.seq))
+            return None
+        one = self._open.setdefault(said.seq, _Open(now))
+        one.said[rank] = said
+        without = [r for r, last in self._last.items() if last >= said.seq and r not in one.said]
+        if self.ended or self._gone or without:
+            why = self.ended or f"rank {min(without or self._gone)} goes on without it"
+            self._decide(said.seq, Word.LOST, why)
+        elif len(one.said) == self.first.world:
+            return self._whole(one, said.seq)
+        return None
+
+    def skip(self, rank: int, upto: int) -> None:
+        """A rank submits no more buckets up to this one: those that wait for it are LOST."""
+        self._last[rank] = max(self._last[rank], upto)
+        for seq, one in list(self._open.items()):
+            if seq <= upto and rank not in one.said:
+                self._decide(seq, Word.LOST, f"rank {rank} goes on without it")
+
+    def _whole(self, one: _Open, seq: int) -> ServedBucket | None:
+        assert self._shared is not None
+        turn = seq % IN_TURN
+        try:
+            check_alike(one.said)
+            bucket = bucket_of(one.said[0], self._shared.sent[turn], self._shared.got[turn])
+        except Refusal as refusal:
+            self._decide(seq, Word.REFUSED, str(refusal))
+            self.end(str(refusal))
+            return None
+        del self._open[seq]
+        self._at_work.add(seq)
+        self.tally["poison"] += max(said.poison for said in one.said.values())
+        return bucket
+
+    def finished(
+        self, seq: int, word: Word, why: str = "", counters: Mapping[str, int] | None = None
+    ) -> None:
+        """The device has done a bucket, or has not."""
+        self._at_work.discard(seq)
+        decided = self._decide(seq, word, why, counters or {})
+        if decided == Word.REFUSED:
+            self.end(why)
+
+    def ask(self, rank: int, asked: Ask) -> None:
+        """A rank has waited long for a bucket: answer."""
+        if self._shared is None or self._shared.outcome(asked.seq) != Word.NONE:
+            self._tell(rank, Done(asked.seq))
+        elif asked.seq in self._at_work:
+            self._tell(rank, Pending(asked.seq, "the device is at work on it"))
+        else:
+            came = self._open[asked.seq].said if asked.seq in self._open else {}
+            absent = [str(r) for r in range(self.first.world) if r not in came]
+            self._tell(rank, Pending(asked.seq, f"rank {', '.join(absent)} has not come"))
+
+    # -- time -------------------------------------------------------------------------------------
+    def deadline(self) -> float:
+        """When `expire` has to be called at the latest."""
+        waits = [one.since for one in self._open.values()] if self.whole else [self._since]
+        return min(waits, default=math.inf) + self.timeout_s
+
+    def expire(self, now: float) -> None:
+        """Buckets that have waited too long for a rank are LOST, and never a vote over the others.
+        Refusal when ranks have not come at all."""
+        if not self.whole:
+            if now >= self._since + self.timeout_s:
+                ranks = ", ".join(map(str, self.missing))
+                raise Refusal(
+                    f"rank {ranks} of {self.first.world} has not come within {self.timeout_s:g} s"
+                )
+            return
+        for seq, one in list(self._open.items()):
+            if now >= one.since + self.timeout_s:
+                absent = [str(r) for r in range(self.first.world) if r not in one.said]
+                what = f"rank {', '.join(absent)} has not come within {self.timeout_s:g} s"
+                self._decide(seq, Word.LOST, what)
+
+    # -- for people -------------------------------------------------------------------------------
+    def told(self) -> list[str]:
+        """Lines of a status."""
+        first, tally = self.first, self.tally
+        came = [str(rank) for rank in sorted(self._ranks)]
+        lines = [
+            f"job {first.job}: rank {', '.join(came)} of {first.world}, "
+            f"{first.lines:,} lines a worker, model {first.fingerprint[:12]}",
+            f"buckets: {tally['DONE']} done, {tally['LOST']} lost, {tally['REFUSED']} refused, "
+            f"{len(self._open)} wait for a rank, {len(self._at_work)} at the device",
+            f"lines: {tally['lines']:,} a worker, {tally['contributions']:,} contributions, "
+            f"{tally['rounds']:,} rounds, {tally['cycles']:,} cycles of the device",
+        ]
+        odd = [f"{tally[name]} {name}" for name in ("duplicates", "late", "poison") if tally[name]]
+        return [*lines, *([f"odd: {', '.join(odd)}"] if odd else [])]
+
+    def _decide(
+        self, seq: int, word: Word, why: str, counters: Mapping[str, int] | None = None
+    ) -> Word:
+        assert self._shared is not None
+        self._open.pop(seq, None)
+        if (before := self._shared.outcome(seq)) != Word.NONE:
+            return before
+        decided = self._shared.decide(seq, word, why)
+        self.tally[decided.name] += 1
+        self.tally.update(counters or {})
+        for rank in self._ranks:
+            self._tell(rank, Done(seq, counters or {}))
+        return decided
+
+    def _tell(self, rank: int, message: Message, files: Sequence[int] = ()) -> None:
+        if rank not in self._gone:
+            self._ranks[rank](rank, message, files)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server's loop: connections, sessions, the device, and time.
+
+One thread waits for all of it; the device works in another (`device_thread`). What is decided of a
+bucket is in `job_session`. One job is served at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import stat
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from neuron_fabric.lock import Busy, Lock
+from neuron_fabric.runtime.backends.server_wire import (
+    Ask,
+    Bye,
+    Hello,
+    Message,
+    OtherVersion,
+    Refused,
+    Report,
+    ServerError,
+    Skip,
+    Status,
+    Submit,
+    Welcome,
+    WireError,
+    check_path,
+    new_socket,
+    receive,
+    send,
+)
+from verif.serve.device_thread import DeviceThread
+from verif.serve.job_session import JobSession, RefusedOne
+from verif.serve.served_bucket import MODES, Refusal
+from verif.serve.served_device import ServedDevice
+
+BACKLOG = 128
+LOOK_S = 1.0
+Say = Callable[[str], None]
+
+
+@dataclass
+class _Peer:
+    """A connection, and the rank that has said HELLO on it."""
+
+    sock: socket.socket
+    who: str
+    session: JobSession | None = None
+    rank: int = -1
+
+
+class Listener:
+    """The socket of a server. A name that a dead server has left is taken over."""
+
+    def __init__(self, path: Path) -> None:
+        """ServerError where no socket can be there, or another server is."""
+        check_path(path)
+        self.path, other = path, "choose another --socket"
+        self._lock = Lock(path)
+        try:
+            self._lock.acquire()
+        except Busy as busy:
+            raise ServerError(path, f"another server is there, {busy}", other) from None
+        except OSError as error:
+            raise ServerError(path, f"cannot be made ({error.strerror})", other) from None
+        try:
+            self._clear(other)
+            self.sock = new_socket()
+            old = os.umask(0o177)  # nobody else may connect
+            try:
+                self.sock.bind(os.fspath(path))
+            finally:
+                os.umask(old)
+            self.sock.listen(BACKLOG)
+            self.sock.setblocking(False)
+        except OSError as error:
+            self._lock.release()
+            raise ServerError(path, f"cannot be made ({error.strerror})", other) from None
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _clear(self, other: str) -> None:
+        """Nobody listens: the lock is ours."""
+        try:
+            mode = self.path.lstat().st_mode
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(mode):
+            raise ServerError(self.path, "something else than a socket is there", other)
+        self.path.unlink()
+
+    def close(self) -> None:
+        """Take it away."""
+        self.sock.close()
+        self.path.unlink(missing_ok=True)
+        self._lock.release()
+
+
+class ReducerServer:
+    """Serves jobs of ``workers`` ranks until `stop`, or an exception, ends `run`."""
+
+    def __init__(
+        self, listener: Listener, workers: int, device: ServedDevice, timeout_s: float, say: Say
+    ) -> None:
+        """``timeout_s``: how long a rank is waited for; ``say``: a line for the log."""
+        self._listener, self._workers, self._timeout_s = listener, workers, timeout_s
+        self._say, self._start, self._stopped = say, time.monotonic(), False
+        self._device = DeviceThread(device, timeout_s)
+        self._name = device.name
+        self._welcome = Welcome(
+            {"name": device.name, **device.params.as_rtl(), "workers": workers}, tuple(MODES)
+        )
+        self._peers: dict[int, _Peer] = {}
+        self._session: JobSession | None = None
+        self._jobs = 0
+        self._select = selectors.DefaultSelector()
+        self._select.register(listener.sock, selectors.EVENT_READ)
+        self._select.register(self._device.wake, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        """Until it is stopped."""
+        try:
+            while not self._stopped:
+                for key, _ in self._select.select(self._wait_s()):
+                    if key.fd == self._listener.sock.fileno():
+                        self._accept()
+                    elif key.fd == self._device.wake:
+                        self._finished()
+                    elif key.fd in self._peers:
+                        self._hear(self._peers[key.fd])
+                self._expire()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """From any thread or a signal handler: end `run` soon."""
+        self._stopped = True
+
+    def report(self) -> list[str]:
+        """Lines of a status."""
+        up = time.monotonic() - self._start
+        lines = [
+            f"{self._name} for {self._workers} workers at {self._listener.path}, up {up:,.0f} s, "
+            f"{self._jobs} jobs, time-out {self._timeout_s:g} s"
+        ]
+        return [*lines, *(self._session.told() if self._session is not None else ["no job"])]
+
+    # -- connections ------------------------------------------------------------------------------
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.sock.accept()
+        except OSError:  # gone again, or too many files: the others go on
+            return
+        sock.setblocking(False)
+        pid, uid, _ = struct.unpack(
+            "3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        )
+        peer = _Peer(sock, f"process {pid}")
+        self._peers[sock.fileno()] = peer
+        self._select.register(sock, selectors.EVENT_READ)
+        if uid != os.getuid():
+            self._refuse(peer, f"the server is of user {os.getuid()}, and you are {uid}")
+
+    def _hear(self, peer: _Peer) -> None:
+        try:
+            came = receive(peer.sock)
+            if came is None:
+                self._drop(peer)
+                return
+            for file in came[1]:  # nobody was asked for one
+                os.close(file)
+            self._answer(peer, came[0])
+        except BlockingIOError:
+            return
+        except OtherVersion as error:
+            self._refuse(peer, f"{error}; use the same version of neuron_fabric on both sides")
+        except (WireError, RefusedOne) as error:
+            self._refuse(peer, str(error))
+
+    def _answer(self, peer: _Peer, message: Message) -> None:
+        session = peer.session
+        if isinstance(message, Status):
+            send(peer.sock, Report(tuple(line[:400] for line in self.report())))
+        elif isinstance(message, Hello) and session is None:
+            self._hello(peer, message)
+        elif isinstance(message, Submit) and session is not None:
+            bucket = session.submit(peer.rank, message, time.monotonic())
+            if bucket is not None:
+                self._device.put(session, bucket)
+        elif isinstance(message, Skip) and session is not None:
+            session.skip(peer.rank, message.seq)
+        elif isinstance(message, Ask) and session is not None:
+            session.ask(peer.rank, message)
+        elif isinstance(message, Bye):
+            self._drop(peer, bye=True)
+        else:
+            raise WireError(f"{type(message).__name__.upper()} is out of place")
+
+    def _hello(self, peer: _Peer, hello: Hello) -> None:
+        session = self._session
+        if hello.world != self._workers:
+            raise RefusedOne(
+                f"{hello.world} workers, and the server was started with --workers {self._workers}"
+            )
+        if session is not None and session.first.job != hello.job:
+            if session.whole or not session.ended:
+                raise RefusedOne(
+                    f"the device has a job of {self._workers} workers already ({session.first.job})"
+                    "; start a server of your own, with another --socket"
+                )
+            session = None
+        if session is None:
+            session = JobSession(hello, self._welcome, self._timeout_s, time.monotonic())
+            self._session = session
+        peer.session, peer.rank = session, hello.rank
+        try:
+            session.join(hello, self._tell)
+        except RefusedOne:
+            peer.session = None
+            raise
+        except Refusal as refusal:
+            self._end(session, str(refusal))
+            return
+        if session.whole:
+            self._jobs += 1
+            self._say(f"job {hello.job}: all {hello.world} ranks are here")
+
+    def _tell(self, rank: int, message: Message, files: Sequence[int]) -> None:
+        for peer in list(self._peers.values()):
+            if peer.session is self._session and peer.rank == rank:
+                send(peer.sock, message, files)  # who is gone is seen when it is heard
+
+    def _refuse(self, peer: _Peer, why: str) -> None:
+        self._say(f"refused {peer.who}: {why}")
+        send(peer.sock, Refused(why[:1000]))
+        self._drop(peer)
+
+    def _drop(self, peer: _Peer, *, bye: bool = False) -> None:
+        """A connection ends."""
+        self._forget(peer)
+        session = peer.session
+        if session is None:
+            return
+        before = session.ended
+        session.leave(peer.rank, bye=bye)
+        if session.ended and not before and not bye:
+            self._say(f"job {session.first.job}: {session.ended}")
+
+    def _forget(self, peer: _Peer) -> None:
+        if self._peers.pop(peer.sock.fileno(), None) is not None:
+            self._select.unregister(peer.sock)
+            peer.sock.close()
+
+    # -- time, device, end ------------------------------------------------------------------------
+    def _wait_s(self) -> float:
+        until = [self._device.deadline()]
+        if self._session is not None:
+            until.append(self._session.deadline())
+        now = time.monotonic()
+        return max(0.0, min([LOOK_S, *(one - now for one in until if one is not None)]))
+
+    def _finished(self) -> None:
+        for one in self._device.finished():
+            if one.why:
+                self._say(f"bucket {one.seq}: {one.word.name}: {one.why}")
+            one.owner.finished(one.seq, one.word, one.why, one.counters)
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        self._device.expire(now)
+        session = self._session
+        if session is None:
+            return
+        try:
+            lost = session.tally["LOST"]
+            session.expire(now)
+            if session.tally["LOST"] > lost:
+                self._say(f"job {session.first.job}: {session.tally['LOST']} buckets lost so far")
+        except Refusal as refusal:
+            self._end(session, str(refusal))
+        if session.ended and session.idle:
+            self._end(session, session.ended)
+
+    def _end(self, session: JobSession, why: str) -> None:
+        """The session is over for all that are in it."""
+        session.end(why)
+        if not session.idle:
+            return  # the device first
+        for peer in [one for one in self._peers.values() if one.session is session]:
+            if not session.whole:
+                self._say(f"refused {peer.who}: {why}")
+            send(peer.sock, Refused(why[:1000]))
+            self._forget(peer)
+        self._say(f"job {session.first.job} ends: {', '.join(session.told()[1:2])}")
+        session.close()
+        if self._session is session:
+            self._session = None
+
+    def _close(self) -> None:
+        if self._session is not None:
+            self._session.end("the server was ended")
+        for peer in list(self._peers.values()):
+            self._forget(peer)
+        self._listener.close()
+        self._device.close()
+        self._select.close()

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL in a simulator behind the server, by the bulk transport; every result is checked.
+
+Each of the three modes has two regions of the device, used in turn: contributions carry no epoch,
+so the lines of one round must be read before the next may write in the same place. A bucket that is
+larger than a region goes in rounds. Lines on which some workers abstain go in rounds of their own,
+with a region for those who are there: an abstaining worker is as one that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line
+from models.parameters import DeviceParams
+from models.regions import MAX_WORKERS, RegionConfig
+from neuron_fabric.capture import TensorSpec
+from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
+from verif.host.c_interface import Figures
+from verif.replay.bulk.epoch_block import EpochBlock
+from verif.replay.check import judge, reduced_by_words
+from verif.replay.epoch import EpochLines
+from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
+from verif.replay.placement import Placement, log2_up
+from verif.replay.plan import Extent, Plan, RegionUse
+from verif.replay.views import selectors
+from verif.serve.served_bucket import MODES, Counts, ServedBucket, Stretch
+from verif.serve.served_device import DeviceError, DeviceLost, put
+
+IN_TURN = 2
+SEVERE = 3
+"""The DevLoad code of a severe overload."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Lines that go through the device together: of each mode their places among a worker's lines,
+    and who contributes, int64[m, n]: worker w of the region is worker who[w] of the job."""
+
+    workers: int
+    lines: dict[Mode, NDArray[np.int64]]
+    who: dict[Mode, NDArray[np.int64]]
+
+
+def place(params: DeviceParams, workers: int) -> dict[Mode, tuple[RegionConfig, ...]]:
+    """Two regions a mode, as large as fits. DeviceError where not one line does."""
+    placement = Placement(params, workers, Tie.PLUS, 1)
+    modes = [mode for mode in MODES.values() for _ in range(IN_TURN)]
+    if workers > min(MAX_WORKERS, params.cnt_max):
+        what = f"counters of {params.cnt_w} bits and regions of {MAX_WORKERS}"
+        raise DeviceError(f"{workers} workers: the device has {what}; use fewer workers")
+    if len(modes) > params.regions:
+        raise DeviceError(
+            f"{len(MODES)} routes take {len(modes)} regions, the device has {params.regions}; "
+            f"use one with REGIONS={len(modes)}"
+        )
+    for log2 in range(EPOCH_LINES_LOG2, -1, -1):
+        logs = [log2] * len(modes)
+        if placement.holds(modes, logs):
+            configs = placement.place(modes, logs)
+            return {
+                mode: configs[n * IN_TURN : (n + 1) * IN_TURN]
+                for n, mode in enumerate(MODES.values())
+            }
+    least = sum(placement.area(mode, 0) for mode in modes)
+    raise DeviceError(
+        f"no room: a line of each route takes {least} lines of memory with {workers} workers, the "
+        f"device has {params.mem_lines}; use one with MEM_LINES_LOG2={log2_up(least)}"
+    )
+
+
+def rounds(bucket: ServedBucket, size: int) -> Iterator[Round]:
+    """The rounds of a bucket, of at most ``size`` lines a mode; lines on which nobody votes are in
+    none."""
+    split = {stretch.mode: _by_number(stretch, len(bucket.sent)) for stretch in bucket.stretches}
+    for workers in sorted({m for groups in split.values() for m in groups if m}, reverse=True):
+        groups = {mode: own[workers] for mode, own in split.items() if workers in own}
+        most = max(len(lines) for lines, _ in groups.values())
+        for first in range(0, most, size):
+            at = slice(first, first + size)
+            now = {mode: one for mode, one in groups.items() if len(one[0]) > first}
+            yield Round(
+                workers,
+                {mode: lines[at] for mode, (lines, _) in now.items()},
+                {mode: who[:, at] for mode, (_, who) in now.items()},
+            )
+
+
+def _by_number(
+    stretch: Stretch, workers: int
+) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The lines of a stretch by how many contribute to them, and who these are."""
+    if stretch.present is None:
+        who = np.repeat(np.arange(workers)[:, None], len(stretch.lines), axis=1)
+        return {workers: (stretch.lines, who)}
+    out = {}
+    number = stretch.present.sum(axis=0)
+    for m in np.unique(number):
+        chosen = number == m
+        ranks = np.argsort(~stretch.present[:, chosen], axis=0, kind="stable")[:m]
+        out[int(m)] = (stretch.lines[chosen], ranks)
+    return out
+
+
+class RtlDevice:
+    """See `ServedDevice`. ``model``: the design, built for bulk replay with the parameters of
+    ``options``; what a simulator leaves goes to ``folder``."""
+
+    def __init__(
+        self,
+        model: BulkModel,
+        folder: Path,
+        simulator: str,
+        workers: int,
+        options: ReplayOptions | None = None,
+    ) -> None:
+        """DeviceError where it does not come up, or has no room."""
+        self._options = options or ReplayOptions()
+        self.params, self._simulator = self._options.device, simulator
+        self._model, self._folder = model, folder
+        self._apart = isinstance(model, IcarusModel)  # a process of its own, and a slow one
+        self._regions = place(self.params, workers)
+        self._size = min(own[0].lines for own in self._regions.values())
+        self._epoch = self._turn = 0
+        self._device: BulkDevice | None = None
+        self._figures = Figures()
+        self._opened()
+
+    @property
+    def name(self) -> str:
+        """See `ServedDevice`."""
+        return f"rtl ({self._simulator})"
+
+    def reduce(self, bucket: ServedBucket) -> Counts:
+        """See `ServedDevice`."""
+        counts = Counts()
+        for stretch in bucket.stretches:
+            bucket.got[:, stretch.lines] = 0
+        try:
+            for one in rounds(bucket, self._size):
+                self._drive(bucket, one)
+                counts.rounds += 1
+        except DeviceGone as gone:
+            self.close()
+            raise DeviceLost(self._line(gone)) from None
+        except BulkFault as fault:
+            raise DeviceError(self._line(fault)) from None
+        before, self._figures = self._figures, self._opened().figures()
+        counts.cycles = self._figures.cycles - before.cycles
+        loads = [now - then for now, then in zip(self._figures.devload, before.devload)]
+        counts.answers, counts.severe = sum(loads), loads[SEVERE]
+        return counts
+
+    def seconds(self, bucket: ServedBucket) -> float:
+        """See `ServedDevice`."""
+        return bucket.contributions / (20 if self._apart else 2000)
+
+    def interrupt(self) -> None:
+        """See `ServedDevice`."""
+        if self._device is not None:
+            self._device.interrupt()
+
+    def close(self) -> None:
+        """See `ServedDevice`."""
+        device, self._device = self._device, None
+        if device is not None:
+            device.close()
+
+    def _opened(self) -> BulkDevice:
+        """The device; a new one where the last has died."""
+        if self._device is None:
+            log2, seed = self.params.mem_lines_log2, self._options.seed
+            try:
+                self._device = self._model.open(self._folder, log2, seed, self._options.memory)
+            except BulkFault as fault:
+                raise DeviceError(self._line(fault)) from None
+            self._figures = self._device.figures()
+        return self._device
+
+    def _drive(self, bucket: ServedBucket, one: Round) -> None:
+        """A round through the device, checked, its results in their places."""
+        device = self._opened()
+        work = self._work(bucket, one)
+        block = EpochBlock.of(work, self._options.seed)
+        device.run(block.block)
+        mismatch = judge(work, reduced_by_words).first
+        if mismatch is not None:
+            raise DeviceError(self._line(mismatch.text))
+        for text in block.problems():
+            raise DeviceError(self._line(text))
+        for mode, lines, got in zip(one.lines, one.lines.values(), work.got):
+            put(bucket, lines, mode, got.result, got.planes)
+
+    def _work(self, bucket: ServedBucket, one: Round) -> EpochLines:
+        self._epoch += 1
+        self._turn ^= 1
+        uses = tuple(self._use(bucket, mode, one) for mode in one.lines)
+        sent = tuple(bucket.sent[one.who[mode], lines] for mode, lines in one.lines.items())
+        size = sum(use.lines * len(use.selectors) for use in uses)
+        returned: U8 = np.zeros((size, LINE_BYTES), np.uint8)
+        plan = Plan(self.params, one.workers, ())
+        return EpochLines(
+            *(bucket.step, self._epoch, self._epoch, plan, uses, sent, returned),
+        )
+
+    def _use(self, bucket: ServedBucket, mode: Mode, one: Round) -> RegionUse:
+        count = len(one.lines[mode])
+        whole = self._regions[mode][self._turn]
+        config = replace(whole, workers=one.workers, lines_log2=log2_up(count))
+        spec = TensorSpec(f"of bucket {bucket.bucket}", (count * elements_per_line(mode),))
+        region = list(MODES.values()).index(mode) * IN_TURN + self._turn
+        chosen = selectors(mode, config, self.params)
+        return RegionUse(region, config, (Extent(spec, 0, count),), mode, chosen)
+
+    def _line(self, text: object) -> str:
+        return f"{self._simulator}: {' '.join(str(text).split())[:600]}"

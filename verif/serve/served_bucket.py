@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bucket that all ranks have submitted: their lines, by the mode in which they are reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.line_packing import U8, Mode
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.runtime.backends.server_wire import Submit
+from neuron_fabric.runtime.backends.shared_lines import BucketShape, row_of
+
+MODES = {Route.G_BINARY: Mode.G_BINARY, Route.G_TERNARY: Mode.G_TERNARY, Route.FP32: Mode.FP32}
+"""What the server takes, in the order of its regions."""
+
+
+class Refusal(Exception):
+    """What ranks have said cannot be done; one line for all of them."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Lines of one mode: their places among a worker's lines, and who contributes to each,
+    bool[W, n]; None: everybody."""
+
+    mode: Mode
+    lines: NDArray[np.int64]
+    present: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class ServedBucket:
+    """``sent`` uint8[W, lines, 64] of the workers; ``got`` uint8[1 + P, lines, 64] for votes or
+    sums and count planes, at the places of the lines they are of."""
+
+    seq: int
+    step: int
+    bucket: int
+    stretches: tuple[Stretch, ...]
+    sent: U8
+    got: U8
+
+    @property
+    def lines(self) -> int:
+        """Lines a worker that are reduced."""
+        return sum(len(one.lines) for one in self.stretches)
+
+    @property
+    def contributions(self) -> int:
+        """Of all workers together."""
+        return sum(
+            int(one.present.sum()) if one.present is not None else len(one.lines) * len(self.sent)
+            for one in self.stretches
+        )
+
+
+@dataclass
+class Counts:
+    """What a device has counted for a bucket; ``cycles``: 0 where there is no clock."""
+
+    cycles: int = 0
+    rounds: int = 0
+    answers: int = 0
+    severe: int = 0
+    more: dict[str, int] = field(default_factory=dict)
+
+    def all(self) -> dict[str, int]:
+        """By name."""
+        return {name: value for name, value in asdict(self).items() if name != "more"} | self.more
+
+
+def check_alike(said: Mapping[int, Submit]) -> None:
+    """Refusal where ranks differ in what they have submitted: the first difference, both values."""
+    first, *others = sorted(said)
+    for rank in others:
+        for name in ("step", "bucket", "parts", "columns"):
+            values = [_shown(getattr(said[one], name)) for one in (first, rank)]
+            if values[0] != values[1]:
+                raise Refusal(
+                    f"{name} of bucket {said[first].seq}: rank {first} says {values[0]}, "
+                    f"rank {rank} says {values[1]}"
+                )
+
+
+def bucket_of(said: Submit, sent: U8, got: U8) -> ServedBucket:
+    """What is to be reduced. Refusal for more lines than there are, and for a table of tensors that
+    is none or not the same for all."""
+    shape = BucketShape(said.parts, said.columns)
+    if shape.lines > sent.shape[1]:
+        raise Refusal(
+            f"step {said.step} bucket {said.bucket}: {shape.lines} lines of a worker, "
+            f"{sent.shape[1]} were agreed at HELLO"
+        )
+    found: dict[Mode, list[Stretch]] = {mode: [] for mode in MODES.values()}
+    table, here = _table(shape, sent), _present(shape, sent)
+    at = 0
+    for part, first in zip(said.parts, shape.firsts, strict=True):
+        mode, lines = MODES.get(part.route), np.arange(first, first + part.lines)
+        if mode is None:
+            raise Refusal(f"{part.route}: the server takes {', '.join(MODES)}")
+        present = None
+        if part.tensors:
+            own = table[at : at + part.tensors]
+            at += part.tensors
+            present = _of_lines(own, lines, here)
+        found[mode].append(Stretch(mode, lines, present))
+    first, row = shape.side
+    found[Mode.FP32].append(Stretch(Mode.FP32, np.arange(first, first + 2 * row)))
+    joined = (_joined(some, len(sent)) for some in found.values() if some)
+    return ServedBucket(
+        *(said.seq, said.step, said.bucket),
+        tuple(one for one in joined if len(one.lines)),
+        *(sent[:, : shape.lines], got[:, : shape.lines]),
+    )
+
+
+def _table(shape: BucketShape, sent: U8) -> NDArray[np.int32]:
+    """int32[n, 2]: first line and column of each tensor that is voted on, the same of all."""
+    first, entries = shape.table
+    flat = sent[:, first : shape.lines].reshape(len(sent), -1)[:, : 8 * entries]
+    for rank in range(1, len(flat)):
+        if not np.array_equal(flat[rank], flat[0]):
+            raise Refusal(f"rank {rank} has its tensors at other lines than rank 0")
+    table = np.ascontiguousarray(flat[0]).view("<i4").astype(np.int32).reshape(entries, 2)
+    if ((table[:, 1] < 0) | (table[:, 1] >= shape.columns)).any():
+        raise Refusal(f"a tensor has no column among {shape.columns}")
+    return table
+
+
+def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
+    """bool[W, columns]: who has a vote on which tensor."""
+    first, row = shape.side
+    return np.asarray(row_of(sent, first + row, shape.columns) > 0)
+
+
+def _of_lines(
+    table: NDArray[np.int32], lines: NDArray[np.int64], here: NDArray[np.bool_]
+) -> NDArray[np.bool_] | None:
+    """Who contributes to each line; None: everybody."""
+    starts, columns = table[:, 0], table[:, 1]
+    if len(lines) and (starts[0] != lines[0] or (np.diff(starts) <= 0).any()):
+        raise Refusal("the first lines of tensors do not go up from that of their part")
+    if here[:, columns].all():
+        return None
+    tensor = np.searchsorted(starts, lines, "right") - 1
+    return np.asarray(here[:, columns[tensor]])
+
+
+def _joined(some: list[Stretch], workers: int) -> Stretch:
+    """Stretches of one mode as one."""
+    lines = np.concatenate([one.lines for one in some])
+    if all(one.present is None for one in some):
+        return Stretch(some[0].mode, lines)
+    full = [
+        np.ones((workers, len(one.lines)), np.bool_) if one.present is None else one.present
+        for one in some
+    ]
+    return Stretch(some[0].mode, lines, np.concatenate(full, axis=1))
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, tuple):
+        return str(value)
+    parts = [f"{p.lines} lines of {p.route}{' net' * p.net}, {p.tensors} tensors" for p in value]
+    return "; ".join(parts) or "no part"

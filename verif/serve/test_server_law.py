@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws L2 and L6 of the runtime: torch's reducer, the models and the RTL behind a server give the
+same bits, whatever the order in which ranks come and whatever they send twice."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuron_fabric.codec import Route
+from neuron_fabric.runtime.backends.interface import Outcome
+from neuron_fabric.runtime.backends.server_session import ServerSession
+from neuron_fabric.runtime.backends.server_wire import send
+from scripts.cli.replay import Simulators
+from verif.replay.options import ReplayOptions
+from verif.serve.conftest import Drawn, differences, drawn, joined, on_every_rank, serving, want
+from verif.serve.rtl_device import RtlDevice
+from verif.serve.served_device import ModelDevice
+
+
+def reduced(
+    ranks: Sequence[ServerSession], buckets: Sequence[Drawn], shuffle: int = 0
+) -> list[list[Outcome]]:
+    """What every rank gets of every bucket; ``shuffle``: ranks wait, and send things twice."""
+
+    def one(rank: int) -> list[Outcome]:
+        draw = random.Random(f"{shuffle} {rank}")
+        tickets = []
+        for n, bucket in enumerate(buckets):
+            if shuffle:
+                time.sleep(draw.random() * 0.01)
+            ticket = ranks[rank].submit(0, n, bucket.parts[rank], bucket.sides[rank])
+            tickets.append(ticket)
+            if shuffle and ticket.session is not None and draw.random() < 0.5:
+                assert send(ticket.session.sock, ticket.submit)
+        return [ranks[rank].wait(ticket) for ticket in tickets]
+
+    return list(on_every_rank(len(ranks), one))
+
+
+def check(ranks: Sequence[ServerSession], buckets: Sequence[Drawn], shuffle: int = 0) -> None:
+    for outcomes in reduced(ranks, buckets, shuffle):
+        for got, bucket in zip(outcomes, buckets, strict=True):
+            assert differences(got, want(bucket), bucket) == []
+
+
+@pytest.mark.parametrize(
+    ("workers", "absent", "shuffle"),
+    [(1, 0.3, 1), (2, 0.0, 0), (3, 0.3, 2), (4, 0.0, 3), (9, 1.0, 4)],
+)
+def test_the_models(workers: int, absent: float, shuffle: int) -> None:
+    """Buckets of all kinds; ``shuffle``: in another order, and things sent twice."""
+    seed = 10 * workers
+    buckets = [drawn(seed + n, workers, absent, ordered=bool(n % 2)) for n in range(4)]
+    with serving(workers) as served, joined(served.path, workers) as ranks:
+        check(ranks, buckets, shuffle)
+
+
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+def test_the_rtl(tmp_path: Path, simulator: str) -> None:
+    """Regions of 4 lines, so that buckets go in rounds and use both regions of a route."""
+    options = ReplayOptions(parameters={})
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3, options)
+    device._size = 4
+    buckets = [drawn(seed, 3, 0.3 * (seed % 2), ordered=seed == 1) for seed in range(3)]
+    with serving(3, device, timeout_s=300.0) as served, joined(served.path, 3) as ranks:
+        check(ranks, buckets, shuffle=1)
+
+
+class WrongBit(ModelDevice):
+    """The twin: a device that is wrong in one bit of the last line of a stretch."""
+
+    def reduce(self, bucket):  # type: ignore[no-untyped-def]
+        counts = super().reduce(bucket)
+        bucket.got[:, bucket.stretches[0].lines[-1], 5] ^= 1
+        return counts
+
+
+def test_a_wrong_bit_is_seen() -> None:
+    bucket = next(
+        one
+        for one in (drawn(seed, 3, 0.0) for seed in range(9))
+        if one.parts[0][0].route == Route.G_BINARY
+    )
+    with serving(3, WrongBit()) as served, joined(served.path, 3) as ranks:
+        [[got], *_] = reduced(ranks, [bucket])
+        assert differences(got, want(bucket), bucket) != []
+
+
+def test_of_torch() -> None:
+    """What is wanted is what torch's reducer gives."""
+    pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+    from models import test_torch_reducer
+    from neuron_fabric.runtime.backends import torch_reducer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_reducer, "OwnGroup", test_torch_reducer.Group)
+        for seed in range(4):
+            bucket = drawn(seed, 1 + 2 * seed, 0.3)
+            for got in test_torch_reducer.reduced(
+                [list(own) for own in bucket.parts], bucket.sides
+            ):
+                assert differences(got, want(bucket), bucket) == []
+
+
+def test_fp32_with_nan_is_one_nan() -> None:
+    """Sums that are no number have the bits that the device gives them."""
+    bucket = drawn(5, 2)
+    lines = bucket.parts[0][-1].lines.view("<f4")
+    lines[0, 0], lines[0, 1] = np.inf, np.nan
+    bucket.parts[1][-1].lines.view("<f4")[0, :2] = -np.inf, 1.0
+    with serving(2) as served, joined(served.path, 2) as ranks:
+        check(ranks, [bucket])
