@@ -40,18 +40,18 @@ class Network:
 
 
 def test_buckets_under_way_together_share_the_network() -> None:
-    """Two of 1 MiB that start at once and end after 1 and 2 s took 1 s each, one of 2 MiB 2 s."""
+    """Two that start at once, of 1 and 2 MiB, end after 1 and 3 s: they took 1 and 2 s."""
     net = Network()
     link = LinkTimes(lambda: net.now)
     assert link.seconds() == {}
     link.watch(0, MIB, net)
-    link.watch(0, MIB, net)
+    link.watch(0, 2 * MIB, net)
     net.end(1.0)
-    net.end(2.0)
-    assert link.seconds() == {"link_latency": 0.0, "link_mib": pytest.approx(1.0)}
+    net.end(3.0)
+    assert link.seconds()["link_mib"] == pytest.approx(1.0)
     net.now = 5.0  # a pause is nobody's time
-    link.watch(1, 2 * MIB, net)
-    net.end(7.0)
+    link.watch(1, 4 * MIB, net)
+    net.end(9.0)
     assert link.seconds()["link_mib"] == pytest.approx(1.0)
     assert link.seconds()["link_latency"] == pytest.approx(0.0, abs=1e-9)
 
