@@ -38,6 +38,7 @@ def found(
         command, env=env, capture_output=True, encoding="utf-8", timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    print(done.stderr[-3000:])  # shown with a case that fails
     ranks = [json.loads(file.read_text(encoding="utf-8")) for file in out.glob("rank-*.json")]
     assert len(ranks) == 4
     return {name: max(rank.get(name, 0) for rank in ranks) for rank in ranks for name in rank}
