@@ -21,6 +21,7 @@ VERBS = {
     "calibrate": "neuron_fabric.runtime.calibration.calibrate_command",
     "monitor": "neuron_fabric.runtime.monitor.monitor_command",
     "capacity": "neuron_fabric.runtime.capacity_command",
+    "scale": "neuron_fabric.runtime.scale_command",
     "ddp-check": "neuron_fabric.runtime.ddp_check_command",
 }
 

@@ -175,7 +175,11 @@ class Runtime:
                     router.signs.saturation(router.regions),
                     ReducerCounters(**_whole(events)),
                     bytes={Route(one): (int(sent[one]), int(received.get(one, 0))) for one in sent},
-                    seconds={**seconds, "reduce": time.perf_counter() - self._start},
+                    seconds={
+                        **seconds,
+                        **router.link.seconds(),
+                        "reduce": time.perf_counter() - self._start,
+                    },
                 )
             )
 

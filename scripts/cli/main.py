@@ -44,6 +44,8 @@ VERBS = {
     "monitor": "what happened in a low-bit training: states, signals, decisions",
     "ddp-check": "are FP32 gradients under the hooks those of DDP without one, bit for bit",
     "capacity": "whether a reducer can take a bucket, and whether that pays",
+    "cluster-check": "a low-bit training on several nodes: same decisions, slow links, a dead node",
+    "scale": "what a profile does to a model of a billion parameters, by its shapes alone",
     "bench": "measure the runner against its goals",
     "figures": "what the design is worth: traffic, timing, area; one page of them",
     "clean": "remove old builds (or all that was generated)",
