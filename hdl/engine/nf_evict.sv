@@ -206,6 +206,9 @@ module nf_evict
   `NF_ASSERT_NEXT(WrDataStable_A, wr_valid && !wr_ready,
                   (wr_data == offered_q) || wr_poison || (ECC == ECC_NONE))
 `endif
+  // A line that nobody has contributed to is bookkeeping alone.
+  `NF_ASSERT_NEVER(EmptyHasPlanes_A, wr_valid && !begun_q && is_low_bit(d.mode)
+                                     && book.bitmap == '0 && wr_len != '0)
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
 `ifdef NF_CHECKED
   // Order to one address: a line is written again only after memory has answered the last time.

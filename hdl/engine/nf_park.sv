@@ -87,8 +87,13 @@ module nf_park
       data[place]     <= {check, push_data};
       flags[place]    <= push_flags;
       tail[push_slot] <= place;
-      if (waited_q[push_slot]) next[tail[push_slot]] <= place;
-      else head[push_slot] <= place;
+      more_q[place]   <= 1'b0;
+      if (waited_q[push_slot]) begin
+        next[tail[push_slot]]   <= place;
+        more_q[tail[push_slot]] <= 1'b1;
+      end else begin
+        head[push_slot] <= place;
+      end
     end
     if (pop && more_q[leaving]) head[pop_slot] <= follower;
   end
@@ -96,7 +101,6 @@ module nf_park
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       used_q   <= '0;
-      more_q   <= '0;
       waited_q <= '0;
       flag0_q  <= '0;
       flag1_q  <= '0;
@@ -104,12 +108,9 @@ module nf_park
       count_q  <= '0;
     end else if (push) begin
       used_q[place]       <= 1'b1;
-      more_q[place]       <= 1'b0;
       waited_q[push_slot] <= 1'b1;
       count_q             <= count_q + 1'b1;
-      if (waited_q[push_slot]) begin
-        more_q[tail[push_slot]] <= 1'b1;
-      end else begin
+      if (!waited_q[push_slot]) begin
         flag0_q[push_slot] <= push_flags[0];
         flag1_q[push_slot] <= push_flags[1];
         flag2_q[push_slot] <= push_flags[2];

@@ -121,6 +121,17 @@ module nf_record_init
   assign b_fresh = pending_q[32'(b.region) % REGIONS]
                    || (active_q && b.region == region_q && {1'b0, b.index} >= written_q);
 
+`ifdef NF_CHECKED
+  logic [7:0] gave_q;  // clocks in which it gave way for this write
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) gave_q <= '0;
+    else if (wr_valid && wr_ready) gave_q <= '0;
+    else if (wants && !wr_valid) gave_q <= gave_q + 1'b1;
+  end
+`endif
+  `NF_ASSERT_NEVER(GivesWay_A, wr_valid && others && 32'(gave_q) < PATIENCE)
+  `NF_ASSERT_NEVER(OwnTurn_A, wants && !wr_valid && 32'(gave_q) >= PATIENCE)
   `NF_ASSERT_NEVER(BWithoutWrite_A, b_valid && !busy_writes)
   `NF_ASSERT_NEVER(WriteRange_A, active_q && (written_q > issued_q || issued_q > lines))
   `NF_ASSERT_NEVER(FreshForever_A, (a_fresh || b_fresh) && !busy)

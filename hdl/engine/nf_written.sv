@@ -3,7 +3,8 @@
 // was evicted since the region's commit.
 //
 // A line for which `maybe` is 0 has no state in memory, whatever memory holds: nothing has to be
-// fetched. `planes` is asked for another line: no more of its record's planes mean anything. `mark`
+// fetched. `planes` is asked for another line, for which it was 1: no more of its record's planes
+// mean anything. `mark`
 // says that the line `mark_line` is written back with `mark_planes` planes; it is seen from the
 // next clock on. `clear[r]` (the commit of region r) forgets region r. A region has 2^LOG2 marks:
 // one a line up to that size; above it neighbours share one, which holds the most of them all.
@@ -89,9 +90,7 @@ module nf_written
   assign asked         = ask_marks[32'(ask_at[WORD_LOG2-1:0]) * 4 +: 4];
   assign found         = planes_marks[32'(planes_at[WORD_LOG2-1:0]) * 4 +: 4];
   assign maybe         = used_q[ask_row] && (ask_wrong || asked != '0);
-  assign planes        = !used_q[planes_row] ? '0
-                         : planes_wrong ? planes_of(planes_desc.workers, 4'(CNT_W))
-                         : (found != '0) ? found - 4'd1 : '0;
+  assign planes        = planes_wrong ? planes_of(planes_desc.workers, 4'(CNT_W)) : found - 4'd1;
 
   // ---- one row is written: a mark, or all of them where nothing is known ------------------------
   assign mend         = doubtful_q && !mark;
@@ -127,7 +126,7 @@ module nf_written
   assign planes_wrong = planes_bad || planes_one;
   assign held_wrong   = held_bad || held_one;
   assign ask_doubt    = ask_used && used_q[ask_row] && ask_wrong;
-  assign planes_doubt = planes_used && used_q[planes_row] && planes_wrong;
+  assign planes_doubt = planes_used && planes_wrong;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) doubtful_q <= 1'b0;
@@ -172,6 +171,8 @@ module nf_written
     else if (mark) used_q[write_row] <= 1'b1;
   end
 
+  `NF_ASSERT_NEVER(PlanesOfNothing_A,
+                   planes_used && (!used_q[planes_row] || (!planes_wrong && found == '0)))
   `NF_ASSERT_NEVER(MarkAtCommit_A, mark && |clear)
 endmodule
 

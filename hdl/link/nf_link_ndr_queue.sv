@@ -32,8 +32,7 @@ module nf_link_ndr_queue
   assign in_ready = (count_q != 3'd4);
   assign push     = in_valid && in_ready;
   assign after    = count_q - {1'b0, pop};
-  assign moved    = pop[1] ? {{2*W{1'b0}}, mem_q[4*W-1:2*W]} :
-                    pop[0] ? {{W{1'b0}}, mem_q[4*W-1:W]} : mem_q;
+  assign moved    = pop[1] ? mem_q >> (2 * W) : pop[0] ? mem_q >> W : mem_q;
 
   for (genvar i = 0; i < 4; i++) begin : g_entry
     assign mem_d[W*i +: W] = (push && (after == 3'(i))) ? in_data : moved[W*i +: W];

@@ -126,7 +126,7 @@ package nf_link_pkg;
 
   // Number of credits that a credit code stands for: 0,1,2,4,..,64.
   function automatic logic [6:0] credit_count(input logic [2:0] code);
-    credit_count = (code == 3'd0) ? 7'd0 : (7'd1 << (code - 3'd1));
+    credit_count = 7'((8'd1 << code) >> 1);  // 0 of code 0
   endfunction
 
   // Largest credit code that `count` credits cover.

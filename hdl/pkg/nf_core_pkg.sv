@@ -130,10 +130,11 @@ package nf_core_pkg;
     return op;
   endfunction
 
-  // An operation whose data, if it has any, cannot be trusted (`bad`).
+  // An operation whose data, if it has any, cannot be trusted (`bad`). Of one that has none nobody
+  // asks whether it is poisoned.
   function automatic engine_op_t mistrusted(input engine_op_t op, input logic bad);
     mistrusted = op;
-    if (bad && (op.kind == OP_CONTRIBUTE || op.kind == OP_FP_STORE)) mistrusted.poison = 1'b1;
+    mistrusted.poison = op.poison || bad;
   endfunction
 
   // The kinds that work on count planes.

@@ -57,11 +57,12 @@ class KeptSequence(RecordSequence):
             await self.contribute(config, worker, line, limit=2)
         await self.drain()
 
-    async def sums(self, config: RegionConfig, lines: list[int]) -> Counter[str]:
+    async def sums(self, config: RegionConfig, lines: list[int], times: int = 1) -> Counter[str]:
         """Reads the sums; returns what was read from memory for that."""
         self.seen.clear()
         for line in lines:
-            await self.read_region(config, line, 0)
+            for _ in range(times):
+                await self.read_region(config, line, 0)
         await self.drain()
         return Counter(self.seen)
 
@@ -97,9 +98,10 @@ class ServedSequence(KeptSequence):
                 await self.expect(config, sorted(self.tainted), sorted(self.tainted))
 
     async def expect(self, config: RegionConfig, lines: list[int], gathered: list[int]) -> None:
-        """Reads `lines`; those in `gathered` alone may read the lines of workers."""
+        """Reads `lines`; those in `gathered` alone may read the lines of workers. Where none is,
+        three reads of a line wait for its record together."""
         self.rng.shuffle(lines)
-        found = (await self.sums(config, lines))["FP32"]
+        found = (await self.sums(config, lines, 1 if gathered else 3))["FP32"]
         wanted = len(gathered) * config.workers
         assert found == wanted, f"{len(lines)} sums read {found} lines of workers, not {wanted}"
 

@@ -104,6 +104,9 @@ class LostSlotSequence(FlipSequence):
         memory's answer to it finds the damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
+        if rng.random() < 0.5:  # the slot that was used last is not written by that
+            await self.read_region(config, line, INFO_SELECTOR)
+            await self.drain()
         commits = self.flipped % 2 == 0  # a commit waits for that answer, too
         stores = self.mode is Mode.FP32 and (commits or rng.random() < 0.4)
         if stores:

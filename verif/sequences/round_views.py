@@ -154,8 +154,8 @@ class CloseSequence(NfSequence):
 
 
 class HeldCloseSequence(NfSequence):
-    """Reads find the round open, and their answers wait for the host's credits: first inside the
-    link, then inside the core as well. CLOSE is answered behind them.
+    """Reads find the round open, and the host does not take their answers: a few wait inside the
+    link, more inside the core as well. CLOSE is answered behind them.
 
     One that comes later must be of the closed round, which is never early: the scoreboard says so.
     """
@@ -164,7 +164,7 @@ class HeldCloseSequence(NfSequence):
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, 0, 3, strict=True)
-        for reads in range(2, self.most + 1):
+        for reads in range(1, self.most + 1):
             await self.commit(0, config)
             await self.contribute(config, 0, 0)
             await self.drain()
@@ -255,6 +255,7 @@ class StatusSequence(NfSequence):
         await self.look()
         await self.fallback()
         await self.complete(0, self.layout.region(rng.choice(AGGREGATING), 1, 2))
+        await self.last_word()
         if self.many:
             log2 = (self.many - 1).bit_length()
             config = self.layout.region(Mode.G_BINARY, log2, 64)
@@ -295,6 +296,18 @@ class StatusSequence(NfSequence):
         await self.contribute(self.configs[0], 0, 0)
         await self.drain()
         await registers.read("SLOT_MISS")
+        await self.look()
+
+    async def last_word(self) -> None:
+        """The last worker that there can be: each of its counts is read for the next one."""
+        last = self.cfg.hw.regions - 1
+        config = self.layout.region(Mode.G_BINARY, self.lines_log2, 64)
+        self.configs[last : last + 1] = [config]
+        await self.commit(last, config)
+        for line in range(3):
+            for worker in (63, 62, 0):
+                await self.contribute(config, worker, line)
+                await self.drain()
         await self.look()
 
     async def complete(self, region: int, config: RegionConfig) -> None:

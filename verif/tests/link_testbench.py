@@ -85,8 +85,8 @@ class LinkTestbench:
         self.acks_owed = 0  # retryable flits of the device that the host has not acknowledged
         self.peer_up = self.local_init = False
         self.tx_log: list[tuple[int, int]] = []  # (clock, payload)
-        self.rx_data_flits = 0
-        self.now = 0
+        self.rx_data_flits = self.now = 0
+        self.drs_in = 0  # taken by the device
         self.pick_tx = self.pick_req = self.pick_rwd = False
         self.stalled: int | None = None
         self.s2m_credits = 64
@@ -109,13 +109,11 @@ class LinkTestbench:
         self._drs: S2MDRS | None = None
         self.observer = LinkObserver(self.s2m_credits, self.s2m_credits)
 
-    # ---- one clock
     async def clock(self) -> None:
         dut, knobs, chance = self.dut, self.knobs, self.rng.random
         await RisingEdge(dut.clk)
         self.now += 1
         self._sample()
-        # drive
         if self.to_send:
             self._put(1, *self.to_send.popleft())
         elif chance() < knobs.rx:
@@ -208,6 +206,8 @@ class LinkTestbench:
         events, status = int(dut.events.value), unpack(STATUS, int(dut.status.value))
         count_events(self.events, events, status["error_kind"])
         self.observer.clock(self.now, status, True, self.driven)
+        gone = self.drs_in == len(self.got_drs) or not int(dut.drs_gone.value)
+        assert gone, "drs_gone, though the data of a read has not left"
         if int(dut.tx_valid.value):
             flit = int(dut.tx_flit.value)
             assert self.stalled in (None, flit), "tx_flit moved under back-pressure"
@@ -225,7 +225,7 @@ class LinkTestbench:
         if self._ndr is not None and int(dut.ndr_ready.value):
             self._ndr = None
         if self._drs is not None and int(dut.drs_ready.value):
-            self._drs = None
+            self._drs, self.drs_in = None, self.drs_in + 1
 
     def _receive(self, flit: int) -> None:
         assert crc_ok(flit), "CRC of a sent flit"

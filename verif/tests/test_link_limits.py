@@ -7,6 +7,8 @@ spec: link spec §2, §3, §7, §9.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import cocotb
@@ -27,6 +29,7 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import FlitHeader, chunks_of_line, decode_credit, encode_credit
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits
+from cocotbext.cxl.wire.slots import S2M_G_3DRS
 from verif.tests.link_coverage import covered
 from verif.tests.link_testbench import (
     PID,
@@ -224,7 +227,8 @@ async def many_acknowledgements(dut: Any) -> None:
 @cocotb.test
 @covered
 async def largest_grants(dut: Any) -> None:
-    """Credits that came back go to the host in the largest grants that cover them."""
+    """Credits that came back go to the host in the largest grants that cover them, each of them
+    when what is left has waited for its own time."""
     bench = await LinkTestbench(dut).up()
     await bench.clocks(120)
     for count in bench.rng.sample(range(1, min(REQ_CREDITS, 25)), 6):
@@ -232,10 +236,32 @@ async def largest_grants(dut: Any) -> None:
         for tag in range(count):  # all of them before the first flush
             bench.packer.push(M2SReq(ReqOp.MEM_RD, tag, tag << 6))
         await bench.clocks(6 * (_FLUSH + 4))
-        kinds = [decode_control(payload)[0] for _, payload in bench.tx_log[sent:]]
-        codes = [kind.req_crd for kind in kinds if isinstance(kind, Llcrd)]
-        grants = [decode_credit(code) for code in codes if code]
-        assert grants == [1 << bit for bit in reversed(range(5)) if count >> bit & 1]
+        grants = [(clock, kind.req_crd) for clock, kind in _llcrds(bench, sent) if kind.req_crd]
+        sizes = [decode_credit(code) for _, code in grants]
+        assert sizes == [1 << bit for bit in reversed(range(5)) if count >> bit & 1]
+        apart = [later - before for (before, _), (later, _) in pairwise(grants)]
+        assert all(clocks >= _FLUSH - 4 for clocks in apart), f"grants {apart} clocks apart"
+
+
+@cocotb.test
+@covered
+async def three_reads_in_a_slot(dut: Any) -> None:
+    """With H5 and G6, a flit whose first slot has completions holds the headers of three reads."""
+    bench = await LinkTestbench(dut).up()
+    await bench.clocks(120)
+    dut.multi_header.value = 1
+    drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(6)]
+    ndrs = [random_ndr(bench.rng) for _ in range(4)]
+    bench.knobs.tx_ready = 0.0  # until all of them wait
+    bench.out_drs.extend(drss)
+    bench.out_ndr.extend(ndrs)
+    await bench.clocks(30)
+    sent = len(bench.tx_log)
+    bench.knobs.tx_ready = 1.0
+    await bench.drain(0, 0, len(ndrs), len(drss), 60)
+    assert (bench.got_ndr, bench.got_drs) == (ndrs, drss)
+    headers = [FlitHeader.decode(flit & PAYLOAD_MASK) for _, flit in bench.tx_log[sent:]]
+    assert any(S2M_G_3DRS in header.slots[1:] for header in headers), "three wait, and no G6 leaves"
 
 
 @cocotb.test
