@@ -50,7 +50,7 @@ class CapacityPoints:
             "interrupt",
             "each source was seen pending, enabled and masked",
             {"source": SOURCES, "enable": ("masked", "enabled")},
-            test="test_scenario::register_traffic",
+            test="test_interrupts::interrupts",
         )
         self.window = cross(
             "capacity limits",

@@ -33,7 +33,7 @@ class ViewPoints:
             "writes by the LD-ID that owns the worker, by the one that would own it without the "
             "shift, and by another one; without a shift the first two are the same",
             {"shift": ("0", "1", "2"), "LD-ID": ("owner", "unshifted", "other")},
-            test="test_protection::protection",
+            test="test_protection::bind_shifts",
             ignore=lambda shift, ldid: shift == "0" and ldid == "unshifted",
         )
         self.late = cross(

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import Mode
-from models.regions import VIEW_SELECTORS, Access, RegionConfig, state_lines
+from models.regions import INFO_SELECTOR, VIEW_SELECTORS, Access, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -207,6 +208,33 @@ class CombinedCausesSequence(NfSequence):
             legal,
             config.owner(selector) == message.ldid,
         )
+
+
+class BindShiftSequence(NfSequence):
+    """Every BIND_SHIFT in each kind of region: writes by the LD-ID that owns the selector, by the
+    one that would own it without the shift, and by another one; then everything is read."""
+
+    workers: int = 64
+    """As many as 16 LD-IDs own with the largest shift."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        modes = (Mode.IDENTITY, rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32)
+        for shift, mode in itertools.product(range(3), modes):
+            bound = {"bind": True, "bind_shift": shift}
+            config = self.layout.region(mode, 0, self.workers, **bound)
+            await self.commit(rng.randrange(self.cfg.hw.regions), config)
+            # Ends of what the first and the last LD-ID own, and what only the shift tells apart.
+            owned = 16 << shift
+            edges = {0, 1, 2, 3, 4, 7, 8, 15, owned - 1, owned % 64, rng.randrange(owned)}
+            selectors = rng.sample(sorted(edges), len(edges))
+            for selector in selectors:
+                for ldid in {config.owner(selector) & 15, selector & 15, rng.randrange(16)}:
+                    await self.contribute(config, selector, 0, limit=RACE_LIMIT, ldid=ldid)
+            await self.drain()
+            for selector in {0, *selectors} if mode is Mode.IDENTITY else {0, INFO_SELECTOR}:
+                await self.read(config.address(selector, 0))
+            await self.drain()
 
 
 class NeighbourSequence(NfSequence):

@@ -18,6 +18,7 @@ from models.regions import (
     SUM16_SELECTOR,
     VIEW_SELECTORS,
     RegionConfig,
+    records,
 )
 from models.views import LineInfo, StatusView, unpack_words
 from verif.sequences.base import NfSequence
@@ -25,6 +26,8 @@ from verif.sequences.line_data import byte_enables, line_for
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8)
 HOSTS = 8
+FEW_SLOTS = 16
+"""Where slots are many, it takes long until a line has left its slot."""
 COUNTED = ("CONTRIBUTION", "DUPLICATE", "POISON_RECEIVED", "LATE")
 """Each contribution that no rule refuses is counted in one of them."""
 
@@ -205,6 +208,25 @@ class InfoSequence(NfSequence):
             for line in lines:
                 await self.info(config, line)
             await self.drain()
+        if hw.slots <= FEW_SLOTS:
+            await self.lost(config, lines)
+
+    async def lost(self, config: RegionConfig, lines: list[int]) -> None:
+        """Records of lines cannot be read; one request at a time, so that it is known which."""
+        first, distance = records(config, self.cfg.hw.cnt_w)
+        errors = self.env.cfg.mem.read_error_lines
+        for line in lines:  # more than there are slots: the first ones leave again
+            await self.contribute(config, 0, line)
+            await self.drain()
+        errors.update(first + distance * line for line in lines)
+        for number in range(2):
+            for line in lines:  # what is lost stays so when it was written back, and has a worker
+                if number:
+                    await self.contribute(config, 1, line)
+                    await self.drain()
+                await self.info(config, line)
+                await self.drain()
+                errors.discard(first + distance * line)
 
     async def info(self, config: RegionConfig, line: int, limit: int | None = None) -> None:
         """Reads INFO of a line."""

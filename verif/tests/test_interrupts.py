@@ -9,19 +9,23 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.wire.crc import seal
-from models.line_packing import Mode
+from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
+from models.regions import INFO_SELECTOR, RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.base import NfSequence
+from verif.sequences.ram_flips import FlipSequence
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
-EVENTS = IRQ["ACCESS_ERROR"] | IRQ["LINK_ERROR"] | IRQ["POISON"]
+EVENTS = ("RAM_ERROR", "ACCESS_ERROR", "LINK_ERROR", "MEM_ERROR", "POISON", "FALLBACK")
+"""Sources of single events; the slot of the first line is known while no other was used."""
 
 
 class InterruptTest(NfBaseTest):
     """DONE, its interrupt, the mask, and the sources of single events."""
+
+    misses = 0
 
     def configure(self, cfg: EnvConfig) -> None:
         def shape(link: CxlConfig) -> None:
@@ -32,7 +36,13 @@ class InterruptTest(NfBaseTest):
 
     async def scenario(self) -> None:
         registers, irq = self.env.registers, self.dut.irq
-        run = NfSequence(self.env)
+        run = FlipSequence(self.env)
+        lone = run.layout.region(Mode.G_BINARY, 4, 3)
+        await run.commit(0, lone)
+        for name in EVENTS:
+            for enabled in (False, True):
+                await self.one(name, enabled, run, lone)
+        await registers.write("IRQ_ENABLE", 0)
         config = run.layout.region(Mode.G_TERNARY, 1, 3)
         await run.commit(1, config)
         for worker in range(3):
@@ -46,6 +56,7 @@ class InterruptTest(NfBaseTest):
         assert irq.value == 0, "irq although it is not enabled"
         await registers.write("IRQ_ENABLE", IRQ["DONE"])
         await self.env.clocks(3)
+        assert await registers.read("IRQ_STATUS.DONE")
         assert irq.value == 1
         await registers.write("IRQ_STATUS", IRQ["DONE"])
         await self.env.clocks(3)
@@ -53,26 +64,55 @@ class InterruptTest(NfBaseTest):
         assert await registers.read("DONE") == 2, "DONE is a level: W1C of the irq keeps it"
         await run.commit(1)
         assert await registers.read("DONE") == 0, "a commit starts a new epoch"
-        await registers.write("IRQ_ENABLE", EVENTS)
-        for bit in (IRQ["ACCESS_ERROR"], IRQ["LINK_ERROR"], IRQ["POISON"]):
-            assert irq.value == 0
-            await self.event(bit, run, config)
-            await run.drain()
-            await self.env.clocks(10)
-            assert await registers.read("IRQ_STATUS") & EVENTS == bit
-            assert irq.value == 1
-            await registers.write("IRQ_STATUS", bit)
-            await self.env.clocks(3)
 
-    async def event(self, bit: int, run: NfSequence, config: Any) -> None:
-        """An unmapped read, a flit with a wrong CRC, or a poisoned contribution."""
-        if bit == IRQ["ACCESS_ERROR"]:
+    async def one(self, name: str, enabled: bool, run: FlipSequence, lone: RegionConfig) -> None:
+        """An event of a source, which is masked while all others are enabled, or the reverse."""
+        registers, irq = self.env.registers, self.dut.irq
+        others = sum(IRQ.values()) & ~IRQ[name]
+        await registers.write("IRQ_ENABLE", IRQ[name] if enabled else others)
+        assert irq.value == 0
+        await self.event(name, run, lone)
+        await run.drain()
+        await self.env.clocks(10)
+        assert await registers.read("IRQ_STATUS") == IRQ[name], f"not {name} alone"
+        assert irq.value == enabled, f"{name}, {'enabled' if enabled else 'masked'}"
+        await registers.write("IRQ_STATUS", IRQ[name])
+        await self.env.clocks(3)
+        assert irq.value == 0
+
+    async def event(self, name: str, run: FlipSequence, lone: RegionConfig) -> None:
+        """A damaged slot, an unmapped read, a flit with a wrong CRC, a line that memory does not
+        read, a poisoned contribution, or one miss too many."""
+        env = self.env
+        if name == "RAM_ERROR":
+            await run.contribute(lone, 0, 0)
+            await run.drain()
+            await run.inject("BOOK", 0, 0)
+            env.scoreboard.quiescence.lose(0, 0)
+            await run.read_region(lone, 0, INFO_SELECTOR)
+        elif name == "ACCESS_ERROR":
             await run.read(1 << 51)
-        elif bit == IRQ["LINK_ERROR"]:
-            self.env.cxl.host.inject(seal(0) ^ 1)
-            await self.env.clocks(30)
-        else:
-            await run.contribute(config, 0, 0, poison=True)
+        elif name == "LINK_ERROR":
+            env.cxl.host.inject(seal(0) ^ 1)
+            await env.clocks(30)
+        elif name == "MEM_ERROR":
+            lines = (env.cfg.mem.read_error_lines, env.scoreboard.model.read_errors)
+            for some in lines:
+                some.add(6)
+            await run.read(6 * LINE_BYTES)
+            await run.drain()
+            for some in lines:
+                some.clear()
+        elif name == "POISON":
+            await run.contribute(lone, 0, 1, poison=True)
+        else:  # each time a line that nobody has touched
+            await env.registers.write("CAP_WINDOW", 1)
+            await env.registers.write("CAP_THRESHOLD", 0)
+            self.misses += 1
+            await run.contribute(lone, 0, 1 + self.misses)
+            await run.drain()
+            await env.registers.write("CAP_THRESHOLD", 255)
+            await env.registers.write("FALLBACK", 1)
 
 
 @cocotb.test()

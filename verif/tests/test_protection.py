@@ -9,6 +9,7 @@ import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.protection import (
+    BindShiftSequence,
     CombinedCausesSequence,
     NeighbourSequence,
     ProtectionSequence,
@@ -29,6 +30,13 @@ class CombinedCausesTest(NfBaseTest):
         await CombinedCausesSequence(self.env).run()
 
 
+class BindShiftTest(NfBaseTest):
+    """Owners of workers with every BIND_SHIFT."""
+
+    async def scenario(self) -> None:
+        await BindShiftSequence(self.env).run()
+
+
 class NeighbourTest(NfBaseTest):
     """A protected line keeps its value among refused writes."""
 
@@ -47,6 +55,12 @@ async def protection(_dut: Any, profile: str) -> None:
 async def combined_causes(_dut: Any) -> None:
     """Of all rules that a request breaks, the first is its cause."""
     await run_uvm(CombinedCausesTest)
+
+
+@cocotb.test()
+async def bind_shifts(_dut: Any) -> None:
+    """A worker belongs to the LD-ID that BIND_SHIFT gives it, and to no other."""
+    await run_uvm(BindShiftTest)
 
 
 @cocotb.test()
