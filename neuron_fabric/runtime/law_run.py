@@ -16,7 +16,7 @@ import torch
 import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 
-from neuron_fabric.runtime import attach_cases, law_cases
+from neuron_fabric.runtime import attach_cases, law_cases, lost_cases
 from neuron_fabric.runtime.law_ranks import WORLD, Ranks
 
 
@@ -28,7 +28,7 @@ def rank_of(rank: int, folder: str) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
     )
     ranks, found = Ranks(rank, folder), {}
-    for name, workers, case in (*attach_cases.CASES, *law_cases.CASES):
+    for name, workers, case in (*attach_cases.CASES, *lost_cases.CASES, *law_cases.CASES):
         if rank < workers:
             found[name] = int(case(ranks, workers))
     Path(folder, f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")

@@ -17,10 +17,11 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from neuron_fabric.runtime import attach_cases, law_cases
+from neuron_fabric.runtime import attach_cases, law_cases, lost_cases
 
 TWIN = "twin: "
-NAMES = [name for name, _, _ in (*attach_cases.CASES, *law_cases.CASES)]
+CASES = (*attach_cases.CASES, *lost_cases.CASES, *law_cases.CASES)
+NAMES = [name for name, _, _ in CASES]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ and devices that end, stop or lie: never a hang, and one outcome for all (law L1
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -26,7 +25,6 @@ from neuron_fabric.runtime.backends.server_wire import (
     connect,
     new_socket,
 )
-from neuron_fabric.runtime.backends.shared_lines import SharedLines, Word
 from scripts.cli import serve
 from scripts.cli.main import main as nf
 from verif.serve.conftest import LINES, Drawn, drawn, joined, on_every_rank, rank_of, serving
@@ -309,22 +307,6 @@ def test_a_device_that_dies_is_lost_and_one_that_is_wrong_ends_it() -> None:
             for line in [said(*one) for one in zip(ranks, submitted(ranks))]:
                 assert line.startswith("refused: ")
                 assert str(error) in line
-
-
-# -- outcomes -------------------------------------------------------------------------------------
-def test_an_outcome_is_written_once() -> None:
-    server = SharedLines.create(2, 8)
-    rank = SharedLines(os.dup(server.file), 2, 8)
-    assert server.decide(5, Word.LOST, "why") == Word.LOST
-    assert server.decide(5, Word.DONE) == Word.LOST
-    assert (rank.outcome(5), rank.reason(5)) == (Word.LOST, "why")
-    assert rank.give_up(6) == Word.LOST
-    assert server.decide(6, Word.DONE) == Word.LOST
-    assert server.decide(7, Word.DONE) == Word.DONE
-    assert rank.give_up(7) == Word.DONE
-    assert rank.outcome(7 + 64) == Word.NONE
-    server.close()
-    rank.close()
 
 
 # -- the server itself ----------------------------------------------------------------------------
