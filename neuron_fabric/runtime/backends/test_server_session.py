@@ -121,7 +121,7 @@ def test_who_answers_is_waited_for(tmp_path: Path) -> None:
         ticket = rank.submit(0, 0, PARTS, SIDE)
         end = time.monotonic() + 1.5
 
-        def look(session: object, within_s: float) -> bool:
+        def look(session: server_session.Session, within_s: float) -> bool:
             if within_s:
                 send(server.sock, Pending(0, "at work"))
                 if time.monotonic() > end:
