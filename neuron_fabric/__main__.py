@@ -18,8 +18,10 @@ from neuron_fabric.text import LineError, one_line, say
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which gives the exit code.
 VERBS = {
     "profile": "neuron_fabric.profile.profile_command",
+    "calibrate": "neuron_fabric.runtime.calibration.calibrate_command",
     "monitor": "neuron_fabric.runtime.monitor.monitor_command",
     "capacity": "neuron_fabric.runtime.capacity_command",
+    "scale": "neuron_fabric.runtime.scale_command",
     "ddp-check": "neuron_fabric.runtime.ddp_check_command",
 }
 

@@ -7,6 +7,7 @@ chooses numpy.
 
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed, pack
+from neuron_fabric.codec.planes import add_planes, vote_of
 from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
 from neuron_fabric.codec.voting import Counted, count, unpack, unpack_net, votes
 
@@ -17,11 +18,13 @@ __all__ = [
     "Counted",
     "Packed",
     "Route",
+    "add_planes",
     "count",
     "elements_of_line",
     "lines_of",
     "pack",
     "unpack",
     "unpack_net",
+    "vote_of",
     "votes",
 ]

@@ -113,8 +113,14 @@ def count(
     if planes is not None:
         planes.view("<u8")[:] = counts
     if vote is not None:
-        decide = _decide_binary if route == Route.G_BINARY else _decide_ternary
-        vote.view("<u8")[:] = decide(counts, here.sum(axis=0, dtype=np.uint64)[:, None])
+        vote.view("<u8")[:] = decide(counts, route, here.sum(axis=0, dtype=np.uint64)[:, None])
+
+
+def decide(counts: list[Words], route: Route, workers: Words) -> Words:
+    """What counts [P][n, 8] of ``workers`` [n, 1] decide: the words of the vote."""
+    if route == Route.G_BINARY:
+        return _decide_binary(counts, workers)
+    return _decide_ternary(counts, workers)
 
 
 def _votes(line: Words, route: Route) -> Words:

@@ -7,7 +7,8 @@ Modules are looked at by the names of their classes, so that nothing here needs 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -110,9 +111,22 @@ def traced_head(model: Any, *inputs: Any, **words: Any) -> tuple[str, ...]:
 
     ProfileError when the pass uses no such weight.
     """
+    bare = bare_model(model)
+    with last_weight(bare) as last:
+        bare(*inputs, **words)
+    found = head_of(bare, last)
+    if not found:
+        what = "its forward pass uses no weight of two dimensions"
+        raise ProfileError(type(bare).__name__, what, "name the head's parameters")
+    return found
+
+
+@contextmanager
+def last_weight(bare: Any) -> Iterator[list[int]]:
+    """While the block runs, which weight of two dimensions or more was used last: its id in a
+    list, or nothing."""
     from torch.overrides import TorchFunctionMode
 
-    bare = bare_model(model)
     ours = {id(parameter): parameter for parameter in bare.parameters()}
     last: list[int] = []
 
@@ -128,14 +142,15 @@ def traced_head(model: Any, *inputs: Any, **words: Any) -> tuple[str, ...]:
             return function(*args, **(kwargs or {}))
 
     with Watch():
-        bare(*inputs, **words)
-    if not last:
-        what = "its forward pass uses no weight of two dimensions"
-        raise ProfileError(type(bare).__name__, what, "name the head's parameters")
+        yield last
+
+
+def head_of(bare: Any, last: Sequence[int]) -> tuple[str, ...]:
+    """Names of the parameters of the modules that own the weight which `last_weight` has found."""
     head = {
         id(parameter)
         for *_, (_, module) in _modules(bare)
-        if any(id(one) == last[0] for one in module.parameters(recurse=False))
+        if any(id(one) in last for one in module.parameters(recurse=False))
         for parameter in module.parameters(recurse=False)
     }
     return tuple(name for name, parameter in bare.named_parameters() if id(parameter) in head)

@@ -101,6 +101,10 @@ def shown(profile: Profile) -> list[str]:
         if value is not None
     ]
     lines += [f"valid for: {', '.join(valid)}"] * bool(valid)
+    if (ran := profile.calibration) is not None:
+        early = ", which was stopped early" * ran.stopped_early
+        taken = f"calibrated: {ran.samples} samples of {ran.steps} steps of seed {ran.seed}{early}"
+        lines.append(taken)
     warmup = profile.phases.warmup.steps
     lines.append(f"warm-up in FP32: {f'{warmup:.0%} of' if warmup < 1 else f'{warmup:.0f}'} steps")
     rows: list[tuple[str, ...]] = [_COLUMNS]
@@ -160,6 +164,7 @@ def differences(old: Profile, new: Profile) -> Iterator[str]:
         "model",
         "valid_for",
         "reference",
+        "calibration",
         "phases",
         "rule",
         "monitor",

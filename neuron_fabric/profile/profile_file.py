@@ -28,6 +28,7 @@ from neuron_fabric.profile.profile_types import (
     STEADY,
     VERSION,
     WARMUP,
+    Calibration,
     Kind,
     Measured,
     ModelId,
@@ -80,6 +81,7 @@ class _File:
     phases: Phases = dataclasses.field(default_factory=Phases)
     rule: Rule = dataclasses.field(default_factory=Rule)
     monitor: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    calibration: Calibration | None = None
     region: tuple[_RegionTable, ...] = ()
 
 
@@ -176,6 +178,7 @@ def profile_text(profile: Profile) -> str:
         *_pairs(profile.model, "fingerprint", "parameters"),
         *_table("valid_for", profile.valid_for),
         *_table("reference", profile.reference),
+        *_table("calibration", profile.calibration),
         *_table("phases.warmup", profile.phases.warmup),
         *_table("phases.steady", profile.phases.steady),
         *_table("rule", profile.rule),

@@ -157,6 +157,24 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """The training that was measured: its seed and steps, ``samples`` of them, one ``every`` so
+    many steps. ``stopped_early``: it did not come to its end."""
+
+    seed: int
+    steps: int
+    samples: int
+    every: int
+    stopped_early: bool = False
+
+    def __post_init__(self) -> None:
+        """DataError for what cannot be counted."""
+        for name in ("steps", "samples", "every"):
+            if getattr(self, name) < 0:
+                raise DataError(f"{name} {getattr(self, name)} is negative")
+
+
+@dataclass(frozen=True)
 class Warmup:
     """``steps``: a share of all below 1, else a number; these are FP32."""
 
@@ -237,6 +255,7 @@ class Profile:
     phases: Phases = field(default_factory=Phases)
     rule: Rule = field(default_factory=Rule)
     monitor: Mapping[str, object] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
     @property
     def fingerprint(self) -> str:

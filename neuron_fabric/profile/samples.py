@@ -5,7 +5,8 @@
 `PHASE/ROUTE/DECODE/STATISTIC` float64[n, parameters], sums over the elements of a parameter, so
 that those of a region are sums again: `dot` of the mean gradient and the decoded one, `mean2` and
 `decoded2` their squared norms, and `zeros`, the mean number of exact zeros of a worker. The decoded
-gradient has shrink 1.
+gradient has shrink 1. What else is there is reported and decides nothing (`MORE`, which
+`runtime.calibration.shadow_sums` explains).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ F64 = NDArray[np.float64]
 FORMAT = "neuron-fabric-calibration"
 VERSION = 1
 SUMS = ("dot", "mean2", "decoded2", "zeros")
+MORE = ("gate", "margin", "agree", "weighted", "mean1", "mean4", "noise2")
 _AGAIN = "calibrate again"
 
 
@@ -46,8 +48,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Samples:
-    """``steps``: by phase, int64[n]. ``sums``: by way and name of the sum, float64[n, parameters].
-    ``sizes``: elements of the parameters."""
+    """``steps``: by phase, int64[n]. ``sums``: by way and name of the sum, float64[n, parameters];
+    all of `MORE` may be missing. ``sizes``: elements of the parameters."""
 
     workers: int
     parameters: tuple[str, ...]
@@ -63,25 +65,43 @@ class Samples:
         self, way: Way, members: Sequence[int], windows: Sequence[NDArray[np.bool_]]
     ) -> dict[str, Range]:
         """[least, most] over ``windows`` (which samples are in each) of the means of a region, the
-        parameters of these numbers: cosine, shrink, error and zeros. A cosine of nothing is 0."""
+        parameters of these numbers: cosine, shrink, error and zeros, and what `MORE` gives. A
+        cosine of nothing is 0. A margin that is not above 0 is left out: closed gates and random
+        signs have one of their own, against which the monitor could not judge."""
         dot, mean2, decoded2, zeros = (
             self.sums[way][name][:, list(members)].sum(axis=1) for name in SUMS
         )
         elements = sum(self.sizes[number] for number in members)
-        norms = np.sqrt(mean2 * decoded2)
-        cosine = np.divide(dot, norms, out=np.zeros_like(dot), where=norms > 0)
-        shrink = np.divide(dot, decoded2, out=np.zeros_like(dot), where=decoded2 > 0)
+        cosine = _ratio(dot, np.sqrt(mean2) * np.sqrt(decoded2))
         values = {
             "cosine": cosine,
-            "shrink": shrink,
+            "shrink": _ratio(dot, decoded2),
             "error": 1 - cosine**2,
             "zeros": zeros / max(1, elements),
         }
+        more = {name: self.sums[way].get(name) for name in MORE}
+        if all(one is not None for one in more.values()):
+            sums = {name: np.asarray(one)[:, list(members)].sum(1) for name, one in more.items()}
+            values |= {
+                "gate": sums["gate"] / max(1, elements),
+                "margin": sums["margin"] / max(1, elements),
+                "norm_ratio": np.sqrt(_ratio(decoded2, mean2)),
+                "snr": _ratio(mean2 * (self.workers - 1), sums["noise2"]),
+                "agreement": sums["agree"] / max(1, elements),
+                "weighted_agreement": _ratio(sums["weighted"], sums["mean1"]),
+                "moment4": _ratio(_ratio(sums["mean4"] * elements, mean2), mean2),
+            }
         found: dict[str, Range] = {}
         for name, one in values.items():
             means = [float(one[inside].mean()) for inside in windows]
-            found[name] = (min(means), max(means))
+            if name != "margin" or min(means) > 0:
+                found[name] = (min(means), max(means))
         return found
+
+
+def _ratio(a: F64, b: F64) -> F64:
+    """a / b, 0 where b is 0."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
 def samples_path(profile: str | Path) -> Path:
@@ -138,13 +158,13 @@ def _samples(about: Mapping[str, object], tensors: Mapping[str, NDArray[np.gener
         *way, name = key.split("/")
         if name == "steps" and len(way) == 1 and tensor.ndim == 1:
             steps[way[0]] = tensor.astype(np.int64)
-        elif name in SUMS and len(way) == 3:
+        elif name in (*SUMS, *MORE) and len(way) == 3:
             sums.setdefault(Way(*way), {})[name] = tensor.astype(np.float64)
         else:
             raise DataError(f"tensor {key!r} is not known here")
     for one, those in sums.items():
-        for name in SUMS:
-            shape = (len(steps.get(one.phase, ())), len(names))
+        shape = (len(steps.get(one.phase, ())), len(names))
+        for name in {**dict.fromkeys(SUMS), **those}:
             if name not in those or those[name].shape != shape:
                 raise DataError(f"{one}/{name} is not float64{list(shape)}")
             if not np.isfinite(those[name]).all():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.runtime import attach, attachment
 from neuron_fabric.runtime.law_ranks import Net, Ranks, patched
+from neuron_fabric.text import say
 
 REGIONS = """
 [[region]]
@@ -114,7 +116,8 @@ def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> int:
     dist.all_gather_object(every, lines, group=ranks.of(workers))
     said = [line for lines in every for line in lines]
     if sum(bool(re.search(sentence, line)) for line in said) != 1:
-        raise AssertionError(f"{sentence!r} is to be said once, not {said}")
+        say(f"{sentence!r} is to be said once, not {said}", file=sys.stderr)
+        wrong += 1
     return wrong
 
 

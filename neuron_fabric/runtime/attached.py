@@ -18,6 +18,7 @@ from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.bucket_hook import BucketRouter
+from neuron_fabric.runtime.calibration.calibration_job import checked_metrics
 from neuron_fabric.runtime.monitor import ReducerCounters, StepReport
 from neuron_fabric.runtime.refusal import warn
 
@@ -56,6 +57,8 @@ class Runtime:
         """Low-bit tensors that were not finite on some rank, and on which this rank had no vote,
         summed over the steps."""
         router.first, router.last = self._first, self._last
+        self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
+        """Who is told what `report` was told, after the last step: `nf calibrate`, by a file."""
 
     @property
     def step(self) -> int:
@@ -87,6 +90,14 @@ class Runtime:
         value = float(loss)
         self.strange_losses += int(not math.isfinite(value))
         self._loss = value
+
+    def report(self, **metrics: Any) -> None:
+        """What the training has reached, once, at its end: numbers by name, ``accuracy=0.95``. `nf
+        calibrate` compares them; without it they are only looked at. CalibrationError for what is
+        no number."""
+        found = checked_metrics(metrics)
+        self._router.thread.drain()
+        self.reporter(found)
 
     def state_dict(self) -> dict[str, Any]:
         """What this rank needs to go on as if nothing had been: numbers, texts, tensors."""
@@ -164,7 +175,11 @@ class Runtime:
                     router.signs.saturation(router.regions),
                     ReducerCounters(**_whole(events)),
                     bytes={Route(one): (int(sent[one]), int(received.get(one, 0))) for one in sent},
-                    seconds={**seconds, "reduce": time.perf_counter() - self._start},
+                    seconds={
+                        **seconds,
+                        **router.link.seconds(),
+                        "reduce": time.perf_counter() - self._start,
+                    },
                 )
             )
 

@@ -28,13 +28,19 @@ from neuron_fabric.runtime.attached import Runtime, all_reducer
 from neuron_fabric.runtime.backends.choice import TORCH, check_reducer, reducer_of
 from neuron_fabric.runtime.backends.torch_reducer import MAX_WORKERS
 from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucket_hook
+from neuron_fabric.runtime.bucket_plan import buckets_by_region
+from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, job_of
+from neuron_fabric.runtime.calibration.shadow_run import shadowed, told
 from neuron_fabric.runtime.fp32_paths import ORDERED, PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
 from neuron_fabric.runtime.monitor.plan_of import WARMUP, plan_of
 from neuron_fabric.runtime.refusal import check_model, second_hook, warn
+from neuron_fabric.runtime.substrate import Substrate, read_substrate
+from neuron_fabric.runtime.vetting import Vetted, vet
 from neuron_fabric.text import LineError
 
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
+SUBSTRATE = "NF_SUBSTRATE"
 LEAST_WARMUP = 3
 """Steps that are FP32 in any case: DDP makes its buckets anew after the first."""
 
@@ -49,6 +55,7 @@ class Options:
     strict: bool = False
     steps: int | None = None
     timeout_s: float = 60.0
+    substrate: Substrate | None = None
 
     def __post_init__(self) -> None:
         """AttachError for a choice that there is not."""
@@ -73,6 +80,7 @@ def attach(
     strict: bool = False,
     steps: int | None = None,
     timeout_s: float = 60.0,
+    substrate: str | os.PathLike[str] | None = None,
     scaler: Any = None,
     optimizer: Any = None,
     env: Mapping[str, str] = os.environ,
@@ -85,14 +93,23 @@ def attach(
     ``fp32``: see `fp32_paths`. ``nonfinite``: `nan`, for GradScaler or a training that stops at it;
     `fallback` reduces such a parameter once more, in FP32. ``strict``: a profile that was not
     verified for this training is refused. ``steps`` of the training: warm-up is a share of them.
+    ``substrate``: what was measured of reducer and host (NF_SUBSTRATE), by which a region goes in
+    FP32 while that is faster; without it none does.
     ``scaler``, ``optimizer``: the training's, where they are there already; what a profile asks of
     them is checked.
     """
     chosen = profile if profile is not None else env.get(PROFILE) or None
-    if chosen is None:
+    if chosen is None and not env.get(CALIBRATE):
         return None
     model = getattr(model, "_orig_mod", model)  # where torch.compile has wrapped it
     try:
+        if asked := job_of(env):  # `nf calibrate` has started this training
+            chosen, monitor = asked[1].profile, asked[0]
+        if asked and chosen is None:
+            found = shadowed(model, *asked, steps=steps, optimizer=optimizer, timeout_s=timeout_s)
+            model.register_comm_hook = partial(_refuse_hook, model.process_group)
+            return found
+        assert chosen is not None
         if not isinstance(model, DistributedDataParallel):
             check_model(model)  # there is no group to agree with
         runtime = _agreed(
@@ -105,6 +122,7 @@ def attach(
                 "strict": strict,
                 "steps": steps,
                 "timeout_s": timeout_s,
+                "substrate": substrate or env.get(SUBSTRATE) or None,
             },
             Path(monitor or env[MONITOR]) if monitor or env.get(MONITOR) else None,
             scaler,
@@ -112,6 +130,8 @@ def attach(
         )
     except LineError as error:
         _refuse(error, getattr(model, "process_group", None))
+    if asked:
+        told(runtime, model, *asked)
     # Without this, torch answers a script that registers one by a traceback from every rank.
     model.register_comm_hook = partial(_refuse_hook, model.process_group)
     return runtime
@@ -140,7 +160,7 @@ def _agreed(
     asked: _Asked | None = None
     said: tuple[str, str] = ("", "")  # error, digest
     try:
-        asked = _asked(model, profile, Options(**options), scaler, optimizer)
+        asked = _asked(model, profile, _options(**options), scaler, optimizer)
         said = ("", asked.digest)
     except LineError as error:
         said = (str(error), "")
@@ -156,6 +176,10 @@ def _agreed(
         what = f"rank {other} has another profile, model, version or other options than rank 0"
         raise AttachError("attach", what, "start all ranks alike")
     return _attached(model, asked, folder, scaler)
+
+
+def _options(substrate: str | os.PathLike[str] | None, **words: Any) -> Options:
+    return Options(**words, substrate=read_substrate(Path(substrate)) if substrate else None)
 
 
 def _asked(
@@ -216,17 +240,39 @@ def _attached(
         shadows={region.name: how for region in profile.regions if (how := _steady(region))},
     )
     unverified = asked.fit.verdict == Verdict.UNVERIFIED
+    vetted = vet(
+        profile,
+        options.substrate,
+        world,
+        device=options.reducer != TORCH,
+        buckets=buckets_by_region(
+            model.module.named_parameters(), model.bucket_bytes_cap, router.regions
+        ),
+    )
+    plan = plan_of(
+        profile,
+        warmup=_warmup(profile, options.steps),
+        unverified=unverified,
+        costs=vetted.costs,
+        refused=vetted.refused,
+    )
+    router.link.fresh = plan.limits.capacity_every
     controller = Controller(
         profile,
         all_reducer(reducer.second_group),
         rank=rank,
         world=world,
         folder=_writable(folder) if rank == 0 else None,
-        plan=plan_of(profile, warmup=_warmup(profile, options.steps), unverified=unverified),
-        about={"neuron_fabric": __version__, "reducer": options.reducer, "fp32": options.fp32},
+        plan=plan,
+        about={
+            "neuron_fabric": __version__,
+            "reducer": options.reducer,
+            "fp32": options.fp32,
+            "substrate": options.substrate.name if options.substrate else "none",
+        },
     )
     if rank == 0:
-        _tell(profile, asked.fit, world, options)
+        _tell(profile, asked.fit, world, options, vetted)
     runtime = Runtime(router, controller, scaler)
     model.register_comm_hook(router, bucket_hook)
     return runtime
@@ -258,8 +304,10 @@ def _writable(folder: Path | None) -> Path | None:
     return None
 
 
-def _tell(profile: Profile, found: Fit, world: int, options: Options) -> None:
+def _tell(profile: Profile, found: Fit, world: int, options: Options, vetted: Vetted) -> None:
     """What a user may not expect, once for all ranks."""
+    for note in vetted.notes:
+        warn(note)
     for reason in found.reasons[:1]:
         warn(f"profile {profile.name!r}: {reason}; every region is tried beside FP32 first")
     for note in found.notes:

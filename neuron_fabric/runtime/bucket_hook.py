@@ -27,6 +27,7 @@ from neuron_fabric.runtime.decode import common_scale, decode, own_votes
 from neuron_fabric.runtime.feedback import Memory
 from neuron_fabric.runtime.fp32_paths import ORDERED, RING, WHOLE, ring
 from neuron_fabric.runtime.in_order import InOrder
+from neuron_fabric.runtime.link_times import LinkTimes
 from neuron_fabric.runtime.outgoing import (
     Vote,
     fp32_part,
@@ -78,7 +79,7 @@ class BucketRouter:
         self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
-        self.shadows = dict(shadows or {})
+        self.shadows, self.link = dict(shadows or {}), LinkTimes()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.first: Callable[[], None] = lambda: None
         self.last: Callable[[], None] = lambda: None
@@ -113,7 +114,7 @@ class BucketRouter:
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
         if not votes and self.fp32 != ORDERED:
             self._count_ring(buffer)
-            return self.mean(None, bucket)
+            return self._timed(buffer, self.mean(None, bucket))
         return self._two_ways(bucket, votes, full, gradients)
 
     def _two_ways(
@@ -132,9 +133,10 @@ class BucketRouter:
             parts += [fp32_part(ordered)] if ordered else []
         elif self.fp32 == WHOLE or len(full) == len(gradients):
             self._count_ring(buffer)
-            wait = self.mean(None, bucket).wait
+            wait = self._timed(buffer, self.mean(None, bucket)).wait
         elif (reduction := ring(bucket, self.mean, self.group, full, samples)) is not None:
             self._count_ring(reduction.flat)
+            self._timed(reduction.flat, reduction.work.get_future())
             wait = reduction.finish
         handle = self.reducer.submit(
             self.step, bucket.index(), parts, sidecar([vote.column for vote in votes])
@@ -158,6 +160,11 @@ class BucketRouter:
 
         self.thread.put(finish, future.set_exception)
         return future.then(_value)
+
+    def _timed(self, flat: torch.Tensor, future: Any) -> Any:
+        """An all-reduce that has just begun: what the network takes for so many bytes."""
+        self.link.watch(self.step, flat.numel() * flat.element_size(), future)
+        return future
 
     def _low(self, name: str) -> PhaseRoute | None:
         """How a parameter goes in this step, unless it goes in FP32."""

@@ -146,6 +146,25 @@ def test_a_fit_finds_the_line(latency: float, mib: float, sizes: list[int]) -> N
     assert found[1] == pytest.approx(mib, rel=1e-3)
 
 
+def test_planes_are_read_too() -> None:
+    """Four planes and the vote: five lines out for each that a vote alone takes."""
+    vote, net = (
+        capacity.low_seconds(
+            Coefficients(), Route.G_BINARY, 1 << 22, 8, traffic=Traffic.HITS, planes=planes
+        )
+        for planes in (0, 4)
+    )
+    assert net.device == pytest.approx(5 * vote.device)
+
+
+def test_devices_divide_the_row() -> None:
+    one, four = (
+        capacity.low_seconds(Coefficients(devices=n), Route.G_BINARY, 1 << 22, 8) for n in (1, 4)
+    )
+    assert four.device == one.device / 4
+    assert four.commit == one.commit
+
+
 def test_the_threshold_is_where_the_network_is_as_fast() -> None:
     known, elements = Coefficients(), 1 << 22
     window = 1024

@@ -81,6 +81,16 @@ def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
     assert (memory.momentum("p", one * 0, 0.75) == first * np.float32(0.75)).all()
 
 
+def test_momentum_is_the_formula() -> None:
+    """m = beta * m + (1 - beta) * gradient, in units of the loss scale of the moment."""
+    memory, gradient, b = Memory(), f32(1, -2, 3), np.float32(0.9)
+    first = memory.momentum("p", gradient, 0.9)
+    assert (first == (1 - b) * gradient).all()
+    memory.rescale(2.0)
+    second = memory.momentum("p", 2 * gradient, 0.9)
+    assert (second == b * (2 * first) + (1 - b) * (2 * gradient)).all()
+
+
 @given(seed=SEEDS, route=ROUTES, workers=st.integers(1, 6), net=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: bool) -> None:
@@ -117,6 +127,9 @@ def test_scales() -> None:
     assert common_scale(np.float32(6), three, mean) == 1
     assert common_scale(zero, zero, fixed) == 0
     assert np.isnan(common_scale(nan, three, fixed))
+    x, rms = f32(3, -4, 0, 0), dataclasses.replace(mean, scale="rms")
+    packed = pack(x, Route.G_BINARY)
+    assert [own_scale(x, packed, how) for how in (mean, rms, fixed)] == [1.75, 2.5, 1]
     bad = pack(f32(1, np.inf), Route.G_BINARY)
     assert np.isnan(column(bad, 2, np.float32(1))[0])
 

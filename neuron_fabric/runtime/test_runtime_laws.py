@@ -17,23 +17,34 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from neuron_fabric.runtime import attach_cases, law_cases, lost_cases
+from neuron_fabric.runtime import (
+    attach_cases,
+    capacity_cases,
+    law_cases,
+    lost_cases,
+    part_cases,
+)
 
 TWIN = "twin: "
-CASES = (*attach_cases.CASES, *lost_cases.CASES, *law_cases.CASES)
-NAMES = [name for name, _, _ in CASES]
+MODULES = (attach_cases, capacity_cases, part_cases, lost_cases, law_cases)
+NAMES = [name for module in MODULES for name, _, _ in module.CASES]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Differences by case, the largest over the ranks."""
+def found(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, int]:
+    """Differences by case, the largest over the ranks; of the cases that were asked for."""
     out = tmp_path_factory.mktemp("laws")
-    command = [sys.executable, "-m", "neuron_fabric.runtime.law_run", str(out)]
+    asked = [one for one in request.session.items if isinstance(one, pytest.Function)]
+    names = [str(one.callspec.params["name"]) for one in asked if one.module is request.module]
+    command = [sys.executable, "-m", "neuron_fabric.runtime.law_run", str(out), *names]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, env=env, capture_output=True, encoding="utf-8", timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    print(done.stderr[-3000:])  # shown with a case that fails
     ranks = [json.loads(file.read_text(encoding="utf-8")) for file in out.glob("rank-*.json")]
     assert len(ranks) == 4
     return {name: max(rank.get(name, 0) for rank in ranks) for rank in ranks for name in rank}

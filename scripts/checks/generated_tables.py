@@ -16,7 +16,7 @@ from pathlib import Path
 from neuron_fabric import output
 from scripts.checks import audit, tree
 from scripts.common.errors import NfError
-from scripts.plan import mutants, testplan
+from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.prove import proof
 from scripts.report import functional
@@ -74,6 +74,12 @@ def _mutants(root: Path, _: str) -> Rows:
         listed = mutants.read(path)
         alive = ", ".join(f"`{mutant.id}`" for mutant in listed if mutant.survives)
         yield f"`{path.name}`", _comment(path), str(len(listed)), alive
+
+
+def _package_mutants(root: Path, _: str) -> Rows:
+    yield "file", "what it breaks", "mutants"
+    for path in sorted((root / "verif" / "mutants" / "package").glob("*.yaml")):
+        yield f"`{path.name}`", _comment(path), str(len(package_mutants.read(path)))
 
 
 def _comment(path: Path) -> str:
@@ -164,6 +170,7 @@ def _coverage(root: Path, _: str) -> Rows:
 
 TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "mutants": _mutants,
+    "package-mutants": _package_mutants,
     "rtl": _rtl,
     "parameters": _parameters,
     "proofs": _proofs,

@@ -7,13 +7,15 @@ import argparse
 import importlib
 
 from neuron_fabric.runtime import capacity_command
+from scripts.common.errors import NfError
 
 MEASURE = "measure"
-_BENCH = "scripts.benchmarks.bench_capacity"
+_BENCH, _CELLS = "scripts.benchmarks.bench_capacity", "scripts.benchmarks.bench_cells"
 
 EXAMPLES = (
     capacity_command.EXAMPLES
     + """  nf capacity measure --out s.toml           the coefficients, by the RTL and this host
+  nf capacity table --measure                does the model choose what is faster here
 """
 )
 
@@ -22,10 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = capacity_command.add_kinds(parser)
     bench = importlib.import_module(_BENCH)  # benchmarks drive verbs: by name, as `nf bench` does
     bench.add_arguments(kinds.add_parser(MEASURE, help=bench.HELP, description=bench.HELP))
+    importlib.import_module(_CELLS).add_arguments(kinds.choices["table"])
 
 
 def run(args: argparse.Namespace) -> int:
     if args.what == MEASURE:
         code: int = importlib.import_module(_BENCH).run(args)
         return code
+    if args.what == "table" and args.measure:
+        if min(*args.workers, 2) < 2 or max(args.workers) > 16 or min(*args.kib, args.runs) < 1:
+            raise NfError("capacity table --measure: 2 to 16 workers, sizes and runs above 0.")
+        cells = importlib.import_module(_CELLS)
+        measured: int = cells.measure(args.workers, args.kib, args.networks, args.runs)
+        return measured
     return capacity_command.run(args)

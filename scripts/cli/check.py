@@ -28,7 +28,7 @@ from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers
 from scripts.mutation import waivers, walk
-from scripts.plan import mutants, testplan
+from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import discover
 from scripts.prove import proof
 from scripts.report import functional
@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
         "environment variables are documented": partial(env_table.violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), discover()),
+        "mutants of the package": _package_mutants,
         "proofs and their mutants": proof.problems,
         "all that the device shows is compared": _audit,
         "coverage waivers": _waivers,
@@ -96,6 +97,11 @@ def _pipeline() -> list[str]:
 def plan_problems() -> list[str]:
     """Tests without an entry in the testplan, entries without a test, and mistakes in its files."""
     return testplan.problems(testplan.read(), discover())
+
+
+def _package_mutants() -> list[str]:
+    taken = [mutant.id for mutant in mutants.read()]
+    return package_mutants.problems(package_mutants.read(), taken)
 
 
 def _audit() -> list[str]:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf mutate`: breaks a copy of the RTL in every listed way; each must end red by its checker."""
+"""`nf mutate`: breaks a copy of the RTL, and of the package `neuron_fabric`, in every listed way;
+each must end red by its checker, or by the cases of pytest that it names."""
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
 import time
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from random import Random
+from typing import TypeVar
 
 from neuron_fabric.text import say
 from scripts.build import registry
@@ -20,16 +23,21 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.schedule import run_all
-from scripts.plan import mutants, testplan
+from scripts.mutation import package_run
+from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.mutants import Mutant
+from scripts.plan.package_mutants import PackageMutant
 from scripts.run import simulate
 
 RUNS = BUILD / "mutants"
+PARTS = ("rtl", "package")
+_T = TypeVar("_T", Mutant, PackageMutant)
 
 EXAMPLES = (
     """examples:
   nf mutate --list                           the breakages and why each matters
   nf mutate 'link*' --jobs 2                 some of them
+  nf mutate --part package                   those of neuron_fabric: cases of pytest judge them
   nf mutate --seed 7 --within 60             as many as a minute holds, in an order drawn by a seed
 """
     + mutate_source.EXAMPLES
@@ -39,8 +47,9 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     with_completer(
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="mutant names"),
-        lambda: (mutant.id for mutant in mutants.read()),
+        lambda: (mutant.id for mutant in _listed()),
     )
+    parser.add_argument("--part", choices=PARTS, help="those of the RTL, or of the package, alone")
     parser.add_argument("--sim", choices=registry.names(), help="instead of the listed one")
     add_jobs(parser)
     parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
@@ -53,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if mutate_source.wanted(args):
-        if args.globs != ["*"] or args.sim:
-            what = "--sim" if args.sim else " ".join(args.globs)
+        if args.globs != ["*"] or args.sim or args.part:
+            what = "--sim" if args.sim else "--part" if args.part else " ".join(args.globs)
             raise NfError(f"{what}: of the listed mutants; those from the source: --id GLOB.")
         return mutate_source.run(args)
     unused = given(args, mutate_source.add_arguments)
@@ -63,20 +72,39 @@ def run(args: argparse.Namespace) -> int:
         raise NfError(
             f"--{option}: of mutants made from the source; add --sample N, --id or --all."
         )
-    chosen = [m for m in mutants.read() if any(fnmatch.fnmatch(m.id, g) for g in args.globs)]
-    if not chosen:
+    found = [m for m in _listed() if any(fnmatch.fnmatch(m.id, g) for g in args.globs)]
+    rtl = [m for m in found if isinstance(m, Mutant) and args.part != "package"]
+    # The package runs on no simulator.
+    package = [
+        m for m in found if isinstance(m, PackageMutant) and args.part != "rtl" and not args.sim
+    ]
+    if not rtl and not package:
         raise NfError(f"no mutant matches {' '.join(args.globs)!r} (`nf mutate --list`).")
     if args.list:
-        for mutant in chosen:
-            note = f" (survives: {mutant.survives})" if mutant.survives else ""
-            say(f"{mutant.id:32} {mutant.edits[0].file:32} {mutant.why}{note}")
+        shown: list[Mutant | PackageMutant] = [*rtl, *package]
+        for one in shown:
+            note = f" (survives: {one.survives})" if one.survives else ""
+            say(f"{one.id:32} {one.edits[0].file:32} {one.why}{note}")
         return 0
-    chosen = [mutant for mutant in chosen if not mutant.survives]
-    if not chosen:
+    rtl, package = _to_run(rtl, args.seed), _to_run(package, args.seed)
+    if not rtl and not package:
         raise NfError("no test is meant to catch these mutants (`nf mutate --list` says why).")
-    if args.seed is not None:
-        Random(args.seed).shuffle(chosen)
-    return _run(_available(chosen, args.sim), args.jobs, args.within)
+    codes = [_run(_available(rtl, args.sim), args.jobs, args.within)] if rtl else []
+    if package:
+        codes.append(package_run.run(package, args.jobs, args.within))
+    return max(codes)
+
+
+def _listed() -> list[Mutant | PackageMutant]:
+    return [*mutants.read(), *package_mutants.read()]
+
+
+def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
+    """Those that something has to catch, in their order or in one that is drawn."""
+    some = [one for one in chosen if not one.survives]
+    if seed is not None:
+        Random(seed).shuffle(some)
+    return some
 
 
 def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:

@@ -76,6 +76,8 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
         ),
         "figures": steps.nf("figures", "all"),
+        "cluster": steps.nf("cluster-check", "--nodes", "4", "--rate", "1gbit"),
+        "scale": steps.nf("scale", "gpt-1.3b"),
         "fuzz": steps.nf("fuzz", "--seed", seed, *at_once),
         "fuzz interleave": steps.nf("fuzz", "--interleave", "100", "--seed", seed),
         "fuzz journals": steps.nf("fuzz", "--journals", "500", "--seed", seed),

@@ -57,7 +57,7 @@ def mutate_within(
 
     monkeypatch.setattr(simulate, "run", one)
     monkeypatch.setattr(mutate, "time", SimpleNamespace(monotonic=lambda: float(len(tried))))
-    return main(["mutate", "--jobs", "1", *words]), tried
+    return main(["mutate", "--part", "rtl", "--jobs", "1", *words]), tried
 
 
 def test_mutants_within_a_time_are_a_sample_by_seed(

@@ -83,7 +83,7 @@ class Axes:
         width, words = max(round(end - x, 1), 0.5), _safe(f"{label}: steps {first:g} to {last:g}")
         size = f'x="{x}" y="{top}" width="{width}" height="{round(bottom - top, 1)}"'
         out = f'<rect class="band {_safe(kind)}" {size}><title>{words}</title></rect>'
-        if width > 6.5 * len(label):
+        if width > 8 * len(label):  # capitals of the states are this wide
             out += _text(x + 3, TOP - 5, "start", label)
         return out
 

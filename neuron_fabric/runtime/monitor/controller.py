@@ -227,22 +227,26 @@ class Controller:
             self._log.write("sample", step=report.step, cosines=cosines)
         for one in decided:
             self._log.write("decision", **plain(one), digest=self.digest)
-            if one.signal == Signal.CAPACITY:
-                self._write_capacity(one, got)
+        if self._state.judged == got.step:
+            self._write_capacity(got)
 
-    def _write_capacity(self, decided: Decision, got: Reading) -> None:
+    def _write_capacity(self, got: Reading) -> None:
+        """Both times of every region that was judged, whether it has changed or not."""
         assert self._log is not None
-        [its] = [one for one in self.plan.regions if one.name == decided.region]
-        assert its.cost is not None
-        self._log.write(
-            "capacity",
-            step=decided.step,
-            region=decided.region,
-            t_low=its.cost.seconds,
-            t_fp32=its.cost.network(got.link_latency or 0.0, got.link_mib or 0.0),
-            ratio=decided.value,
-            admitted=decided.target == "admitted",
-        )
+        link = got.link_latency or 0.0, got.link_mib or 0.0
+        for number in self.plan.eligible:
+            its, now = self.plan.regions[number], self._state.regions[number]
+            if its.cost is None or now.rejected > 0:  # by the device: the model is not asked
+                continue
+            self._log.write(
+                "capacity",
+                step=got.step,
+                region=its.name,
+                t_low=_seen(its.cost.low(*link)),
+                t_fp32=_seen(its.cost.network(*link)),
+                ratio=_seen(its.cost.ratio(*link)),
+                admitted=not now.rejected,
+            )
 
 
 def _seen(value: float | None) -> float | None:

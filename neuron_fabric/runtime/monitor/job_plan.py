@@ -21,20 +21,32 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Modelled seconds of one region's step by the low-bit reducer, and its FP32 bytes: what
-    capacity is judged by (`runtime.capacity`)."""
+    """What capacity is judged by (`runtime.capacity`): modelled seconds of one region's step by the
+    low-bit reducer, its FP32 bytes, and the buckets that hold it.
+
+    ``low_bytes``: packed bytes that go by the same network as FP32, counted as of a ring, in two
+    collectives a bucket; 0: the reducer has a link of its own, and ``seconds`` is all.
+    """
 
     seconds: float
     fp32_bytes: int
+    low_bytes: int = 0
+    buckets: int = 1
 
     def network(self, latency: float, mib: float) -> float:
         """T_fp32 on a link with that latency (s) and seconds a MiB."""
-        return latency + mib * self.fp32_bytes / (1 << 20)
+        return self.buckets * latency + mib * self.fp32_bytes / (1 << 20)
+
+    def low(self, latency: float, mib: float) -> float:
+        """T_low on that link."""
+        if not self.low_bytes:
+            return self.seconds
+        return self.seconds + 2 * self.buckets * latency + mib * self.low_bytes / (1 << 20)
 
     def ratio(self, latency: float, mib: float) -> float:
         """T_low / T_fp32."""
         network = self.network(latency, mib)
-        return self.seconds / network if network > 0 else 1e9
+        return self.low(latency, mib) / network if network > 0 else 1e9
 
 
 @dataclass(frozen=True)

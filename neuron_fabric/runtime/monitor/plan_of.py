@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from neuron_fabric.codec.routes import Route
+from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.data import DataError
 from neuron_fabric.runtime.capacity import Coefficients, low_seconds
 from neuron_fabric.runtime.monitor.job_plan import Cost, Phase, Plan, ProfileLike, RegionPlan
@@ -23,8 +23,10 @@ def plan_of(
     warmup: int = WARMUP,
     unverified: bool = False,
     costs: Mapping[str, Cost] | None = None,
+    refused: Collection[str] = (),
 ) -> Plan:
-    """What the states need of ``profile``. DataError for values of `[monitor]` that are none."""
+    """What the states need of ``profile``; regions that a reducer has ``refused`` stay in FP32.
+    DataError for values of `[monitor]` that are none."""
     values = _with_drop(dict(profile.monitor), getattr(profile, "rule", None))
     try:
         off = tuple(Signal(str(one)) for one in _texts(values.pop("off", ())))
@@ -35,7 +37,7 @@ def plan_of(
         RegionPlan(
             region.name,
             region.elements,
-            _route(region.phases.get(Phase.STEADY)) != Route.FP32,
+            _route(region.phases.get(Phase.STEADY)) != Route.FP32 and region.name not in refused,
             _measured(region, "margin", 0),
             _measured(region, "saturation", 1),
             (costs or {}).get(region.name),
@@ -45,9 +47,18 @@ def plan_of(
     return Plan(regions, warmup, limits_of(values), unverified, off)
 
 
-def costs_of(profile: ProfileLike, known: Coefficients, workers: int) -> dict[str, Cost]:
-    """Modelled cost of every region's steady route on a device: the vote comes back to all workers,
-    with decode net the count planes too. Routes without votes are left out."""
+def costs_of(
+    profile: ProfileLike,
+    known: Coefficients,
+    workers: int,
+    *,
+    device: bool = True,
+    buckets: Mapping[str, int] | None = None,
+) -> dict[str, Cost]:
+    """Modelled cost of every region's steady route. On a ``device`` the vote comes back to all
+    workers, with decode net the count planes too, and each of the ``buckets`` that hold the region
+    is a commit; else packed lines are exchanged and gathered by the network that FP32 takes, with
+    net the planes instead of the vote. Routes without votes are left out."""
     costs = {}
     for region in profile.regions:
         steady = region.phases.get(Phase.STEADY)
@@ -56,7 +67,14 @@ def costs_of(profile: ProfileLike, known: Coefficients, workers: int) -> dict[st
             continue
         planes = workers.bit_length() if getattr(steady, "decode", "vote") == "net" else 0
         low = low_seconds(known, route, region.elements, workers, planes=planes)
-        costs[region.name] = Cost(low.total, 4 * region.elements)
+        count = max(1, (buckets or {}).get(region.name, 1))
+        if device:
+            seconds, low_bytes = low.total + (count - 1) * low.commit, 0
+        else:
+            # An exchange and a gather move what a ring does: half of it each.
+            lines = LINE * lines_of(region.elements, route)
+            seconds, low_bytes = low.pack + low.unpack, lines * (1 + (planes or 1)) // 2
+        costs[region.name] = Cost(seconds, 4 * region.elements, low_bytes, count)
     return costs
 
 

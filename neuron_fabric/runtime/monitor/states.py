@@ -69,7 +69,8 @@ class RegionState:
 @dataclass(frozen=True)
 class JobState:
     """The job: ``step`` is the last one read, ``since`` that of the last transition, ``until`` the
-    end of a cool-down, ``fallbacks`` their steps, ``cooldown`` the length of the last."""
+    end of a cool-down, ``fallbacks`` their steps, ``cooldown`` the length of the last; ``judged``:
+    the step at which capacity was judged last."""
 
     regions: tuple[RegionState, ...]
     step: int = -1
@@ -78,6 +79,7 @@ class JobState:
     until: int = 0
     cooldown: int = 0
     fallbacks: tuple[int, ...] = ()
+    judged: int = -1
     signals: JobSignals = field(default_factory=JobSignals)
 
 
@@ -306,6 +308,7 @@ class _Move:
         if got.link_latency is None or got.link_mib is None or Signal.CAPACITY in self._plan.off:
             return
         ends = self._limits.capacity_admit, self._limits.capacity_drop
+        self._state = replace(self._state, judged=self._step)
         for number in self._plan.eligible:
             cost, region = self._plan.regions[number].cost, self._regions[number]
             if cost is None or region.rejected > 0:

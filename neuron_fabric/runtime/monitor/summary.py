@@ -74,4 +74,11 @@ def reason(one: Decision) -> str:
     """Why, in words: the signal, its value and the limit."""
     if one.signal == Signal.SCHEDULE:
         return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
+    if one.signal == Signal.NORM:
+        return f"norm {_ratio(one.value)} of FP32's, limit {_ratio(one.limit)}"
     return f"{one.signal} {one.value:.4g}, limit {one.limit:.4g}"
+
+
+def _ratio(log2: float) -> str:
+    """A ratio of norms; a power of 2 where it would not fit a float."""
+    return f"{2**log2:.3g}" if abs(log2) < 500 else f"2^{log2:.0f}"

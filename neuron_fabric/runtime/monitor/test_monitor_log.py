@@ -22,6 +22,8 @@ from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor import page as monitor_page
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.replay_log import replay
+from neuron_fabric.runtime.monitor.states import Decision
+from neuron_fabric.runtime.monitor.summary import reason
 from neuron_fabric.text import LineError
 
 NASTY = "</style><script>alert(1)</script>&\x1b[31m\u202e"
@@ -317,3 +319,15 @@ def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
     assert len(found) <= most + 1
     slack = 1e-6 * size + 1e-9
     assert all(first - slack <= one <= first + size + slack for one in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "said"),
+    [
+        (-3.0, -2.0, "norm 0.125 of FP32's, limit 0.25"),
+        (2.5, 2.0, "norm 5.66 of FP32's, limit 4"),
+        (1030.0, 2.0, "norm 2^1030 of FP32's, limit 4"),  # a norm beside one of 0
+    ],
+)
+def test_a_norm_is_said_as_a_ratio(value: float, limit: float, said: str) -> None:
+    assert reason(Decision(1, "conv", "LOW", "DEMOTED", "norm", value, limit)) == said

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m examples.check_ranks FOLDER`: the trainings of a check of `nf train-check`.
+
+One process imports torch and forks the workers, which go through all trainings: real gloo
+processes, and no time is lost in starting them. FOLDER/plan.json says what to train; each training
+leaves a line in FOLDER/results.jsonl, and its monitor's log in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo  # here and not in every rank: DDP imports it
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from examples.check_variants import profile_of, spike
+from examples.workload import Data, Workload, workload
+from neuron_fabric.data import read_object
+from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
+from neuron_fabric.profile.samples import samples_path, write_samples
+from neuron_fabric.runtime import attach
+from neuron_fabric.runtime.calibration.calibrating import Asked, Trained, made
+from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, Job, write_job
+from neuron_fabric.runtime.calibration.shadow_run import weights_of
+from scripts.report.train_targets import FP32, GUIDED
+
+TAIL = 0.8  # of the steps: what comes behind is the steady state
+
+
+def main(folder: str) -> None:
+    """Fork the ranks and wait for them."""
+    plan = read_object(Path(folder, "plan.json"))
+    name = "pairs100" if plan["check"] == "spike" else plan["check"]
+    work = workload(name)
+    gc.freeze()  # a collection in a rank need not look at all of torch
+    torch.multiprocessing.start_processes(
+        _rank, (folder, plan, name), nprocs=work.workers, start_method="fork"
+    )
+
+
+def _rank(rank: int, folder: str, plan: dict[str, Any], name: str) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    work = workload(name)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=work.workers
+    )
+    Check(work, rank, Path(folder), plan).run()
+    gc.collect()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+class Check:
+    """One rank's side of a check."""
+
+    def __init__(self, work: Workload, rank: int, folder: Path, plan: dict[str, Any]) -> None:
+        self.work, self.rank, self.folder, self.plan = work, rank, folder, plan
+        self.data: Data = work.data()
+        self.steps = int(plan["steps"])
+        self.spiked = plan["check"] == "spike"
+
+    def run(self) -> None:
+        """Calibrate, then every variant with every seed."""
+        guided = self.calibrated(int(self.plan["calibrated_with"]))
+        for seed in self.plan["seeds"]:
+            for variant in self.plan["variants"]:
+                self.train(variant, seed, guided, self.plan["reducer"])
+            if self.plan["reducer"] != "torch":  # the same by torch's own collectives
+                self.train(GUIDED, seed, guided, "torch")
+
+    def calibrated(self, seed: int) -> Profile:
+        """The calibrator's profile, of a seed that no table shows; without verification."""
+        folder = self.folder / "calibration"
+        folder.mkdir(exist_ok=True)
+        write_job(folder, Job(every=int(self.plan["every"])))
+        dist.barrier()
+        start = time.monotonic()
+        self._train(seed, None, {"env": {CALIBRATE: str(folder)}}, spiked=False)
+        asked = Asked(self.folder / "guided.toml", self.work.workers, int(self.plan["every"]), seed)
+        profile, samples = made(asked, Trained(folder, None, None))
+        if self.rank == 0:
+            write_profile(profile, asked.out)
+            write_samples(samples, samples_path(asked.out))
+            regions = [
+                {
+                    "name": one.name,
+                    "kind": one.kind.value,
+                    "elements": one.elements,
+                    "route": one.phases["steady"].route.value,
+                    "decode": one.phases["steady"].decode,
+                    "why": one.phases["steady"].why,
+                }
+                for one in profile.regions
+            ]
+            seconds = time.monotonic() - start
+            self._put({"kind": "calibration", "seed": seed, "seconds": seconds, "regions": regions})
+        dist.barrier()
+        return profile
+
+    def train(self, variant: str, seed: int, guided: Profile, reducer: str) -> None:
+        """One training, and its line."""
+        torch.manual_seed(seed)
+        net = self.work.net()
+        head = traced_head(net, self.data.batch(seed, 0, 0, 1, 1)[0])
+        profile = profile_of(variant, sketch(net, head), guided)
+        log = self.folder / f"{variant} {seed} {reducer.partition(':')[0]}".replace(" ", "-")
+        words: dict[str, Any] = {"reducer": reducer, "env": {}}
+        if variant != FP32:
+            words["monitor"] = log
+        start = time.monotonic()
+        value, rt, weights, tail = self._train(seed, profile, words, spiked=self.spiked)
+        every: list[Any] = [None] * self.work.workers
+        dist.all_gather_object(every, weights)
+        if self.rank != 0:
+            return
+        off: Any = profile.monitor.get("off", ())
+        decisions = [
+            [one.step, one.region, one.source, one.target, one.signal]
+            for one in rt.controls.decisions
+        ]
+        self._put(
+            {
+                "kind": "training",
+                "variant": variant,
+                "seed": seed,
+                "reducer": reducer,
+                "value": value,
+                "weights": weights,
+                "ranks_differ": len(set(every)) - 1,
+                "seconds": time.monotonic() - start,
+                "steps": self.steps,
+                "sent": dict(rt.sent),
+                "received": dict(rt.received),
+                "tail": tail,
+                "decisions": decisions,
+                "state": str(rt.controls.mode),
+                "log": log.name if variant != FP32 else None,
+                "signals_off": sorted(map(str, off)),
+            }
+        )
+
+    def _train(
+        self, seed: int, profile: Profile | None, words: dict[str, Any], spiked: bool
+    ) -> tuple[float, Any, str, dict[str, Any]]:
+        """What it has reached, the runtime, the weights, and bytes of the last steps."""
+        torch.manual_seed(seed)
+        net = self.work.net()
+        model = DistributedDataParallel(net)
+        optimizer = self.work.optimizer(model.parameters())
+        rates = [group["lr"] for group in optimizer.param_groups]
+        rt: Any = attach(model, profile, steps=self.steps, optimizer=optimizer, **words)
+        first = int(TAIL * self.steps)
+        before: Sequence[dict[str, int]] = ({}, {})
+        for step in range(self.steps):
+            factor = self.work.rate(step, self.steps) * (spike(step, self.steps) if spiked else 1)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
+            if step == first:
+                rt.state_dict()  # waits until all has been reduced
+                before = _bytes(rt)
+            x, y = self.data.batch(seed, step, self.rank, self.work.workers, self.work.batch)
+            loss = self.data.loss(model, x, y)
+            optimizer.zero_grad()
+            loss.backward()
+            rt.observe(loss)
+            optimizer.step()
+        value = self.data.judge(net)
+        rt.state_dict()
+        after = _bytes(rt)
+        both = [
+            {k: n - b.get(k, 0) for k, n in a.items()} for a, b in zip(after, before, strict=True)
+        ]
+        tail = {"steps": self.steps - first, "sent": both[0], "received": both[1]}
+        rt.close()
+        return value, rt, weights_of(net), tail
+
+    def _put(self, line: dict[str, Any]) -> None:
+        with (self.folder / "results.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _bytes(rt: Any) -> Sequence[dict[str, int]]:
+    return dict(rt.sent), dict(rt.received)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which trainings a check compares: profiles that are written down, and the calibrator's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from neuron_fabric.codec import Route
+from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
+from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.profile_types import FULL, Phases, Warmup
+from neuron_fabric.runtime.monitor.limits import Signal
+from scripts.report.train_targets import (
+    BAD,
+    BAD_MONITOR,
+    BINARY_HEAD,
+    FP32,
+    GUIDED,
+    SPIKE_AT,
+    TERNARY,
+)
+
+SPIKE, SPIKE_STEPS = 20.0, 10
+"""A learning rate that is 20 times as high for 10 steps."""
+_WARM = Phases(Warmup(0.10))
+_OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
+
+
+def profile_of(variant: str, parameters: tuple[Parameter, ...], guided: Profile) -> Profile:
+    """The profile of a variant. All count as verified: what is tried is what they say."""
+    if variant == GUIDED:
+        return replace(guided, verified=True)
+    whole = replace(draft(variant, parameters), verified=True)
+    if variant == FP32:
+        return whole
+    if variant == BAD_MONITOR:
+        return replace(_low(whole, Route.G_BINARY), phases=_WARM)
+    if variant == BAD:
+        return replace(_low(whole, Route.G_BINARY), phases=_WARM, monitor=_OFF)
+    route = Route.G_TERNARY if variant == TERNARY else Route.G_BINARY
+    low = _low(whole, route, head=variant != BINARY_HEAD)
+    return replace(low, phases=Phases(Warmup(0)), monitor=_OFF)
+
+
+def _low(profile: Profile, route: Route, head: bool = True) -> Profile:
+    how = {"warmup": FULL, "steady": PhaseRoute(route, "vote")}
+    regions = tuple(
+        replace(one, phases=how) if head or one.kind != Kind.HEAD else one
+        for one in profile.regions
+    )
+    return replace(profile, regions=regions)
+
+
+def spike_at(steps: int) -> int:
+    """First step of the spike: 120 of 200."""
+    return round(SPIKE_AT * steps)
+
+
+def spike(step: int, steps: int) -> float:
+    """Factor of the learning rate."""
+    first = spike_at(steps)
+    return SPIKE if first <= step < first + SPIKE_STEPS else 1.0

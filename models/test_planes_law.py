@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law: count planes of groups of 64 workers, added, are the flat count (spec: runtime L14); votes
+of votes are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from models.line_packing import U8, Tie
+from models.reducers import reduce_binary, reduce_ternary
+from neuron_fabric.codec import Route, add_planes, count, vote_of, votes
+from neuron_fabric.runtime.capacity import MOST_WORKERS
+
+ROUTES = (Route.G_BINARY, Route.G_TERNARY)
+
+
+def drawn(seed: int, workers: int, lines: int) -> tuple[U8, NDArray[np.bool_]]:
+    """Votes of all workers, and who has one on each line."""
+    rng = np.random.default_rng(seed)
+    bits = rng.random((workers, lines, 512)) < rng.choice([0.1, 0.5, 0.9])
+    here = rng.random((workers, lines)) < rng.choice([0.3, 1.0])
+    return np.packbits(bits, axis=2, bitorder="little"), here
+
+
+def in_groups(lines: U8, here: NDArray[np.bool_], route: Route, size: int) -> list[U8]:
+    """The planes that a region of ``size`` workers would give for each group."""
+    return [
+        count(lines[at : at + size], route, present=here[at : at + size])[1]
+        for at in range(0, len(lines), size)
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    workers=st.integers(1, 255),
+    size=st.sampled_from([MOST_WORKERS, 8, 63]),
+)
+def test_planes_of_groups_are_the_flat_count(seed: int, workers: int, size: int) -> None:
+    lines, here = drawn(seed, workers, 3)
+    for route in ROUTES:
+        added = add_planes(in_groups(lines, here, route, size), workers)
+        vote, planes = count(lines, route, present=here)
+        assert np.array_equal(added, planes)
+        assert np.array_equal(vote_of(added, route, here.sum(axis=0)), vote)
+    at = here.all(axis=0)
+    if at.any() and workers <= MOST_WORKERS:  # and that is the models' vote
+        for route, wanted in zip(
+            ROUTES,
+            (reduce_binary(lines, None, Tie.PLUS).vote, reduce_ternary(lines, None, 1).vote),
+            strict=True,
+        ):
+            added = add_planes(in_groups(lines, here, route, size), workers)
+            assert np.array_equal(vote_of(added, route, workers)[at], wanted[at])
+
+
+def test_a_vote_of_votes_is_another() -> None:
+    """The failing twin: 100 workers in two groups, 48 plus in one and none in the other give 48 of
+    100; each group's majority, asked again, gives a tie."""
+    plus = np.zeros((64, 1, 64), np.uint8)
+    minus = np.full((36, 1, 64), 0xFF, np.uint8)
+    plus[48:] = 0xFF
+    both = np.concatenate([plus, minus])
+    flat = votes(both, Route.G_BINARY).lines
+    again = votes(
+        np.stack([votes(one, Route.G_BINARY).lines for one in (plus, minus)]), Route.G_BINARY
+    )
+    assert flat.all()  # minus
+    assert not again.lines.any()  # plus
+
+
+def test_planes_that_cannot_be_added() -> None:
+    lines, here = drawn(1, 64, 2)
+    [planes] = in_groups(lines, here, Route.G_BINARY, 64)
+    full = np.full((6, 2, 64), 0xFF, np.uint8)  # 63 of each
+    with pytest.raises(ValueError, match="256 workers, 1 to 255"):
+        add_planes([planes] * 4, 256)
+    with pytest.raises(ValueError, match="100 workers, and more than 127 votes"):
+        add_planes([full, full, full], 100)
+    with pytest.raises(ValueError, match="7 workers, and more than 7 votes"):
+        add_planes([full], 7)
+    with pytest.raises(ValueError, match="of the same lines, not uint8"):
+        add_planes([planes, planes[:, :1]], 128)
+    with pytest.raises(ValueError, match="of the same lines, not none"):
+        add_planes([], 1)
+    with pytest.raises(ValueError, match="not of 32 bytes a line"):
+        add_planes([planes[:, :, :32]], 64)
+    with pytest.raises(ValueError, match="FP32 has no votes"):
+        vote_of(planes, Route.FP32, 64)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts of several groups of workers, added on the host: a region counts 64 workers, a job may
+have more. The sum is exactly what one count of all would be; a vote of votes would not be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec.numpy_engine import U8, decide
+from neuron_fabric.codec.routes import LINE, Route
+from neuron_fabric.codec.voting import MAX_WORKERS
+
+Words = NDArray[np.uint64]
+
+
+def add_planes(groups: Sequence[U8], workers: int) -> U8:
+    """Count planes uint8[P, n, 64] of each group, as `count` gives them, to those of all
+    ``workers`` together, P = workers.bit_length(). ValueError for other arrays, more workers than a
+    count holds, or counts that P planes do not hold."""
+    if not 1 <= workers <= MAX_WORKERS:
+        raise ValueError(f"{workers} workers, 1 to {MAX_WORKERS} can be counted")
+    shapes = {one.shape[1:] for one in groups}
+    if len(shapes) != 1 or any(one.dtype != np.uint8 or one.ndim != 3 for one in groups):
+        found = ", ".join(f"{one.dtype}{list(one.shape)}" for one in groups) or "none"
+        raise ValueError(f"planes must be uint8[P, n, {LINE}] of the same lines, not {found}")
+    [(lines, size)] = shapes
+    if size != LINE:
+        raise ValueError(f"planes must be uint8[P, n, {LINE}], not of {size} bytes a line")
+    total = np.zeros((workers.bit_length(), lines, LINE // 8), np.uint64)
+    for one in groups:
+        if _add(total, np.ascontiguousarray(one).view("<u8")):
+            most = (1 << len(total)) - 1
+            raise ValueError(f"{workers} workers, and more than {most} votes on an element")
+    return total.astype("<u8", copy=False).view(np.uint8)
+
+
+def _add(total: Words, more: Words) -> bool:
+    """Add in place, all elements at once, bit by bit; whether some count does not fit."""
+    carry = np.zeros_like(total[0])
+    for p in range(max(len(total), len(more))):
+        b = more[p] if p < len(more) else np.zeros_like(carry)
+        if p >= len(total):
+            if b.any() or carry.any():
+                return True
+            continue
+        a = total[p].copy()
+        total[p] = a ^ b ^ carry
+        carry = (a & b) | (carry & (a | b))
+    return bool(carry.any())
+
+
+def vote_of(planes: U8, route: Route, present: NDArray[np.integer] | int) -> U8:
+    """The vote lines uint8[n, 64] that counts decide; ``present``: workers with a vote, of all
+    lines or of each [n]. ValueError for a route without votes."""
+    if not route.votes:
+        raise ValueError(f"{route} has no votes")
+    lines = planes.shape[1]
+    here = np.broadcast_to(np.asarray(present, np.uint64), (lines,))[:, None]
+    vote = np.empty((lines, LINE), np.uint8)
+    vote.view("<u8")[:] = decide(list(np.ascontiguousarray(planes).view("<u8")), route, here)
+    return vote

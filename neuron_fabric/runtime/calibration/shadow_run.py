@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training that `nf calibrate` has started: what `attach` gives it; needs torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from neuron_fabric.codec import Route
+from neuron_fabric.profile import PhaseRoute, sketch
+from neuron_fabric.profile.model_sketch import bare_model, head_of, last_weight
+from neuron_fabric.runtime.attached import Runtime
+from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
+from neuron_fabric.runtime.bucket_hook import bucket_hook
+from neuron_fabric.runtime.calibration.calibration_job import Job, Report, write_report
+from neuron_fabric.runtime.calibration.row_file import About, RowWriter
+from neuron_fabric.runtime.calibration.shadow_router import ShadowRouter
+from neuron_fabric.runtime.monitor import StepReport
+from neuron_fabric.runtime.refusal import check_model, warn
+
+ROUTES = (Route.G_BINARY, Route.G_TERNARY)
+"""What runs as a shadow, where the reducer has it."""
+
+
+def shadowed(
+    model: Any,
+    folder: Path,
+    job: Job,
+    *,
+    steps: int | None,
+    optimizer: Any,
+    timeout_s: float,
+) -> Runtime:
+    """The training goes on in FP32 as without a hook, bit for bit. AttachError for a model that no
+    profile can be attached to."""
+    check_model(model)
+    group = model.process_group
+    reducer = TorchReducer(timeout_s)
+    reducer.open(group)
+    routes = [route for route in ROUTES if route in reducer.limits.routes]
+    router = ShadowRouter(model, reducer, job.every, routes)
+    recorder = Recorder(router)
+    if job.every and dist.get_rank(group) == 0:
+        about = partial(
+            About,
+            router.workers,
+            job.every,
+            tuple(map(str, routes)),
+            steps=steps,
+            optimizer=_optimizer(optimizer),
+        )
+        watch_forward(model, lambda head: recorder.begin(folder, about(sketch(model, head))))
+    runtime = Runtime(router, recorder)
+    model.register_comm_hook(router, bucket_hook)
+    told(runtime, model, folder, job)
+    return runtime
+
+
+class Recorder:
+    """As `attached.Controls`: no region, no route; what the shadow has shown goes into a file."""
+
+    def __init__(self, router: ShadowRouter) -> None:
+        self._router = router
+        self._rows: RowWriter | None = None
+
+    def begin(self, folder: Path, about: About) -> None:
+        """After the first forward, when the head is known."""
+        self._try(lambda: setattr(self, "_rows", RowWriter(folder, about)))
+
+    def routes(self) -> Mapping[str, PhaseRoute]:
+        """None: all in FP32."""
+        return {}
+
+    def samples(self) -> frozenset[str]:
+        """Regions are not known."""
+        return frozenset()
+
+    def step_end(self, report: StepReport) -> None:
+        """A row, where the step was a sample."""
+        found, self._router.found = self._router.found, {}
+        rows = self._rows
+        if found and rows is not None:
+            self._try(lambda: rows.put(report.step, found))
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Nothing is decided."""
+        return {}
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Nothing is decided."""
+
+    def close(self) -> None:
+        """The file."""
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+
+    def _try(self, action: Any) -> None:
+        """A disk that refuses costs the samples, never the training."""
+        try:
+            action()
+        except OSError as error:
+            self._rows = None
+            warn(f"no more samples are written: {error.strerror}")
+
+
+def watch_forward(model: Any, done: Any) -> None:
+    """Call ``done`` with the names of the head's parameters after the first forward."""
+    bare, block, last = bare_model(model), ExitStack(), list[int]()
+
+    def before(*_: Any) -> None:
+        nonlocal last
+        last = block.enter_context(last_weight(bare))
+
+    def after(*_: Any) -> None:
+        block.close()
+        for hook in hooks:
+            hook.remove()
+        done(head_of(bare, last))
+
+    hooks = (
+        bare.register_forward_pre_hook(before),
+        bare.register_forward_hook(after, always_call=True),
+    )
+
+
+def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
+    """``runtime.report`` writes for `nf calibrate`; a job that is to stop does so."""
+    bare = bare_model(model)
+
+    def report(metrics: Mapping[str, float]) -> None:
+        if dist.get_rank(model.process_group) == 0:
+            made = Report(
+                metrics, runtime.step + 1, weights_of(bare), runtime.sent, runtime.received
+            )
+            write_report(folder, made)
+
+    runtime.reporter = report
+    if job.stop is not None:
+        runtime.observe = partial(_last, runtime, job.stop)  # type: ignore[method-assign]
+
+
+def _last(runtime: Runtime, stop: int, loss: Any) -> None:
+    """`observe` of a training of which no more than ``stop`` steps are wanted."""
+    Runtime.observe(runtime, loss)
+    if runtime.step + 1 < stop:
+        return
+    runtime.close()
+    os._exit(0)  # whatever the script would still do
+
+
+def weights_of(module: Any) -> str:
+    """sha256 of all parameters."""
+    digest = hashlib.sha256()
+    for one in module.parameters():
+        digest.update(one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _optimizer(optimizer: Any) -> str | None:
+    """As a profile names it."""
+    if optimizer is None:
+        return None
+    groups: Sequence[Mapping[str, Any]] = getattr(optimizer, "param_groups", ())
+    momentum = next((one["momentum"] for one in groups if one.get("momentum")), None)
+    words = f"momentum={momentum}" if momentum else ""
+    return f"{type(optimizer).__name__}({words})"

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a calibration does with what trainings tell it: here they are made up."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neuron_fabric.codec import Route
+from neuron_fabric.data import read_object
+from neuron_fabric.profile import Kind, Parameter, Profile, read_profile
+from neuron_fabric.profile.profile_command import run as profile_verb
+from neuron_fabric.profile.samples import read_samples, samples_path
+from neuron_fabric.runtime.calibration import calibrating, impact
+from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
+from neuron_fabric.runtime.calibration.calibration_job import (
+    CalibrationError,
+    Job,
+    Report,
+    checked_metrics,
+    job_of,
+    read_report,
+    write_job,
+    write_report,
+)
+from neuron_fabric.runtime.calibration.row_file import ROWS, About, RowWriter, read_rows, warmup_of
+from neuron_fabric.runtime.calibration.shadow_sums import NAMES
+
+COSINES = {"first.weight": 0.50, "second.weight": 0.60, "head.weight": 0.10, "tiny": 0.9}
+STEPS, EVERY = 40, 4
+
+
+def parameters() -> tuple[Parameter, ...]:
+    kinds = (Kind.EMBEDDING, Kind.CONV, Kind.HEAD, Kind.BIAS)
+    return tuple(
+        Parameter(name, (8 if name == "tiny" else 4096,), "float32", True, kind, 0, (name,))
+        for name, kind in zip(COSINES, kinds, strict=True)
+    )
+
+
+def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
+    """Samples in which G_BINARY's vote has these cosines, and all else 0.2."""
+    about = About(4, EVERY, ("G_BINARY", "G_TERNARY"), parameters(), about_steps, "SGD()")
+    rows = RowWriter(folder, about)
+    for step in range(0, steps, EVERY):
+        found: dict[tuple[str, str, str], dict[str, float]] = {}
+        for name, cosine in COSINES.items():
+            for route, decode in about.ways:
+                least = cosine if (route, decode) == ("G_BINARY", "vote") else 0.2
+                sums = dict.fromkeys(NAMES, 1.0) | {"dot": least, "zeros": 0.0}
+                if name != "tiny":
+                    found[name, route, decode] = sums
+        rows.put(step, found)
+    rows.close()
+
+
+@dataclass
+class Script:
+    """``metric`` of a seed and, with a profile, of its low-bit regions."""
+
+    metric: Callable[[int, frozenset[str]], float]
+    stop: int | None = None
+    interrupt: bool = False
+    silent: bool = False
+    same: bool = False
+    ran: list[tuple[int, frozenset[str] | None]] = field(default_factory=list)
+
+    def __call__(self, folder: Path, seed: int) -> str | None:
+        job = Job(**read_object(folder / "job.json"))
+        low: frozenset[str] | None = None
+        if job.profile is not None:
+            profile = read_profile(Path(job.profile))
+            assert profile.verified  # else every region would be tried beside FP32 first
+            low = frozenset(one.name for one in profile.regions if one.low_bit)
+        self.ran.append((seed, low))
+        if job.every:
+            put_rows(folder, self.stop or STEPS)
+            if self.interrupt:
+                raise KeyboardInterrupt
+            if self.stop:
+                return "worker 1 was ended by signal 9"
+        if not self.silent:
+            metrics = {"accuracy": self.metric(seed, low or frozenset()), "other": 1.0}
+            weights = "same" if self.same else f"{seed} {low}"
+            write_report(folder, Report(metrics, STEPS, weights))
+        return None
+
+
+def calibrated(tmp_path: Path, script: Script, **words: Any) -> tuple[int, Profile]:
+    base = Path(tempfile.mkdtemp(dir=tmp_path))
+    out = tmp_path / "p.toml"
+    code = calibrate(Asked(out, 4, EVERY, **words), Trainings(base, script))
+    return code, read_profile(out)
+
+
+def good(seed: int, low: frozenset[str]) -> float:
+    return 0.9 + 0.001 * seed
+
+
+def test_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = Script(good)
+    code, profile = calibrated(tmp_path, script)
+    assert code == 0
+    assert profile.verified
+    both = frozenset({"embedding", "conv.0"})
+    assert script.ran == [
+        *((1, None), (2, None), (3, None)),
+        *((1, both), (2, both), (3, both)),
+    ]
+    assert profile.reference is not None
+    assert profile.reference.metric == "accuracy"
+    assert profile.reference.fp32.mean == pytest.approx(0.902)
+    assert profile.reference.verified is not None
+    head = profile.region("head").phases["steady"]
+    assert (head.route, head.why) == (Route.FP32, "G_BINARY net: cosine 0.200 < 0.45")
+    assert profile.phases.warmup.steps == 0.1  # the script told `attach` its steps
+    assert profile.valid_for.world_size == (4, 4)
+    out = capsys.readouterr().out
+    assert "round 1         0.9010    0.9020    0.9030    0.9020" in out
+    assert out.endswith(f"wrote {tmp_path}/p.toml, verified\n")
+
+
+def test_the_rule_again_without_training(tmp_path: Path) -> None:
+    calibrated(tmp_path, Script(good), verify=False)
+    path = tmp_path / "p.toml"
+    samples = read_samples(samples_path(path))
+    assert samples.steps["warmup"].tolist() == [0]  # 4 steps of 40
+    assert samples.steps["steady"].tolist() == list(range(4, STEPS, EVERY))
+    args = argparse.Namespace(
+        what="rule", profile=path, floor=[("G_BINARY", 0.55)], shrink=None, out=path
+    )
+    assert profile_verb(args) == 0
+    changed = read_profile(path)
+    assert changed.region("embedding").phases["steady"].route == Route.FP32
+    assert changed.region("conv.0").phases["steady"].route == Route.G_BINARY
+
+
+def test_the_lowest_cosine_is_given_up_first(tmp_path: Path) -> None:
+    def metric(seed: int, low: frozenset[str]) -> float:
+        return good(seed, low) - 0.3 * ("embedding" in low)
+
+    script = Script(metric)
+    code, profile = calibrated(tmp_path, script)
+    assert (code, profile.verified) == (0, True)
+    assert [low for _, low in script.ran[-3:]] == [frozenset({"conv.0"})] * 3
+    steady = profile.region("embedding").phases["steady"]
+    assert (steady.route, steady.why) == (Route.FP32, "verification missed, cosine 0.500 lowest")
+    assert "recovery" not in profile.region("embedding").phases
+
+
+def test_nothing_is_good_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def metric(seed: int, low: frozenset[str]) -> float:
+        return good(seed, low) - 0.3 * bool(low)
+
+    code, profile = calibrated(tmp_path, Script(metric))
+    assert (code, profile.verified) == (1, False)
+    assert not any(one.low_bit for one in profile.regions)
+    assert profile.reference is not None
+    assert profile.reference.verified is None
+    out = capsys.readouterr().out
+    assert "round 2" in out
+    assert "not verified: accuracy is not within 0.00902 of FP32" in out
+
+
+def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
+    """Five rounds of three trainings, behind the three in FP32."""
+    names = [f"layer{n}" for n in range(7)]
+    script = Script(lambda seed, low: good(seed, low) - 0.3 * bool(low))
+    kinds = [
+        Kind.HEAD,
+        Kind.EMBEDDING,
+        Kind.NORM,
+        Kind.BIAS,
+        Kind.CONV,
+        Kind.LINEAR,
+        Kind.RECURRENT,
+    ]
+    many = tuple(
+        Parameter(name, (2048,), "float32", True, kind, 0, (name,))
+        for name, kind in zip(names, kinds, strict=True)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "parameters", lambda: many)
+        patch.setitem(globals(), "COSINES", {name: 0.5 + n / 50 for n, name in enumerate(names)})
+        code, profile = calibrated(tmp_path, script)
+    assert code == 1
+    assert len(script.ran) == 3 + 3 * (calibrating.ROUNDS + 1)
+    assert [len(low or ()) for _, low in script.ran[3::3]] == [7, 6, 5, 4, 3]
+    given_up = [one.name for one in profile.regions if not one.low_bit]
+    assert given_up == ["head", "embedding", "norm", "bias"]
+
+
+@pytest.mark.parametrize(
+    ("better", "off", "code"),
+    [("either", 0.2, 1), ("higher", 0.2, 0), ("lower", -0.2, 0), ("lower", 0.2, 1)],
+)
+def test_which_side_is_better(tmp_path: Path, better: Any, off: float, code: int) -> None:
+    script = Script(lambda seed, low: good(seed, low) + off * bool(low))
+    assert calibrated(tmp_path, script, better=better)[0] == code
+
+
+def test_within(tmp_path: Path) -> None:
+    script = Script(lambda seed, low: good(seed, low) - 0.05 * bool(low))
+    assert calibrated(tmp_path, script, within=0.06)[0] == 0
+    assert calibrated(tmp_path, script, within=0.04)[0] == 1
+
+
+def test_no_number_is_good_enough(tmp_path: Path) -> None:
+    for better in ("either", "higher", "lower"):
+        script = Script(lambda seed, low: math.nan if low else good(seed, low))
+        assert calibrated(tmp_path, script, better=better)[0] == 1
+    with pytest.raises(CalibrationError, match="accuracy of the trainings in FP32 is not finite"):
+        calibrated(tmp_path, Script(lambda seed, low: math.inf))
+
+
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_stopped_early(tmp_path: Path, interrupt: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is there is usable: by the steps that the script has announced, or those seen."""
+    code, profile = calibrated(tmp_path, Script(good, stop=17, interrupt=interrupt))
+    assert code == 1
+    assert not profile.verified
+    ran = profile.calibration
+    assert ran is not None
+    assert (ran.steps, ran.samples, ran.stopped_early) == (17, 5, True)
+    assert profile.region("conv.0").phases["steady"].route == Route.G_BINARY
+    assert read_samples(samples_path(tmp_path / "p.toml")).steps["steady"].tolist() == [
+        4,
+        8,
+        12,
+        16,
+    ]
+    why = "interrupted" if interrupt else "worker 1 was ended by signal 9"
+    said = f"stopped early ({why}) after 17 steps; usable, not verified"
+    assert said in capsys.readouterr().out
+
+
+def test_stopped_before_the_first_sample(tmp_path: Path) -> None:
+    def nothing(folder: Path, seed: int) -> str:
+        return "worker 0 ended with code 2"
+
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(
+        CalibrationError, match=r"nothing was measured; does the script call attach"
+    ):
+        calibrate(Asked(tmp_path / "p.toml", 4), Trainings(tmp_path / "runs", nothing))
+    assert not (tmp_path / "p.toml").exists()
+
+
+def test_a_cut_row_is_left_out(tmp_path: Path) -> None:
+    put_rows(tmp_path, 12)
+    path = tmp_path / ROWS
+    path.write_bytes(path.read_bytes()[:-5])
+    _, steps, sums = read_rows(tmp_path)
+    assert steps.tolist() == [0, 4]
+    assert sums.shape == (2, 4, len(NAMES), 4)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CalibrationError, match="no sample was taken"):
+        read_rows(tmp_path)
+    (tmp_path / "about.json").write_text("{", encoding="utf-8")
+    with pytest.raises(CalibrationError, match="is damaged"):
+        read_rows(tmp_path)
+
+
+def test_what_the_script_has_to_do(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match=r"reported no metric; call rt.report"):
+        calibrated(tmp_path, Script(good, silent=True))
+    assert not read_profile(tmp_path / "p.toml").verified  # but it is there
+    with pytest.raises(
+        CalibrationError, match="gave the same weights; let the script take its seed"
+    ):
+        calibrated(tmp_path, Script(good, same=True))
+    with pytest.raises(CalibrationError, match="'loss' was not reported, but accuracy, other"):
+        calibrated(tmp_path, Script(good), metric="loss")
+    assert calibrated(tmp_path, Script(good), metric="other")[0] == 0
+
+
+def test_nothing_low_bit_nothing_to_verify(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "COSINES", dict.fromkeys(COSINES, 0.1))
+        script = Script(good)
+        code, profile = calibrated(tmp_path, script)
+    assert (code, profile.verified, len(script.ran)) == (0, False, 1)
+
+
+def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None:
+    script = Script(good)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "put_rows", lambda at, n, put=put_rows: put(at, n, None))
+        _, profile = calibrated(tmp_path, script, verify=False, warmup=0.2)
+    assert profile.phases.warmup.steps == 8
+    assert [warmup_of(*one) for one in ((0.1, 200), (0.1, 10), (7, 10), (0, 9))] == [20, 3, 7, 3]
+
+
+def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times the spread of FP32 is too much, once is not."""
+    costs = {None: 0.0, "embedding": 0.03, "conv.0": 0.01}
+    asked: list[tuple[str | None, int]] = []
+
+    def loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Any) -> float:
+        asked.append((name, seed))
+        assert warm == 4
+        low = [one.name for one in impact.alone(profile, name, warm).regions if one.low_bit]
+        assert low == [name] * (name is not None)
+        return 2.0 + 0.01 * (seed - 1) + costs[name]
+
+    monkeypatch.setattr(impact, "_loss", loss)
+    _, profile = calibrated(tmp_path, Script(good), impact=True, verify=False)
+    assert asked == [(None, 1), (None, 2), (None, 3), ("embedding", 1), ("conv.0", 1)]
+    steady = profile.region("embedding").phases["steady"]
+    assert (steady.route, steady.why) == (Route.FP32, "loss impact 3.0 spreads > 2")
+    assert profile.region("conv.0").phases["steady"].route == Route.G_BINARY
+    found = profile.region("conv.0").measured["steady"]["G_BINARY"]["vote"]
+    assert found["loss_impact"] == pytest.approx((1, 1))
+
+
+def test_reports_and_jobs(tmp_path: Path) -> None:
+    assert job_of({}) is None
+    with pytest.raises(CalibrationError, match=r"job.json cannot be read \(No such file"):
+        job_of({"NF_CALIBRATE": str(tmp_path)})
+    write_job(tmp_path, Job(every=3))
+    assert job_of({"NF_CALIBRATE": str(tmp_path)}) == (tmp_path, Job(every=3))
+    (tmp_path / "job.json").write_text('{"every": "x"}', encoding="utf-8")
+    with pytest.raises(CalibrationError, match="every: 'x' is not an integer"):
+        job_of({"NF_CALIBRATE": str(tmp_path)})
+    assert read_report(tmp_path) is None
+    write_report(tmp_path, Report({"a": math.nan, "b": 1.0}, 3, "x"))
+    found = read_report(tmp_path)
+    assert found is not None
+    assert math.isnan(found.metrics["a"])
+    assert replace(found, metrics={}) == Report({}, 3, "x")
+    (tmp_path / "report.json").write_text(json.dumps({"metrics": 1}), encoding="utf-8")
+    with pytest.raises(CalibrationError, match="is damaged"):
+        read_report(tmp_path)
+    assert checked_metrics({"a": np.float32(1), "b": 2}) == {"a": 1.0, "b": 2.0}
+    with pytest.raises(CalibrationError, match="no metric is given"):
+        checked_metrics({})
+    with pytest.raises(CalibrationError, match="a is a str; give it a number"):
+        checked_metrics({"a": "much"})

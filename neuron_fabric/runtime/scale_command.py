@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf scale`: a profile of a model of a billion parameters, by its shapes alone (spec: runtime
+section 8). The model is on the meta device: it takes no memory, and nothing is trained."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.codec.routes import LINE, Route, lines_of
+from neuron_fabric.errors import InputError
+from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.model_sketch import DEEP, Parameter
+from neuron_fabric.runtime.capacity import admits, low_seconds, place, refusals, ring_seconds
+from neuron_fabric.runtime.capacity_command import BANDWIDTHS, table_lines
+from neuron_fabric.runtime.substrate import Substrate, read_substrate
+from neuron_fabric.text import say
+
+HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
+EXAMPLES = """examples:
+  nf scale gpt-1.3b                          kinds, buckets of DDP, decisions, traffic
+  nf scale gpt-1.3b --gbs 25 --workers 16    on a faster network, with more workers
+  nf scale my.models:make --each             a model of your own, every bucket
+"""
+_MIB = 1 << 20
+MODELS = ("gpt-124m", "gpt-1.3b")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is decided of a bucket: elements that go by the route, and all; and why."""
+
+    low: int
+    elements: int
+    admitted: bool
+    why: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Model, route, workers, network, substrate."""
+    add = parser.add_argument
+    add("model", metavar="MODEL", help=f"{', '.join(MODELS)}, or MODULE:FUNCTION of your own")
+    votes = [route for route in Route if route.votes]
+    add("--route", type=Route, choices=votes, default=votes[0], help="of low-bit regions")
+    add("--workers", type=int, default=8, metavar="W", help="workers (8)")
+    add("--gbs", type=float, default=1.25, metavar="GB", help="of the ring, GB/s a worker (1.25)")
+    add("--cap", type=float, default=25.0, metavar="MIB", help="bucket_cap_mb of DDP (25)")
+    add("--substrate", type=Path, metavar="FILE", help="measured coefficients")
+    add("--each", action="store_true", help="a line for every bucket, not for each run of equals")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print; the exit code is 0. InputError for a model that is none, or figures that are none."""
+    if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
+        what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
+        raise InputError("nf scale", what, "2 workers or more, and figures above 0")
+    substrate = read_substrate(args.substrate) if args.substrate else Substrate()
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("nf scale", "torch is not installed", "pip install 'neuron-fabric[torch]'")
+    begin, busy, before = time.perf_counter(), time.process_time(), _peak()
+    model, head = _model(args.model)
+    parameters = sketch(model, head)
+    profile = profile_of(args.model, parameters, args.route)
+    say(*_about(args.model, parameters, profile))
+    verdicts = list(decided(model, parameters, args, substrate))
+    say("", *_buckets(verdicts, args))
+    cells = [(args.route, workers) for workers in sorted({4, 8, 16, 64, args.workers})]
+    say("", *table_lines(substrate, sorted({*BANDWIDTHS, args.gbs}), cells))
+    say("", *_traffic(parameters, verdicts, args.route))
+    took, grown = time.perf_counter() - begin, max(0, _peak() - before)
+    cpu = time.process_time() - busy
+    say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
+    return 0
+
+
+def _model(name: str) -> tuple[Any, Sequence[str]]:
+    """A model, and its head where an input of it is known."""
+    if name in MODELS:
+        from neuron_fabric.runtime.scale_models import made
+
+        model, inputs = made(name)
+        return model, traced_head(model, inputs)
+    if ":" not in name:
+        known = ", ".join(MODELS)
+        raise InputError("nf scale", f"model {name!r} is none of {known}", "or MODULE:FUNCTION")
+    from neuron_fabric.profile.found_model import model_of_name
+
+    return model_of_name(name), ()
+
+
+def profile_of(name: str, parameters: Sequence[Parameter], route: Route) -> Profile:
+    """Layers by ``route``; head, embeddings, norms and biases in FP32."""
+    found = draft(name, parameters)
+    regions = tuple(
+        replace(one, phases={**one.phases, "steady": PhaseRoute(route)})
+        if one.kind in DEEP
+        else one
+        for one in found.regions
+    )
+    return replace(found, regions=regions)
+
+
+def _is_low(one: Parameter) -> bool:
+    return one.trainable and one.kind in DEEP and one.elements >= LEAST
+
+
+def decided(
+    model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
+) -> Iterator[Verdict]:
+    """Each bucket of DDP's own assignment, in its order."""
+    from neuron_fabric.runtime.bucket_plan import assignment
+
+    known = {one.name: one for one in parameters}
+    named = list(model.named_parameters())
+    for bucket in assignment([one for _, one in named], int(args.cap * _MIB)):
+        members = [known[named[n][0]] for n in bucket]
+        low = sum(one.elements for one in members if _is_low(one))
+        yield _verdict(members, low, args, substrate)
+
+
+def _verdict(
+    members: Sequence[Parameter], low: int, args: argparse.Namespace, substrate: Substrate
+) -> Verdict:
+    elements, route = sum(one.elements for one in members), args.route
+    if not low:
+        kinds = ", ".join(dict.fromkeys(str(one.kind) for one in members))
+        return Verdict(0, elements, False, f"FP32: {kinds} alone")
+    if reasons := refusals(substrate.device, route, low, args.workers):
+        return Verdict(low, elements, False, f"FP32: {reasons[0]}")
+    placed = place(substrate.device, route, low, args.workers)
+    rounds = placed.rounds if placed else 1
+    cost = low_seconds(substrate.coefficients, route, low, args.workers)
+    t_low = cost.total + (rounds - 1) * cost.commit
+    ratio = t_low / ring_seconds(low, args.workers, args.gbs * 1e9)
+    if not admits(False, ratio):
+        return Verdict(low, elements, False, f"FP32: T_low / T_fp32 {ratio:.2f} is above 0.80")
+    why = f"{route}: fits in {rounds} round(s), T_low / T_fp32 {ratio:.2f}"
+    return Verdict(low, elements, True, why)
+
+
+def _about(name: str, parameters: Sequence[Parameter], profile: Profile) -> list[str]:
+    total = sum(one.elements for one in parameters)
+    out = [
+        f"{name}: {total:,} parameters in {len(parameters)} tensors",
+        f"fingerprint {fingerprint(parameters)}",
+        "",
+        f"{'region':14}{'tensors':>8}{'elements':>16}{'share':>8}  steady route",
+    ]
+    for region in profile.regions:
+        members = [one for one in parameters if one.region == region.name]
+        tied = max((len(one.names) for one in members), default=1)
+        note = f"  ({members[0].names[-1]} is the same parameter)" if tied > 1 else ""
+        route = region.phases["steady"].route
+        out.append(
+            f"{region.name:14}{len(members):8}{region.elements:16,}"
+            f"{region.elements / total:8.1%}  {route}{note}"
+        )
+    return out
+
+
+def _buckets(verdicts: Sequence[Verdict], args: argparse.Namespace) -> list[str]:
+    out = [
+        f"{len(verdicts)} buckets of DDP ({args.cap:g} MiB), {args.workers} workers, a ring of "
+        f"{args.gbs:g} GB/s a worker:"
+    ]
+    number = 0
+    for why, some in itertools.groupby(verdicts, key=lambda one: one.why):
+        run = list(some)
+        for group in [[one] for one in run] if args.each else [run]:
+            last = number + len(group) - 1
+            which = f"{number}" if last == number else f"{number}-{last}"
+            size = sum(one.elements for one in group) * 4 / _MIB
+            out.append(f"  {which:9}{size:10,.1f} MiB  {why}")
+            number = last + 1
+    return out
+
+
+def _traffic(
+    parameters: Sequence[Parameter], verdicts: Sequence[Verdict], route: Route
+) -> list[str]:
+    """Contributions against FP32, both by their bytes; what is FP32 is said, not hidden."""
+    trained = [one for one in parameters if one.trainable]
+    whole = 4 * sum(one.elements for one in trained)
+    low = sum(one.low for one in verdicts if one.admitted)
+    packed = LINE * lines_of(low, route)
+    rest = whole - 4 * low
+    out = [
+        f"contributions of a step: {(packed + rest) / _MIB:,.0f} MiB of {whole / _MIB:,.0f} in "
+        f"FP32: {(packed + rest) / whole:.1%}",
+        f"  {packed / whole:.1%} is {route} of {low:,} elements, {lines_of(low, route):,} lines",
+    ]
+    largest = max((one for one in trained if not _is_low(one)), key=lambda one: one.elements)
+    share = 4 * largest.elements / whole
+    tied = f", tied to {largest.names[-1]}," if len(largest.names) > 1 else ""
+    out.append(
+        f"  {rest / whole:.1%} stays in FP32: {largest.name}{tied} alone is {share:.1%}; at "
+        f"{route.bits} bit(s) everywhere all of it would be {route.bits / 32:.1%}"
+    )
+    return out
+
+
+def _peak() -> int:
+    """Bytes of memory that this process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf capacity table --measure`: does the capacity model choose what is faster.
+
+Buckets x workers x networks, both ways measured in turn; beside them what the model says of both,
+its decision, and the regret: time lost against the better way. The reducer is `torch`; a device by
+its RTL clocks is not measured here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+from typing import Any
+
+from neuron_fabric.codec import Route
+from neuron_fabric.data import read_object
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.runtime.capacity import Coefficients, LinkFit, admits
+from neuron_fabric.runtime.monitor.plan_of import costs_of
+from neuron_fabric.text import say
+from scripts.common import claims, process
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.run import node_network
+from scripts.run.node_network import Nodes
+
+RANKS = "neuron_fabric.runtime.cell_ranks"
+LOOPBACK = "loopback"
+SIZES_KIB = (64, 1024, 16_384, 65_536)
+WORKERS = (2, 4, 8)
+RATES = ("10gbit", "1gbit", "100mbit")
+RIGHT, REGRET, APART = 0.95, 0.05, 0.20
+"""Share of decisions that are right where the ways are APART, and summed regret at most."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Seconds of both ways of one bucket, as measured and as modelled."""
+
+    network: str
+    workers: int
+    elements: int
+    fp32: float
+    low: float
+    model_fp32: float
+    model_low: float
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the model takes low-bit."""
+        return admits(False, self.model_low / self.model_fp32 if self.model_fp32 > 0 else 1e9)
+
+    @property
+    def regret(self) -> float:
+        """Time lost against the better way."""
+        return (self.low if self.chosen else self.fp32) - min(self.low, self.fp32)
+
+    @property
+    def apart(self) -> bool:
+        """Whether it matters."""
+        return abs(self.low - self.fp32) > APART * min(self.low, self.fp32)
+
+
+def measure(
+    workers: Sequence[int], sizes_kib: Sequence[int], networks: Sequence[str], runs: int
+) -> int:
+    """Measure and print all cells; 1 when the model has chosen badly. NfError where it cannot be
+    tried."""
+    if importlib.util.find_spec("torch") is None:
+        raise NfError("capacity: torch is not installed (requirements-torch.txt).")
+    claims.tree()
+    cells: list[Cell] = []
+    columns = f"{'FP32 ms':>10}{'low ms':>10}{'model':>18}  choice, regret"
+    say(f"{'network':10}{'W':>3}{'KiB':>8}{columns}")
+    for network in networks:
+        for count in workers:
+            with _nodes(network, count) as nodes:
+                if nodes is None:
+                    break
+                found = _measured(nodes, count, [256 * kib for kib in sizes_kib], runs)
+            for cell in cells_of(network, count, found):
+                cells.append(cell)
+                say(_line(cell), flush=True)
+    say(*summary(cells), "a device by RTL clocks: left out")
+    return int(not good(cells))
+
+
+@contextlib.contextmanager
+def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
+    if network == LOOPBACK:
+        yield node_network.plain(count)
+    elif why := node_network.why_not():
+        say(f"{network}: left out ({why})")
+        yield None
+    else:
+        with node_network.namespaces(count, network) as nodes:
+            yield nodes
+
+
+def _measured(nodes: Nodes, count: int, sizes: Sequence[int], runs: int) -> Mapping[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="nf-cells-") as folder:
+        started = []
+        env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
+        for rank, prefix in enumerate(nodes.prefix):
+            words = [sys.executable, "-m", RANKS, folder, str(rank), str(count), nodes.address]
+            words += [str(runs), *map(str, sizes)]
+            with Path(folder, f"log-{rank}").open("wb") as log:
+                started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))
+        codes = [one.wait() for one in started]
+        if any(codes):
+            bad = next(rank for rank, code in enumerate(codes) if code)
+            text = Path(folder, f"log-{bad}").read_text(encoding="utf-8", errors="replace")
+            said = [line for line in text.splitlines() if line.strip()] or ["no message"]
+            raise NfError(f"capacity: rank {bad} of {count} has failed: {said[-1]}.")
+        return read_object(Path(folder, "cells.json"))
+
+
+def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]:
+    """Both ways of each bucket: medians; and the model by the host's rates and a line through the
+    FP32 times, the least of each size, as a training would have it."""
+    known = Coefficients(
+        pack_rate=float(found["pack_rate"]), unpack_rate=float(found["unpack_rate"])
+    )
+    fit, out = LinkFit(), []
+    for one in found["cells"]:
+        fit.add(4 * one["elements"], min(one["fp32"]))
+    link = fit.line() or (0.0, 0.0)
+    for one in found["cells"]:
+        region = SimpleNamespace(
+            name="bucket", elements=one["elements"], phases={"steady": PhaseRoute(Route.G_BINARY)}
+        )
+        profile: Any = SimpleNamespace(regions=(region,), monitor={})
+        cost = costs_of(profile, known, workers, device=False)["bucket"]
+        model = cost.network(*link), cost.low(*link)
+        measured = median(one["fp32"]), median(one["low"])
+        out.append(Cell(network, workers, one["elements"], *measured, *model))
+    return out
+
+
+def _line(cell: Cell) -> str:
+    model = f"{1e3 * cell.model_fp32:.2f} / {1e3 * cell.model_low:.2f}"
+    choice = "low" if cell.chosen else "FP32"
+    wrong = " *" if cell.apart and cell.chosen != (cell.low < cell.fp32) else ""
+    return (
+        f"{cell.network:10}{cell.workers:3}{cell.elements // 256:8}{1e3 * cell.fp32:10.2f}"
+        f"{1e3 * cell.low:10.2f}{model:>18}  {choice:4} {1e3 * cell.regret:8.2f} ms{wrong}"
+    )
+
+
+def shares(cells: Sequence[Cell]) -> tuple[float, float]:
+    """Decisions that are right among the cells where it matters; summed regret over the time of
+    the better ways."""
+    matter = [cell for cell in cells if cell.apart]
+    right = sum(cell.chosen == (cell.low < cell.fp32) for cell in matter)
+    best = sum(min(cell.low, cell.fp32) for cell in cells)
+    lost = sum(cell.regret for cell in cells)
+    return right / len(matter) if matter else 1.0, lost / best if best else 0.0
+
+
+def good(cells: Sequence[Cell]) -> bool:
+    """Whether the model has chosen well, of some cells."""
+    right, regret = shares(cells)
+    return bool(cells) and right >= RIGHT and regret <= REGRET
+
+
+def summary(cells: Sequence[Cell]) -> list[str]:
+    """One line."""
+    matter = sum(cell.apart for cell in cells)
+    right, regret = shares(cells)
+    return [
+        f"{right:.0%} of {matter} decisions right where the ways are {APART:.0%} apart (goal "
+        f"{RIGHT:.0%}); regret {regret:.1%} of the better times (goal {REGRET:.0%}); "
+        f"{len(cells)} cells; * wrong"
+    ]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of `--measure`."""
+    add = parser.add_argument
+    add("--measure", action="store_true", help="measure both ways on this machine instead")
+    add("--networks", nargs="+", metavar="RATE", default=[LOOPBACK, *RATES], help="of --measure")
+    add("--workers", nargs="+", type=int, metavar="W", default=list(WORKERS), help="of --measure")
+    add("--kib", nargs="+", type=int, metavar="KIB", default=list(SIZES_KIB), help="of --measure")
+    add("--runs", type=int, default=5, metavar="N", help="of --measure, each way (5)")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells of `nf capacity table --measure`: the model's choice, regret, and when it is red."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from neuron_fabric.runtime.capacity import Coefficients
+from scripts.benchmarks.bench_cells import Cell, cells_of, good, shares
+from scripts.cli.main import main
+from scripts.run import node_network
+
+SLOW = Cell("1gbit", 4, 1 << 20, fp32=0.100, low=0.010, model_fp32=0.090, model_low=0.012)
+FAST = Cell("loopback", 4, 1 << 20, fp32=0.001, low=0.002, model_fp32=0.001, model_low=0.002)
+
+
+def test_regret_is_what_the_better_way_had_saved() -> None:
+    assert (SLOW.chosen, SLOW.regret) == (True, 0.0)
+    assert (FAST.chosen, FAST.regret) == (False, 0.0)
+    wrong = replace(SLOW, model_low=0.2)
+    assert wrong.regret == pytest.approx(0.090)
+    assert shares([SLOW, FAST]) == (1.0, 0.0)
+    assert good([SLOW, FAST])
+    right, regret = shares([wrong, FAST])
+    assert right == 0.5
+    assert regret == pytest.approx(0.090 / 0.011)
+    assert not good([wrong, FAST])
+    assert not good([])
+    alike = replace(FAST, low=0.00115, model_low=0.0001)  # wrong, by less than 20 %
+    assert shares([alike])[0] == 1.0
+
+
+def test_the_model_goes_by_the_line_and_the_rates() -> None:
+    """FP32 takes 1 ms and 10 ms a MiB; the host packs a MiB in 1 ms, and is free else."""
+    sizes = (1 << 16, 1 << 20)
+    found = {
+        "pack_rate": (1 << 20) / 1e-3,
+        "unpack_rate": 1e18,
+        "cells": [
+            {"elements": n, "fp32": [9.0, 1e-3 + 1e-2 * 4 * n / (1 << 20)], "low": [1.0, 2.0, 3.0]}
+            for n in sizes
+        ],
+    }
+    small, large = cells_of("x", 4, found)
+    assert large.model_fp32 == pytest.approx(0.041)
+    # Packing, two collectives, a 32nd of the bytes.
+    assert large.model_low == pytest.approx(0.004 + 0.002 + 0.04 / 32)
+    assert large.low == 2.0
+    assert small.model_fp32 == pytest.approx(0.0035)
+    assert small.chosen == (small.model_low <= 0.8 * small.model_fp32)
+    assert Coefficients().pack_rate > 0
+
+
+def test_what_cannot_be_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+    monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
+    assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
+    assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
+
+
+@pytest.mark.nightly("two processes import torch and reduce for some seconds")
+def test_cells_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--networks", "loopback", "--workers", "2", "--kib", "64", "1024", "--runs", "3"]
+    assert main(["capacity", "table", "--measure", *words]) in (0, 1)
+    assert "2 cells" in capsys.readouterr().out

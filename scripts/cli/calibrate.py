@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf calibrate`: an operating profile for a training of the user's own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+
+from neuron_fabric.runtime.calibration import calibrate_command
+from scripts.common.paths import ROOT
+from scripts.run.torchrun import run_workers
+
+EXAMPLES = calibrate_command.EXAMPLES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    calibrate_command.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    return calibrate_command.run(args, _start)
+
+
+def _start(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
+    """By the project's agent, which leaves no worker behind, whatever ends this process."""
+    # Behind the script's own folder: so that neuron_fabric is found where nothing is installed.
+    path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT)]))
+    return run_workers(command, workers, {**env, "PYTHONPATH": path})

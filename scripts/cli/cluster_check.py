@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf cluster-check`: a low-bit training on several nodes. The same decisions on all of them, a
+link that becomes slow for a while, a node that dies."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import DataError, read_object
+from neuron_fabric.runtime.capacity import Coefficients
+from neuron_fabric.runtime.substrate import Substrate, write_substrate
+from neuron_fabric.text import one_line, say
+from scripts.common import claims, process
+from scripts.common.arguments import seconds, up_to
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.run import node_network
+from scripts.run.node_network import Nodes
+
+EXAMPLES = """examples:
+  nf cluster-check --nodes 4 --rate 1gbit    a network namespace a node, links of 1 Gbit/s (root)
+  nf cluster-check                           plain processes where there is no root
+"""
+RANKS = "neuron_fabric.runtime.cluster_ranks"
+STEPS, CUT_AT, CUT_FOR = 60, 20, 20
+CUT = "10mbit"
+DIES_AT = 10
+GRADIENTS = 1 << 20
+"""Bytes of the low-bit regions of what is trained (`cluster_ranks.net`)."""
+SLOWER = 8.0
+"""The modelled host packs so many times slower than the uncut network reduces in FP32."""
+_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="nodes (4)")
+    add("--rate", type=_rate, metavar="RATE", help="of a link, as 1gbit; needs root")
+    add("--timeout", type=seconds, default=30.0, metavar="S", help="for a node that is lost (30)")
+
+
+def _rate(text: str) -> str:
+    found = re.fullmatch(r"(\d{1,4})(kbit|mbit|gbit)", text)
+    if not found or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate, as 100mbit or 1gbit")
+    return text
+
+
+def bytes_a_second(rate: str) -> float:
+    """Of a rate as tc writes it."""
+    return float(rate[:-4]) * _UNITS[rate[-4:]] / 8
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a node has left, and its exit code; None: it had to be killed."""
+
+    found: Mapping[str, Any]
+    code: int | None
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when all holds; 1 else. NfError when it cannot be tried."""
+    if importlib.util.find_spec("torch") is None:
+        raise NfError("cluster-check: torch is not installed (requirements-torch.txt).")
+    claims.tree()
+    with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-cluster-") as folder:
+        wrong = _alike(args, nodes, Path(folder, "alike"))
+        wrong += _killed(args, nodes, Path(folder, "killed"))
+    say(f"nf cluster-check: {args.nodes} nodes, {f'{len(wrong)} wrong' if wrong else 'clean'}")
+    return 1 if wrong else 0
+
+
+@contextlib.contextmanager
+def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
+    why = node_network.why_not() if args.rate else "no --rate"
+    if why:
+        say(f"plain processes without a rate ({why}): the slow link is left out")
+        yield node_network.plain(args.nodes)
+        return
+    with node_network.namespaces(args.nodes, args.rate) as nodes:
+        yield nodes
+
+
+def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
+    """All nodes decide the same; under a slow link capacity admits what it rejects else."""
+    folder.mkdir()
+    substrate = folder / "substrate.toml" if nodes.limit else None
+    if substrate:
+        ring = 2 * (args.nodes - 1) / args.nodes * GRADIENTS / bytes_a_second(args.rate)
+        known = Coefficients(pack_rate=GRADIENTS / (SLOWER * ring))
+        write_substrate(
+            substrate, Substrate("slow host", "made up by cluster-check", coefficients=known)
+        )
+    running = _start(args, nodes, folder, STEPS, substrate)
+    if nodes.limit:
+        last = args.nodes - 1
+        for step, rate in ((CUT_AT, CUT), (CUT_AT + CUT_FOR, args.rate)):
+            _wait_for(running, folder, step)
+            nodes.limit(last, rate)
+            say(f"step {step}: the link of node {last} has {rate}")
+    ended = _ended(running, folder, 20 * args.timeout)
+    wrong = [
+        f"node {n} ended with code {one.code}: {one.found.get('error') or 'nothing was left'}"
+        for n, one in enumerate(ended)
+        if one.code != 0
+    ]
+    for key in ("routes", "decisions", "weights"):
+        first = ended[0].found.get(key)
+        wrong += [
+            f"node {n} has other {key} than node 0"
+            for n, one in enumerate(ended)
+            if one.code == 0 and one.found.get(key) != first
+        ]
+    decisions = ended[0].found.get("decisions", [])
+    words = [f"{step} {target}" for step, region, target, why in decisions if why == "capacity"]
+    if nodes.limit and not wrong:
+        order = [one.split()[1] for one in dict.fromkeys(words)]
+        if order[:3] != ["rejected", "admitted", "rejected"]:
+            wrong.append(f"capacity did not flip and return: {', '.join(words) or 'no decision'}")
+    how = f"capacity: {', '.join(dict.fromkeys(words))}" if words else f"{len(decisions)} decisions"
+    say(f"{'FAIL' if wrong else 'ok':4} {STEPS} steps alike on {args.nodes} nodes; {how}", *wrong)
+    return wrong
+
+
+def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
+    """One node is killed: each of the others ends with an error in time."""
+    folder.mkdir()
+    running = _start(args, nodes, folder, 10_000, None)
+    _wait_for(running, folder, DIES_AT)
+    running[-1].kill()
+    begin = time.monotonic()
+    ended = _ended(running[:-1], folder, 2 * args.timeout)
+    wrong = [
+        f"node {n}: " + ("hangs" if one.code is None else "ended as if nothing had been")
+        for n, one in enumerate(ended)
+        if one.code in (None, 0) or not one.found.get("error")
+    ]
+    running[-1].wait()
+    took = time.monotonic() - begin
+    why = one_line(str(ended[0].found.get("error", "")), 100)
+    say(
+        f"{'FAIL' if wrong else 'ok':4} a node killed: the others end in {took:.1f} s ({why})",
+        *wrong,
+    )
+    return wrong
+
+
+def _start(
+    args: argparse.Namespace, nodes: Nodes, folder: Path, steps: int, substrate: Path | None
+) -> list[process.Child]:
+    started = []
+    env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
+    for rank, prefix in enumerate(nodes.prefix):
+        words = [sys.executable, "-m", RANKS, str(folder), str(rank), str(args.nodes)]
+        words += [nodes.address, str(steps), str(args.timeout)]
+        words += [str(substrate)] if substrate else []
+        with (folder / f"log-{rank}").open("wb") as log:
+            started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))
+    return started
+
+
+def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
+    """Until node 0 has done so many steps. NfError when a node ends before."""
+    path = folder / "progress-0"
+    while not path.is_file() or int(path.read_text(encoding="utf-8") or "0") < step:
+        for rank, one in enumerate(running):
+            if one.poll() is not None:
+                for other in running:
+                    other.kill()
+                log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
+                said = [line for line in log.splitlines() if line.strip()] or ["no message"]
+                left = _left(folder, rank).get("error") or said[-1]
+                raise NfError(f"cluster-check: node {rank} ended before step {step}: {left}.")
+        time.sleep(0.02)
+
+
+def _ended(running: list[process.Child], folder: Path, timeout_s: float) -> list[Ended]:
+    until, ended = time.monotonic() + timeout_s, []
+    for rank, one in enumerate(running):
+        code: int | None = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = one.wait(max(0.1, until - time.monotonic()))
+        if code is None:
+            one.kill()
+            one.wait()
+        ended.append(Ended(_left(folder, rank), code))
+    return ended
+
+
+def _left(folder: Path, rank: int) -> dict[str, Any]:
+    try:
+        return dict(read_object(folder / f"rank-{rank}.json"))
+    except (OSError, DataError):
+        return {}

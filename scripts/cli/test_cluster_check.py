@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf cluster-check`: what is said where there is no network of its own, and wrong words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from scripts.cli import cluster_check
+from scripts.cli.main import main
+from scripts.common.errors import NfError
+from scripts.run import node_network
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
+
+def test_rates() -> None:
+    assert cluster_check.bytes_a_second("1gbit") == 125e6
+    assert cluster_check.bytes_a_second("10mbit") == 1.25e6
+    for bad in ("fast", "0mbit", "1gb", "-1gbit"):
+        with pytest.raises(SystemExit):
+            main(["cluster-check", "--rate", bad])
+
+
+def test_what_is_trained_is_a_mib() -> None:
+    """The verb sizes its slow host by it, and does not import torch for that."""
+    ranks = pytest.importorskip("neuron_fabric.runtime.cluster_ranks")
+    assert ranks.gradient_bytes() == cluster_check.GRADIENTS
+
+
+def test_without_root_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: "/sbin/ip")
+    monkeypatch.setattr(cluster_check, "_alike", lambda *_: [])
+    monkeypatch.setattr(cluster_check, "_killed", lambda *_: ["node 1: hangs"])
+    assert main(["cluster-check", "--rate", "1gbit", "--nodes", "3"]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == (
+        "plain processes without a rate (network namespaces need root): the slow link is left out"
+    )
+    assert last == "nf cluster-check: 3 nodes, 1 wrong"
+
+
+def test_a_tool_that_fails_is_one_line_and_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called: list[tuple[str, ...]] = []
+
+    def refused(command: tuple[str, ...], **_: object) -> subprocess.CompletedProcess[str]:
+        called.append(tuple(command[1:4]))
+        return subprocess.CompletedProcess(command, 1, "", "Operation not permitted\n")
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    with (
+        pytest.raises(NfError, match=r"netns add .*: Operation not permitted"),
+        node_network.namespaces(2, "1gbit"),
+    ):
+        pass
+    assert [one[:2] for one in called[1:]] == [("netns", "del")] * 3
+
+
+@pytest.mark.nightly("two processes import torch and train for a while")
+def test_two_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster-check", "--nodes", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "ok   60 steps alike on 2 nodes" in out
+    assert "ok   a node killed" in out

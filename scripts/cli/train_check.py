@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf train-check`: what low-bit gradients do to small trainings, by real gloo processes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from neuron_fabric.data import DataError, parse_json
+from neuron_fabric.output import write_text
+from neuron_fabric.runtime.monitor import log, page
+from neuron_fabric.text import say
+from neuron_fabric.typed import typed
+from scripts.common import process
+from scripts.common.arguments import up_to
+from scripts.common.errors import NfError
+from scripts.common.paths import BUILD, ROOT, shown, writable
+from scripts.report.train_targets import CHECKS, Calibrated, Found, Row, lines_of, missed
+
+ALL = "all"
+FOLDER = BUILD / "train-check"
+MODULE = "examples.check_ranks"
+CALIBRATED_WITH = 1001
+"""Seed of the calibration: none that a table shows."""
+_POLL_SECONDS = 0.5
+
+EXAMPLES = """examples:
+  nf train-check pairs100                    FP32, 1 bit, 2 bits, the calibrator's profile
+  nf train-check pairs100 --steps 60 --seeds 1   shorter: shown, not judged
+  nf train-check all --others 4,5,6          every check, three more seeds beside those judged
+  nf monitor build/train-check/pairs100      its pages are there too: *.html
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
+    add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
+    add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
+    add("--others", type=_seeds, default=(), metavar="S,S", help="more seeds, shown beside them")
+    add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
+    add("--every", type=up_to(1000), default=5, metavar="N", help="calibration: a sample in N (5)")
+    add("--reducer", default="torch", metavar="R", help="torch, or unix:PATH of `nf serve`")
+
+
+def _seeds(word: str) -> tuple[int, ...]:
+    parts = word.split(",")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 8 for part in parts):
+        raise argparse.ArgumentTypeError(f"{word!r} is no list of numbers, as 1,2,3")
+    return tuple(dict.fromkeys(map(int, parts)))
+
+
+def run(args: argparse.Namespace) -> int:
+    """1: a goal is missed, or ranks differ."""
+    seeds = (*args.seeds, *args.others)
+    if len(set(seeds)) < len(seeds):
+        raise NfError("--others names a seed of --seeds: give other ones.")
+    if CALIBRATED_WITH in seeds:
+        raise NfError(f"seed {CALIBRATED_WITH} is the calibration's: give another one.")
+    for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
+        if importlib.util.find_spec(module) is None:
+            raise NfError(f"{word} is not installed: `make torch`.")
+    names = list(CHECKS) if args.name == ALL else [args.name]
+    for name in names:
+        if not _variants(name, args):
+            known = "; ".join(CHECKS[name].variants)
+            raise NfError(f"no training of {name} is called {args.only!r}: {known}.")
+    return max(_check(name, args) for name in names)
+
+
+def _variants(name: str, args: argparse.Namespace) -> list[str]:
+    return [one for one in CHECKS[name].variants if (args.only or "") in one]
+
+
+def _check(name: str, args: argparse.Namespace) -> int:
+    folder, steps = FOLDER / name, args.steps or CHECKS[name].steps
+    shutil.rmtree(folder, ignore_errors=True)
+    writable(folder)
+    plan = {
+        "check": name,
+        "steps": steps,
+        "seeds": [*args.seeds, *args.others],
+        "variants": _variants(name, args),
+        "reducer": args.reducer,
+        "every": args.every,
+        "calibrated_with": CALIBRATED_WITH,
+    }
+    write_text(folder / "plan.json", json.dumps(plan))
+    found, start = Found(name, args.seeds, args.others), time.monotonic()
+    failed = _trained(folder, found)
+    say(*lines_of(found, steps))
+    say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))
+    say(f"nf train-check {name}: {time.monotonic() - start:.0f} s")
+    if failed:
+        say(f"nf train-check {name}: {failed}", file=sys.stderr)
+        return 1
+    return int(missed(found, steps))
+
+
+def _trained(folder: Path, found: Found) -> str:
+    """Run all trainings, telling each as it comes; why they have ended early, if so."""
+    command = [sys.executable, "-m", MODULE, str(folder)]
+    output = folder / "output.txt"
+    with output.open("wb") as stream:
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}  # so many workers share the cores
+        child = process.start(command, stream, cwd=ROOT, env=env)
+        try:
+            lines = _lines(folder / "results.jsonl")
+            while child.poll() is None:
+                _take(found, next(lines))
+                time.sleep(_POLL_SECONDS)
+            _take(found, next(lines))
+        finally:
+            child.kill()
+            child.wait()
+    if child.returncode == 0:
+        return ""
+    said = output.read_text(encoding="utf-8", errors="replace").splitlines()
+    why = next((one for one in said if one.startswith("nf ")), said[-1] if said else "no message")
+    return f"a process ended: {why} (see {shown(output)})"
+
+
+def _lines(path: Path) -> Iterator[list[bytes]]:
+    """Whole lines that have come since the last time."""
+    at = 0
+    while True:
+        data = path.read_bytes()[at:] if path.exists() else b""
+        data = data[: data.rfind(b"\n") + 1]
+        at += len(data)
+        yield data.splitlines()
+
+
+def _take(found: Found, lines: list[bytes]) -> None:
+    for line in lines:
+        try:
+            values = dict(parse_json(line))
+            kind = values.pop("kind")
+            if kind == "calibration":
+                found.calibrated = typed(Calibrated, values)
+                say(f"calibrated in {found.calibrated.seconds:.0f} s", flush=True)
+                continue
+            row = typed(Row, values)
+        except (DataError, KeyError) as error:
+            raise NfError(f"{MODULE} has written a line that is none: {error}.") from None
+        found.rows.append(row)
+        what = f"{row.variant}, seed {row.seed}, {row.reducer}"
+        say(
+            f"{what}: {row.value:.3f} in {row.seconds:.0f} s, weights {row.weights[:12]}",
+            flush=True,
+        )
+
+
+def _pages(folder: Path, found: Found) -> Iterator[Path]:
+    """A page of every run with a monitor, of the first seed."""
+    for row in found.rows:
+        if row.log is None or row.seed != found.seeds[0] or row.signals_off:
+            continue
+        segments, _ = log.read(log.find(folder / row.log))
+        path = folder / f"{row.log}.html"
+        write_text(path, page.page(segments))
+        yield path

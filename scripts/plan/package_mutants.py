@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deliberate breakages of the package `neuron_fabric`, each with the cases of pytest that must end
+red: what its laws are worth."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common import data
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+from scripts.common.records import Edit
+
+FOLDER = ROOT / "verif" / "mutants" / "package"
+
+
+@dataclass(frozen=True)
+class PackageMutant:
+    """One breakage. ``tests``: as pytest names them, each of which must fail; none where
+    ``survives`` says why no test can."""
+
+    id: str
+    why: str
+    edits: tuple[Edit, ...]
+    tests: tuple[str, ...]
+    survives: str = ""
+
+
+def read(path: Path = FOLDER) -> list[PackageMutant]:
+    """Read and check a list, or all lists of a folder in the order of their names."""
+    if path.is_dir():
+        return [mutant for file in sorted(path.glob("*.yaml")) for mutant in read(file)]
+    out = []
+    for value in data.load(path, "package_mutants")["mutants"]:
+        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
+        out.append(
+            PackageMutant(
+                value["id"],
+                value["why"],
+                tuple(Edit(**edit) for edit in edits),
+                tuple(value.get("tests", ())),
+                value.get("survives", ""),
+            )
+        )
+    return out
+
+
+def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:
+    """Mutants that cannot be run: an id that is ``taken``, a test that does not exist, an edit that
+    misses or that makes no Python."""
+    out: list[str] = []
+    seen = {*taken}
+    for mutant in mutants:
+        if mutant.id in seen:
+            out.append(f"mutant {mutant.id} is listed twice")
+        seen.add(mutant.id)
+        out += [f"mutant {mutant.id}: no test {t}" for t in mutant.tests if not _exists(t)]
+        try:
+            for text in edited(mutant.edits).values():
+                ast.parse(text)
+        except (NfError, SyntaxError) as error:
+            out.append(f"mutant {mutant.id}: {error}")
+    return out
+
+
+def edited(edits: Sequence[Edit]) -> dict[str, str]:
+    """Text of each changed file, by its path from the root. NfError where an old text does not
+    stand exactly once."""
+    texts: dict[str, str] = {}
+    for edit in edits:
+        if edit.file not in texts:
+            try:
+                texts[edit.file] = (ROOT / edit.file).read_text(encoding="utf-8")
+            except OSError as error:
+                raise NfError(f"{edit.file}: {error.strerror}.") from error
+        count = texts[edit.file].count(edit.old)
+        if count != 1:
+            raise NfError(f"{edit.file} has {edit.old[:60]!r} {count} times, not once.")
+        texts[edit.file] = texts[edit.file].replace(edit.old, edit.new)
+    return texts
+
+
+def _exists(test: str) -> bool:
+    """Whether its file has a function of that name; its parameters are pytest's to judge."""
+    file, _, name = test.partition("::")
+    path = ROOT / file
+    if not path.is_file():
+        return False
+    return f"def {name.partition('[')[0]}(" in path.read_text(encoding="utf-8")

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `nf train-check` prints: its table, what each check is meant to reach, and what it is not
+evidence of.
+
+Goals are for the means of three seeds at full length; a shorter training is shown, not judged.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FP32 = "FP32"
+GUIDED = "guided by the calibrator"
+BINARY, TERNARY = "G_BINARY everywhere", "G_TERNARY everywhere"
+BINARY_HEAD = "G_BINARY, head in FP32"
+BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
+
+
+@dataclass(frozen=True)
+class CheckInfo:
+    """``workers``, ``batch`` and ``steps`` as the workload has them; ``data``: in a few words;
+    ``variants``: the trainings that are compared."""
+
+    workers: int
+    batch: int
+    steps: int
+    metric: str
+    data: str
+    variants: tuple[str, ...]
+
+
+_PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, BAD, BAD_MONITOR)
+_SPIKED = "pairs100, learning rate x 20 for 10 steps"
+CHECKS: Mapping[str, CheckInfo] = {
+    name: CheckInfo(*info)
+    for name, info in {
+        "pairs100": (8, 16, 200, "accuracy, %", "two digits side by side, 100 classes", _PAIRS),
+        "digits": (4, 16, 96, "accuracy, %", "scikit-learn's digits", (FP32, BINARY, GUIDED)),
+        "charlm": (
+            *(8, 4, 250, "bits a character", "the help texts of Python"),
+            (FP32, BINARY, TERNARY, GUIDED),
+        ),
+        "topics": (
+            *(8, 8, 700, "accuracy, %", "which of 16 help texts a piece is from"),
+            (FP32, BINARY, GUIDED),
+        ),
+        "spike": (8, 16, 200, "accuracy, %", _SPIKED, (FP32, GUIDED)),
+    }.items()
+}
+SPIKE_AT, SPIKE_WITHIN = 0.6, 25
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A transition of the monitor."""
+
+    step: int
+    region: str
+    source: str
+    target: str
+    signal: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One training, as a rank has written it. ``tail``: steps and bytes of its last fifth."""
+
+    variant: str
+    seed: int
+    reducer: str
+    value: float
+    weights: str
+    ranks_differ: int
+    seconds: float
+    steps: int
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+    tail: Mapping[str, Any]
+    decisions: Sequence[Sequence[Any]]
+    state: str
+    log: str | None = None
+    signals_off: Sequence[str] = ()
+
+    @property
+    def decided(self) -> list[Decided]:
+        """All transitions, in order."""
+        return [Decided(*one) for one in self.decisions]
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The calibrator's profile: its regions in short."""
+
+    seed: int
+    seconds: float
+    regions: Sequence[Mapping[str, Any]]
+
+    def full(self) -> list[str]:
+        """Kinds of regions that a route was measured for and that go in FP32."""
+        too_small = "no tensor of"
+        return sorted(
+            {
+                str(one["kind"])
+                for one in self.regions
+                if one["route"] == FP32 and not str(one["why"]).startswith(too_small)
+            }
+        )
+
+
+@dataclass
+class Found:
+    """What a check has left so far."""
+
+    check: str
+    seeds: Sequence[int]
+    others: Sequence[int] = ()
+    rows: list[Row] = field(default_factory=list)
+    calibrated: Calibrated | None = None
+
+    def of(self, variant: str, seeds: Iterable[int], reducer: str = "") -> list[Row]:
+        """The trainings of a variant, by the reducer that was asked for: the first of a seed."""
+        first: dict[int, Row] = {}
+        for row in self.rows:
+            if row.variant == variant and row.seed in seeds and reducer in ("", row.reducer):
+                first.setdefault(row.seed, row)
+        return list(first.values())
+
+    def mean(self, variant: str, seeds: Iterable[int]) -> float | None:
+        """None: nothing was trained."""
+        values = [row.value for row in self.of(variant, tuple(seeds))]
+        return statistics.fmean(values) if values else None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A sentence with its numbers; ``reached`` None: there is nothing to judge by. ``exact``: it
+    holds for a training of any length."""
+
+    text: str
+    reached: bool | None
+    exact: bool = False
+
+
+def lines_of(found: Found, steps: int) -> list[str]:
+    """All that is printed of a check."""
+    info = CHECKS[found.check]
+    head = f"{found.check}: {info.data}; {info.workers} gloo workers x {info.batch}, {steps} steps"
+    lines = [head, *_calibration(found), "", *_table(found), "", *_bytes(found), ""]
+    short = steps != info.steps
+    for goal in goals(found):
+        word = {None: "not run", True: "ok", False: "missed"}[goal.reached]
+        judged = goal.exact or not short
+        mark = word if judged else f"not judged, {steps} of {info.steps} steps"
+        lines.append(f"  [{mark}] {goal.text}")
+    return [*lines, "", *(f"  {one}" for one in remarks(found))]
+
+
+def missed(found: Found, steps: int) -> bool:
+    """Whether a goal was that a training of ``steps`` is judged by."""
+    short = steps != CHECKS[found.check].steps
+    return any(one.reached is False for one in goals(found) if one.exact or not short)
+
+
+def _calibration(found: Found) -> Iterator[str]:
+    if found.calibrated is None:
+        return
+    yield f"  the calibrator's profile, of seed {found.calibrated.seed}, not verified:"
+    for one in found.calibrated.regions:
+        way = one["route"] + f" {one['decode']}" * (one["route"] != FP32)
+        yield f"    {one['name']:14}{one['elements']:10,}  {way:16} {one['why']}"
+
+
+def _table(found: Found) -> Iterator[str]:
+    seeds = [*found.seeds, *found.others]
+    titles = [f"seed {one}" for one in found.seeds] + ["mean"]
+    titles += [f"(seed {one})" for one in found.others] + ["(mean)"] * bool(found.others)
+    yield f"  {CHECKS[found.check].metric:26}" + "".join(f"{one:>10}" for one in titles)
+    for variant in dict.fromkeys(row.variant for row in found.rows):
+        rows = {row.seed: row for row in found.of(variant, seeds)}
+        cells = [_cell(rows.get(seed)) for seed in found.seeds]
+        cells.append(_number(found.mean(variant, found.seeds)))
+        cells += [_cell(rows.get(seed)) for seed in found.others]
+        cells += [_number(found.mean(variant, found.others))] * bool(found.others)
+        yield f"  {variant:26}" + "".join(f"{one:>10}" for one in cells)
+
+
+def _cell(row: Row | None) -> str:
+    return _number(None if row is None else row.value)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def _bytes(found: Found) -> Iterator[str]:
+    """Of rank 0 of the first seed, by route: what it has sent and received, with planes and
+    sidecars; in the last fifth of the steps, and in the whole run."""
+    full = next(iter(found.of(FP32, found.seeds)), None)
+    yield f"  {'bytes a worker and step':26}{'route':>12}{'sent':>12}{'received':>12}"
+    for variant in dict.fromkeys(row.variant for row in found.rows):
+        row = next(iter(found.of(variant, found.seeds)), None)
+        if row is None:
+            continue
+        count = row.tail["steps"]
+        for route, sent in sorted(row.tail["sent"].items()):
+            got = row.tail["received"].get(route, 0)
+            if sent or got:
+                yield f"  {variant:26}{route:>12}{sent / count:12,.0f}{got / count:12,.0f}"
+        if full is not None and row.variant != FP32:
+            steady = _total(row.tail) / _total(full.tail)
+            whole = _total(vars(row)) / _total(vars(full))
+            yield f"  {'':26}{'of FP32':>12}{steady:11.1%} {whole:11.1%} with warm-up and samples"
+
+
+def _total(of: Mapping[str, Any]) -> int:
+    both: list[int] = [*of["sent"].values(), *of["received"].values()]
+    return max(1, sum(both))
+
+
+def goals(found: Found) -> list[Goal]:
+    """What this check is meant to show, with what it has shown."""
+    seeds = found.seeds
+    full = found.mean(FP32, seeds)
+    means = {row.variant: found.mean(row.variant, seeds) for row in found.rows}
+    guided, binary = means.get(GUIDED), means.get(BINARY)
+    out = [_ranks(found)]
+    if found.check in ("pairs100", "spike"):
+        out += [_above(FP32, full, 95.0)] * (found.check == "pairs100")
+        out.append(_near(GUIDED, guided, full, 2.0))
+    if found.check == "pairs100":
+        out += [
+            _below(BINARY, binary, 40.0),
+            _near(BAD_MONITOR, means.get(BAD_MONITOR), full, 4.0),
+            _below(BAD, means.get(BAD), 60.0),
+            _kinds(found, ["head"], exact=True),
+        ]
+    elif found.check == "spike":
+        out += _spike(found)
+    elif found.check == "digits":
+        out.append(_near(GUIDED, guided, full, 1.5))
+    elif found.check == "charlm":
+        out += [*_charlm(full, binary, guided), _kinds(found, ["embedding", "head"], exact=False)]
+    elif found.check == "topics":
+        text = f"{BINARY} {_number(binary)} at least 10 below FP32 {_number(full)}"
+        known = None if binary is None or full is None else binary <= full - 10
+        out += [Goal(text, known), _near(GUIDED, guided, full, 5.0)]
+    return [*out, *_reducers(found)]
+
+
+def _ranks(found: Found) -> Goal:
+    differ = sum(row.ranks_differ for row in found.rows)
+    return Goal(f"weights equal on all ranks: {differ} trainings differ", differ == 0, exact=True)
+
+
+def _above(name: str, value: float | None, least: float) -> Goal:
+    known = None if value is None else value >= least
+    return Goal(f"{name} {_number(value)} at least {least:g}", known)
+
+
+def _below(name: str, value: float | None, most: float) -> Goal:
+    known = None if value is None else value <= most
+    return Goal(f"{name} {_number(value)} at most {most:g}", known)
+
+
+def _near(name: str, value: float | None, full: float | None, off: float) -> Goal:
+    known = None if value is None or full is None else value >= full - off
+    return Goal(f"{name} {_number(value)} at most {off:g} below FP32 {_number(full)}", known)
+
+
+def _charlm(full: float | None, binary: float | None, guided: float | None) -> Iterator[Goal]:
+    if full is None or binary is None or guided is None:
+        yield Goal(f"{GUIDED} against {FP32} and {BINARY}", None)
+        return
+    gap = binary - full
+    closed = (binary - guided) / gap if gap > 0 else 0.0
+    text = f"{GUIDED} closes {closed:.0%} of the gap of {gap:.3f} bits, at least 75 %"
+    yield Goal(text, closed >= 0.75)
+    yield Goal(f"{GUIDED} {guided:.3f} at most 0.1 above FP32 {full:.3f}", guided <= full + 0.10)
+
+
+def _kinds(found: Found, kinds: list[str], exact: bool) -> Goal:
+    word = "is" if exact else "holds"
+    if found.calibrated is None:
+        return Goal(f"the calibrator's FP32 set {word} {', '.join(kinds)}", None)
+    full = found.calibrated.full()
+    known = full == kinds if exact else set(kinds) <= set(full)
+    text = (
+        f"the calibrator's FP32 set {word} {', '.join(kinds)}: it is {', '.join(full) or 'empty'}"
+    )
+    return Goal(text, known)
+
+
+def _spike(found: Found) -> Iterator[Goal]:
+    for row in found.of(GUIDED, found.seeds):
+        first = round(SPIKE_AT * row.steps)
+        job = [one for one in row.decided if not one.region]
+        fell = next((one for one in job if one.target == "FALLBACK" and one.step >= first), None)
+        at = f"after {fell.step - first} steps" if fell else "never"
+        known = fell is not None and fell.step - first <= SPIKE_WITHIN
+        text = f"seed {row.seed}: FALLBACK {at}, within {SPIKE_WITHIN}, by the loss"
+        yield Goal(text, known and fell is not None and fell.signal.startswith("loss"))
+        back = row.state in ("LOWBIT", "PARTIAL")
+        yield Goal(f"seed {row.seed}: ends in {row.state}, LOWBIT or PARTIAL", back)
+
+
+def _reducers(found: Found) -> Iterator[Goal]:
+    """Another reducer gives the same weights as torch's own collectives."""
+    for seed in (*found.seeds, *found.others):
+        rows = [row for row in found.rows if (row.variant, row.seed) == (GUIDED, seed)]
+        if len({row.reducer for row in rows}) > 1:
+            names = " and ".join(row.reducer for row in rows)
+            same = len({row.weights for row in rows}) == 1
+            yield Goal(f"seed {seed}: the same weights, bit for bit, by {names}", same, exact=True)
+
+
+def remarks(found: Found) -> list[str]:
+    """What a reader may not take from the table."""
+    out = ["FP32 here is DDP with a profile that leaves all in FP32: `nf ddp-check` compares both."]
+    if found.check == "pairs100":
+        out += [
+            "G_TERNARY does not fail at 100 classes: no claim that low-bit as such fails.",
+            "Agreement of signs and signal to noise are high in the head too: cosine decides.",
+        ]
+    if found.check == "charlm":
+        out.append("With SGD G_BINARY is better than FP32 on such a net: so AdamW is the check.")
+    if found.check != "digits":
+        share = [resnet18(bits) for bits in (1, 2)]
+        out.append(
+            "These nets are tiny, and their heads large: a ResNet-18 of 100 classes with its head "
+            f"in FP32 would send {share[0]:.2%} (1 bit) or {share[1]:.2%} (2 bits), by its shapes."
+        )
+    return out
+
+
+def resnet18(bits: int, classes: int = 100) -> float:
+    """Share of FP32's bytes of a ResNet-18 with its head in FP32 and ``bits`` for the rest."""
+    rest, inputs = 3 * 64 * 49 + 2 * 64, 64
+    for width in (64, 128, 256, 512):
+        for block_inputs in (inputs, width):
+            rest += 9 * block_inputs * width + 9 * width * width + 4 * width
+            rest += (block_inputs * width + 2 * width) * (block_inputs != width)
+        inputs = width
+    head = 512 * classes + classes
+    return (32 * head + bits * rest) / (32 * (head + rest))

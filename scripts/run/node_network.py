@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes on one machine: a network namespace each, on a bridge that has one of its own, with a rate
+for each link (tbf). It takes root and iproute2; nothing of it is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from neuron_fabric.text import one_line
+from scripts.common.errors import NfError
+
+LINK = "eth0"
+_BURST, _QUEUE = "512kb", "200ms"
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """``prefix``: words before a command of each node. ``address``: where node 0 is. ``limit``:
+    gives a node's link a rate, both ways; None where links have none."""
+
+    prefix: tuple[tuple[str, ...], ...]
+    address: str
+    limit: Callable[[int, str], None] | None
+    env: dict[str, str]
+
+
+def why_not() -> str:
+    """Why there can be no namespaces here, in a few words; "" when there can."""
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None and shutil.which(tool, path="/usr/sbin:/sbin") is None:
+            return f"{tool} (iproute2) is not installed"
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    name = f"nf-try-{os.getpid()}"
+    tried = _call("ip", "netns", "add", name, check=False)
+    _call("ip", "netns", "del", name, check=False)
+    return tried and f"ip netns: {tried}"
+
+
+def plain(count: int) -> Nodes:
+    """Processes of this machine, without rates."""
+    return Nodes(((),) * count, "127.0.0.1", None, {})
+
+
+@contextmanager
+def namespaces(count: int, rate: str) -> Iterator[Nodes]:
+    """``count`` nodes whose links have ``rate``, as tc writes it. NfError when they cannot be
+    made."""
+    hub, names = f"nf-hub-{os.getpid()}", [f"nf-{n}-{os.getpid()}" for n in range(count)]
+
+    def limit(node: int, rate: str) -> None:
+        for place, device in ((names[node], LINK), (hub, f"port{node}")):
+            words = ("tbf", "rate", rate, "burst", _BURST, "latency", _QUEUE)
+            _call("tc", "-n", place, "qdisc", "replace", "dev", device, "root", *words)
+
+    try:
+        _call("ip", "netns", "add", hub)
+        _call("ip", "-n", hub, "link", "add", "bridge0", "type", "bridge")
+        _call("ip", "-n", hub, "link", "set", "bridge0", "up")
+        for n, name in enumerate(names):
+            _call("ip", "netns", "add", name)
+            peer = ("peer", "name", f"port{n}", "netns", hub)
+            _call("ip", "-n", name, "link", "add", LINK, "type", "veth", *peer)
+            _call("ip", "-n", hub, "link", "set", f"port{n}", "master", "bridge0", "up")
+            _call("ip", "-n", name, "address", "add", f"10.81.0.{n + 1}/24", "dev", LINK)
+            for device in ("lo", LINK):
+                _call("ip", "-n", name, "link", "set", device, "up")
+            limit(n, rate)
+        prefix = tuple((_tool("ip"), "netns", "exec", name) for name in names)
+        yield Nodes(prefix, "10.81.0.1", limit, {"GLOO_SOCKET_IFNAME": LINK})
+    finally:
+        for name in (*names, hub):
+            _call("ip", "netns", "del", name, check=False)
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin") or name
+
+
+def _call(tool: str, *words: str, check: bool = True) -> str:
+    """ "" when it went well, else what it said."""
+    command: Sequence[str] = (_tool(tool), *words)
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+    if done.returncode == 0:
+        return ""
+    said = one_line(done.stderr.strip() or f"exit code {done.returncode}", 160)
+    if check:
+        raise NfError(f"{' '.join(command[:4])} ...: {said}.")
+    return said
