@@ -90,6 +90,8 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
             assert (server.shared.sent[seq, 0, :2] == 7).all()
             server.shared.got[seq, 0, :4] = server.shared.sent[seq, 0, :4] + np.uint8(seq)
             server.shared.decide(seq, Word.DONE)
+        with pytest.raises(BlockingIOError):
+            receive(server.sock)
         send(server.sock, Done(0, {"answers": 5}))
         for seq in range(2):
             outcome = rank.wait(tickets[seq])
