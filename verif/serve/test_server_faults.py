@@ -309,6 +309,34 @@ def test_a_device_that_dies_is_lost_and_one_that_is_wrong_ends_it() -> None:
                 assert str(error) in line
 
 
+class Stuck(ModelDevice):
+    """Waits in its first bucket until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go, self.interrupted = threading.Event(), False
+
+    def reduce(self, bucket: ServedBucket) -> Counts:
+        assert self.go.wait(30)
+        return super().reduce(bucket)
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+
+def test_a_device_that_is_stuck() -> None:
+    """What it has is LOST, and what comes meanwhile; when it is done it is used again."""
+    device = Stuck()
+    with serving(2, device, timeout_s=0.4) as served, joined(served.path, 2) as ranks:
+        for _ in range(3):
+            lines = [said(*one) for one in zip(ranks, submitted(ranks))]
+            assert lines == ["lost: the device takes too long"] * 2
+        assert device.interrupted
+        device.go.set()
+        time.sleep(0.3)
+        assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+
+
 # -- the server itself ----------------------------------------------------------------------------
 def test_one_server_a_socket_and_a_stale_one_is_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "s"
