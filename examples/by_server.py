@@ -44,6 +44,7 @@ def main() -> int:
     parser.add_argument("--socket", type=Path, required=True, help="of nf serve")
     parser.add_argument("--workers", type=int, default=4, help="as many as the server serves")
     parser.add_argument("--steps", type=int, default=24, help="of each training")
+    parser.add_argument("--until", type=Path, help="a training ends before if this file is there")
     parser.add_argument("--fp32", default="ring", choices=("ring", "ordered"), help="see attach")
     parser.add_argument("--timeout", type=float, default=60.0, help="for a server that is silent")
     parser.add_argument("--alone", action="store_true", help="without the training by torch")
@@ -79,7 +80,7 @@ def rank_of(rank: int, args: argparse.Namespace, folder: str) -> None:
     dist.all_gather_object(every, [hashlib.sha256(one.numpy().tobytes()).digest() for one in ways])
     if rank == 0:
         equal = all(one[0] == every[0][0] for one in every)
-        print(f"{args.steps} steps of {args.workers} workers by {args.socket}")
+        print(f"{events['steps']} steps of {args.workers} workers by {args.socket}")
         print("sent by a worker: " + ", ".join(f"{name} {n:,}" for name, n in sorted(sent.items())))
         print(f"buckets: {events['buckets']} done, {events['lost']} lost")
         print(f"weights of the ranks: {'the same' if equal else 'NOT THE SAME'}")
@@ -119,11 +120,20 @@ def train(
         loss.backward()
         rt.observe(loss)
         optimizer.step()
+        if args.until is not None and _any(args.until.exists()):
+            break
     counters = rt._router.reducer.counters
     sent, lost = dict(rt.sent), int(counters.events["lost"])
     rt.close()
     weights = torch.cat([p.detach().flatten() for p in net.parameters()])
-    return weights, sent, {"buckets": counters.buckets, "lost": lost}
+    return weights, sent, {"buckets": counters.buckets, "lost": lost, "steps": step + 1}
+
+
+def _any(here: bool) -> bool:
+    """Whether it is so on some rank."""
+    flag = torch.tensor(int(here))
+    dist.all_reduce(flag)
+    return bool(flag)
 
 
 if __name__ == "__main__":

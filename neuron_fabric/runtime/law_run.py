@@ -18,10 +18,22 @@ import torch
 import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 
-from neuron_fabric.runtime import attach_cases, capacity_cases, law_cases, part_cases
+from neuron_fabric.runtime import (
+    attach_cases,
+    capacity_cases,
+    law_cases,
+    lost_cases,
+    part_cases,
+)
 from neuron_fabric.runtime.law_ranks import WORLD, Ranks
 
-CASES = (*attach_cases.CASES, *capacity_cases.CASES, *part_cases.CASES, *law_cases.CASES)
+CASES = (
+    *attach_cases.CASES,
+    *capacity_cases.CASES,
+    *part_cases.CASES,
+    *lost_cases.CASES,
+    *law_cases.CASES,
+)
 
 
 def rank_of(rank: int, folder: str, names: Collection[str]) -> None:

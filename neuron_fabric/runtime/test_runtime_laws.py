@@ -17,10 +17,16 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from neuron_fabric.runtime import attach_cases, capacity_cases, law_cases, part_cases
+from neuron_fabric.runtime import (
+    attach_cases,
+    capacity_cases,
+    law_cases,
+    lost_cases,
+    part_cases,
+)
 
 TWIN = "twin: "
-MODULES = (attach_cases, capacity_cases, part_cases, law_cases)
+MODULES = (attach_cases, capacity_cases, part_cases, lost_cases, law_cases)
 NAMES = [name for module in MODULES for name, _, _ in module.CASES]
 
 

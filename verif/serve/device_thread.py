@@ -37,6 +37,8 @@ class DeviceThread:
         self._todo: queue.SimpleQueue[tuple[Any, ServedBucket] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         self._until: float | None = None
+        self.stuck = False
+        """The bucket that is at work has taken too long, and has not come to an end yet."""
         # A daemon: a simulator that never comes back must not keep the server from ending.
         self._thread = threading.Thread(target=self._run, name="nf serve device", daemon=True)
         self._thread.start()
@@ -61,11 +63,13 @@ class DeviceThread:
         """When the bucket that is at work has taken too long."""
         return self._until
 
-    def expire(self, now: float) -> None:
-        """End a bucket that has taken too long."""
-        if self._until is not None and now >= self._until:
-            self._until = None
-            self.device.interrupt()
+    def expire(self, now: float) -> bool:
+        """Whether the bucket at work has just taken too long; it is ended, where that can be."""
+        if self._until is None or now < self._until:
+            return False
+        self._until, self.stuck = None, True
+        self.device.interrupt()
+        return True
 
     def close(self, wait_s: float = 10.0) -> None:
         """End it, and the device."""
@@ -91,7 +95,7 @@ class DeviceThread:
                 word, why = Word.REFUSED, str(error)
             except Exception as error:  # a fault of this program, told as one
                 word, why = Word.REFUSED, f"{type(error).__name__}: {error}"
-            self._until = None
+            self._until, self.stuck = None, False
             if word == Word.DONE:
                 counts.more = {"lines": bucket.lines, "contributions": bucket.contributions}
             self._done.put(Finished(owner, bucket.seq, word, why, counts.all()))

@@ -176,6 +176,11 @@ class JobSession:
         if decided == Word.REFUSED:
             self.end(why)
 
+    def overdue(self, why: str) -> None:
+        """The device does not come to an end: all that it has is LOST."""
+        for seq in self._at_work:
+            self._decide(seq, Word.LOST, why)
+
     def ask(self, rank: int, asked: Ask) -> None:
         """A rank has waited long for a bucket: answer."""
         if self._shared is None or self._shared.outcome(asked.seq) != Word.NONE:

@@ -37,6 +37,7 @@ from neuron_fabric.runtime.backends.server_wire import (
     receive,
     send,
 )
+from neuron_fabric.runtime.backends.shared_lines import Word
 from verif.serve.device_thread import DeviceThread
 from verif.serve.job_session import JobSession, RefusedOne
 from verif.serve.served_bucket import MODES, Refusal
@@ -44,6 +45,7 @@ from verif.serve.served_device import ServedDevice
 
 BACKLOG = 128
 LOOK_S = 1.0
+STUCK = "the device takes too long"
 Say = Callable[[str], None]
 
 
@@ -194,7 +196,9 @@ class ReducerServer:
             self._hello(peer, message)
         elif isinstance(message, Submit) and session is not None:
             bucket = session.submit(peer.rank, message, time.monotonic())
-            if bucket is not None:
+            if bucket is not None and self._device.stuck:
+                session.finished(bucket.seq, Word.LOST, STUCK)
+            elif bucket is not None:
                 self._device.put(session, bucket)
         elif isinstance(message, Skip) and session is not None:
             session.skip(peer.rank, message.seq)
@@ -281,10 +285,12 @@ class ReducerServer:
 
     def _expire(self) -> None:
         now = time.monotonic()
-        self._device.expire(now)
-        session = self._session
+        stuck, session = self._device.expire(now), self._session
         if session is None:
             return
+        if stuck:
+            self._say(f"job {session.first.job}: {STUCK}")
+            session.overdue(STUCK)
         try:
             lost = session.tally["LOST"]
             session.expire(now)

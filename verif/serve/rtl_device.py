@@ -21,7 +21,7 @@ from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
-from verif.replay.bulk.epoch_block import EpochBlock
+from verif.replay.bulk.epoch_block import EpochBlock, Lie
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
@@ -104,6 +104,13 @@ def _by_number(
         ranks = np.argsort(~stretch.present[:, chosen], axis=0, kind="stable")[:m]
         out[int(m)] = (stretch.lines[chosen], ranks)
     return out
+
+
+def _lie(bucket: ServedBucket, one: Round) -> Lie:
+    """The shared memory itself, for a device that reads it there."""
+    room = bucket.sent.shape[1]
+    at = [(one.who[mode] * room + lines).reshape(-1) for mode, lines in one.lines.items()]
+    return Lie(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
 
 
 class RtlDevice:
@@ -189,7 +196,7 @@ class RtlDevice:
         """A round through the device, checked, its results in their places."""
         device = self._opened()
         work = self._work(bucket, one)
-        block = EpochBlock.of(work, self._options.seed)
+        block = EpochBlock.of(work, self._options.seed, None if self._apart else _lie(bucket, one))
         device.run(block.block)
         mismatch = judge(work, reduced_by_words).first
         if mismatch is not None:

@@ -4,7 +4,6 @@ and devices that end, stop or lie: never a hang, and one outcome for all (law L1
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -26,7 +25,6 @@ from neuron_fabric.runtime.backends.server_wire import (
     connect,
     new_socket,
 )
-from neuron_fabric.runtime.backends.shared_lines import SharedLines, Word
 from scripts.cli import serve
 from scripts.cli.main import main as nf
 from verif.serve.conftest import LINES, Drawn, drawn, joined, on_every_rank, rank_of, serving
@@ -311,20 +309,32 @@ def test_a_device_that_dies_is_lost_and_one_that_is_wrong_ends_it() -> None:
                 assert str(error) in line
 
 
-# -- outcomes -------------------------------------------------------------------------------------
-def test_an_outcome_is_written_once() -> None:
-    server = SharedLines.create(2, 8)
-    rank = SharedLines(os.dup(server.file), 2, 8)
-    assert server.decide(5, Word.LOST, "why") == Word.LOST
-    assert server.decide(5, Word.DONE) == Word.LOST
-    assert (rank.outcome(5), rank.reason(5)) == (Word.LOST, "why")
-    assert rank.give_up(6) == Word.LOST
-    assert server.decide(6, Word.DONE) == Word.LOST
-    assert server.decide(7, Word.DONE) == Word.DONE
-    assert rank.give_up(7) == Word.DONE
-    assert rank.outcome(7 + 64) == Word.NONE
-    server.close()
-    rank.close()
+class Stuck(ModelDevice):
+    """Waits in its first bucket until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go, self.interrupted = threading.Event(), False
+
+    def reduce(self, bucket: ServedBucket) -> Counts:
+        assert self.go.wait(30)
+        return super().reduce(bucket)
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+
+def test_a_device_that_is_stuck() -> None:
+    """What it has is LOST, and what comes meanwhile; when it is done it is used again."""
+    device = Stuck()
+    with serving(2, device, timeout_s=0.4) as served, joined(served.path, 2) as ranks:
+        for _ in range(3):
+            lines = [said(*one) for one in zip(ranks, submitted(ranks))]
+            assert lines == ["lost: the device takes too long"] * 2
+        assert device.interrupted
+        device.go.set()
+        time.sleep(0.3)
+        assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
 
 
 # -- the server itself ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import LINE_BYTES
+from models.line_packing import LINE_BYTES, U8
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
@@ -21,6 +21,15 @@ from verif.replay.traffic import traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}
+
+
+@dataclass(frozen=True)
+class Lie:
+    """Where the lines of an epoch lie: the n-th of `EpochLines.sent`, one use and worker after the
+    other, is line ``at[n]`` of ``sent`` uint8[k, 64], which the device reads in its place."""
+
+    sent: U8
+    at: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,9 @@ class EpochBlock:
     reads: dict[str, int]
 
     @staticmethod
-    def of(work: EpochLines, seed: int) -> EpochBlock:
-        """Make it; the order of the workers depends on seed and place alone."""
+    def of(work: EpochLines, seed: int, lie: Lie | None = None) -> EpochBlock:
+        """Make it; the order of the workers depends on seed and place alone. ``lie``: where the
+        lines are already; else they are copied to one array."""
         rng = np.random.default_rng((seed, work.step, work.number))
         order = [
             rng.permuted(np.tile(np.arange(work.plan.workers), (use.lines, 1)), axis=1)
@@ -58,7 +68,11 @@ class EpochBlock:
         names += enumerate(last, sum(map(len, parts)))
         parts.append(_read_ops(last))
         ops = np.concatenate(parts)
-        sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
+        if lie is None:
+            sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
+        else:
+            sent, writes = lie.sent, ops["kind"] == Kind.WRITE
+            ops["line"][writes] = lie.at[ops["line"][writes]]
         block = Block(ops, sent, work.returned, np.zeros(len(ops), np.uint64))
         return EpochBlock(work, block, {name: at for at, name in names})
 
