@@ -113,7 +113,8 @@ class Check:
         net = self.work.net()
         head = traced_head(net, self.data.batch(seed, 0, 0, 1, 1)[0])
         profile = profile_of(variant, sketch(net, head), guided)
-        log = self.folder / f"{variant} {seed} {reducer.partition(':')[0]}".replace(" ", "-")
+        words_of = variant.replace(",", "").split()
+        log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
         words: dict[str, Any] = {"reducer": reducer, "env": {}}
         if variant != FP32:
             words["monitor"] = log

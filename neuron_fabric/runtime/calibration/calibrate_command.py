@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=1, metavar="N", help="first of three, in NF_SEED (1)")
     add("--warmup", type=_warmup, default=0.10, metavar="X", help="share of steps, or steps (0.1)")
     add("--windows", type=_count, default=3, metavar="N", help="of the steady phase (3)")
+    add("--shrink", choices=["fit", "one"], default="fit", help="scale of votes, as in the rule")
     add("--impact", action="store_true", help="also what each region alone does to the loss")
     add(
         "--verify",
@@ -110,6 +111,7 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         args.within,
         args.verify,
         args.impact,
+        args.shrink,
     )
     command = [sys.executable, str(script.absolute()), *args.script[1:]]
 

@@ -26,6 +26,7 @@ from neuron_fabric.profile.profile_types import (
     Profile,
     Reference,
     Region,
+    Rule,
     Spread,
     Steady,
     ValidFor,
@@ -54,7 +55,7 @@ Better = Literal["higher", "lower", "either"]
 class Asked:
     """What a calibration is to do. ``within``: how far the metric's mean may be from FP32's; None:
     the larger of 1 % of it and two of its standard deviations. ``better``: values on that side of
-    FP32's are never too far."""
+    FP32's are never too far. ``shrink``: as `Rule` has it."""
 
     out: Path
     workers: int
@@ -67,6 +68,7 @@ class Asked:
     within: float | None = None
     verify: bool = True
     impact: bool = False
+    shrink: Literal["fit", "one"] = "fit"
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,7 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
             ValidFor((about.workers, about.workers), optimizer=about.optimizer),
         ),
         phases=Phases(Warmup(share), Steady(ends)),
+        rule=Rule(shrink=asked.shrink),
         calibration=Calibration(asked.seed, total, len(steps), about.every),
     )
     return apply_rule(profile, samples), samples

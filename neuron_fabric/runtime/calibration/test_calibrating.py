@@ -283,6 +283,13 @@ def test_what_the_script_has_to_do(tmp_path: Path) -> None:
     assert calibrated(tmp_path, Script(good), metric="other")[0] == 0
 
 
+def test_shrink_is_chosen(tmp_path: Path) -> None:
+    for shrink, wanted in (("fit", 0.5), ("one", 1.0)):
+        _, profile = calibrated(tmp_path, Script(good), verify=False, shrink=shrink)
+        assert profile.rule.shrink == shrink
+        assert profile.region("embedding").phases["steady"].shrink == wanted
+
+
 def test_nothing_low_bit_nothing_to_verify(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "COSINES", dict.fromkeys(COSINES, 0.1))
