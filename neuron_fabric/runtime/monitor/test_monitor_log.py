@@ -54,7 +54,7 @@ def test_every_line_is_what_the_schema_says(recorded: Path) -> None:
         record = json.loads(line)
         valid.validate(record)
         kinds.add(record["kind"])
-    assert kinds == {"run", "step", "sample", "decision", "end"}
+    assert kinds == {"run", "step", "sample", "decision", "capacity", "end"}
     record = json.loads(lines[1])
     for wrong in ({**record, "more": 1}, {**record, "mode": "HAPPY"}, {**record, "kind": "x"}):
         assert not valid.is_valid(wrong)
