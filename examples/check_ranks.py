@@ -22,7 +22,7 @@ import torch._dynamo  # here and not in every rank: DDP imports it
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from examples.check_variants import FP32, GUIDED, VARIANTS, profile_of, spike
+from examples.check_variants import profile_of, spike
 from examples.workload import Data, Workload, workload
 from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
@@ -31,7 +31,7 @@ from neuron_fabric.runtime import attach
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trained, made
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.runtime.calibration.shadow_run import weights_of
-from neuron_fabric.runtime.monitor.limits import Signal
+from scripts.report.train_targets import FP32, GUIDED
 
 TAIL = 0.8  # of the steps: what comes behind is the steady state
 
@@ -73,7 +73,7 @@ class Check:
         """Calibrate, then every variant with every seed."""
         guided = self.calibrated(int(self.plan["calibrated_with"]))
         for seed in self.plan["seeds"]:
-            for variant in VARIANTS[self.plan["check"]]:
+            for variant in self.plan["variants"]:
                 self.train(variant, seed, guided, self.plan["reducer"])
             if self.plan["reducer"] != "torch":  # the same by torch's own collectives
                 self.train(GUIDED, seed, guided, "torch")
@@ -145,7 +145,7 @@ class Check:
                 "decisions": decisions,
                 "state": str(rt.controls.mode),
                 "log": log.name if variant != FP32 else None,
-                "signals_off": sorted(set(map(str, Signal)) & set(off)),
+                "signals_off": sorted(map(str, off)),
             }
         )
 

@@ -12,21 +12,18 @@ from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.profile_types import FULL, Phases, Warmup
 from neuron_fabric.runtime.monitor.limits import Signal
+from scripts.report.train_targets import (
+    BAD,
+    BAD_MONITOR,
+    BINARY_HEAD,
+    FP32,
+    GUIDED,
+    SPIKE_AT,
+    TERNARY,
+)
 
-FP32 = "FP32"
-GUIDED = "guided by the calibrator"
-BINARY, TERNARY = "G_BINARY everywhere", "G_TERNARY everywhere"
-BINARY_HEAD = "G_BINARY, head in FP32"
-BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
-VARIANTS: Mapping[str, tuple[str, ...]] = {
-    "pairs100": (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, BAD, BAD_MONITOR),
-    "digits": (FP32, BINARY, GUIDED),
-    "charlm": (FP32, BINARY, TERNARY, GUIDED),
-    "topics": (FP32, BINARY, GUIDED),
-    "spike": (FP32, GUIDED),
-}
-"""`spike` trains pairs100, with a learning rate that is 20 times as high for 10 steps."""
-SPIKE, SPIKE_STEPS, SPIKE_AT = 20.0, 10, 0.6
+SPIKE, SPIKE_STEPS = 20.0, 10
+"""A learning rate that is 20 times as high for 10 steps."""
 _WARM = Phases(Warmup(0.10))
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
 

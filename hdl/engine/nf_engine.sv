@@ -324,7 +324,7 @@ module nf_engine
 
   nf_written #(.REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC)) u_written (
     .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
-    .ask (lk_line), .ask_used (fetch), .maybe (record_maybe), .planes_used (ar_valid && ar_ready),
+    .ask (lk_line), .ask_used (fetch), .maybe (record_maybe), .planes_used (ar_valid),
     .planes_ask (fill_line), .planes (record_planes),
     .mark (evict_push2), .mark_line (s2_q.victim),
     .mark_planes (planes_in_use(held_book2.bitmap, 4'(CNT_W)))
@@ -375,6 +375,15 @@ module nf_engine
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || sums1
                                          || is_low_bit_op(s1_q.op.kind))))
+  // Only what memory has answered goes before a fill, and one that is still in the pipeline.
+`ifdef NF_CHECKED
+  logic fill_due_q;
+  always_ff @(posedge clk) begin
+    fill_due_q <= fill_valid && !stored_valid && !is_fill2
+                  && !(s1_valid_q && s1_q.act == ACT_FILL) && !(sx_valid && sx.act == ACT_FILL);
+  end
+`endif
+  `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !(s1_valid_q && s1_q.act == ACT_FILL))
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evictsx, evict_push2)
   // A commit finds nothing of the old epoch under way.

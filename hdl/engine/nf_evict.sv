@@ -73,7 +73,7 @@ module nf_evict
   line_id_t                line_q [FLIGHT];
   logic [CHECK_W+STATE_W-1:0] state_q [DEPTH];
   logic [DEPTH-1:0]        kept_q;
-  logic [FLIGHT-1:0]       live_q, same, again;
+  logic [FLIGHT-1:0]       live_q, same;
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
   logic [FP_W-1:0]         push_line_q, send_line_q, done_line_q;
   logic [CW-1:0]           unsent_q;
@@ -183,8 +183,7 @@ module nf_evict
   end
 
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
-    assign same[e]  = live_q[e] && (line_q[e] == match_line);
-    assign again[e] = live_q[e] && (line_q[e] == push_line);
+    assign same[e] = live_q[e] && (line_q[e] == match_line);
   end
 
   assign match         = |same;
@@ -208,8 +207,14 @@ module nf_evict
                   (wr_data == offered_q) || wr_poison || (ECC == ECC_NONE))
 `endif
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
+`ifdef NF_CHECKED
   // Order to one address: a line is written again only after memory has answered the last time.
+  logic [FLIGHT-1:0] again;
+  for (genvar e = 0; e < FLIGHT; e++) begin : g_again
+    assign again[e] = live_q[e] && (line_q[e] == push_line);
+  end
   `NF_ASSERT_NEVER(SameLine_A, push && |again)
+`endif
 endmodule
 
 `default_nettype wire

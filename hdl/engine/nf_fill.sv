@@ -259,7 +259,7 @@ module nf_fill
     else if (last_beat && records_q != '1) records_q <= records_q + 1'b1;
   end
 
-  `NF_ASSERT_NEVER(WindowRange_A, 32'(window_q) > FLIGHT)
+  `NF_ASSERT_NEVER(WindowRange_A, 32'(window_q) > FLIGHT || 32'(window_q) < START)
   `NF_ASSERT_NEVER(ShrinksEarly_A, last_beat && !grows && calm_q == '1 && records_q != '1)
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)

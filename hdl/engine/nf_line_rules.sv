@@ -119,14 +119,15 @@ module nf_line_rules
   assign index  = {8'd0, op.index};
   assign line   = d.state_base + (worker << d.lines_log2) + index;
 
-  // A worker's first store of an epoch writes the whole line: older bytes must not show through.
+  // A worker's first store of an epoch writes the whole line: older bytes must not show through. A
+  // sum to be kept that is poisoned is dropped where it is made (nf_fp32_gather).
   assign store_push  = (stores && !op.poison && !closed) || is_early;
   assign store       = make_fp_store(make_fp_stored(op.meta, op.worker, slot), line,
                                      seen ? op.be : {BE_W{1'b1}}, op.data & enabled);
   assign gather_push = reads_fp;
   assign gather      = make_gather_op(op.meta, slot, op.index,
                                       raw ? (book.bitmap & me) : book.bitmap, raw, poison,
-                                      d.keep_sum && !raw && !early && !poison);
+                                      d.keep_sum && !raw && !early);
 
   // ---- events -----------------------------------------------------------------------------------
   engine_events_t seen_now;

@@ -169,20 +169,19 @@ module nf_lookup
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      early_q  <= '0;
-      landed_q <= '0;
+      early_q <= '0;
     end else begin
-      if (do_miss && miss_early) begin
-        early_q[victim_slot]  <= 1'b1;
-        landed_q[victim_slot] <= 1'b0;
-      end
+      if (do_miss && miss_early) early_q[victim_slot] <= 1'b1;
       if (do_fill) early_q[fill_slot] <= 1'b0;
-      if (lands) landed_q[stored.slot[SLOT_W-1:0]] <= 1'b1;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (lands) landed_err_q[stored.slot[SLOT_W-1:0]] <= stored_err;
+    if (do_miss && miss_early) landed_q[victim_slot] <= 1'b0;
+    if (lands) begin
+      landed_q[stored.slot[SLOT_W-1:0]]     <= 1'b1;
+      landed_err_q[stored.slot[SLOT_W-1:0]] <= stored_err;
+    end
   end
 
   // ---- parked operations: any slot that is ready, in turn ---------------------------------------

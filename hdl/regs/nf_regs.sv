@@ -113,7 +113,7 @@ module nf_regs
   );
 
   logic [11:0] wr_rel, rd_rel, wr_off, rd_off;  // within the region area, within the region
-  logic [11:0] line_rel;
+  logic [5:0]  line_rel;  // lines of the region area: a region has one
   logic        wr_in_region, rd_in_region;
   logic [3:0]  wr_region, rd_region;
   logic        wr_device, commit_end;
@@ -124,8 +124,8 @@ module nf_regs
   assign wr_in_region = wr_rel < 12'(TOP);
   assign rd_in_region = rd_rel < 12'(TOP);
   assign wr_region    = 4'(wr_rel >> STRIDE_W);
-  assign line_rel     = {rd_line, 6'd0} - ADDR_REGION;
-  assign rd_region    = 4'(line_rel >> STRIDE_W);
+  assign line_rel     = rd_line - ADDR_REGION[11:6];
+  assign rd_region    = line_rel[3:0];
   assign wr_off       = wr_rel & 12'(REGION_STRIDE - 1);
   assign rd_off       = rd_rel & 12'(REGION_STRIDE - 1);
 
@@ -379,7 +379,7 @@ module nf_regs
     .line      (region_line)
   );
 
-  assign line      = (line_rel < 12'(TOP)) ? region_line : device_line | counter_line;
+  assign line      = (line_rel < 6'(REGIONS)) ? region_line : device_line | counter_line;
   assign ctrl_read = line;
 
   `NF_ASSERT_KEEPS(CommitHeld_A, commit_valid && !commit_done,

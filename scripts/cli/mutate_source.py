@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=_EFFORT_S,
         metavar="S",
-        help=f"seconds of tests for a mutant, likely kills first ({_EFFORT_S:g})",
+        help=f"processor seconds of tests for a mutant, likely kills first ({_EFFORT_S:g})",
     )
     made.add_argument("--no-prove", action="store_true", help="try no proof of equivalence")
     made.add_argument(

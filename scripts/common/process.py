@@ -49,6 +49,7 @@ class Finished:
     returncode: int
     timed_out: bool
     seconds: float
+    used: float | None = None  # processor time in seconds, where it is known
 
 
 def kill_group(pid: int) -> None:

@@ -193,6 +193,7 @@ class RunRecord:
     metrics: dict[str, Any] = field(default_factory=dict)
     cycles: int | None = None  # clock cycles, where the bench counts them
     sim_seconds: float = 0.0  # of `seconds`, what the simulator's process took
+    used_seconds: float = 0.0  # its processor time, or its wall-clock time where that is not known
     flaky: bool = False
     note: str = ""
     rerun_log: str | None = None  # log of the automatic rerun with waves

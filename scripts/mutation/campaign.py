@@ -51,11 +51,12 @@ Prove = Callable[[Mutant], str]
 @dataclass
 class Candidate:
     """A test on a build with these modules (none named: any); what the probe saw of it. `name` is
-    `test build`, `seconds` what a run takes."""
+    `test build`, `seconds` the processor time of a run, `wall` how long it took."""
 
     spec: RunSpec
     modules: frozenset[str] = frozenset()
     seconds: float = UNKNOWN_S
+    wall: float = UNKNOWN_S
     seen: frozenset[int] | None = None  # numbers of the mutants; None: not probed
 
     @property
@@ -88,7 +89,9 @@ class Campaign:
     """Names of the tests that are there to catch one of a line, by file and line."""
     without: str = ""
     again: bool = False  # whether outcomes of earlier commands are forgotten
-    effort: float = math.inf  # seconds of tests on a mutant; beyond it, those that are meant alone
+    effort: float = math.inf
+    """Processor seconds of tests on a mutant, so that a busy machine does not spare mutants;
+    beyond it, those that are meant alone."""
     deadline: float = math.inf  # of time.monotonic(); a mutant without outcome by then stays open
 
     def __post_init__(self) -> None:
@@ -143,7 +146,8 @@ class Campaign:
             path = self.runs / record.id / "seen"
             noted = path.read_bytes() if path.is_file() else b""
             candidate.seen = frozenset(n for n in self.mutants if noted[n : n + 1] == b"\1")
-            candidate.seconds = max(record.sim_seconds, 0.05)
+            candidate.seconds = max(record.used_seconds, 0.05)
+            candidate.wall = record.sim_seconds
             shutil.rmtree(self.runs / record.id, ignore_errors=True)
             if not record.passed:
                 self.broken.append(
@@ -152,7 +156,11 @@ class Campaign:
                 return
             path = self._seen_path(candidate)
             path.parent.mkdir(parents=True, exist_ok=True)
-            found = {"seconds": candidate.seconds, "seen": sorted(candidate.seen)}
+            found = {
+                "seconds": candidate.seconds,
+                "wall": candidate.wall,
+                "seen": sorted(candidate.seen),
+            }
             output.write_text(path, json.dumps(found))
 
         records = run_all(specs, jobs, came, self.runner, fail_fast=True, end=end)
@@ -175,6 +183,7 @@ class Campaign:
         except (OSError, DataError):
             return False
         candidate.seconds = float(found["seconds"])
+        candidate.wall = float(found.get("wall", candidate.seconds))
         candidate.seen = frozenset(found["seen"])
         return True
 
@@ -236,7 +245,7 @@ class Campaign:
             if record.kind is not None and record.kind not in KILLS:
                 raise NfError(f"{mutant.id}: {candidate.name}: {record.kind} {record.cause}")
             ran.append(candidate.name)
-            seconds += record.sim_seconds
+            seconds += record.used_seconds
             if not record.passed:
                 return self._outcome(mutant, State.KILLED, ran, seconds, record, candidate), record
         if not tried:
@@ -288,7 +297,7 @@ class Campaign:
             environment.append((rewrite.SEEN, "seen"))  # in the folder of the run
         limit = spec.timeout_s
         if candidate.seen is not None:
-            limit = min(limit, candidate.seconds * _SLOWER + _MORE_S)
+            limit = min(limit, candidate.wall * _SLOWER + _MORE_S)
         return replace(
             spec,
             env=tuple(environment),

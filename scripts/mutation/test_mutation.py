@@ -353,7 +353,7 @@ def test_effort_spares_no_test_that_is_meant(
 
     def runner(spec: RunSpec) -> RunRecord:
         runs.append(spec.tests[0])
-        return record(id=spec.id, sim_seconds=2.0)
+        return record(id=spec.id, sim_seconds=20.0, used_seconds=2.0)
 
     meant = {("tally", f"tally_bench::{test}"): 1 for test in ("counts", "rests")}
     for number, known in enumerate((meant, {})):

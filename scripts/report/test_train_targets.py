@@ -132,7 +132,10 @@ def test_two_reducers() -> None:
 def test_ranks_that_differ() -> None:
     wrong = found("digits", {FP32: 90.0, GUIDED: 90.0})
     wrong.rows[0] = replace(wrong.rows[0], ranks_differ=1)
-    assert goals(wrong)[0] == targets.Goal("weights equal on all ranks: 1 trainings differ", False)
+    assert goals(wrong)[0] == targets.Goal(
+        "weights equal on all ranks: 1 trainings differ", False, True
+    )
+    assert missed(wrong, 30)
 
 
 def test_a_short_training_is_not_judged() -> None:

@@ -52,7 +52,7 @@ class Server:
         self._connection = connection
         self.pid = pid
         try:
-            self._read("ready", time.monotonic() + _START_S)
+            self._read(time.monotonic() + _START_S)["ready"]
         except (ServerError, TimeoutError) as error:
             self.close()
             process.check_stopping()
@@ -66,20 +66,20 @@ class Server:
             self._connection.send(json.dumps(request).encode())
         except OSError as error:
             raise ServerError("the server is gone") from error
-        pid = self._read("pid", begin + _START_S)
+        pid = self._read(begin + _START_S)["pid"]
         process.watch(pid)
         timed_out = False
         try:
             try:
-                status = self._read("status", begin + timeout_s if timeout_s else None)
+                end = self._read(begin + timeout_s if timeout_s else None)
             except TimeoutError:
                 timed_out = True
                 process.kill_group(pid)
-                status = self._read("status", time.monotonic() + _START_S)
+                end = self._read(time.monotonic() + _START_S)
         finally:
             process.kill_group(pid)  # also what the child left behind
             process.forget(pid)
-        return Finished(status, timed_out, time.monotonic() - begin)
+        return Finished(end["status"], timed_out, time.monotonic() - begin, end["used_ms"] / 1000)
 
     def close(self) -> None:
         """End the server, and with it a child that still runs."""
@@ -92,7 +92,7 @@ class Server:
         """Wait for the end of the process."""
         os.waitpid(self.pid, 0)
 
-    def _read(self, word: str, deadline: float | None) -> int:
+    def _read(self, deadline: float | None) -> dict[str, int]:
         left = None if deadline is None else max(0.001, deadline - time.monotonic())
         self._connection.settimeout(left)
         try:
@@ -101,7 +101,7 @@ class Server:
             message = b""
         if not message:
             raise ServerError("the server is gone")
-        return int(json.loads(message)[word])
+        return {str(word): int(value) for word, value in json.loads(message).items()}
 
 
 def connection() -> tuple[socket.socket, socket.socket]:

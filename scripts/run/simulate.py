@@ -135,7 +135,8 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     if spec.build.coverage:
         run_counts.pack(folder, built.directory / "src" if spec.build.copied else spec.build.root)
     record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
-    record = replace(record, sim_seconds=round(finished.seconds, 3))
+    used = finished.seconds if finished.used is None else finished.used
+    record = replace(record, sim_seconds=round(finished.seconds, 3), used_seconds=round(used, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
         return replace(record, rerun=f"{record.rerun} --timeout {spec.timeout_s:g}")
     return record

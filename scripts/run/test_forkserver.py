@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,3 +117,15 @@ def test_waves_and_coverage_start_directly(toy: Toy, sim: str) -> None:
     build = toy.spec(sim, waves=registry.get(sim).wave_format, coverage=coverage)
     assert toy.run(build, "adds_one").waves
     assert servers() == []
+
+
+def test_processor_time_is_not_the_wall_clock() -> None:
+    server = forkserver.fork(lambda request: time.sleep(request["s"]))
+    try:
+        ended = server.run({"s": 0.5})
+    finally:
+        server.close()
+    assert ended.returncode == 0
+    assert ended.seconds > 0.5
+    assert ended.used is not None
+    assert ended.used < 0.4

@@ -65,7 +65,8 @@ def children(connection: socket.socket) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here too: the group exists before anybody hears of it
         _say(connection, {"pid": pid})
-        _say(connection, {"status": _wait(pid, connection)})
+        status, used_ms = _wait(pid, connection)
+        _say(connection, {"status": status, "used_ms": used_ms})
     os._exit(0)
 
 
@@ -114,8 +115,9 @@ def _end_here(libc: ctypes.CDLL, server: int) -> None:
         os._exit(0)
 
 
-def _wait(pid: int, connection: socket.socket) -> int:
-    """The exit code of a child; when the runner goes away, the child and this process go too."""
+def _wait(pid: int, connection: socket.socket) -> tuple[int, int]:
+    """Exit code of a child and its processor time in milliseconds; when the runner goes away, the
+    child and this process go too."""
     handle = os.pidfd_open(pid)
     waiting = select.poll()
     waiting.register(handle, select.POLLIN)
@@ -126,7 +128,8 @@ def _wait(pid: int, connection: socket.socket) -> int:
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
         os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    _, status, used = os.wait4(pid, 0)
+    return os.waitstatus_to_exitcode(status), round(1000 * (used.ru_utime + used.ru_stime))
 
 
 def _say(connection: socket.socket, message: dict[str, int]) -> None:

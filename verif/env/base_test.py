@@ -32,6 +32,7 @@ class NfBaseTest(uvm_test):
     """Override `configure` and `scenario`. `found`: what the scoreboard of the last run said."""
 
     found: ClassVar[Sequence[str]] = []
+    reset_clocks = 5
 
     def configure(self, cfg: EnvConfig) -> None:
         """Changes the configuration before the environment is built."""
@@ -109,7 +110,7 @@ class NfBaseTest(uvm_test):
         dut.rst_n.value = 0
         self.clock = Clock(dut.clk, CLOCK_NS, "ns", impl="gpi")
         self.clock.start(start_high=False)
-        await self.env.clocks(5)
+        await self.env.clocks(self.reset_clocks)
         dut.rst_n.value = 1
         await self.env.host.link_up()
 

@@ -232,3 +232,29 @@ class InitialiserSequence(ForgedSequence):
             if number % 8 == 7:
                 await self.env.clocks(rng.randint(1, 60))
         await self.drain()
+
+
+class BesideMarkSequence(ForgedSequence):
+    """The last line of a region is written back while the initialiser is far from it.
+
+    Its neighbours share its mark, so that they are asked for; their records are forged, and still
+    to be initialised.
+    """
+
+    lines_log2: int = 13
+
+    async def body(self) -> None:
+        hw = self.cfg.hw
+        config = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
+        last = config.lines - 1
+        forgeries = range(last - 8 * hw.slots, last + 1)
+        for line in forgeries:
+            data = forged(1, self.bitmap(config))
+            self.env.mem.store.write(self.bookkeeping(config, line), int.from_bytes(data, "little"))
+        await self.commit(self.rng.randrange(hw.regions), config)
+        await self.contribute(config, 0, last)
+        await self.drain()
+        await self.look(config, list(forgeries[:-1]))
+        busy = await self.env.registers.read("STATUS.INIT_BUSY")
+        assert busy, "every record was initialised: nothing was tested"
+        await self.look(config, [last])

@@ -190,6 +190,38 @@ class DamagedMarksSequence(FlipSequence):
             # Between two flips a lookup may find the first one.
             wanted = {(int(bad), int(not bad and hw.ecc == SECDED))}
             assert found in wanted | ({(0, 1), (0, 2)} if flips == 2 else set()), (place, found)
+        for first, second in ((0, 1), (1, 0)):
+            await self.together({first: (other, marked)[first], second: (other, marked)[second]})
+
+    async def together(self, regions: dict[int, RegionConfig]) -> None:
+        """A row of each of two regions is damaged, and both are used in consecutive clocks."""
+        hw, size = self.cfg.hw, rams(self.cfg.hw)["MARKS"]
+        for region, config in regions.items():
+            await self.commit(region, config)
+            for line in range(config.lines):
+                await self.contribute(config, 0, line)
+        await self.drain()
+        for line in range(hw.slots):  # of the second one, which leaves nothing to be written back
+            await self.read_region(config, line, 0)
+        await self.drain()
+        for region in regions:
+            row = region * size.rows // hw.regions
+            await self.inject("MARKS", row, self.rng.randrange(size.data))
+        # Admission stops until ordinary memory has answered: both wait before the engine.
+        mem = self.env.cfg.mem
+        mem.r_stall = 1.0
+        await self.read(0)
+        await self.env.clocks(40)
+        waits = cocotb.start_soon(self.drains())
+        await self.env.clocks(40)
+        for config in regions.values():
+            await self.read_region(config, config.lines - 1, 0)
+        await self.env.clocks(40)
+        mem.r_stall = 0.0
+        await waits
+        await self.drain()
+        found, wanted = await self.counted(), (0, 2) if hw.ecc == SECDED else (2, 0)
+        assert found == wanted, f"two rows used at once: {found} counted, not {wanted}"
 
 
 class FlipTrafficSequence(FlipSequence):

@@ -153,6 +153,28 @@ class CloseSequence(NfSequence):
         }
 
 
+class HeldCloseSequence(NfSequence):
+    """Reads find the round open, and their answers wait for the host's credits: first inside the
+    link, then inside the core as well. CLOSE is answered behind them.
+
+    One that comes later must be of the closed round, which is never early: the scoreboard says so.
+    """
+
+    most: int = 6
+
+    async def body(self) -> None:
+        config = self.layout.region(Mode.G_BINARY, 0, 3, strict=True)
+        for reads in range(2, self.most + 1):
+            await self.commit(0, config)
+            await self.contribute(config, 0, 0)
+            await self.drain()
+            for _ in range(reads):
+                await self.read_region(config, 0, 0)
+            await self.env.clocks(60)
+            await self.close(0)
+            await self.drain()
+
+
 class InfoSequence(NfSequence):
     """INFO of lines in every state: racing with contributions and commits, evicted, saturated."""
 

@@ -127,6 +127,8 @@ def drawn(seed: int, workers: int, absent: float = 0.2, ordered: bool = True) ->
             column += len(sizes)
             for own in parts:
                 lines = rng.integers(0, 256, (sizes.sum(), 64), np.uint8)
+                if route == Route.G_TERNARY:  # a sign without a gate is no code
+                    lines &= 0xAA | (lines >> 1 & 0x55)
                 own.append(Part(route, net, lines, starts, columns))
     if ordered:
         for own in parts:

@@ -74,8 +74,6 @@ class JobSession:
 
     def join(self, hello: Hello, tell: Tell) -> None:
         """A rank comes. RefusedOne; Refusal, for all, when it says other things than the first."""
-        if not 0 <= hello.rank < self.first.world:
-            raise RefusedOne(f"rank {hello.rank} of {self.first.world} workers")
         if hello.rank in self._ranks:
             raise RefusedOne(f"rank {hello.rank} is here already; start each rank once")
         for name in ("world", "fingerprint", "lines"):

@@ -121,7 +121,7 @@ class ReducerServer:
         )
         self._peers: dict[int, _Peer] = {}
         self._session: JobSession | None = None
-        self._jobs = 0
+        self._jobs, self._refused = 0, ("", "")
         self._select = selectors.DefaultSelector()
         self._select.register(listener.sock, selectors.EVENT_READ)
         self._select.register(self._device.wake, selectors.EVENT_READ)
@@ -211,6 +211,10 @@ class ReducerServer:
             raise RefusedOne(
                 f"{hello.world} workers, and the server was started with --workers {self._workers}"
             )
+        if not 0 <= hello.rank < hello.world:
+            raise RefusedOne(f"rank {hello.rank} of {hello.world} workers")
+        if hello.job == self._refused[0]:  # to all of them, also those that come later
+            raise RefusedOne(self._refused[1])
         if session is not None and session.first.job != hello.job:
             if session.whole or not session.ended:
                 raise RefusedOne(
@@ -228,6 +232,7 @@ class ReducerServer:
             peer.session = None
             raise
         except Refusal as refusal:
+            self._refused = (hello.job, str(refusal))
             self._end(session, str(refusal))
             return
         if session.whole:

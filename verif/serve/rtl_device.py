@@ -21,7 +21,6 @@ from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
-from verif.host.c_interface import Figures
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
@@ -128,8 +127,10 @@ class RtlDevice:
         self._size = min(own[0].lines for own in self._regions.values())
         self._epoch = self._turn = 0
         self._device: BulkDevice | None = None
-        self._figures = Figures()
-        self._opened()
+        try:
+            self._opened()
+        except DeviceGone as gone:
+            raise DeviceError(self._line(gone)) from None
 
     @property
     def name(self) -> str:
@@ -142,17 +143,18 @@ class RtlDevice:
         for stretch in bucket.stretches:
             bucket.got[:, stretch.lines] = 0
         try:
+            before = self._opened().figures()
             for one in rounds(bucket, self._size):
                 self._drive(bucket, one)
                 counts.rounds += 1
+            after = self._opened().figures()
         except DeviceGone as gone:
             self.close()
             raise DeviceLost(self._line(gone)) from None
         except BulkFault as fault:
             raise DeviceError(self._line(fault)) from None
-        before, self._figures = self._figures, self._opened().figures()
-        counts.cycles = self._figures.cycles - before.cycles
-        loads = [now - then for now, then in zip(self._figures.devload, before.devload)]
+        counts.cycles = after.cycles - before.cycles
+        loads = [now - then for now, then in zip(after.devload, before.devload)]
         counts.answers, counts.severe = sum(loads), loads[SEVERE]
         return counts
 
@@ -172,14 +174,15 @@ class RtlDevice:
             device.close()
 
     def _opened(self) -> BulkDevice:
-        """The device; a new one where the last has died."""
+        """The device; a new one where the last has died. DeviceGone, DeviceError."""
         if self._device is None:
             log2, seed = self.params.mem_lines_log2, self._options.seed
             try:
                 self._device = self._model.open(self._folder, log2, seed, self._options.memory)
+            except DeviceGone:
+                raise
             except BulkFault as fault:
                 raise DeviceError(self._line(fault)) from None
-            self._figures = self._device.figures()
         return self._device
 
     def _drive(self, bucket: ServedBucket, one: Round) -> None:

@@ -102,7 +102,8 @@ def bucket_of(said: Submit, sent: U8, got: U8) -> ServedBucket:
     for part, first in zip(said.parts, shape.firsts, strict=True):
         mode, lines = MODES.get(part.route), np.arange(first, first + part.lines)
         if mode is None:
-            raise Refusal(f"{part.route}: the server takes {', '.join(MODES)}")
+            routes = ", ".join(MODES)
+            raise Refusal(f"{part.route}: a job has {len(MODES)} routes on one device: {routes}")
         present = None
         if part.tensors:
             own = table[at : at + part.tensors]

@@ -10,6 +10,7 @@ import cocotb
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.forged_records import (
+    BesideMarkSequence,
     InitialiserSequence,
     MovedSequence,
     RefusedFrontSequence,
@@ -54,6 +55,13 @@ class InitialiserTest(NfBaseTest):
         await InitialiserSequence(self.env).run()
 
 
+class BesideMarkTest(NfBaseTest):
+    """Neighbours of a line that has left the chip before the initialiser has come to it."""
+
+    async def scenario(self) -> None:
+        await BesideMarkSequence(self.env).run()
+
+
 class SlowInitialiserTest(NfBaseTest):
     """The same while memory answers writes late and in another order."""
 
@@ -93,6 +101,12 @@ async def moved(_dut: Any) -> None:
 async def initialiser(_dut: Any) -> None:
     """A line is empty before, while and after its record is initialised."""
     await run_uvm(InitialiserTest)
+
+
+@cocotb.test()
+async def beside_mark(_dut: Any) -> None:
+    """A line is empty until its record is initialised, though its neighbour has one to come."""
+    await run_uvm(BesideMarkTest)
 
 
 @cocotb.test()

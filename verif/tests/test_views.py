@@ -7,8 +7,16 @@ from typing import Any
 
 import cocotb
 
+from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.round_views import AGGREGATING, CloseSequence, InfoSequence, StatusSequence
+from verif.env.config import EnvConfig
+from verif.sequences.round_views import (
+    AGGREGATING,
+    CloseSequence,
+    HeldCloseSequence,
+    InfoSequence,
+    StatusSequence,
+)
 
 ROUNDS = 100
 """Rounds of the long test: ten seeds of the nightly suite close 1,000 of them."""
@@ -27,6 +35,22 @@ class ManyRoundsTest(CloseTest):
     """Many rounds."""
 
     rounds = ROUNDS
+
+
+def one_credit(config: CxlConfig) -> None:
+    """A host that takes one answer with data at a time, and late."""
+    config.link.grant_data = 1
+    config.link.return_delay = (150, 200)
+
+
+class HeldCloseTest(NfBaseTest):
+    """CLOSE while answers wait for credits."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        cfg.shape_link = one_credit
+
+    async def scenario(self) -> None:
+        await HeldCloseSequence(self.env).run()
 
 
 class InfoTest(NfBaseTest):
@@ -63,6 +87,12 @@ async def close(_dut: Any, profile: str) -> None:
 async def many_rounds(_dut: Any, profile: str) -> None:
     """The same, a hundred rounds."""
     await run_uvm(ManyRoundsTest, profile)
+
+
+@cocotb.test()
+async def held_close(_dut: Any) -> None:
+    """CLOSE is answered when every read that found the round open has its data."""
+    await run_uvm(HeldCloseTest)
 
 
 @cocotb.test()

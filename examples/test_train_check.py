@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf train-check` over real workers; the workloads are what the checks say that they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requirements-torch.txt")
+
+import torch
+
+from examples.check_variants import profile_of, spike, spike_at
+from examples.workload import MODULES, workload
+from neuron_fabric.profile import sketch, traced_head
+from neuron_fabric.profile.draft import draft
+from scripts.cli import main as cli
+from scripts.cli import train_check
+from scripts.report.train_targets import BINARY_HEAD, CHECKS, FP32, GUIDED
+
+ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
+"""Of the trial's nets, which these are."""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_workloads(name: str) -> None:
+    """Workers see other examples, seeds other ones; the net learns from what it is judged by."""
+    work, info = workload(name), CHECKS[name]
+    assert (work.workers, work.batch, work.steps) == (info.workers, info.batch, info.steps)
+    data, net = work.data(), work.net()
+    x, y = data.batch(1, 0, 0, work.workers, work.batch)
+    assert len(x) == len(y) == work.batch
+    for seed, step, rank in ((1, 0, 1), (1, 1, 0), (2, 0, 0)):
+        assert not torch.equal(data.batch(seed, step, rank, work.workers, work.batch)[0], x)
+    assert torch.equal(data.batch(1, 0, 0, work.workers, work.batch)[0], x)
+    assert data.loss(net, x, y).item() > 0
+    assert 0 <= data.judge(net) <= 100
+    elements = sum(one.numel() for one in net.parameters())
+    assert elements == ELEMENTS.get(name, elements)
+    head = traced_head(net, x)
+    assert set(head) == {"head.weight", "head.bias"}
+
+
+def test_variants() -> None:
+    """What is called head in FP32 has no other region there that is large enough."""
+    work = workload("pairs100")
+    net = work.net()
+    parameters = sketch(net, ("head.weight",))
+    for variant in CHECKS["pairs100"].variants:
+        profile = profile_of(variant, parameters, draft("guided", parameters))
+        full = {one.name for one in profile.regions if not one.low_bit}
+        assert profile.verified
+        if variant == BINARY_HEAD:
+            assert "head" in full
+            assert len(full) < len(profile.regions)
+        elif variant not in (FP32, GUIDED):
+            assert not full
+
+
+def test_a_spike_is_ten_steps() -> None:
+    assert spike_at(200) == 120
+    assert [step for step in range(200) if spike(step, 200) != 1] == list(range(120, 130))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["pairs"], "invalid choice: 'pairs'"),
+        (["digits", "--seeds", "1,x"], "'1,x' is no list of numbers"),
+        (["digits", "--steps", "0"], "'0' is not a number from 1"),
+        (["digits", "--others", "3,4"], "--others names a seed of --seeds: give other ones."),
+        (["digits", "--seeds", "1001"], "seed 1001 is the calibration's: give another one."),
+        (["digits", "--only", "ternary"], "no training of digits is called 'ternary': FP32; "),
+    ],
+)
+def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = cli.main(["train-check", *words])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    assert code == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+def test_sixty_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The calibrator and a training by its profile, of eight workers; `all` below is its long
+    neighbour."""
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+    words = ["train-check", "pairs100", "--steps", "60", "--seeds", "1", "--only", GUIDED]
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    assert "[ok] weights equal on all ranks: 0 trainings differ" in out
+    assert "page: " in out
+    lines = (tmp_path / "pairs100" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    calibrated, trained = map(json.loads, lines)
+    head = next(one for one in calibrated["regions"] if one["kind"] == "head")
+    assert (head["route"], head["elements"]) == ("FP32", 9_700)
+    assert trained["value"] > 10  # of 100 classes
+    assert trained["sent"]["FP32"] > 0
+    assert {"G_BINARY", "G_TERNARY"} & trained["sent"].keys()
+    page = next((tmp_path / "pairs100").glob("*.html")).read_text(encoding="utf-8")
+    assert "<svg" in page
+
+
+def test_a_reducer_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+    words = ["train-check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
+    assert cli.main(words) == 1
+    said = capsys.readouterr().err
+    assert "a process ended: nf runtime: attach: reducer 'nothing' is none of" in said
+
+
+@pytest.mark.nightly("every training of every check at full length: over an hour on two cores")
+def test_all_goals_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`test_sixty_steps` is its quick neighbour."""
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+    assert cli.main(["train-check", "all", "--others", "4,5,6"]) == 0

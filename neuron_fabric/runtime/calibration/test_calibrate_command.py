@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric calibrate`: what it refuses, and a training of two real workers."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric import __main__ as command
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.profile import read_profile
+from neuron_fabric.profile.samples import samples_path
+from neuron_fabric.runtime.calibration import calibrate_command
+from neuron_fabric.runtime.calibration.calibration_job import CalibrationError
+from neuron_fabric.runtime.calibration.workers import run_workers
+
+TRAINING = """
+import os, sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from neuron_fabric.runtime import attach
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+torch.manual_seed(int(os.environ["NF_SEED"]))
+net = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 20))
+model = DistributedDataParallel(net)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rt = attach(model, "a profile of its own that is not there", steps=12, optimizer=optimizer)
+for step in range(12):
+    if step == int(sys.argv[1]):
+        rt.close()
+        sys.exit(3)
+    loss = model(torch.randn(8, 32)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+rt.report(loss=loss)
+rt.close()
+del model, rt
+dist.destroy_process_group()
+"""
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    calibrate_command.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--every", "0"], "--every: '0' is no number from 1 on"),
+        (["--workers", "-3"], "--workers: '-3' is no number from 1 on"),
+        (["--within", "nan"], "--within: 'nan' is no number from 0 on"),
+        (["--warmup", "much"], "--warmup: 'much' is no number from 0 on"),
+        (["--better", "more"], "--better: invalid choice: 'more'"),
+    ],
+)
+def test_a_wrong_word(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        command.main(["calibrate", "--out", "p.toml", *words, "--", "x.py"])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is told before anything is trained."""
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    script = tmp_path / "x.py"
+    script.touch()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    run, out = calibrate_command.run, str(tmp_path / "p.toml")
+    with pytest.raises(CalibrationError, match="there is no such script; give a file of Python"):
+        run(parsed("--out", out, "--", str(tmp_path / "y.py")), never)
+    with pytest.raises(CalibrationError, match="256, and a count of votes holds 255; take fewer"):
+        run(parsed("--out", out, "--workers", "256", "--", str(script)), never)
+    with pytest.raises(CaptureError, match="its folder does not exist"):
+        run(parsed("--out", str(tmp_path / "no" / "p.toml"), "--", str(script)), never)
+    samples_path(out).mkdir()
+    with pytest.raises(CaptureError, match=r"p.calibration.safetensors: is a folder"):
+        run(parsed("--out", out, "--", str(script)), never)
+    samples_path(out).rmdir()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CalibrationError, match="torch is not installed"):
+        run(parsed("--out", out, "--", str(script)), never)
+
+
+def test_the_worker_that_fails_first_is_told() -> None:
+    program = "import os, sys, time; r = os.environ['RANK']; {}"
+    rank_1 = program.format("sys.exit(7) if r == '1' else time.sleep(60)")
+    start = time.monotonic()
+    found = run_workers([sys.executable, "-c", rank_1], 3, dict(os.environ))
+    assert found == "worker 1 ended with code 7"
+    killed = program.format("os.kill(os.getpid(), 9)")
+    assert run_workers([sys.executable, "-c", killed], 1, dict(os.environ)) == (
+        "worker 0 was ended by signal 9"
+    )
+    assert run_workers([sys.executable, "-c", "pass"], 2, dict(os.environ)) is None
+    assert time.monotonic() - start < 50  # the others were ended
+
+
+def test_real_workers(tmp_path: Path) -> None:
+    """To the end, and stopped at step 9; the profile that the script names is left alone."""
+    pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+    script, out = tmp_path / "train.py", tmp_path / "p.toml"
+    script.write_text(TRAINING, encoding="utf-8")
+    package = str(Path(calibrate_command.__file__).parents[3])
+    env = {**os.environ, "PYTHONPATH": package}
+    words = [*("-m", "neuron_fabric", "calibrate", "--out", str(out), "--workers", "2")]
+    words += ["--every", "3", "--no-verify", "--", str(script)]
+    for stop, code, steps in (("99", 0, 12), ("9", 1, 7)):
+        done = subprocess.run(
+            [sys.executable, *words, stop],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr[-2000:]
+        ran = read_profile(out).calibration
+        assert ran is not None
+        assert (ran.steps, ran.stopped_early) == (steps, bool(code))
+        assert samples_path(out).is_file()
+    assert "stopped early (worker " in done.stdout
+    assert "ended with code 3) after 7 steps; usable, not verified" in done.stdout
+    head = read_profile(out).region("head")
+    assert head.match == ("2.weight", "2.bias")

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law L13 with real processes: whatever is killed or stopped when, a training of four ranks goes on
+with the same weights on all of them, and no bucket has two outcomes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from neuron_fabric.data import parse_json
+from neuron_fabric.runtime.backends.server_wire import ServerError
+from scripts.cli import serve
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requirements-torch.txt")
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 4.0
+START_S = 300  # of a process, against a hang: the machine may be busy
+
+
+class Keeper:
+    """`nf serve`, started again whenever it has died."""
+
+    def __init__(self, path: Path, *words: str) -> None:
+        self.path, self.starts, self._ending = path, 0, False
+        self._command = [sys.executable, "-m", "scripts.cli.main", "serve", "--workers", "4"]
+        self._command += ["--socket", str(path), "--timeout", str(TIMEOUT_S), *words]
+        self.log = path.with_name("server.log").open("wb")
+        self._start()
+        self._thread = threading.Thread(target=self._keep)
+        self._thread.start()
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command, cwd=ROOT, stdout=self.log, stderr=subprocess.STDOUT
+        )
+        self.starts += 1
+
+    def _keep(self) -> None:
+        while not self._ending:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.1)
+                if not self._ending:
+                    self._start()
+
+    def status(self) -> list[str]:
+        """What it says; waits until it is there."""
+        end = time.monotonic() + START_S
+        while True:
+            try:
+                return serve.status(self.path)
+            except ServerError:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+
+    def simulators(self) -> list[int]:
+        with suppress(psutil.Error):
+            children = psutil.Process(self.process.pid).children(recursive=True)
+            return [one.pid for one in children if one.name() == "vvp"]
+        return []
+
+    def close(self) -> None:
+        self._ending = True
+        self._thread.join()
+        self.process.terminate()
+        self.process.wait(60)
+        self.log.close()
+
+
+@contextmanager
+def kept(folder: Path, *words: str) -> Iterator[Keeper]:
+    keeper = Keeper(folder / "s", *words)
+    try:
+        keeper.status()
+        yield keeper
+    finally:
+        keeper.close()
+
+
+def training(keeper: Keeper, folder: Path, steps: int) -> subprocess.Popen[str]:
+    """A training by that server, once the server has it."""
+    words = ["--socket", str(keeper.path), "--alone", "--steps", str(steps)]
+    words += ["--timeout", str(TIMEOUT_S), "--out", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "examples.by_server", *words],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    end = time.monotonic() + START_S
+    while "no job" in keeper.status() and process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return process
+
+
+def signalled(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> None:
+    """One of the things that happen to processes."""
+    name, _, of = kind.partition(" ")
+    found = {"server": [keeper.process.pid], "simulator": keeper.simulators(), "rank": ranks}[of]
+    if not found:
+        return
+    pid = draw.choice(found)
+    if name == "kill":
+        signalled(pid, signal.SIGKILL)
+        return
+    signalled(pid, signal.SIGSTOP)
+    time.sleep(draw.random() * (2 * TIMEOUT_S + 8 if name == "long-stop" else TIMEOUT_S / 2))
+    signalled(pid, signal.SIGCONT)
+
+
+def lost_as_one(folder: Path) -> int:
+    """Decisions of the log for a lost bucket: into FALLBACK, by the signal of the reducer."""
+    lines = (folder / "monitor.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [parse_json(line) for line in lines]
+    return sum(one.get("kind") == "decision" and one.get("signal") == "reducer" for one in records)
+
+
+def trial(
+    tmp_path: Path, kinds: list[str], steps: int, seed: int, *words: str
+) -> tuple[str, Keeper]:
+    """A training that is harmed at random moments until it ends; what it has printed."""
+    draw = random.Random(seed)
+    with kept(tmp_path, *words) as keeper:
+        process = training(keeper, tmp_path, steps)
+        ranks = [one.pid for one in psutil.Process(process.pid).children()]
+        for kind in kinds:
+            time.sleep(draw.random())
+            if process.poll() is not None:
+                break
+            harm(kind, keeper, ranks, draw)
+        out, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, out
+        keeper.status()  # it is there, or comes again
+    assert "weights of the ranks: the same" in out
+    return out, keeper
+
+
+def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
+    kinds = ["kill server", "stop server", "stop rank", "kill server"]
+    out, keeper = trial(tmp_path, kinds, 600, 1, "--device", "model")
+    assert keeper.starts >= 2
+    assert ", 0 lost" not in out
+    assert lost_as_one(tmp_path) > 0
+    assert "the reducer is lost (" in out
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
+    """The server opens another one; the ranks need not even join again."""
+    words = ("--device", "rtl", "--sim", simulator)
+    out, keeper = trial(tmp_path, ["kill simulator"] * 3, 60, 1, *words)
+    assert keeper.starts == 1
+    assert "weights of the ranks: the same" in out
+
+
+def test_a_rank_is_killed(tmp_path: Path) -> None:
+    """Its training ends, as it would without a server, and the next one is served."""
+    with kept(tmp_path, "--device", "model") as keeper:
+        process = training(keeper, tmp_path, 100_000)
+        ranks = [one.pid for one in psutil.Process(process.pid).children()]
+        signalled(ranks[2], signal.SIGKILL)
+        out, _ = process.communicate(timeout=300)
+        assert process.returncode != 0, out
+        again = training(keeper, tmp_path, 12)
+        out, _ = again.communicate(timeout=300)
+        assert again.returncode == 0, out
+        assert keeper.starts == 1
+
+
+KINDS = ["kill server", "kill simulator", "stop server", "stop simulator", "stop rank"]
+
+
+@pytest.mark.nightly("50 moments of a long training; test_the_server_is_killed has four")
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
+    draw = random.Random(7)
+    kinds = [draw.choice(KINDS) for _ in range(48)] + ["long-stop server", "long-stop simulator"]
+    draw.shuffle(kinds)
+    words = ("--device", "rtl", "--sim", simulator)
+    out, keeper = trial(tmp_path, kinds, 3000, 7, *words)
+    assert keeper.starts > 3
+    assert lost_as_one(tmp_path) > 3
+    assert "weights of the ranks: the same" in out

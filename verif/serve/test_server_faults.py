@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server refuses, in one line for whom it concerns, and what it does about ranks, servers
+and devices that end, stop or lie: never a hang, and one outcome for all (law L13)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.parameters import DeviceParams
+from neuron_fabric.codec import Route
+from neuron_fabric.runtime.backends import server_wire
+from neuron_fabric.runtime.backends.interface import BucketLost, Part
+from neuron_fabric.runtime.backends.server_session import ServerSession, Ticket
+from neuron_fabric.runtime.backends.server_wire import (
+    ServerError,
+    address,
+    check_path,
+    connect,
+    new_socket,
+)
+from neuron_fabric.runtime.backends.shared_lines import SharedLines, Word
+from scripts.cli import serve
+from scripts.cli.main import main as nf
+from verif.serve.conftest import LINES, Drawn, drawn, joined, on_every_rank, rank_of, serving
+from verif.serve.reducer_server import Listener
+from verif.serve.rtl_device import place
+from verif.serve.served_bucket import Counts, ServedBucket
+from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
+
+BUCKET = drawn(3, 2)
+
+
+def submitted(ranks: list[ServerSession], bucket: Drawn = BUCKET) -> list[Ticket]:
+    """A bucket from every rank."""
+    return [rank.submit(0, 0, bucket.parts[n], bucket.sides[n]) for n, rank in enumerate(ranks)]
+
+
+def said(rank: ServerSession, ticket: Ticket) -> str:
+    """What a rank is told of a bucket: done, lost: why, or refused: why."""
+    try:
+        rank.wait(ticket)
+    except BucketLost as lost:
+        return f"lost: {lost}"
+    except ServerError as error:
+        return f"refused: {error}"
+    return "done"
+
+
+def refusal(path: Path, *ranks: ServerSession) -> list[str]:
+    """What these ranks are told when they join."""
+
+    def join(number: int) -> str:
+        try:
+            ranks[number].join()
+            ranks[number].joined()
+        except ServerError as error:
+            return str(error)
+        finally:
+            ranks[number].close()
+        return "welcome"
+
+    return list(on_every_rank(len(ranks), join))
+
+
+# -- joining --------------------------------------------------------------------------------------
+def test_no_server(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    [line] = refusal(path, rank_of(path, 0, 2))
+    assert line == f"{path}: no reducer server is there; start it: nf serve --socket {path}"
+    dead = new_socket()
+    dead.bind(str(path))
+    dead.close()
+    [line] = refusal(path, rank_of(path, 0, 2))
+    assert "the server of this socket has ended; start it" in line
+    path.unlink()
+    path.write_text("a file", encoding="utf-8")
+    [line] = refusal(path, rank_of(path, 0, 2))
+    assert "start it" in line
+
+
+def test_a_path_that_is_none(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 120)
+    with pytest.raises(ServerError, match=r"has 107 bytes at most, this one \d+; choose a shorter"):
+        check_path(long)
+    with pytest.raises(ServerError, match="107 bytes at most"):
+        address(f"unix:{long}")
+    with pytest.raises(ServerError, match="names no socket; write unix:PATH"):
+        address("unix:")
+    assert nf(["serve", "--device", "model", "--workers", "2", "--socket", str(long)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        ({"fingerprint": "g"}, "fingerprint: rank 0 says f, rank 1 says g; start all ranks alike"),
+        ({"lines": 7}, f"lines: rank 0 says {LINES}, rank 1 says 7; start all ranks alike"),
+    ],
+)
+def test_what_ranks_say_differently_is_refused_to_all(other: dict[str, object], line: str) -> None:
+    with serving(2) as served:
+        first, second = rank_of(served.path, 0, 2), rank_of(served.path, 1, 2, **other)
+        first.join()
+        time.sleep(0.3)  # the first to come is the one whose values are compared
+        second.join()
+        for rank in (first, second):
+            with pytest.raises(ServerError, match=line):
+                rank.joined()
+            rank.close()
+
+
+def test_who_does_not_fit() -> None:
+    """World, number, a second job: the others are not disturbed."""
+    with serving(2) as served, joined(served.path, 2) as ranks:
+        others = [
+            rank_of(served.path, 0, 3),
+            rank_of(served.path, 1, 2),
+            rank_of(served.path, 0, 2, job="other"),
+        ]
+        lines = refusal(served.path, *others)
+        assert "3 workers, and the server was started with --workers 2" in lines[0]
+        assert "rank 1 is here already; start each rank once" in lines[1]
+        assert "a job of 2 workers already (job); start a server of your own" in lines[2]
+        tickets = submitted(ranks)
+        assert [said(*one) for one in zip(ranks, tickets)] == ["done"] * 2
+    with serving(2) as served:
+        assert "rank 5 of 2 workers" in refusal(served.path, rank_of(served.path, 5, 2))[0]
+        none = [rank_of(served.path, n, 2, lines=0, job="none") for n in range(2)]
+        assert "0 lines a worker" in refusal(served.path, *none)[0]
+        many = [rank_of(served.path, n, 2, lines=1 << 60, job="many") for n in range(2)]
+        assert "no memory for 1,152,921,504,606,846,976 lines" in refusal(served.path, *many)[0]
+
+
+def test_another_version() -> None:
+    with serving(2) as served:
+        for data, line in (
+            (b'{"nf":2,"say":"HELLO"}', "version 2, this program speaks 1; use the same version"),
+            (b"\xff", "malformed JSON"),
+            (b'{"nf":1,"say":"HOWDY"}', "no message that is known here"),
+            (b'{"nf":1,"say":"HELLO"}', "field 'job' is missing"),
+            (b'{"nf":1,"say":"SUBMIT","seq":0}', "missing"),
+            (b'{"nf":1,"say":"ASK","seq":0}', "ASK is out of place"),
+            (b"[" * 5000, "a message of more than 4096 bytes"),
+        ):
+            with connect(served.path) as sock:
+                sock.setblocking(True)
+                sock.send(data)
+                came = sock.recv(4096).decode()
+                assert line in came
+                assert '"say":"REFUSED"' in came
+
+
+def test_a_server_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(1) as served:
+        rank = rank_of(served.path, 0, 1)
+        rank.join()
+        time.sleep(0.5)
+        monkeypatch.setattr(server_wire, "VERSION", 3)
+        with pytest.raises(ServerError, match="version 1, this program speaks 3; use the same"):
+            rank.joined()
+        rank.close()
+
+
+def test_a_rank_that_never_comes() -> None:
+    with serving(3, timeout_s=0.5) as served:
+        lines = refusal(served.path, *(rank_of(served.path, n, 3) for n in (0, 2)))
+    assert [line.split("refused; ")[1] for line in lines] == [
+        "rank 1 of 3 has not come within 0.5 s"
+    ] * 2
+
+
+def test_killed_before_hello_and_before_welcome() -> None:
+    """The first disturbs nobody; the second ends the job, and another one may come."""
+    with serving(2, timeout_s=1.0) as served:
+        connect(served.path).close()
+        rank, dead = rank_of(served.path, 0, 2), rank_of(served.path, 1, 2)
+        dead.join()
+        time.sleep(0.2)
+        dead.close()
+        rank.join()
+        with pytest.raises(ServerError, match=r"rank 1 (of 2 )?has (ended|not come)"):
+            rank.joined()
+        rank.close()
+        with joined(served.path, 2) as ranks:
+            assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+
+
+# -- buckets --------------------------------------------------------------------------------------
+def test_other_parts_are_refused_to_all_with_both_values() -> None:
+    other = drawn(4, 2)
+    with serving(2) as served, joined(served.path, 2) as ranks:
+        tickets = [
+            ranks[0].submit(0, 0, BUCKET.parts[0], BUCKET.sides[0]),
+            ranks[1].submit(0, 0, other.parts[1], other.sides[1]),
+        ]
+        lines = [said(*one) for one in zip(ranks, tickets)]
+    assert lines[0] == lines[1]
+    assert "refused: " in lines[0]
+    assert "of bucket 0: rank 0 says " in lines[0]
+    assert "rank 1 says " in lines[0]
+
+
+def submit_of(ranks: list[ServerSession], change: Callable[[int, list[Part]], None]) -> list[str]:
+    bucket = drawn(6, 2)
+    for number, parts in enumerate(bucket.parts):
+        change(number, parts)  # type: ignore[arg-type]
+    return [said(*one) for one in zip(ranks, submitted(ranks, bucket))]
+
+
+def test_more_lines_than_agreed_and_a_fourth_route() -> None:
+    def many(_: int, parts: list[Part]) -> None:
+        parts.append(Part(Route.FP32, False, np.zeros((LINES, 64), np.uint8)))
+
+    def fourth(_: int, parts: list[Part]) -> None:
+        parts.append(Part(Route.G_INT8, False, np.zeros((1, 64), np.uint8)))
+
+    def elsewhere(rank: int, parts: list[Part]) -> None:
+        if rank == 1:
+            one = parts[0]
+            starts = tuple(n + 1 for n in one.starts)
+            parts[0] = Part(one.route, one.net, one.lines, starts, one.columns)
+
+    for change, line in (
+        (many, "lines of a worker, 400 were agreed at HELLO"),
+        (fourth, "G_INT8: a job has 3 routes on one device: G_BINARY, G_TERNARY, FP32"),
+        (elsewhere, "rank 1 has its tensors at other lines than rank 0"),
+    ):
+        with serving(2) as served, joined(served.path, 2) as ranks:
+            lines = submit_of(ranks, change)
+            assert lines[0] == lines[1]
+            assert line in lines[0]
+            assert lines[0].startswith("refused: ")
+
+
+def test_a_rank_that_is_late_costs_the_bucket_and_no_more() -> None:
+    """LOST, never a vote over the others; the next one is DONE."""
+    with serving(2, timeout_s=0.5) as served, joined(served.path, 2) as ranks:
+        first = ranks[0].submit(0, 0, BUCKET.parts[0], BUCKET.sides[0])
+        assert said(ranks[0], first) == "lost: rank 1 has not come within 0.5 s"
+        late = ranks[1].submit(0, 0, BUCKET.parts[1], BUCKET.sides[1])
+        assert said(ranks[1], late) == "lost: rank 1 has not come within 0.5 s"
+        assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+
+
+def test_a_rank_that_ends_in_submit_or_after_done() -> None:
+    with serving(2) as served, joined(served.path, 2) as ranks:
+        tickets = submitted(ranks)
+        assert said(ranks[0], tickets[0]) == "done"
+        alone = ranks[0].submit(0, 1, BUCKET.parts[0], BUCKET.sides[0])
+        session = ranks[1]._session
+        assert session is not None
+        session.sock.shutdown(socket.SHUT_RDWR)  # as the death of its process
+        assert said(ranks[0], alone) == "lost: rank 1 has ended"
+        assert said(ranks[1], tickets[1]) == "done"  # a word stays what it is
+
+
+def test_ranks_come_back() -> None:
+    """After a session has ended the ranks make another one by themselves; no bucket is DONE for one
+    and LOST for another meanwhile, and none waits for who has left it out."""
+    with serving(3, timeout_s=10.0) as served, joined(served.path, 3) as ranks:
+        session = ranks[1]._session
+        assert session is not None
+        session.sock.shutdown(socket.SHUT_RDWR)
+        bucket, start = drawn(3, 3), time.monotonic()
+
+        def train(rank: int) -> list[str]:
+            out = []
+            for step in range(40):
+                ticket = ranks[rank].submit(step, 0, bucket.parts[rank], bucket.sides[rank])
+                out.append(said(ranks[rank], ticket).split(":")[0])
+                barrier.wait(30)  # as the gradients that are reduced in FP32
+            return out
+
+        barrier = threading.Barrier(3)
+        outcomes = list(on_every_rank(3, train))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0][-1] == "done"
+    assert "lost" in outcomes[0]
+    assert time.monotonic() - start < 9  # nobody was waited for
+
+
+class Faulty(ModelDevice):
+    """Does what it is told, once."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error: Exception | None = error
+
+    def reduce(self, bucket: ServedBucket) -> Counts:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return super().reduce(bucket)
+
+
+def test_a_device_that_dies_is_lost_and_one_that_is_wrong_ends_it() -> None:
+    with serving(2, Faulty(DeviceLost("killed"))) as served, joined(served.path, 2) as ranks:
+        for line in ("lost: killed", "done"):
+            assert [said(*one) for one in zip(ranks, submitted(ranks))] == [line] * 2
+    for error in (DeviceError("line 3 differs"), ZeroDivisionError("a fault")):
+        with serving(2, Faulty(error)) as served, joined(served.path, 2) as ranks:
+            for line in [said(*one) for one in zip(ranks, submitted(ranks))]:
+                assert line.startswith("refused: ")
+                assert str(error) in line
+
+
+# -- outcomes -------------------------------------------------------------------------------------
+def test_an_outcome_is_written_once() -> None:
+    server = SharedLines.create(2, 8)
+    rank = SharedLines(os.dup(server.file), 2, 8)
+    assert server.decide(5, Word.LOST, "why") == Word.LOST
+    assert server.decide(5, Word.DONE) == Word.LOST
+    assert (rank.outcome(5), rank.reason(5)) == (Word.LOST, "why")
+    assert rank.give_up(6) == Word.LOST
+    assert server.decide(6, Word.DONE) == Word.LOST
+    assert server.decide(7, Word.DONE) == Word.DONE
+    assert rank.give_up(7) == Word.DONE
+    assert rank.outcome(7 + 64) == Word.NONE
+    server.close()
+    rank.close()
+
+
+# -- the server itself ----------------------------------------------------------------------------
+def test_one_server_a_socket_and_a_stale_one_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    first = Listener(path)
+    with pytest.raises(ServerError, match=r"another server is there, in use by .*; choose another"):
+        Listener(path)
+    first.sock.close()  # as the death of its process: the name stays
+    first._lock.release()
+    assert path.is_socket()
+    second = Listener(path)
+    connect(path).close()
+    second.close()
+    assert not path.exists()
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(ServerError, match="something else than a socket is there; choose another"):
+        Listener(path)
+    assert path.read_text(encoding="utf-8") == "mine"
+    with pytest.raises(ServerError, match=r"cannot be made \(No such file or directory\)"):
+        Listener(tmp_path / "no" / "s")
+
+
+def test_a_device_without_room() -> None:
+    for params, workers, line in (
+        (DeviceParams(mem_lines_log2=7), 64, "no room: a line of each route takes 162 lines"),
+        (DeviceParams(regions=4), 2, "3 routes take 6 regions, the device has 4; use one with"),
+        (DeviceParams(cnt_w=2), 4, "4 workers: the device has counters of 2 bits"),
+    ):
+        with pytest.raises(DeviceError, match=line):
+            place(params, workers)
+    words = ["serve", "--workers", "64", "--socket", "s", "--param", "REGIONS=4"]
+    assert nf(words) == 2
+
+
+def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert nf(["serve", "--socket", "s"]) == 2
+    assert nf(["serve", "--workers", "2", "--socket", "s", "--param", "PIGEONS=1"]) == 2
+    assert nf(["serve", "--status", str(tmp_path / "s")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert "give --workers N and --socket PATH, or --status PATH" in lines[0]
+    assert "'PIGEONS=1': not understood" in lines[1]
+    assert "no reducer server is there" in lines[2]
+
+
+def test_status() -> None:
+    with serving(2) as served:
+        assert serve.status(served.path)[1] == "no job"
+        with joined(served.path, 2) as ranks:
+            assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+            ranks[0].submit(0, 1, BUCKET.parts[0], BUCKET.sides[0])
+            time.sleep(0.2)
+            first, job, buckets, lines, *odd = serve.status(served.path)
+    assert "model for 2 workers at " in first
+    assert job.startswith("job job: rank 0, 1 of 2, 400 lines a worker, model f")
+    assert buckets.startswith("buckets: 1 done, 0 lost, 0 refused, 1 wait for a rank")
+    assert "contributions" in lines
+    assert odd == ["odd: 1 poison"]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training of four gloo ranks by a server has the weights of the same training by torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.cli.replay import Simulators
+from verif.serve.conftest import serving
+from verif.serve.rtl_device import RtlDevice
+from verif.serve.served_bucket import Counts, ServedBucket
+from verif.serve.served_device import ModelDevice, ServedDevice
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requirements-torch.txt")
+
+ROOT = Path(__file__).parents[2]
+
+
+def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
+    """Exit code and output of the example, whose two trainings are by that device and by torch."""
+    with serving(4, device, timeout_s=300.0) as served:
+        done = subprocess.run(
+            [sys.executable, "-m", "examples.by_server", "--socket", str(served.path), *words],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=900,
+            check=False,
+        )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_by_the_models() -> None:
+    """With what stays in FP32 through the device too."""
+    code, out = trained(ModelDevice(), "--steps", "16", "--fp32", "ordered")
+    assert code == 0, out
+    assert re.search(r"buckets: \d\d+ done, 0 lost", out)
+    assert "G_BINARY" in out
+    assert "against torch: 0 of 5,154 weights differ" in out
+
+
+@pytest.mark.parametrize("simulator", ["verilator"])
+def test_by_the_rtl(tmp_path: Path, simulator: str) -> None:
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 4)
+    code, out = trained(device, "--steps", "16")
+    assert code == 0, out
+    assert "G_BINARY" in out
+    assert "against torch: 0 of 5,154 weights differ" in out
+
+
+class Lossy(ModelDevice):
+    """The twin: one count is wrong."""
+
+    def reduce(self, bucket: ServedBucket) -> Counts:
+        counts = super().reduce(bucket)
+        bucket.got[1, bucket.stretches[0].lines[0]] ^= 1
+        return counts
+
+
+def test_a_wrong_count_is_seen() -> None:
+    code, out = trained(Lossy(), "--steps", "16")
+    assert code == 1
+    assert re.search(r"against torch: [1-9]\d* of 5,154|against torch: [1-9],\d+ of", out), out
