@@ -20,7 +20,14 @@ from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, trac
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
-from neuron_fabric.runtime.capacity import admits, low_seconds, place, refusals, ring_seconds
+from neuron_fabric.runtime.capacity import (
+    admits,
+    cap_threshold,
+    low_seconds,
+    place,
+    refusals,
+    ring_seconds,
+)
 from neuron_fabric.runtime.capacity_command import BANDWIDTHS, table_lines
 from neuron_fabric.runtime.substrate import Substrate, read_substrate
 from neuron_fabric.text import say
@@ -33,6 +40,8 @@ EXAMPLES = """examples:
 """
 _MIB = 1 << 20
 MODELS = ("gpt-124m", "gpt-1.3b")
+WINDOW = 1024
+"""Contributions among which a device counts misses."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +81,14 @@ def run(args: argparse.Namespace) -> int:
     profile = profile_of(args.model, parameters, args.route)
     say(*_about(args.model, parameters, profile))
     verdicts = list(decided(model, parameters, args, substrate))
-    say("", *_buckets(verdicts, args))
+    say("", *_buckets(verdicts, args), *_threshold(verdicts, args, substrate))
     cells = [(args.route, workers) for workers in sorted({4, 8, 16, 64, args.workers})]
     say("", *table_lines(substrate, sorted({*BANDWIDTHS, args.gbs}), cells))
     say("", *_traffic(parameters, verdicts, args.route))
     took, grown = time.perf_counter() - begin, max(0, _peak() - before)
     cpu = time.process_time() - busy
     say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
+    say("left out: the step through the RTL, and the hook over buckets of this size")
     return 0
 
 
@@ -182,6 +192,19 @@ def _buckets(verdicts: Sequence[Verdict], args: argparse.Namespace) -> list[str]
             out.append(f"  {which:9}{size:10,.1f} MiB  {why}")
             number = last + 1
     return out
+
+
+def _threshold(
+    verdicts: Sequence[Verdict], args: argparse.Namespace, substrate: Substrate
+) -> list[str]:
+    """What a device's own capacity check is to be set to for the largest bucket."""
+    low = max((one.low for one in verdicts if one.admitted), default=0)
+    if not low:
+        return []
+    network = ring_seconds(low, args.workers, args.gbs * 1e9)
+    known, route = substrate.coefficients, args.route
+    misses = cap_threshold(known, route, low, args.workers, network, WINDOW)
+    return [f"  CAP_WINDOW {WINDOW}, CAP_THRESHOLD {misses}: with more misses T_low exceeds T_fp32"]
 
 
 def _traffic(

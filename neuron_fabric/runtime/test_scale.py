@@ -32,12 +32,14 @@ def test_a_billion_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert "of 1,207,959,552 elements, 2,359,296 lines" in out
     assert "FP32: norm, embedding, head alone" in out
     assert "G_BINARY: fits in 1 round(s), T_low / T_fp32 0.0" in out
+    assert "CAP_WINDOW 1024, CAP_THRESHOLD 1024" in out  # a network that slow: all may miss
 
 
 def test_a_fast_network_vetoes_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert scaled("gpt-124m", "--gbs", "300") == 0
     out = capsys.readouterr().out
     assert "is above 0.80" in out
+    assert "CAP_THRESHOLD" not in out
     assert ": 100.0%" in out
     assert scaled("gpt-124m", "--workers", "65", "--each") == 0
     assert "FP32: 65 workers: a region has 64 at most" in capsys.readouterr().out

@@ -183,11 +183,23 @@ def summary(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
+def _network(text: str) -> str:
+    return text if text == LOOPBACK else node_network.rate_of(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of `--measure`."""
     add = parser.add_argument
     add("--measure", action="store_true", help="measure both ways on this machine instead")
-    add("--networks", nargs="+", metavar="RATE", default=[LOOPBACK, *RATES], help="of --measure")
+    networks = [LOOPBACK, *RATES]
+    add(
+        "--networks",
+        nargs="+",
+        type=_network,
+        metavar="RATE",
+        default=networks,
+        help="of --measure",
+    )
     add("--workers", nargs="+", type=int, metavar="W", default=list(WORKERS), help="of --measure")
     add("--kib", nargs="+", type=int, metavar="KIB", default=list(SIZES_KIB), help="of --measure")
     add("--runs", type=int, default=5, metavar="N", help="of --measure, each way (5)")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,9 @@ def test_what_cannot_be_measured(
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
     assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
+    for words in (["--networks", "fast"], ["--workers", "1"], ["--kib", "0"]):
+        with contextlib.suppress(SystemExit):
+            assert main(["capacity", "table", "--measure", *words]) == 2
 
 
 @pytest.mark.nightly("two processes import torch and reduce for some seconds")

@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.run import node_network
-from scripts.run.node_network import Nodes
+from scripts.run.node_network import Nodes, bytes_a_second, rate_of
 
 EXAMPLES = """examples:
   nf cluster-check --nodes 4 --rate 1gbit    a network namespace a node, links of 1 Gbit/s (root)
@@ -39,28 +38,16 @@ CUT = "10mbit"
 DIES_AT = 10
 GRADIENTS = 1 << 20
 """Bytes of the low-bit regions of what is trained (`cluster_ranks.net`)."""
+FLIPS = ["rejected", "admitted", "rejected"]
 SLOWER = 8.0
 """The modelled host packs so many times slower than the uncut network reduces in FP32."""
-_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="nodes (4)")
-    add("--rate", type=_rate, metavar="RATE", help="of a link, as 1gbit; needs root")
+    add("--rate", type=rate_of, metavar="RATE", help="of a link, as 1gbit; needs root")
     add("--timeout", type=seconds, default=30.0, metavar="S", help="for a node that is lost (30)")
-
-
-def _rate(text: str) -> str:
-    found = re.fullmatch(r"(\d{1,4})(kbit|mbit|gbit)", text)
-    if not found or not int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no rate, as 100mbit or 1gbit")
-    return text
-
-
-def bytes_a_second(rate: str) -> float:
-    """Of a rate as tc writes it."""
-    return float(rate[:-4]) * _UNITS[rate[-4:]] / 8
 
 
 @dataclass(frozen=True)
@@ -125,12 +112,13 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
             if one.code == 0 and one.found.get(key) != first
         ]
     decisions = ended[0].found.get("decisions", [])
-    words = [f"{step} {target}" for step, region, target, why in decisions if why == "capacity"]
-    if nodes.limit and not wrong:
-        order = [one.split()[1] for one in dict.fromkeys(words)]
-        if order[:3] != ["rejected", "admitted", "rejected"]:
-            wrong.append(f"capacity did not flip and return: {', '.join(words) or 'no decision'}")
-    how = f"capacity: {', '.join(dict.fromkeys(words))}" if words else f"{len(decisions)} decisions"
+    flips = list(
+        dict.fromkeys((one[0], one[2]) for one in decisions if one[1] and one[3] == "capacity")
+    )
+    words = ", ".join(f"{step} {target}" for step, target in flips)
+    if nodes.limit and not wrong and [target for _, target in flips][:3] != FLIPS:
+        wrong.append(f"capacity did not flip and return: {words or 'no decision'}")
+    how = f"capacity: {words}" if words else f"{len(decisions)} decisions"
     say(f"{'FAIL' if wrong else 'ok':4} {STEPS} steps alike on {args.nodes} nodes; {how}", *wrong)
     return wrong
 

@@ -18,8 +18,8 @@ pytest.importorskip("torch", reason="torch is not installed: see requirements-to
 
 
 def test_rates() -> None:
-    assert cluster_check.bytes_a_second("1gbit") == 125e6
-    assert cluster_check.bytes_a_second("10mbit") == 1.25e6
+    assert node_network.bytes_a_second("1gbit") == 125e6
+    assert node_network.bytes_a_second("10mbit") == 1.25e6
     for bad in ("fast", "0mbit", "1gb", "-1gbit"):
         with pytest.raises(SystemExit):
             main(["cluster-check", "--rate", bad])

@@ -4,7 +4,9 @@ for each link (tbf). It takes root and iproute2; nothing of it is left behind.""
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +17,11 @@ from neuron_fabric.text import one_line
 from scripts.common.errors import NfError
 
 LINK = "eth0"
-_BURST, _QUEUE = "512kb", "200ms"
+_QUEUE = "200ms"
+_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+_LEAST_BURST, _TICKS = 16 << 10, 250
+"""Bytes that pass at once: what a rate moves between two ticks of the kernel, and no more, or what
+is small would not see the rate."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,19 @@ class Nodes:
     address: str
     limit: Callable[[int, str], None] | None
     env: dict[str, str]
+
+
+def rate_of(text: str) -> str:
+    """argparse type: a rate as tc writes it."""
+    found = re.fullmatch(r"(\d{1,4})[kmg]bit", text)
+    if not found or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate, as 100mbit or 1gbit")
+    return text
+
+
+def bytes_a_second(rate: str) -> float:
+    """Of a rate as tc writes it: digits and kbit, mbit or gbit."""
+    return float(rate[:-4]) * _UNITS[rate[-4:]] / 8
 
 
 def why_not() -> str:
@@ -54,8 +73,9 @@ def namespaces(count: int, rate: str) -> Iterator[Nodes]:
     hub, names = f"nf-hub-{os.getpid()}", [f"nf-{n}-{os.getpid()}" for n in range(count)]
 
     def limit(node: int, rate: str) -> None:
+        burst = str(max(_LEAST_BURST, round(bytes_a_second(rate) / _TICKS)))
         for place, device in ((names[node], LINK), (hub, f"port{node}")):
-            words = ("tbf", "rate", rate, "burst", _BURST, "latency", _QUEUE)
+            words = ("tbf", "rate", rate, "burst", burst, "latency", _QUEUE)
             _call("tc", "-n", place, "qdisc", "replace", "dev", device, "root", *words)
 
     try:
