@@ -80,7 +80,7 @@ module nf_decode
     assign own          = desc_of(desc, 4'(r));
     assign differ       = (in_msg.addr ^ own.base) >> (own.lines_log2 + 6'd8);
     assign in_window[r] = committed[r] && (differ == '0);
-    assign in_state[r]  = committed[r] && (in_msg.addr >= own.state_base)
+    assign in_state[r]  = (in_msg.addr >= own.state_base)  // without a commit it ends at 0
                           && (MADDR_W'(in_msg.addr) < state_end[r*MADDR_W +: MADDR_W]);
   end
 

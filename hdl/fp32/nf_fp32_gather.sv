@@ -95,9 +95,7 @@ module nf_fp32_gather
       busy_q      <= '0;
       started_q   <= '0;
       last_side_q <= 1'b0;
-      asked_q     <= 1'b0;
     end else begin
-      asked_q <= ask;
       if (ask) begin
         last_side_q     <= side;
         busy_q[side]    <= !last_ask;
@@ -108,6 +106,7 @@ module nf_fp32_gather
   end
 
   always_ff @(posedge clk) begin
+    asked_q <= ask;
     if (ask) op_q[side] <= left;
     if (load) op_q[load_side] <= op;
   end

@@ -12,6 +12,8 @@ from verif.sequences.parked_programs import APART, MOST_PARKED, WORKERS, ParkedB
 
 MISS_DEPTH, BUFFER = 64, 4
 """Evictions under way by default, and those of them whose data is held."""
+PATIENCE = 256
+"""Clocks that a deferred operation waits before those of FP32 that hit give way to it."""
 
 
 class FullExitSequence(ParkedBase):
@@ -147,14 +149,19 @@ class FullExitSequence(ParkedBase):
 
     async def no_turn(self) -> None:
         """A store without a record has no room at its exit, and is deferred. Reads of others are
-        put behind it, though they have room."""
+        put behind it, though they have room, but for those of a line that is there: they take
+        nothing that it waits for, however long."""
         mem = self.env.cfg.mem
         await self.commit(0)
         await self.read_region(self.fp32, 0, RAW_SELECTOR)
+        await self.read_region(self.many, 40, 0)
         await self.drain()
         await self.full_exit("store")
         await self.issue(self.message(self.fp32, "store", 2))
-        await self.env.clocks(APART)
+        await self.env.clocks(PATIENCE + APART)
+        hit = await self.read_region(self.many, 40, 0)
+        await self.env.clocks(3 * APART)
+        assert hit.response is not None, "a read that hits waits for a deferred store"
         for line in range(30, 33):
             await self.read_region(self.many, line, 0)
         await self.env.clocks(APART)

@@ -166,7 +166,7 @@ class DamagedMarksSequence(FlipSequence):
         for number in range(self.rounds):
             await self.commit(0, other)
             await self.commit(1, marked)
-            for worker in range(rng.randrange(1, self.workers)):
+            for worker in range(rng.randrange(self.workers - 2, self.workers)):
                 for line in range(marked.lines):
                     await self.contribute(marked, worker, line)
             await self.drain()
@@ -174,7 +174,7 @@ class DamagedMarksSequence(FlipSequence):
             for line in range(marked.lines if way == "fetched" else 0):
                 await self.read_region(marked, line, 0)
                 await self.drain()
-            # Of a line that has left: the slots hold the last ones. The mark is 2 or 3.
+            # Of a line that has left: the slots hold the last ones. The mark of few is 2 or 3.
             damaged = rng.randrange(marked.lines - hw.slots)
             place = 4 * damaged + rng.choice((0, 1, 1, 1, 1, 1, 2, 3))
             await self.inject("MARKS", row, place)

@@ -27,7 +27,7 @@ from cocotbext.cxl.wire.control import (
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import FlitHeader, chunks_of_line, decode_credit, encode_credit
-from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
+from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits
 from cocotbext.cxl.wire.slots import S2M_G_3DRS
 from verif.tests.link_coverage import covered
@@ -246,22 +246,46 @@ async def largest_grants(dut: Any) -> None:
 @cocotb.test
 @covered
 async def three_reads_in_a_slot(dut: Any) -> None:
-    """With H5 and G6, a flit whose first slot has completions holds the headers of three reads."""
-    bench = await LinkTestbench(dut).up()
+    """Each stage to the pins takes a flit. Then the headers of three reads wait, with credits for
+    no more: with H5 and G6 they leave in one flit, beside the completion that waits, too."""
+    bench = await LinkTestbench(dut).up(s2m_credits=3)
     await bench.clocks(120)
     dut.multi_header.value = 1
-    drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(6)]
-    ndrs = [random_ndr(bench.rng) for _ in range(4)]
-    bench.knobs.tx_ready = 0.0  # until all of them wait
+    drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(3)]
+    ndrs = [random_ndr(bench.rng) for _ in range(3)]
+    bench.knobs.rx = bench.knobs.tx_ready = 0.0
+    for ndr in ndrs[:2]:
+        bench.out_ndr.append(ndr)
+        await bench.clocks(8)
+    bench.out_ndr.append(ndrs[2])
     bench.out_drs.extend(drss)
-    bench.out_ndr.extend(ndrs)
-    await bench.clocks(30)
+    await bench.clocks(12)
     sent = len(bench.tx_log)
     bench.knobs.tx_ready = 1.0
     await bench.drain(0, 0, len(ndrs), len(drss), 60)
     assert (bench.got_ndr, bench.got_drs) == (ndrs, drss)
-    headers = [FlitHeader.decode(flit & PAYLOAD_MASK) for _, flit in bench.tx_log[sent:]]
-    assert any(S2M_G_3DRS in header.slots[1:] for header in headers), "three wait, and no G6 leaves"
+    flits = [flit & PAYLOAD_MASK for _, flit in bench.tx_log[sent:] if not flit & 1]
+    third = [S2M_G_3DRS in FlitHeader.decode(flit).slots[1:] for flit in flits[:3]]
+    assert third == [False, False, True], f"G6 in the first three flits: {third}"
+
+
+@cocotb.test
+@covered
+async def acknowledged_by_llcrd(dut: Any) -> None:
+    """Each number that an LLCRD acknowledges counts whole: the retry buffer is free again."""
+    bench = await LinkTestbench(dut).up(s2m_credits=512)
+    await bench.clocks(120)
+    bench.knobs.rx = 0.0
+    ndrs: list[S2MNDR] = []
+    for number in range(8, 40):
+        while bench.acks_owed < number and len(ndrs) < 500:
+            ndrs.append(random_ndr(bench.rng))
+            bench.out_ndr.append(ndrs[-1])
+            await bench.clocks(4)
+        acks, bench.acks_owed = bench.acks_owed, 0
+        bench.inject(Llcrd(acks))
+        await bench.clocks(8)
+    assert bench.got_ndr == ndrs, f"{len(bench.got_ndr)} of {len(ndrs)} have left"
 
 
 @cocotb.test

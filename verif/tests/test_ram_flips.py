@@ -107,6 +107,8 @@ class DamagedMarksTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await DamagedMarksSequence(self.env).run()
+        # As many as reach every plane, which a row that was mended must still tell.
+        await DamagedMarksSequence(self.env, workers=16, rounds=1).run()
 
 
 @cocotb.test()
