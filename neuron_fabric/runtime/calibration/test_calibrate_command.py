@@ -4,22 +4,27 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from neuron_fabric import __main__ as command
+from neuron_fabric.codec import Route
 from neuron_fabric.errors import CaptureError
-from neuron_fabric.profile import read_profile
+from neuron_fabric.profile import PhaseRoute, read_profile
 from neuron_fabric.profile.samples import samples_path
-from neuron_fabric.runtime.calibration import calibrate_command
-from neuron_fabric.runtime.calibration.calibration_job import CalibrationError
+from neuron_fabric.runtime.calibration import calibrate_command, impact
+from neuron_fabric.runtime.calibration.calibrating import Trainings
+from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
 from neuron_fabric.runtime.calibration.workers import run_workers
+from neuron_fabric.runtime.monitor import log
 
 TRAINING = """
 import os, sys
@@ -29,11 +34,13 @@ from neuron_fabric.runtime import attach
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
-torch.manual_seed(int(os.environ["NF_SEED"]))
+seed = int(os.environ["NF_SEED"])
+torch.manual_seed(seed)
 net = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 20))
 model = DistributedDataParallel(net)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 rt = attach(model, "a profile of its own that is not there", steps=12, optimizer=optimizer)
+torch.manual_seed(10 * seed + dist.get_rank())
 for step in range(12):
     if step == int(sys.argv[1]):
         rt.close()
@@ -41,6 +48,7 @@ for step in range(12):
     loss = model(torch.randn(8, 32)).square().mean()
     optimizer.zero_grad()
     loss.backward()
+    rt.observe(loss)
     optimizer.step()
 rt.report(loss=loss)
 rt.close()
@@ -141,3 +149,33 @@ def test_real_workers(tmp_path: Path) -> None:
     assert "ended with code 3) after 7 steps; usable, not verified" in done.stdout
     head = read_profile(out).region("head")
     assert head.match == ("2.weight", "2.bias")
+    _impact(out, script, tmp_path)
+
+
+def _impact(out: Path, script: Path, tmp_path: Path) -> None:
+    """Trainings that end by themselves after some steps; the same up to the end of the warm-up."""
+
+    def start(folder: Path, seed: int) -> str | None:
+        env = {**os.environ, CALIBRATE: str(folder), SEED: str(seed)}
+        env["PYTHONPATH"] = str(Path(calibrate_command.__file__).parents[3])
+        return run_workers([sys.executable, str(script), "99"], 2, env)
+
+    profile = read_profile(out)
+    first, *rest = profile.regions
+    assert first.elements == 32 * 64
+    low = dataclasses.replace(first, phases={**first.phases, "steady": PhaseRoute(Route.G_BINARY)})
+    profile = dataclasses.replace(profile, regions=(low, *rest))
+    base = tmp_path / "impact"
+    base.mkdir()
+    runs = Trainings(base, start)
+    with mock.patch.object(impact, "STEPS", 4):
+        losses = [impact._loss(profile, name, 4, 1, runs) for name in (None, first.name)]
+    assert losses[0] != losses[1]
+    seen = []
+    for run in runs.done:
+        [segment], _ = log.read(log.find(run.folder))
+        assert [one.step for one in segment.steps] == list(range(8))  # of 12
+        assert run.report is None
+        seen.append([one.loss for one in segment.steps])
+    assert seen[0][:5] == seen[1][:5]  # of five losses none has seen a low-bit step
+    assert seen[0][6:] != seen[1][6:]
