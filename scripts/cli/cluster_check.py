@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,6 @@ CUT = "10mbit"
 DIES_AT = 10
 GRADIENTS = 1 << 20
 """Bytes of the low-bit regions of what is trained (`cluster_ranks.net`)."""
-FLIPS = ["rejected", "admitted", "rejected"]
 SLOWER = 8.0
 """The modelled host packs so many times slower than the uncut network reduces in FP32."""
 
@@ -116,11 +115,23 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
         dict.fromkeys((one[0], one[2]) for one in decisions if one[1] and one[3] == "capacity")
     )
     words = ", ".join(f"{step} {target}" for step, target in flips)
-    if nodes.limit and not wrong and [target for _, target in flips][:3] != FLIPS:
+    if nodes.limit and not wrong and not flips_and_returns(flips):
         wrong.append(f"capacity did not flip and return: {words or 'no decision'}")
     how = f"capacity: {words}" if words else f"{len(decisions)} decisions"
     say(f"{'FAIL' if wrong else 'ok':4} {STEPS} steps alike on {args.nodes} nodes; {how}", *wrong)
     return wrong
+
+
+def flips_and_returns(flips: Sequence[tuple[int, str]]) -> bool:
+    """Whether low-bit is rejected when the link is cut, admitted while it is, and rejected again
+    once it is not; of (step, target)."""
+    end = CUT_AT + CUT_FOR
+    before = [target for step, target in flips if step <= CUT_AT]
+    return (
+        before[-1:] == ["rejected"]
+        and any(CUT_AT < step <= end and target == "admitted" for step, target in flips)
+        and any(step > end and target == "rejected" for step, target in flips)
+    )
 
 
 def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:

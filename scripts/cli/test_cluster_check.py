@@ -25,6 +25,17 @@ def test_rates() -> None:
             main(["cluster-check", "--rate", bad])
 
 
+def test_a_flip_belongs_to_the_cut() -> None:
+    good = [(4, "rejected"), (25, "admitted"), (45, "rejected")]
+    assert cluster_check.flips_and_returns(good)
+    assert not cluster_check.flips_and_returns(good[:2])
+    assert not cluster_check.flips_and_returns([good[0], (15, "admitted"), (45, "rejected")])
+    assert not cluster_check.flips_and_returns(
+        [(4, "rejected"), (25, "admitted"), (30, "rejected")]
+    )
+    assert not cluster_check.flips_and_returns([])
+
+
 def test_what_is_trained_is_a_mib() -> None:
     """The verb sizes its slow host by it, and does not import torch for that."""
     ranks = pytest.importorskip("neuron_fabric.runtime.cluster_ranks")
