@@ -30,5 +30,7 @@ hdl/formal/fv_state_area.sv
 hdl/formal/fv_sum.sv
 hdl/formal/fv_twin_accumulate.sv
 hdl/formal/fv_twin_crc16.sv
+hdl/formal/fv_twin_fp32_add.sv
+hdl/formal/fv_twin_sum.sv
 hdl/formal/fv_twin_vote.sv
 hdl/formal/fv_vote.sv

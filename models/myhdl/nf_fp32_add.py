@@ -16,6 +16,8 @@ from myhdl import Signal, always, always_comb, block, intbv
 from models.myhdl.ports import Ports
 
 EXACT_BITS = 278
+HALVES = 9
+"""2^9 is more than these bits."""
 HIDDEN = 1 << 23
 """The leading one of a normal number."""
 SPECIAL = 255
@@ -45,6 +47,7 @@ def nf_fp32_add(clk: Any, en: Any, a: Any, b: Any, sum: Any) -> Any:
         left_size = intbv(0)[EXACT_BITS:]
         right_size = intbv(0)[EXACT_BITS:]
         size = intbv(0)[EXACT_BITS:]
+        rest = intbv(0)[EXACT_BITS:]
         sum.next = 0
         if taken:
             left_exponent = int(left[31:23])
@@ -85,20 +88,20 @@ def nf_fp32_add(clk: Any, en: Any, a: Any, b: Any, sum: Any) -> Any:
                     sign = right[31]
                     if left_size == right_size:
                         sign = False  # x - x is +0
-                top = 0
-                for i in range(EXACT_BITS):
-                    if size[i]:
-                        top = i
+                top = 0  # place of the leading one, found by halves
+                rest[:] = size
+                for i in range(HALVES):
+                    half = (1 << (HALVES - 1)) >> i
+                    if (rest >> half) != 0:
+                        rest[:] = rest >> half
+                        top += half
                 dropped = 0
                 if top > 23:
                     dropped = top - 23
                 kept = int(size >> dropped)
                 if dropped > 0:
-                    more = False  # than the half
-                    for i in range(EXACT_BITS):
-                        if i < dropped - 1:
-                            if size[i]:
-                                more = True
+                    rest[:] = (size >> (dropped - 1)) << (dropped - 1)
+                    more = rest != size  # than the half
                     if size[dropped - 1] and (more or kept % 2 == 1):
                         kept += 1
                         if kept == 2 * HIDDEN:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,21 @@ def ask(text: str, folder: Path, timeout_s: float) -> Answer:
     if said not in ("sat", "unsat"):
         raise NfError(f"bitwuzla: {' '.join((said, values))[:300]} (log {shown(log)})")
     return Answer(said == "sat", " ".join(values.split()), done.seconds, log)
+
+
+def answers(text: str, cases: Sequence[str], folder: Path, timeout_s: float) -> list[str]:
+    """`sat` or `unsat` of a question in each of some cases, read once for all of them; in order,
+    and fewer answers than cases where the time is over."""
+    question, log = folder / "cases.smt2", folder / "cases.log"
+    asked = [f"(push 1)\n(assert {case})\n(check-sat)\n(pop 1)\n" for case in cases]
+    question.write_text(text + "".join(asked), encoding="utf-8")
+    done = process.run_logged(
+        [sys.executable, "-c", _PROGRAM, str(question)], log, cwd=ROOT, timeout_s=timeout_s
+    )
+    said = log.read_text(errors="replace", encoding="utf-8").split()
+    if set(said) - {"sat", "unsat"} or (len(said) != len(cases) and not done.timed_out):
+        raise NfError(f"bitwuzla: {' '.join(said)[:300]} (log {shown(log)})")
+    return said
 
 
 def breaks(model: Path, top: str, folder: Path, timeout_s: float) -> Answer:

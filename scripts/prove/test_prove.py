@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 
 from scripts.build import registry
 from scripts.common import claims, process
+from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
-from scripts.prove import affine, counterexample, crc_matrix, proof, proving, smtbmc
+from scripts.prove import affine, counterexample, crc_matrix, float_adder, proof, proving, smtbmc
 from scripts.prove.proof import Proof
 
 WRAPPER = "hdl/formal/fv_fifo.sv"
@@ -140,3 +142,23 @@ def test_errors_that_a_matrix_lets_through() -> None:
     assert crc_matrix.undetected([1, 0, 4])[1]
     assert crc_matrix.undetected([1, 2, 1])[2]
     assert crc_matrix.undetected([1, 2, 3])[3]
+
+
+def test_exponents_of_two_operands() -> None:
+    """Each pair of finite operands is in one case of one class."""
+    seen = Counter(
+        (a, b)
+        for exponent in range(1, float_adder.LARGEST + 1)
+        for of_a, of_b in float_adder.of_larger(exponent)
+        for a in of_a
+        for b in of_b
+    )
+    assert len(seen) == 255 * 255
+    assert set(seen.values()) == {1}
+    assert float_adder.twin_cases("exponents_1_2")[0] == (
+        "(and (and (bvule #x00 (ex a)) (bvule (ex a) #x01)) "
+        "(and (bvule #x00 (ex b)) (bvule (ex b) #x01)))"
+    )
+    for name in ("some", "exponents_3_2", "exponents_0_1", "exponents_254_255"):
+        with pytest.raises(NfError, match=f"no class '{name}'"):
+            float_adder.twin_cases(name)
