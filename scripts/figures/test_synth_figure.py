@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ import pytest
 from neuron_fabric.data import DataError
 from scripts.build import yosys
 from scripts.build.yosys import Mapped
+from scripts.common import process
 from scripts.figures import place_and_route, synth_figure
+from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Table
 
 NOWHERE = Path("nowhere")
+ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0)
 
 
 def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
@@ -74,7 +78,8 @@ def test_tables_of_a_whole_by_hand() -> None:
         synth_figure.FP32: yardstick,
         synth_figure.WHOLE: WHOLE,
     }
-    designs, parts, modules = synth_figure.tables_of("ecp5", found, {synth_figure.LOW_BIT: 60.0})
+    clocks = {synth_figure.LOW_BIT: ROUTE}
+    designs, routes, parts, modules = synth_figure.tables_of("ecp5", found, clocks)
     assert row(designs, synth_figure.LOW_BIT)[1:9] == (60, 60, 0, 0, 0, 9, 60.0, 1.0)
     assert designs.notes[0].endswith("LUTs: 0.60")
     assert row(parts, "engine")[2] == 140 + 10 + 4 * 6
@@ -82,20 +87,90 @@ def test_tables_of_a_whole_by_hand() -> None:
     assert row(parts, "all but aggregation")[2] == 10 + 30 + 4 * 3
     assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, 0)
     assert row(modules, "nf_engine")[:4] == ("nf_engine", 1, 150, 100)
-    followed = synth_figure.followed_of("ecp5", found, {synth_figure.LOW_BIT: 60.0})
+    assert row(routes, synth_figure.LOW_BIT)[1:] == (60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0)
+    followed = synth_figure.followed_of("ecp5", found, clocks)
     assert followed["engine, ECP5: LUTs"] == 174
     assert followed[f"{synth_figure.LOW_BIT}, ECP5: Fmax, MHz"] == 60.0
     assert followed[f"{synth_figure.WHOLE}, ECP5: longest path, cells"] == 7
 
 
+def step(kind: str, delay: float, cell: str) -> dict[str, object]:
+    """A step of a path as nextpnr tells it."""
+    return {"type": kind, "delay": delay, "from": {"cell": cell}, "to": {"cell": f"to_{cell}"}}
+
+
+def report(achieved: dict[str, float], clock: str = "b") -> str:
+    """A report with one path of a clock."""
+    path = [
+        step("clk-to-q", 0.5, "q_TRELLIS_FF_Q_3"),
+        step("routing", 1.5, "q_TRELLIS_FF_Q_3"),
+        step("logic", 0.25, "u_x.less_LUT4_Z"),
+        step("routing", 2.0, "u_x.less_LUT4_Z"),
+        step("setup", 0.0, "line_TRELLIS_FF_Q"),
+    ]
+    clocks = {name: {"achieved": mhz, "constraint": 12.0} for name, mhz in achieved.items()}
+    edge = f"posedge {clock}"
+    return json.dumps(
+        {"fmax": clocks, "critical_paths": [{"from": edge, "to": edge, "path": path}]}
+    )
+
+
 def test_report_of_place_and_route(tmp_path: Path) -> None:
-    report = tmp_path / "report.json"
-    text = '{"fmax": {"clk": {"achieved": 61.5, "constraint": 12.0}, "b": {"achieved": 90.0}}}'
-    report.write_text(text, encoding="utf-8")
-    assert place_and_route.slowest(report) == 61.5
-    report.write_text('{"fmax": {}}', encoding="utf-8")
-    with pytest.raises(DataError):
-        place_and_route.slowest(report)
+    written = tmp_path / "report.json"
+    written.write_text(report({"clk": 90.0, "b": 61.5}), encoding="utf-8")
+    want = Route(61.5, "q", "to_line", 1, 0.75, 3.5)
+    assert place_and_route.slowest(written) == want
+    for text in (
+        '{"fmax": {}}',
+        report({"clk": 61.5, "b": 90.0}),  # no path of its slowest clock
+        report({"b": 61.5}).replace('"delay": 1.5', '"delay": "long"'),
+        json.dumps({**json.loads(report({"b": 61.5})), "critical_paths": []}),
+    ):
+        written.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError):
+            place_and_route.slowest(written)
+
+
+def test_what_is_the_same_is_not_mapped_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another text of a source, or another command, is another design; so is a file cut short."""
+    runs: list[str] = []
+
+    def run_logged(command: list[str], log: Path, **_: object) -> process.Finished:
+        words = " ".join(command)
+        log.write_text("", encoding="utf-8")
+        if "stat -json" in words:
+            runs.append(words)
+            stat = '{"modules": {"top": {"num_cells_by_type": {"LUT4": 3}}}}'
+            (folder / "x.json").write_text(stat, encoding="utf-8")
+            text = "Longest topological path in top (length=4)\n"
+            (folder / "x.paths").write_text(text, encoding="utf-8")
+        return process.Finished(0, False, 0.1)
+
+    folder = tmp_path / "synth"
+    (tmp_path / "a.sv").write_text("module top; endmodule", encoding="utf-8")
+    (tmp_path / "a.f").write_text("a.sv\n", encoding="utf-8")
+    monkeypatch.setattr(yosys, "ROOT", tmp_path)
+    monkeypatch.setattr(yosys, "FOLDER", folder)
+    monkeypatch.setattr(process, "run_logged", run_logged)
+
+    def mapped_now(target: str = "ecp5") -> Mapped:
+        return yosys.synthesize("top", "a.f", target, name="x")
+
+    first = mapped_now()
+    assert first.modules == {"top": {"LUT4": 3}}
+    assert first.depth == {"top": 4}
+    assert mapped_now() == first
+    assert len(runs) == 1
+    assert mapped_now("generic").key != first.key
+    assert mapped_now() == mapped_now()
+    assert len(runs) == 3
+    (tmp_path / "a.sv").write_text("module top; wire a; endmodule", encoding="utf-8")
+    assert mapped_now().key != first.key
+    (folder / "x.mapped.json").write_text('{"key": "', encoding="utf-8")
+    mapped_now()
+    assert len(runs) == 5
 
 
 @pytest.mark.nightly("yosys takes a minute of processor time; the sums are tested above")
