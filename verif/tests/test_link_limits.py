@@ -71,8 +71,8 @@ async def static_bits(dut: Any) -> None:
     bench.unacked = 1 << 30
     for kind in kinds:
         good = encode_control(kind)
-        for slot in (0, 1, 1, 2, 3) * 6:
-            bit = rng.randrange(max(40, 128 * slot), 128 * slot + 128)
+        others = [rng.randrange(128 * slot, 128 * slot + 128) for slot in (1, 2, 3) * 6]
+        for bit in (*range(40, 128), *others):  # slot 0 has the fields of all kinds
             payload = good ^ 1 << bit
             wrong = [text for text in decode_control(payload)[1] if "static" in text]
             before = bench.events["protocol_error"]
