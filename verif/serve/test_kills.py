@@ -30,7 +30,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requir
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 4.0
 UNTIL = "enough"
-START_S = 300  # of a process, against a hang: the machine may be busy
+START_S = 900  # of a process, against a hang: the machine may be busy
 
 
 class Keeper:
@@ -105,9 +105,13 @@ def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
         encoding="utf-8",
     )
     end = time.monotonic() + START_S
-    while "no job" in keeper.status() and process.poll() is None:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    try:
+        while "no job" in keeper.status() and process.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    except BaseException:
+        with ended(process):
+            raise
     return process
 
 
