@@ -41,9 +41,9 @@ def register_operations(
         number = rng.choice(live).number if live else rng.randrange(hardware.regions)
         return [get(f"REGION[{number}].{rng.choice(_LEAVES)}")]
     if kind == "irq enable":
-        return [write("IRQ_ENABLE", rng.getrandbits(6))]
+        return [write("IRQ_ENABLE", rng.getrandbits(7))]
     if kind == "irq clear":
-        return [write("IRQ_STATUS", rng.getrandbits(6), idle), get("IRQ_STATUS")]
+        return [write("IRQ_STATUS", rng.getrandbits(7), idle), get("IRQ_STATUS")]
     if kind.startswith("clear counters"):
         return [Operation(Do.CLEAR, idle=kind.endswith("idle"))]
     if kind == "capacity":
