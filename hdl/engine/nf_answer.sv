@@ -2,8 +2,9 @@
 // S3 of the aggregation engine: the answer to the operation that S2 has executed.
 //
 // `op`, `poison`, `sends_*` are of the operation in S2, `book` and `planes` of S3: the state as
-// that operation has left it. Without one `sends_*` are low and `op` keeps still. The answer leaves
-// in S3 and cannot be stalled.
+// that operation has left it. Without one `sends_*` are low and `op` keeps still. A completion
+// tells nothing of the state and leaves in S2, in the clock in which it is written; data leaves in
+// S3. Neither can be stalled.
 
 `default_nettype none
 
@@ -37,15 +38,13 @@ module nf_answer
   region_desc_t      d;
   resp_meta_t        meta_q;
   logic [2:0]        plane_q;
-  logic              vote_q, info_q, poison_q, ndr_q, drs_q, sum_q, eight_q;
+  logic              vote_q, info_q, poison_q, drs_q, sum_q, eight_q;
   logic [LINE_W-1:0] vote, plane, info, sums;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      ndr_q <= 1'b0;
       drs_q <= 1'b0;
     end else begin
-      ndr_q <= sends_ndr;
       drs_q <= sends_drs;
     end
   end
@@ -86,8 +85,8 @@ module nf_answer
     end
   end
 
-  assign ndr_valid = ndr_q;
-  assign ndr_meta  = meta_q;
+  assign ndr_valid = sends_ndr;
+  assign ndr_meta  = op.meta;
   assign drs_valid = drs_q;
   assign drs       = make_answer(meta_q, poison_q,
                                  info_q ? info : sum_q ? sums : vote_q ? vote : plane);

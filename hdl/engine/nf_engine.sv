@@ -5,8 +5,10 @@
 //       line of which memory cannot hold a record is taken as empty there and then.
 //   S1  the state RAM is read (synchronous read).
 //   S2  the operation is applied to the state and written back.
-//   S3  the vote, plane or sums are formed from the written state; the answer leaves.
+//       A completion leaves.
+//   S3  the vote, plane or sums are formed from the written state; they leave.
 //
+// A fill brings its state along: with nothing in S1 (and SX) it goes to S2 at once.
 // S1 to S3 never stall: S0 issues only what has room at every exit. Two operations on one slot in
 // consecutive clocks are served by forwarding S3's state to S2, so hits have an initiation interval
 // of 1, on one line too, and a contribution at `op_*` is visible to the operation behind it and in
@@ -123,6 +125,7 @@ module nf_engine
 
   // ---- S0: lookup -------------------------------------------------------------------------------
   logic                s0_valid, s1_valid_q, sx_valid, sx_valid_q, s2_valid_q, s3_valid_q;
+  logic                straight;
   engine_stage_t       s0, s1_q, sx, sx_q, s2_q;
   logic [SLOT_W-1:0]   slot1, slotx, slot2, s3_slot_q;
   logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
@@ -184,6 +187,9 @@ module nf_engine
   assign sx       = CORRECTS ? sx_q : s1_q;
   assign evictsx = sx_valid && (sx.act == ACT_MISS) && sx.dirty;
 
+  // What is in S1 or SX stays ahead.
+  assign straight = s0_valid && (s0.act == ACT_FILL) && !s1_valid_q && !sx_valid;
+
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       s1_valid_q <= 1'b0;
@@ -191,17 +197,17 @@ module nf_engine
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
     end else begin
-      s1_valid_q <= s0_valid;
+      s1_valid_q <= s0_valid && !straight;
       sx_valid_q <= s1_valid_q;
-      s2_valid_q <= sx_valid;
+      s2_valid_q <= sx_valid || straight;
       s3_valid_q <= s2_valid_q;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (s0_valid) s1_q <= s0;
+    if (s0_valid && !straight) s1_q <= s0;
     if (s1_valid_q) sx_q <= s1_q;
-    if (sx_valid) s2_q <= sx;
+    if (sx_valid || straight) s2_q <= sx_valid ? sx : s0;
   end
 
   // ---- S2: update -------------------------------------------------------------------------------
@@ -369,8 +375,8 @@ module nf_engine
   `NF_ASSERT_NEVER(GatherRoom_A, gather_push2 && !gather_push_ready)
   `NF_ASSERT_NEVER(FillRoom_A, fetch && !fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
-  `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid, s1_q)
-  `NF_ASSERT_KEEPS(Stage2Keeps_A, !sx_valid, s2_q)
+  `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid || straight, s1_q)
+  `NF_ASSERT_KEEPS(Stage2Keeps_A, !sx_valid && !straight, s2_q)
   `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, s3_book_q)
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || sums1

@@ -36,10 +36,15 @@ def setting(access: Access, latency: int = LATENCY) -> Setting:
     return Setting(MemoryTiming(latency), access.workers, outstanding=1)
 
 
+def added(access: Access) -> int:
+    """Clocks over plain memory: one of lookup, one for each plane behind the bookkeeping line, and
+    behind the last beat S2, from where a completion leaves, and for data S3."""
+    return 1 + access.planes + (1 if access.worker is not None else 2)
+
+
 def formula(access: Access, latency: float) -> float:
-    """Exposed overhead in percent: a clock of lookup, one for each plane behind the bookkeeping
-    line, three of the engine's pipeline behind the last beat."""
-    return 100 * (1 + access.planes + 3) / (latency + PLAIN_CLOCKS)
+    """Exposed overhead in percent."""
+    return 100 * added(access) / (latency + PLAIN_CLOCKS)
 
 
 def one_at_a_time(bench: Bench, found: Found) -> None:
@@ -96,7 +101,7 @@ def over_latency(bench: Bench, found: Found) -> None:
             for name in modes_of(access)
             if name != PLAIN
         ]
-        text = f"formula: {4 + access.planes} / (latency + {PLAIN_CLOCKS})"
+        text = f"formula: {added(access)} / (latency + {PLAIN_CLOCKS})"
         lines.append(curve(text, LATENCIES, partial(formula, access), formula=True))
         found.plots.append(
             Plot(
