@@ -4,8 +4,7 @@
 //   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation. A
 //       line of which memory cannot hold a record is taken as empty there and then.
 //   S1  the state RAM is read (synchronous read).
-//   S2  the operation is applied to the state and written back.
-//       A completion leaves.
+//   S2  the operation is applied to the state and written back; a completion leaves.
 //   S3  the vote, plane or sums are formed from the written state; they leave.
 //
 // A fill brings its state along: with nothing in S1 (and SX) it goes to S2 at once.
@@ -124,18 +123,16 @@ module nf_engine
   end
 
   // ---- S0: lookup -------------------------------------------------------------------------------
-  logic                s0_valid, s1_valid_q, sx_valid, sx_valid_q, s2_valid_q, s3_valid_q;
-  logic                straight;
+  logic                s0_valid, s1_valid_q, sx_valid, sx_valid_q, s2_valid_q, s3_valid_q, straight;
   engine_stage_t       s0, s1_q, sx, sx_q, s2_q;
   logic [SLOT_W-1:0]   slot1, slotx, slot2, s3_slot_q;
   logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
   book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
-  logic                store_room, gather_room, evict_room, fill_room;
+  logic                store_room, gather_room, evict_room, fill_room, miss2, lost2;
   engine_op_t          looked_up;
   logic                fetch, fill_lost, fill_kept, record_maybe, evicts1, evictsx, evict_push2;
-  logic                miss2, lost2;
   logic [SLOT_W-1:0]   fetch_slot;
   line_id_t            lk_line;
   logic [3:0]          record_planes;
@@ -182,7 +179,6 @@ module nf_engine
 
   // ---- SX: with SECDED, what was read is corrected; else it is S1 -------------------------------
   localparam bit CORRECTS = (ECC == ECC_SECDED);
-
   assign sx_valid = CORRECTS ? sx_valid_q : s1_valid_q;
   assign sx       = CORRECTS ? sx_q : s1_q;
   assign evictsx = sx_valid && (sx.act == ACT_MISS) && sx.dirty;
