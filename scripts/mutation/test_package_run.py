@@ -44,7 +44,7 @@ def test_what_counts_as_caught(
     assert "1 of 1 cases caught" in capsys.readouterr().out
     [test] = real.tests
     harmless, broken = mutant("", test), mutant("raise ImportError", test)
-    for one, how in ((harmless, "passed"), (broken, "error")):
+    for one, how in ((harmless, "passed"), (broken, "exit code")):
         assert package_run.run([one], 1, within=60) == 1
         out = capsys.readouterr().out
         assert f"missed {one.id}: {one.why}" in out
