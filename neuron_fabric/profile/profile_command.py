@@ -153,9 +153,6 @@ def _way(how: PhaseRoute) -> str:
     return " ".join(words)
 
 
-_OF_ALL = ("name", "verified", "model", "valid_for", "reference", "phases", "rule", "monitor")
-
-
 def differences(old: Profile, new: Profile) -> Iterator[str]:
     """What differs between two profiles, one line each."""
     for name in (

@@ -320,10 +320,15 @@ def remarks(found: Found) -> list[str]:
     """What a reader may not take from the table."""
     out = ["FP32 here is DDP with a profile that leaves all in FP32: `nf ddp-check` compares both."]
     if found.check == "pairs100":
-        out += [
-            "G_TERNARY does not fail at 100 classes: no claim that low-bit as such fails.",
-            "Agreement of signs and signal to noise are high in the head too: cosine decides.",
-        ]
+        ternary, binary = (found.mean(one, found.seeds) for one in (TERNARY, BINARY))
+        if ternary is not None and binary is not None and ternary > binary:
+            out.append(
+                f"G_TERNARY everywhere reaches {_number(ternary)}, G_BINARY {_number(binary)}: "
+                "what fails at 100 classes is a route, not low-bit as such."
+            )
+        out.append("Signs agree and signal to noise is high in the head too: cosine decides.")
+            "Agreement of signs and signal to noise are high in the head too: cosine decides."
+        )
     if found.check == "charlm":
         out.append("With SGD G_BINARY is better than FP32 on such a net: so AdamW is the check.")
     if found.check != "digits":
