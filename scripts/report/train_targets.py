@@ -327,8 +327,6 @@ def remarks(found: Found) -> list[str]:
                 "what fails at 100 classes is a route, not low-bit as such."
             )
         out.append("Signs agree and signal to noise is high in the head too: cosine decides.")
-            "Agreement of signs and signal to noise are high in the head too: cosine decides."
-        )
     if found.check == "charlm":
         out.append("With SGD G_BINARY is better than FP32 on such a net: so AdamW is the check.")
     if found.check != "digits":
