@@ -385,7 +385,7 @@ module nf_engine
                   && !(s1_valid_q && s1_q.act == ACT_FILL) && !(sx_valid && sx.act == ACT_FILL);
   end
 `endif
-  `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !(s1_valid_q && s1_q.act == ACT_FILL))
+  `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !is_fill2 && !(s1_valid_q && s1_q.act == ACT_FILL))
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evictsx, evict_push2)
   // A commit finds nothing of the old epoch under way.
