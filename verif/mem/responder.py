@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_component
@@ -48,6 +48,15 @@ class _Read:
 
 
 _Transfer = TypeVar("_Transfer", _Read, _Write)
+
+
+def _known(pin: Any) -> int:
+    """What a pin of a valid channel says; an X there is a fault of the device, not of the bench."""
+    try:
+        return int(pin.value)
+    except ValueError:
+        said = f"{pin._name} holds X or Z while its channel is valid: {pin.value}"
+        raise AssertionError(said) from None
 
 
 class MemResponder(uvm_component):
@@ -118,11 +127,11 @@ class MemResponder(uvm_component):
         )
         if awv and level.get("awready"):
             self._aw.append(
-                _Write(int(pins.awid.value), int(pins.awaddr.value) >> 6, int(pins.awlen.value) + 1)
+                _Write(_known(pins.awid), _known(pins.awaddr) >> 6, _known(pins.awlen) + 1)
             )
         if wv and level.get("wready"):
-            poison = bool(int(pins.wuser.value) & 1)
-            self._w.append((int(pins.wdata.value), int(pins.wstrb.value), poison))
+            poison = bool(_known(pins.wuser) & 1)
+            self._w.append((_known(pins.wdata), _known(pins.wstrb), poison))
             self._w_free = self.cycle + self.cfg.beat - 1
         if arv and level.get("arready"):
             self._accept_read()
@@ -159,11 +168,11 @@ class MemResponder(uvm_component):
     # -- reads --------------------------------------------------------------------------------
     def _accept_read(self) -> None:
         pins = self.pins
-        axi_id = int(pins.arid.value)
+        axi_id = _known(pins.arid)
         read = _Read(
             axi_id,
-            int(pins.araddr.value) >> 6,
-            int(pins.arlen.value) + 1,
+            _known(pins.araddr) >> 6,
+            _known(pins.arlen) + 1,
             self.cycle + self.rng.randint(*self.cfg.latency),
         )
         # A later read of one ID must not see older data than an earlier one.
