@@ -19,6 +19,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import Dut
 from scripts.prove import bitwuzla_solver, model
+from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 CLASSES = {
@@ -84,11 +85,11 @@ class Answer:
     classes: str = ""
 
 
-def prove(proof: Proof, folder: Path) -> Answer:
+def prove(proof: Proof, folder: Path, budget: Budget) -> Answer:
     """Ask for the operands of the class that the proof is named by."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
-    model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)))
+    model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)), budget)
     idle = name == "idle"
     both = proof.dut is Dut.BOTH
     parts = _QUESTION + (_TWIN if both else _EXACT)
@@ -102,12 +103,12 @@ def prove(proof: Proof, folder: Path) -> Answer:
     prop = f"Same_{name}_A" if both else f"Sum_{name}_A"
     if both:
         cases = twin_cases(name)
-        said = bitwuzla_solver.answers(text, cases, folder, proof.timeout_s)
+        said = bitwuzla_solver.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
             return Answer((prop,), unknown=(f"{prop}: {left[0]}",) if left else (), classes=name)
         text += f"(assert {cases[said.index('sat')]})\n"
-    answer = bitwuzla_solver.ask(text + _VALUES, folder, proof.timeout_s)
+    answer = bitwuzla_solver.ask(text + _VALUES, folder, budget)
     if answer.satisfiable is None:
         return Answer((prop,), unknown=(prop,), classes=name)
     if answer.satisfiable:

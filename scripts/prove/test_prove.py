@@ -77,6 +77,13 @@ def test_what_is_not_inductive_is_not_proved(folder: Path) -> None:
 
 
 @needs_solver
+def test_what_comes_to_no_end_is_red(folder: Path) -> None:
+    record = proving.run(replace(fifo(), timeout_s=0.001), folder, "no-time")
+    assert record.kind is FailureKind.TIME_OUT
+    assert "processor time" in record.cause
+
+
+@needs_solver
 def test_nothing_to_prove_is_red(folder: Path) -> None:
     record = proving.run(replace(fifo(), top="nf_fifo"), folder, "nothing")
     assert record.kind is FailureKind.BUILD
