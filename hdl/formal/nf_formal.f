@@ -15,6 +15,7 @@ hdl/formal/fv_fifo.sv
 hdl/formal/fv_fp32_add.sv
 hdl/formal/fv_line_state.sv
 hdl/formal/fv_link_ack.sv
+hdl/formal/fv_link_init.sv
 hdl/formal/fv_link_lrsm.sv
 hdl/formal/fv_ndr_queue.sv
 hdl/formal/fv_park.sv
@@ -32,5 +33,6 @@ hdl/formal/fv_twin_accumulate.sv
 hdl/formal/fv_twin_crc16.sv
 hdl/formal/fv_twin_fp32_add.sv
 hdl/formal/fv_twin_sum.sv
+hdl/formal/fv_twin_tx_pack.sv
 hdl/formal/fv_twin_vote.sv
 hdl/formal/fv_vote.sv

@@ -20,13 +20,6 @@ options.set(bitwuzla.Option.PRODUCE_MODELS, True)
 parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
 parser.parse(sys.argv[1], False, True)
 """
-_BREAKS = """
-(declare-const now |{top}_s|)
-(assert (|{top}_h| now))
-(assert (|{top}_u| now))
-(assert (not (|{top}_a| now)))
-(check-sat)
-"""
 
 
 @dataclass(frozen=True)
@@ -63,9 +56,3 @@ def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> li
     if set(said) - {"sat", "unsat"} or (len(said) != len(cases) and not done.timed_out):
         raise NfError(f"bitwuzla: {' '.join(said)[:300]} (log {shown(log)})")
     return said
-
-
-def breaks(model: Path, top: str, folder: Path, budget: Budget) -> Answer:
-    """Is there an input with which an assertion of a model without state is false?"""
-    text = "(set-logic QF_BV)\n" + model.read_text(encoding="utf-8") + _BREAKS.format(top=top)
-    return ask(text, folder, budget)

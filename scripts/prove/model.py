@@ -15,7 +15,7 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
 from scripts.prove.budget import Budget, UsedUp
-from scripts.prove.proof import Proof
+from scripts.prove.proof import BITWUZLA, Proof
 
 # Memories become registers, so that what is in them when a run begins is in a counterexample.
 # $check cells become $assert and its like: write_smt2 would leave them out without a word. What a
@@ -45,6 +45,7 @@ class Model:
     """A file for the solver, the names of what it holds, and whether it has ``state``."""
 
     path: Path
+    top: str
     asserts: tuple[str, ...]
     covers: tuple[str, ...]
     state: bool
@@ -114,7 +115,9 @@ def needed(top: str, texts: Mapping[str, str]) -> list[str]:
 def make(proof: Proof, folder: Path, budget: Budget) -> Model:
     """The model of a wrapper. BuildError where it cannot be made, or holds nothing to prove."""
     path = folder / "model.smt2"
-    commands = _PREPARE.format(top=proof.top) + f"write_smt2 -wires {shown(path)}\n"
+    # A state as one vector is no uninterpreted sort, about which bitwuzla would have to learn.
+    sort = "-stbv " if proof.solver == BITWUZLA else ""
+    commands = _PREPARE.format(top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
     run_script(proof, folder, commands, budget)
     found: dict[str, list[str]] = {"assert": [], "assume": [], "cover": []}
     text = path.read_text(encoding="utf-8")
@@ -123,7 +126,7 @@ def make(proof: Proof, folder: Path, budget: Budget) -> Model:
     if not found["assert"] or not found["cover"]:
         raise BuildError(f"{proof.top} has no assertion, or no cover statement")
     state = "; yosys-smt2-register" in text
-    return Model(path, tuple(found["assert"]), tuple(found["cover"]), state)
+    return Model(path, proof.top, tuple(found["assert"]), tuple(found["cover"]), state)
 
 
 def _first_error(*logs: Path) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.prove import bitwuzla_solver, counterexample, crc_matrix, float_adder, model, smtbmc
+from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
 from scripts.prove.budget import Budget, UsedUp
-from scripts.prove.proof import Method, Proof
+from scripts.prove.proof import BITWUZLA, Method, Proof
 from scripts.run import simulate
 
 
@@ -107,16 +108,16 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> Outcome:
             out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
         return out
     if proof.method is Method.INDUCTION:
-        answer = smtbmc.induction(made, proof.depth, budget)
+        answer = _solver(proof).induction(made, proof.depth, budget)
         if answer.holds is None:
             return out.red(*_no_answer("induction", proof, answer))
         if not answer.holds:
-            names = ", ".join(answer.failed)
+            names = ", ".join(answer.failed) or "an assertion"
             why = f"not inductive at k = {proof.depth}: {names} (a state that may not be reachable)"
             return out.red(FailureKind.MISMATCH, why, answer)
     if proof.method is Method.ONCE and made.state:
         return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
-    answer = smtbmc.cover(made, proof.cover, budget)
+    answer = _solver(proof).cover(made, proof.cover, budget)
     if answer.holds is None:
         return out.red(*_no_answer("cover", proof, answer))
     if not answer.holds:
@@ -127,13 +128,19 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> Outcome:
 
 
 def _first(made: model.Model, proof: Proof, budget: Budget) -> smtbmc.Answer:
-    """From reset. bitwuzla leaves no counterexample behind: yices is asked again for it."""
-    if proof.solver == "bitwuzla" and proof.method is Method.ONCE:
-        found = bitwuzla_solver.breaks(made.path, proof.top, made.path.parent, budget)
-        if not found.satisfiable:
-            holds = None if found.satisfiable is None else True
-            return smtbmc.Answer(holds, (), 0, found.seconds, found.log)
-    return smtbmc.bmc(made, proof.depth, budget)
+    """From reset. bitwuzla leaves no counterexample behind: yices is asked again for it, and where
+    that comes to no end the assertions are broken all the same."""
+    if proof.solver != BITWUZLA:
+        return smtbmc.bmc(made, proof.depth, budget)
+    known = unrolled.bmc(made, proof.depth, budget)
+    if known.holds is not False:
+        return known
+    answer = smtbmc.bmc(made, proof.depth, budget)
+    return known if answer.holds is None else answer
+
+
+def _solver(proof: Proof) -> ModuleType:
+    return unrolled if proof.solver == BITWUZLA else smtbmc
 
 
 def _broken(answer: smtbmc.Answer, proof: Proof) -> str:

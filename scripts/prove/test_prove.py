@@ -77,6 +77,24 @@ def test_what_is_not_inductive_is_not_proved(folder: Path) -> None:
 
 
 @needs_solver
+def test_all_clocks_as_one_question(folder: Path) -> None:
+    """bitwuzla says what yices says: proved, not inductive, over-constrained, broken."""
+    large = replace(fifo(), solver=proof.BITWUZLA)
+    assert proving.run(large, folder, "large").cause == ""
+    never = Edit(WRAPPER, "  assign push", "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push")
+    record = proving.run(replace(large, edits=(never,)), folder, "large-over-constrained")
+    assert "over-constrained: 12 clocks do not reach" in record.cause
+    assert "Full_C" in record.cause
+    loose = Edit(WRAPPER, "followed_q && kept != word_q", "1'b0")
+    record = proving.run(replace(large, edits=(loose,)), folder, "large-not-inductive")
+    assert "not inductive" in record.cause
+    (mutant,) = (one for one in proof.mutants() if one.id == "fifo-takes-when-full")
+    record = proving.run(proof.broken(large, mutant), folder, "large-broken")
+    assert record.kind is FailureKind.ASSERTION
+    assert record.stimulus
+
+
+@needs_solver
 def test_what_comes_to_no_end_is_red(folder: Path) -> None:
     record = proving.run(replace(fifo(), timeout_s=0.001), folder, "no-time")
     assert record.kind is FailureKind.TIME_OUT
