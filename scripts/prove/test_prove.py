@@ -184,6 +184,21 @@ def test_exponents_of_two_operands() -> None:
         "(and (and (bvule #x00 (ex a)) (bvule (ex a) #x01)) "
         "(and (bvule #x00 (ex b)) (bvule (ex b) #x01)))"
     )
-    for name in ("some", "exponents_3_2", "exponents_0_1", "exponents_254_255"):
+    equal, (first, second) = float_adder.twin_cases("pair_9_9"), float_adder.twin_cases("pair_9_8")
+    assert equal == ["(and (= (ex a) #x09) (= (ex b) #x09))"]
+    assert first == "(and (= (ex a) #x09) (= (ex b) #x08))"
+    assert second == "(and (= (ex a) #x08) (= (ex b) #x09))"
+    assert float_adder.twin_cases("far_127_128")[0] == (
+        "(and (= (ex a) #x7f) (and (bvule #x00 (ex b)) (bvule (ex b) #x64)))"
+    )
+    for name in (
+        "pair_127_100",
+        "pair_8_9",
+        "far_27_26",
+        "some",
+        "exponents_3_2",
+        "exponents_0_1",
+        "exponents_254_255",
+    ):
         with pytest.raises(NfError, match=f"no class '{name}'"):
             float_adder.twin_cases(name)
