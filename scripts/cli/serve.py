@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import select
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from models.regions import MAX_WORKERS
@@ -26,12 +29,14 @@ from neuron_fabric.runtime.backends.server_wire import (
     receive,
     send,
 )
-from neuron_fabric.text import say
+from neuron_fabric.text import say, telling
 from scripts.build import registry
 from scripts.cli.replay import Simulators
 from scripts.cli.replay_options import add_memory, memory_of
+from scripts.common import process
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import ROOT
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.serve.reducer_server import Listener, ReducerServer
@@ -41,6 +46,7 @@ from verif.serve.served_device import ModelDevice, ServedDevice
 MODEL, RTL = "model", "rtl"
 TIMEOUT_S = 60.0
 _ANSWER_S = 5.0
+_LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
   nf serve --workers 4 --socket /tmp/nf      the RTL reduces for a training of four workers here
@@ -98,6 +104,51 @@ def status(path: Path) -> list[str]:
     return list(came[0].lines)
 
 
+@dataclass(frozen=True)
+class OwnServer:
+    """A server that a command has started for itself."""
+
+    path: Path
+
+    def status(self) -> list[str]:
+        """See `status`."""
+        return status(self.path)
+
+
+@contextmanager
+def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
+    """A server in a process of its own for as long as the block lasts. NfError with what it has
+    said, where it does not come up."""
+    with tempfile.TemporaryDirectory(prefix="nf-serve-") as folder:
+        server, output = OwnServer(Path(folder, "s")), Path(folder, "output.txt")
+        words = ["serve", "--device", device, "--sim", sim, "--workers", str(workers)]
+        words += ["--socket", str(server.path)]
+        with output.open("wb") as stream:
+            command = [sys.executable, "-m", "scripts.cli.main", *words]
+            child = process.start(command, stream, cwd=ROOT)
+        try:
+            with telling(f"nf serve: starting with {sim if device == RTL else 'the models'}"):
+                while not _is_there(server):
+                    if child.poll() is not None:
+                        said = output.read_text(encoding="utf-8", errors="replace").splitlines()
+                        raise NfError(said[-1] if said else "nf serve: it ended without a word.")
+                    time.sleep(_LOOK_S)
+            yield server
+        finally:
+            child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_END_S)
+            child.kill()
+            child.wait()
+
+
+def _is_there(server: OwnServer) -> bool:
+    try:
+        return bool(server.status())
+    except ServerError:
+        return False
+
+
 @contextmanager
 def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
     try:
@@ -111,7 +162,7 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
         yield ModelDevice(options.device)
         return
     registry.choose(args.sim)
-    simulators = Simulators()
+    simulators = Simulators(command="nf serve")
     folder = simulators.workspace(f"serve-{args.sim}")
     try:
         model = simulators.bulk(args.sim, options.parameters)
