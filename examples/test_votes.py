@@ -38,7 +38,6 @@ def test_the_loop_trains(simulator: str) -> None:
     rows = re.findall(r"^(\S.*?)  +([\d.]+) +([\d.]+) +[\d.]+% +([\d,]+)$", done.stdout, re.M)
     sent = {variant: int(count.replace(",", "")) for variant, _, _, count in rows}
     assert all(float(after) < float(before) for _, before, after, _ in rows)
-    assert sent["FP32"] > sent["G_BINARY, head in FP32"] >= sent["G_BINARY everywhere"]
     assert sent["FP32"] > sent["G_TERNARY everywhere"] > sent["G_BINARY everywhere"]
     assert re.search(r"ended: [1-9]\d+ buckets done, 0 lost, [\d,]+ lines", done.stdout)
 

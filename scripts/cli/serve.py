@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         say(*status(args.status))
         return 0
     if args.workers is None or args.socket is None:
-        raise NfError("nf serve: give --workers N and --socket PATH, or --status PATH.")
+        raise NfError("give --workers N and --socket PATH, or --status PATH.")
     check_path(args.socket)
     with _device(args) as device, closing(Listener(args.socket)) as listener:
         server = ReducerServer(listener, args.workers, device, args.timeout, _log)
@@ -131,7 +131,9 @@ def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
                 while not _is_there(server):
                     if child.poll() is not None:
                         said = output.read_text(encoding="utf-8", errors="replace").splitlines()
-                        raise NfError(said[-1] if said else "nf serve: it ended without a word.")
+                        raise NfError(
+                            (said or ["nf serve ended without a word."])[-1].removeprefix("nf: ")
+                        )
                     time.sleep(_LOOK_S)
             yield server
         finally:
@@ -157,7 +159,7 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
         )
         place(options.device, args.workers)  # before anything is built
     except CaptureError as error:
-        raise NfError(f"nf serve: {error}.") from None
+        raise NfError(f"{error}.") from None
     if args.device == MODEL:
         yield ModelDevice(options.device)
         return
@@ -167,7 +169,7 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
     try:
         model = simulators.bulk(args.sim, options.parameters)
     except BuildError as error:
-        raise NfError(f"nf serve: the RTL does not compile: {error}.") from None
+        raise NfError(f"the RTL does not compile: {error}.") from None
     with closing(RtlDevice(model, folder, args.sim, args.workers, options)) as device:
         yield device
 

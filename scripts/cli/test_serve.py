@@ -41,7 +41,7 @@ def test_who_builds(
     assert nf(["serve", "--workers", "2", "--socket", str(tmp_path / "s")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("nf serve: building the design for ")
-    assert "nf serve: the RTL does not compile: no compiler." in said
+    assert "nf: the RTL does not compile: no compiler." in said
 
 
 def test_a_server_of_its_own() -> None:
