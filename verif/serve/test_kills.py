@@ -267,12 +267,14 @@ def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
 
 def fp32_losses(seed: int, steps: int) -> list[float]:
     """Of the same training in one process, on the images of all four ranks."""
+    from torch import set_num_threads
     from torch.nn import functional
     from torch.optim import SGD
     from torch.random import manual_seed
 
     from examples.digits import Digits, DigitsResNet
 
+    set_num_threads(1)
     manual_seed(seed)
     data, net, losses = Digits(), DigitsResNet(), []
     optimizer = SGD(net.parameters(), lr=0.1, momentum=0.9)
