@@ -40,7 +40,7 @@ from scripts.common.paths import ROOT
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.serve.reducer_server import Listener, ReducerServer
-from verif.serve.rtl_device import RtlDevice, place
+from verif.serve.rtl_device import CapacityCheck, RtlDevice, place
 from verif.serve.served_device import ModelDevice, ServedDevice
 
 MODEL, RTL = "model", "rtl"
@@ -69,8 +69,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--socket", type=Path, metavar="PATH", help="where it listens")
     add("--timeout", type=seconds, default=TIMEOUT_S, metavar="S", help="for a rank (60 s)")
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
+    add(
+        "--capacity",
+        type=_capacity,
+        metavar="MISSES/WINDOW",
+        help="the RTL raises FALLBACK above so many misses of so many contributions (never)",
+    )
     add("--status", type=Path, metavar="PATH", help="ask the server that listens there, and end")
     add_memory(parser, str(MemoryTiming().latency))
+
+
+def _capacity(text: str) -> CapacityCheck:
+    misses, _, window = text.partition("/")
+    if not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in (misses, window)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not MISSES/WINDOW, as 16/64")
+    try:
+        return CapacityCheck(int(misses), int(window))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -161,6 +177,8 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
     except CaptureError as error:
         raise NfError(f"{error}.") from None
     if args.device == MODEL:
+        if args.capacity is not None:
+            raise NfError("--capacity: the models count no misses; leave out --device model.")
         yield ModelDevice(options.device)
         return
     registry.choose(args.sim)
@@ -170,7 +188,9 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
         model = simulators.bulk(args.sim, options.parameters)
     except BuildError as error:
         raise NfError(f"the RTL does not compile: {error}.") from None
-    with closing(RtlDevice(model, folder, args.sim, args.workers, options)) as device:
+    with closing(
+        RtlDevice(model, folder, args.sim, args.workers, options, args.capacity)
+    ) as device:
         yield device
 
 

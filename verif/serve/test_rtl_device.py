@@ -15,7 +15,7 @@ from scripts.common import process
 from scripts.plan import mutants
 from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
-from verif.serve.rtl_device import RtlDevice
+from verif.serve.rtl_device import OPEN_S, ROUND_S, CapacityCheck, RtlDevice
 from verif.serve.served_bucket import ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
 
@@ -118,3 +118,31 @@ def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
     model = IcarusModel(("false",), 0.0, 0.0, process.start)
     with pytest.raises(DeviceError, match="icarus: the simulator ended"):
         RtlDevice(model, tmp_path, "icarus", WORKERS)
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
+    """The first contribution to a line is a miss: one of three. Above the threshold each bucket
+    says so, at it none does."""
+    model = Simulators().bulk(simulator, {})
+    for check, fallen in ((CapacityCheck(1, 6), 1), (CapacityCheck(3, 6), 0), (None, 0)):
+        device = RtlDevice(model, tmp_path, simulator, WORKERS, capacity=check)
+        assert [device.reduce(bucket()).fallback for _ in range(3)] == [fallen] * 3, check
+        device.close()
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_time_to_come_up_is_no_bucket_s(tmp_path: Path, simulator: str) -> None:
+    """Found by the 50 moments: a simulator that was killed had to come up within a bucket's own
+    time, and was killed again, for as long as the machine was busy."""
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
+    there = device.seconds(bucket())
+    assert there > ROUND_S
+    device.close()
+    assert device.seconds(bucket()) == there + OPEN_S
+
+
+@pytest.mark.parametrize(("misses", "window"), [(6, 6), (-1, 6), (1, 257), (0, 0)])
+def test_checks_that_the_device_has_not(misses: int, window: int) -> None:
+    with pytest.raises(ValueError, match="there are 1 to 256, and fewer misses"):
+        CapacityCheck(misses, window)
