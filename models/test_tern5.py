@@ -35,10 +35,10 @@ MEANING = {0: 0, 1: 1, 2: -1}
 
 def elements_of(byte: int) -> list[int]:
     """Five elements by repeated division, without numpy."""
-    out = []
+    legal, out = byte if byte < 243 else 0, []
     for _ in range(5):
-        out.append(MEANING[byte % 3] if byte < 243 else 0)
-        byte //= 3
+        out.append(MEANING[legal % 3])
+        legal //= 3
     return out
 
 
