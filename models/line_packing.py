@@ -96,7 +96,7 @@ _ELEMENTS = {
     Mode.G_TERN5: 320,
 }
 TRITS_A_BYTE = 5
-TERN5_CODES = 3**TRITS_A_BYTE
+TERN5_CODES: int = 3**TRITS_A_BYTE
 """Bytes from here on are illegal in a G_TERN5 line."""
 
 
@@ -190,8 +190,8 @@ def trits_to_lines(trits: ArrayLike) -> U8:
     if flat.size and int(np.abs(flat).max()) > 1:
         raise ValueError("an element of G_TERN5 is -1, 0 or +1")
     weights = 3 ** np.arange(TRITS_A_BYTE)
-    codes = ((flat.reshape(-1, TRITS_A_BYTE) % 3) * weights).sum(axis=1)
-    return codes.astype(np.uint8).reshape(-1, LINE_BYTES)
+    codes: U8 = ((flat.reshape(-1, TRITS_A_BYTE) % 3) @ weights).astype(np.uint8)
+    return codes.reshape(-1, LINE_BYTES)
 
 
 def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:

@@ -41,6 +41,7 @@ module nf_answer
   logic [2:0]        plane_q;
   logic              vote_q, info_q, poison_q, drs_q, sum_q, eight_q;
   logic [LINE_W-1:0] vote, voted, plane, info, sums;
+  logic [6:0]        m;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -62,19 +63,20 @@ module nf_answer
 
   assign d = desc_of(desc, meta_q.region);
 
+  assign m = 7'($countones(book.bitmap));
+
   nf_vote #(.CNT_W(CNT_W)) u_vote (
     .clk, .rst_n,
-    .en            (vote_q && !d.tern5),  // it keeps still for others
+    .en            (vote_q),  // it keeps still for others
     .ternary (d.mode == MODE_G_TERNARY), .planes,
-    .contributions (7'($countones(book.bitmap))),
+    .contributions (m),
     .tie_minus (d.tie_minus), .threshold (d.threshold), .line (voted)
   );
 
   if (TERN5 != 0) begin : g_tern5
     logic [LINE_W-1:0] line;
     nf_tern5_vote #(.CNT_W(CNT_W)) u_tern5_vote (
-      .en (vote_q && d.tern5), .planes, .contributions (7'($countones(book.bitmap))),
-      .threshold (d.threshold), .line
+      .en (vote_q && d.tern5), .planes, .contributions (m), .threshold (d.threshold), .line
     );
     assign vote = d.tern5 ? line : voted;
   end else begin : g_no_tern5

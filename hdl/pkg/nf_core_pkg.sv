@@ -372,7 +372,7 @@ package nf_core_pkg;
 
   // log2 of the lines of a record: bookkeeping and the planes (1..8), up to a power of two.
   function automatic logic [2:0] record_log2(input logic [3:0] planes);
-    return (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : (planes <= 4'd7) ? 3'd3 : 3'd4;
+    return planes[3] ? 3'd4 : (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : 3'd3;
   endfunction
 
   function automatic logic [63:0] worker_mask(input logic [7:0] workers);
