@@ -107,6 +107,7 @@ class Tern5CodesSequence(Tern5Sequence):
         rng = self.rng
         crowd = self.layout.region(Mode.G_BINARY, (2 * self.cfg.hw.slots - 1).bit_length(), 1)
         await self.commit(1, crowd)
+        await self.fetched(crowd)
         for _ in range(self.rounds):
             workers = self.workers()
             config = self.layout.region(
@@ -126,6 +127,19 @@ class Tern5CodesSequence(Tern5Sequence):
             await self.commit(0, config)
             await self.fill(config, 0, "legal", crowd)
 
+    async def fetched(self, crowd: RegionConfig) -> None:
+        """Contributions to several lines that have left their slots: each comes with a fill, when
+        the others have gone through the pipeline already."""
+        config = self.layout.region(Mode.G_TERN5, 1, min(3, self.most))
+        await self.commit(0, config)
+        for worker in range(config.workers):
+            for line in range(config.lines):
+                await self.contribute(config, worker, line, self.line("legal"))
+            await self.drain()
+            await self.away(crowd)
+        for line in range(config.lines):
+            await self.views(config, line)
+
     async def fill(self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig) -> None:
         """Contributions of some workers, or of all, between reads of every kind."""
         rng = self.rng
@@ -143,7 +157,7 @@ class Tern5CodesSequence(Tern5Sequence):
                 await self.contribute(config, again, line, self.line("any byte"), limit=RACE_LIMIT)
             if rng.random() < 0.2:
                 await self.read_region(config, line, limit=RACE_LIMIT)
-            if rng.random() < 0.04:
+            if place == len(senders) // 2:  # the next contribution comes with a fill
                 await self.drain()
                 await self.away(crowd)
         await self.drain()
