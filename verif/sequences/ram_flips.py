@@ -74,15 +74,22 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
         await self.commit(region, config)
         await self.env.clocks(20 * lines)  # the initialiser
+        # Slots that need not be written back, until their line is lost.
+        clean = rng.sample(range(lines), lines // 2)
         for line in range(lines):
-            if rng.random() < 0.5:
-                await self.contribute(config, 0, line)
-            else:  # a slot that need not be written back, until its line is lost
+            if line in clean:
                 await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
+            else:
+                await self.contribute(config, 0, line)
             await self.drain()
-        flips = {line: rng.choice(self.rams) for line in rng.sample(range(lines), lines // 2)}
-        for line, ram in flips.items():
-            await self.lose(config, line, ram)
+        # One of them at least is found lost by a read, which by itself does not make it dirty.
+        others = [line for line in range(lines) if line != clean[0]]
+        for line in (clean[0], *rng.sample(others, lines // 2 - 1)):
+            await self.lose(config, line, rng.choice(self.rams), reads=line == clean[0])
+            if line == clean[0] or rng.random() < 0.5:  # what was found is not found again
+                await self.read_region(config, line, INFO_SELECTOR)
+                await self.drain()
+                assert await self.counted() == (0, 0), "one loss was counted twice"
         for line in range(lines, 2 * lines):  # all of them leave
             await self.contribute(config, 0, line)
             await self.drain()
@@ -99,16 +106,16 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
         assert await self.counted() == (0, 0), "an error was counted twice"
 
-    async def lose(self, config: RegionConfig, line: int, ram: str) -> None:
-        """Flips a bit of the line's slot and uses the slot. A store of FP32 may be under way: then
-        memory's answer to it finds the damage."""
+    async def lose(self, config: RegionConfig, line: int, ram: str, reads: bool) -> None:
+        """Flips a bit of the line's slot and uses the slot, by a read if `reads`. A store of FP32
+        may be under way instead: then memory's answer to it finds the damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
         if rng.random() < 0.5:  # the slot that was used last is not written by that
             await self.read_region(config, line, INFO_SELECTOR)
             await self.drain()
         commits = self.flipped % 2 == 0  # a commit waits for that answer, too
-        stores = self.mode is Mode.FP32 and (commits or rng.random() < 0.4)
+        stores = self.mode is Mode.FP32 and not reads and (commits or rng.random() < 0.4)
         if stores:
             mem.b_stall = 1.0
             await self.contribute(config, rng.randrange(self.workers), line)
@@ -124,7 +131,8 @@ class LostSlotSequence(FlipSequence):
         bad = ecc != NONE and not (ecc == SECDED and flips == 1)
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
-        what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
+        ways = ("write", "read", "info") if ram == "BOOK" else ("write", "read")
+        what = rng.choice(ways[1:] if reads else ways)
         if stores:
             waits = cocotb.start_soon(self.drains()) if commits else None
             await self.env.clocks(40)
