@@ -55,7 +55,8 @@ class FlipSequence(NfSequence):
 
 
 class LostSlotSequence(FlipSequence):
-    """One bit of the state of a slot flips: the line is lost, and counted, exactly once.
+    """One bit of the state of a slot flips, or one in each of its RAMs: the line is lost, and each
+    word counted, exactly once.
 
     Lines take the slots in turn behind a reset, so that line i is in slot i.
     """
@@ -74,15 +75,18 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
         await self.commit(region, config)
         await self.env.clocks(20 * lines)  # the initialiser
+        kinds = [(ram,) for ram in self.rams] + [self.rams]
+        flips = {line: rng.choice(kinds) for line in rng.sample(range(lines), lines // 2)}
+        clean = next(iter(flips))  # nobody writes it: it is lost by a read, and stays so
+        flips[clean] = self.rams  # all of them are used in one clock
         for line in range(lines):
-            if rng.random() < 0.5:
+            if line != clean and rng.random() < 0.5:
                 await self.contribute(config, 0, line)
             else:  # a slot that need not be written back, until its line is lost
                 await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
             await self.drain()
-        flips = {line: rng.choice(self.rams) for line in rng.sample(range(lines), lines // 2)}
-        for line, ram in flips.items():
-            await self.lose(config, line, ram)
+        for line, damaged in flips.items():
+            await self.lose(config, line, damaged, ("read",) if line == clean else ())
         for line in range(lines, 2 * lines):  # all of them leave
             await self.contribute(config, 0, line)
             await self.drain()
@@ -99,32 +103,37 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
         assert await self.counted() == (0, 0), "an error was counted twice"
 
-    async def lose(self, config: RegionConfig, line: int, ram: str) -> None:
-        """Flips a bit of the line's slot and uses the slot. A store of FP32 may be under way: then
-        memory's answer to it finds the damage."""
+    async def lose(
+        self, config: RegionConfig, line: int, damaged: tuple[str, ...], uses: tuple[str, ...]
+    ) -> None:
+        """Flips a bit of the line's slot in each of these RAMs and uses the slot, in one of the
+        ways `uses` or in any. A store of FP32 may be under way: then memory's answer to it finds
+        the damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
         if rng.random() < 0.5:  # the slot that was used last is not written by that
             await self.read_region(config, line, INFO_SELECTOR)
             await self.drain()
         commits = self.flipped % 2 == 0  # a commit waits for that answer, too
-        stores = self.mode is Mode.FP32 and (commits or rng.random() < 0.4)
+        stores = self.mode is Mode.FP32 and not uses and (commits or rng.random() < 0.4)
         if stores:
             mem.b_stall = 1.0
             await self.contribute(config, rng.randrange(self.workers), line)
             await self.env.clocks(40)
         flips = 2 if ecc == SECDED and rng.random() < 0.5 else 1
-        size = rams(self.cfg.hw)[ram]
-        first = rng.randrange(size.bits(ecc))
-        places = [first]
-        if flips == 2:
-            places.append(size.beside(first, rng))
-        for place in places:
+        places = []
+        for ram in damaged:
+            size = rams(self.cfg.hw)[ram]
+            places.append((ram, rng.randrange(size.bits(ecc))))
+            if flips == 2:
+                places.append((ram, size.beside(places[-1][1], rng)))
+        for ram, place in places:
             await self.inject(ram, line, place)
         bad = ecc != NONE and not (ecc == SECDED and flips == 1)
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
-        what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
+        every = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
+        what = rng.choice(uses or every)
         if stores:
             waits = cocotb.start_soon(self.drains()) if commits else None
             await self.env.clocks(40)
@@ -140,7 +149,9 @@ class LostSlotSequence(FlipSequence):
             await self.read_region(config, line, selector)
         await self.drain()
         if rng.random() < 0.8:
-            assert await self.counted() == (int(bad), int(not bad and ecc == SECDED)), (ram, places)
+            words = len(damaged)  # each counts
+            want = (words, 0) if bad else (0, words if ecc == SECDED else 0)
+            assert await self.counted() == want, places
         else:
             await self.counted()
 
