@@ -75,18 +75,25 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
         await self.commit(region, config)
         await self.env.clocks(20 * lines)  # the initialiser
-        kinds = [(ram,) for ram in self.rams] + [self.rams]
-        flips = {line: rng.choice(kinds) for line in rng.sample(range(lines), lines // 2)}
-        clean = next(iter(flips))  # nobody writes it: it is lost by a read, and stays so
-        flips[clean] = self.rams  # all of them are used in one clock
+        # Slots that need not be written back, until their line is lost.
+        clean = rng.sample(range(lines), lines // 2)
         for line in range(lines):
-            if line != clean and rng.random() < 0.5:
-                await self.contribute(config, 0, line)
-            else:  # a slot that need not be written back, until its line is lost
+            if line in clean:
                 await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
+            else:
+                await self.contribute(config, 0, line)
             await self.drain()
-        for line, damaged in flips.items():
-            await self.lose(config, line, damaged, ("read",) if line == clean else ())
+        # One of them at least is found lost by a read, which by itself does not make it dirty.
+        others = [line for line in range(lines) if line != clean[0]]
+        picked = (clean[0], *rng.sample(others, lines // 2 - 1))
+        for number, line in enumerate(picked):
+            # Of one of them both RAMs are used in one clock.
+            damaged = self.rams if number == 1 else (rng.choice(self.rams),)
+            await self.lose(config, line, damaged, reads=not number)
+            if line == clean[0] or rng.random() < 0.5:  # what was found is not found again
+                await self.read_region(config, line, INFO_SELECTOR)
+                await self.drain()
+                assert await self.counted() == (0, 0), "one loss was counted twice"
         for line in range(lines, 2 * lines):  # all of them leave
             await self.contribute(config, 0, line)
             await self.drain()
@@ -104,18 +111,18 @@ class LostSlotSequence(FlipSequence):
         assert await self.counted() == (0, 0), "an error was counted twice"
 
     async def lose(
-        self, config: RegionConfig, line: int, damaged: tuple[str, ...], uses: tuple[str, ...]
+        self, config: RegionConfig, line: int, damaged: tuple[str, ...], reads: bool
     ) -> None:
-        """Flips a bit of the line's slot in each of these RAMs and uses the slot, in one of the
-        ways `uses` or in any. A store of FP32 may be under way: then memory's answer to it finds
-        the damage."""
+        """Flips a bit of the line's slot in each of these RAMs and uses the slot, by a read if
+        `reads`. A store of FP32 may be under way instead: then memory's answer to it finds the
+        damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
         if rng.random() < 0.5:  # the slot that was used last is not written by that
             await self.read_region(config, line, INFO_SELECTOR)
             await self.drain()
         commits = self.flipped % 2 == 0  # a commit waits for that answer, too
-        stores = self.mode is Mode.FP32 and not uses and (commits or rng.random() < 0.4)
+        stores = self.mode is Mode.FP32 and not reads and (commits or rng.random() < 0.4)
         if stores:
             mem.b_stall = 1.0
             await self.contribute(config, rng.randrange(self.workers), line)
@@ -132,8 +139,8 @@ class LostSlotSequence(FlipSequence):
         bad = ecc != NONE and not (ecc == SECDED and flips == 1)
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
-        every = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
-        what = rng.choice(uses or every)
+        ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
+        what = rng.choice(ways[1:] if reads else ways)
         if stores:
             waits = cocotb.start_soon(self.drains()) if commits else None
             await self.env.clocks(40)
