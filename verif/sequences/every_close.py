@@ -7,18 +7,19 @@ import itertools
 
 from models.line_packing import Mode
 from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RAW_SELECTOR, RegionConfig, sum_selectors
-from verif.sequences.base import NfSequence
+from verif.sequences.parked_programs import ParkedBase
 from verif.sequences.round_views import AGGREGATING
 
 UNTOUCHED, SOME, COMPLETE = range(3)
 """Lines, by the workers that they have when the round is closed."""
 
 
-class EveryCloseSequence(NfSequence):
+class EveryCloseSequence(ParkedBase):
     """Every mode, STRICT and not: what comes behind CLOSE changes nothing, so that a line serves
-    for all of it."""
+    for all of it. It comes to lines on chip, and to lines that have left."""
 
     async def body(self) -> None:
+        await self.prepare()
         for mode, strict in itertools.product(AGGREGATING, (False, True)):
             config = self.layout.region(mode, 2, 2, strict=strict)
             await self.commit(0, config)
@@ -27,8 +28,10 @@ class EveryCloseSequence(NfSequence):
             await self.drain()
             await self.close(0)
             await self.reads(config)
-            for poison in (False, True):
+            for poison, gone in itertools.product((False, True), repeat=2):
                 for worker, line in ((1, UNTOUCHED), (1, SOME), (0, SOME), (0, COMPLETE)):
+                    if gone:
+                        await self.leave()
                     await self.contribute(config, worker, line, poison=poison)
                     await self.drain()
             await self.reads(config)

@@ -9,7 +9,7 @@ import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
-from models.regions import RegionConfig
+from models.regions import VIEW_SELECTORS, RegionConfig
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import ZEROS
 
@@ -27,6 +27,7 @@ class EveryStatusSequence(NfSequence):
         await self.loads()
         for enabled in (False, True):
             await self.interrupts(enabled)
+        await self.apart()
 
     async def complete(self, config: RegionConfig) -> None:
         """Every worker contributes; then the status is read."""
@@ -131,6 +132,25 @@ class EveryStatusSequence(NfSequence):
         await registers.read("IRQ_STATUS")
         await registers.write("IRQ_STATUS", sum(field.mask for field in fields))
         await registers.read("IRQ_STATUS")
+
+    async def apart(self) -> None:
+        """A worker's lines of two regions come in consecutive clocks, and count apart. CLOSE of a
+        region that is done, and of one that is closed, is no event."""
+        registers = self.env.registers
+        pair = [self.layout.region(Mode.G_BINARY, 1, 16) for _ in range(2)]
+        for region, config in enumerate(pair):
+            await self.commit(region, config)
+        for line, worker in itertools.product(range(2), range(16)):
+            for config in pair:
+                await self.contribute(config, worker, line)
+        await self.drain()
+        for config, selector in itertools.product(pair, VIEW_SELECTORS):
+            await self.read_region(config, 0, selector)
+        await self.drain()
+        for _ in range(2):
+            await registers.write("IRQ_STATUS", REG_MAP.expand()["IRQ_STATUS"].pack(DONE=1))
+            await self.close(0)
+            await registers.read("IRQ_STATUS")
 
     async def some(self, config: RegionConfig) -> None:
         """A few contributions and reads."""

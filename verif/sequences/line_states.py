@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from cocotbext.cxl.wire.messages import M2SMessage
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import INFO_SELECTOR, RegionConfig
+from models.regions import INFO_SELECTOR, VIEW_SELECTORS, RegionConfig
 from verif.axi import Resp
 from verif.sequences.line_data import ZEROS, line_for
 from verif.sequences.parked_programs import ParkedBase
@@ -103,6 +103,27 @@ class ReadStateSequence(StateBase):
         """Each read by itself."""
         for message in self.kinds(config, line, part):
             await self.call(message)
+
+
+class OwnMarkSequence(StateBase):
+    """Lines that share the mark of nf_written with no other: what a line left in memory comes back
+    by its own mark alone, also where that is no more than poison, or a loss."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        for mode in MODES:
+            config = self.layout.region(mode, 1, WORKERS)
+            for state, seen in itertools.product(STATES, (0, 1, WORKERS)):
+                line = self.rng.randrange(config.lines)
+                await self.commit(self.region, config)
+                await self.initialised()
+                if state == "lost":  # there must be a record, which cannot be read
+                    await self.away(config, line)
+                await self.bring(config, state, line, seen)
+                await self.leave()
+                for selector in (0, INFO_SELECTOR):
+                    await self.read_region(config, line, selector)
+                    await self.drain()
 
 
 class WriteStateSequence(StateBase):
@@ -211,6 +232,9 @@ class StoredStateSequence(StateBase):
         for line in (10, 11):
             await self.bring(config, "clean", line, 4 * (line - 10))
             await self.burst(config, line, [(0, True), (1, False), (2, True), (3, False)])
+        for selector in VIEW_SELECTORS:  # what memory refused marks its line, and is no line
+            await self.read_region(config, 0, selector)
+        await self.drain()
         await self.partial_stores(await self.region_of(Mode.FP32, 5))
 
     async def burst(self, config: RegionConfig, line: int, workers: list[tuple[int, bool]]) -> None:

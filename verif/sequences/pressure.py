@@ -192,12 +192,15 @@ class StoreBurstSequence(NfSequence):
 
 class HammerSequence(NfSequence):
     """FP32 stores or reads without end, of as many lines as there are slots: each slot always has
-    one under way. A vote of another line needs one of the slots.
+    one under way, since memory takes longer than a round of them. A vote of another line needs one
+    of the slots.
 
     AssertionError if the vote waits until they end.
     """
 
-    most: int = 900
+    most: int = 300
+    apart: int = 8
+    """Clocks: sent as fast as can be, they would come and go in bursts, and leave gaps."""
     racing: int = 4
     """Of one line, at most: the scoreboard tries all of their orders."""
 
@@ -207,7 +210,8 @@ class HammerSequence(NfSequence):
         low = self.layout.region(Mode.G_BINARY, 2, 3)
         for region, config in zip(rng.sample(range(self.cfg.hw.regions), 2), (fp32, low)):
             await self.commit(region, config)
-        self.env.cfg.mem.latency = (40, 40)
+        latency = 6 * slots * self.apart
+        self.env.cfg.mem.latency = (latency, latency)
         for reads in (False, True):
             for line in range(slots):
                 await self.contribute(fp32, 0, line)
@@ -221,6 +225,7 @@ class HammerSequence(NfSequence):
                     await self.read_region(fp32, number % slots, 64, self.racing)
                 else:
                     await self.contribute(fp32, number % 8, number % slots, limit=self.racing)
+                await self.env.clocks(self.apart)
             assert vote.done, f"a vote stood behind {self.most} FP32 operations of other lines"
             await self.drain()
 

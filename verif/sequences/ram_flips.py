@@ -55,7 +55,8 @@ class FlipSequence(NfSequence):
 
 
 class LostSlotSequence(FlipSequence):
-    """One bit of the state of a slot flips: the line is lost, and counted, exactly once.
+    """One bit of the state of a slot flips, or one in each of its RAMs: the line is lost, and each
+    word counted, exactly once.
 
     Lines take the slots in turn behind a reset, so that line i is in slot i.
     """
@@ -84,8 +85,11 @@ class LostSlotSequence(FlipSequence):
             await self.drain()
         # One of them at least is found lost by a read, which by itself does not make it dirty.
         others = [line for line in range(lines) if line != clean[0]]
-        for line in (clean[0], *rng.sample(others, lines // 2 - 1)):
-            await self.lose(config, line, rng.choice(self.rams), reads=line == clean[0])
+        picked = (clean[0], *rng.sample(others, lines // 2 - 1))
+        for number, line in enumerate(picked):
+            # Of one of them both RAMs are used in one clock.
+            damaged = self.rams if number == 1 else (rng.choice(self.rams),)
+            await self.lose(config, line, damaged, reads=not number)
             if line == clean[0] or rng.random() < 0.5:  # what was found is not found again
                 await self.read_region(config, line, INFO_SELECTOR)
                 await self.drain()
@@ -106,9 +110,12 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
         assert await self.counted() == (0, 0), "an error was counted twice"
 
-    async def lose(self, config: RegionConfig, line: int, ram: str, reads: bool) -> None:
-        """Flips a bit of the line's slot and uses the slot, by a read if `reads`. A store of FP32
-        may be under way instead: then memory's answer to it finds the damage."""
+    async def lose(
+        self, config: RegionConfig, line: int, damaged: tuple[str, ...], reads: bool
+    ) -> None:
+        """Flips a bit of the line's slot in each of these RAMs and uses the slot, by a read if
+        `reads`. A store of FP32 may be under way instead: then memory's answer to it finds the
+        damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
         if rng.random() < 0.5:  # the slot that was used last is not written by that
@@ -121,17 +128,18 @@ class LostSlotSequence(FlipSequence):
             await self.contribute(config, rng.randrange(self.workers), line)
             await self.env.clocks(40)
         flips = 2 if ecc == SECDED and rng.random() < 0.5 else 1
-        size = rams(self.cfg.hw)[ram]
-        first = rng.randrange(size.bits(ecc))
-        places = [first]
-        if flips == 2:
-            places.append(size.beside(first, rng))
-        for place in places:
+        places = []
+        for ram in damaged:
+            size = rams(self.cfg.hw)[ram]
+            places.append((ram, rng.randrange(size.bits(ecc))))
+            if flips == 2:
+                places.append((ram, size.beside(places[-1][1], rng)))
+        for ram, place in places:
             await self.inject(ram, line, place)
         bad = ecc != NONE and not (ecc == SECDED and flips == 1)
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
-        ways = ("write", "read", "info") if ram == "BOOK" else ("write", "read")
+        ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
         what = rng.choice(ways[1:] if reads else ways)
         if stores:
             waits = cocotb.start_soon(self.drains()) if commits else None
@@ -148,7 +156,9 @@ class LostSlotSequence(FlipSequence):
             await self.read_region(config, line, selector)
         await self.drain()
         if rng.random() < 0.8:
-            assert await self.counted() == (int(bad), int(not bad and ecc == SECDED)), (ram, places)
+            words = len(damaged)  # each counts
+            want = (words, 0) if bad else (0, words if ecc == SECDED else 0)
+            assert await self.counted() == want, places
         else:
             await self.counted()
 

@@ -272,7 +272,8 @@ class LinkTestbench:
 
     def _answer(self, request: RetryReq) -> None:
         """The retry ends at once: nothing of what was lost is sent again."""
-        answer = RetryAck(True, num_retry=request.num_retry, eseq=request.eseq)
+        viral = self.rng.random() < 0.5
+        answer = RetryAck(True, viral, num_retry=request.num_retry, eseq=request.eseq)
         for kind in [RetryFrame()] * 5 + [answer]:
             self.to_send.append((PID, seal(encode_control(kind))))
 

@@ -58,7 +58,28 @@ class SlidingWindowTest(NfBaseTest):
                 if rng.random() < 0.03:
                     window = max(window, 1) + rng.choice((1, 2))
                     await self.env.registers.write("CAP_WINDOW", window)
+        for window in (256, rng.randint(4, 255)):
+            await self.leave(run, configs, window)
         assert self.raised, "no FALLBACK: nothing was tested"
+
+    async def leave(self, run: NfSequence, configs: list[RegionConfig], window: int) -> None:
+        """Three misses, hits, and a miss: the first one is in the window still, or has just left
+        it."""
+        rng, registers = run.rng, self.env.registers
+        for hits in rng.sample((window - 4, window - 3), 2 if window == 256 else 1):
+            region = rng.randrange(min(2, len(configs)))  # of counts: FP32 has no such check
+            await run.commit(region)
+            await registers.write("CAP_WINDOW", window)
+            await registers.write("CAP_THRESHOLD", 3)
+            for first, count in ((0, 3), (0, hits), (3, 1)):
+                for number in range(count):
+                    line = first + number % 3
+                    await run.contribute(configs[region], rng.randrange(3), line, limit=2)
+                await run.drain()
+                await registers.read("SLOT_MISS")
+            fallen = await registers.read("FALLBACK")
+            await registers.write("FALLBACK", fallen)
+            await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
 
     async def step(self, run: NfSequence, configs: list[RegionConfig], share: float) -> None:
         """One operation that misses with probability `share`, and what it did."""

@@ -115,7 +115,8 @@ class StateBench(RetryTestbench):
         """The flits that make an event."""
         rng = self.rng
         request = RetryReq(pointer, rng.randrange(32), rng.randrange(11))
-        answer = RetryAck(True, num_retry=echo, eseq=rng.getrandbits(8))
+        viral, *unread = rng.random() < 0.5, *rng.randbytes(3)  # a device takes no notice of these
+        answer = RetryAck(True, viral, echo, *unread)
         if event == "bad CRC":
             return [self.bad()]
         if event == "bad Protocol ID":
@@ -296,7 +297,8 @@ async def answers_and_requests(dut: Any) -> None:
 @cocotb.test
 @covered
 async def counts_are_cleared(dut: Any) -> None:
-    """NUM_RETRY by an answer with Empty; both counts by a good flit; TIMEOUT counts flits alone."""
+    """NUM_RETRY by an answer with Empty; both counts by a good flit, by no answer without Empty;
+    TIMEOUT counts flits alone."""
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = StateBench(dut, rng.getrandbits(32))
     await bench.bring_up(True)
@@ -315,7 +317,7 @@ async def counts_are_cleared(dut: Any) -> None:
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert again.num_retry == 3, "an answer without Empty leaves NUM_RETRY"
-    bench.put(*_FRAMES, RetryAck(True, num_retry=3, eseq=first.eseq))
+    bench.put(*_FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert again.num_retry == 1, "an answer with Empty clears NUM_RETRY"
@@ -325,7 +327,11 @@ async def counts_are_cleared(dut: Any) -> None:
     await bench.cycle_phy()
     await bench.until(lambda: bool(bench.requests(sent)), 60)
     assert (bench.requests(sent)[0].num_retry, bench.requests(sent)[0].num_phy_reinit) == (1, 1)
-    bench.put(*_FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq), Llcrd(0))
+    bench.put(*_FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
+    await bench.until(lambda: bench.lrsm == NORMAL, 40)
+    again = await bench.lose()
+    assert (again.num_retry, again.num_phy_reinit) == (2, 1), "an answer leaves both counts"
+    bench.put(*_FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     await bench.clocks(10)
     again = await bench.lose()

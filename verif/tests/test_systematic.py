@@ -29,6 +29,7 @@ from verif.sequences.full_queues import (
 from verif.sequences.line_states import (
     BadBeatSequence,
     DuplicateSequence,
+    OwnMarkSequence,
     ReadStateSequence,
     StoredStateSequence,
     WriteStateSequence,
@@ -109,6 +110,12 @@ async def large_regions(_dut: Any) -> None:
 async def read_states(_dut: Any) -> None:
     """Reads of clean, poisoned and lost lines, early and complete, on chip and fetched."""
     await _run(ReadStateSequence)
+
+
+@cocotb.test()
+async def own_marks(_dut: Any) -> None:
+    """Lines that come back by a mark of their own: clean, poisoned, lost, with workers or none."""
+    await _run(OwnMarkSequence)
 
 
 @cocotb.test()
