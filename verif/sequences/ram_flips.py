@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
@@ -36,6 +38,22 @@ class FlipSequence(NfSequence):
         """The control window, which is nowhere, is moved nowhere: as a commit does, that waits
         until all is answered."""
         await self.env.registers.write("CTRL_WINDOW_LO", 0)
+
+    async def at_once(self, reads: Iterable[tuple[RegionConfig, int, int]]) -> None:
+        """Reads, each a line of a region by a selector, that reach the engine in consecutive
+        clocks: admission stops until ordinary memory has answered, and all of them wait for it."""
+        mem = self.env.cfg.mem
+        mem.r_stall = 1.0
+        await self.read(0)
+        await self.env.clocks(40)
+        waits = cocotb.start_soon(self.drains())
+        await self.env.clocks(40)
+        for config, line, selector in reads:
+            await self.read_region(config, line, selector)
+        await self.env.clocks(40)
+        mem.r_stall = 0.0
+        await waits
+        await self.drain()
 
     async def counted(self) -> tuple[int, int]:
         """RAM_PARITY and RAM_CORRECTED; capture and interrupt must agree with them.
@@ -74,15 +92,17 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
         await self.commit(region, config)
         await self.env.clocks(20 * lines)  # the initialiser
+        flips = {line: rng.choice(self.rams) for line in rng.sample(range(lines), lines // 2)}
+        first = next(iter(flips))
+        flips[first] = "BOOK"
         for line in range(lines):
-            if rng.random() < 0.5:
+            if line == first or rng.random() < 0.5:
                 await self.contribute(config, 0, line)
             else:  # a slot that need not be written back, until its line is lost
                 await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
             await self.drain()
-        flips = {line: rng.choice(self.rams) for line in rng.sample(range(lines), lines // 2)}
         for line, ram in flips.items():
-            await self.lose(config, line, ram)
+            await self.lose(config, line, ram, at_once=line == first)
         for line in range(lines, 2 * lines):  # all of them leave
             await self.contribute(config, 0, line)
             await self.drain()
@@ -99,16 +119,17 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
         assert await self.counted() == (0, 0), "an error was counted twice"
 
-    async def lose(self, config: RegionConfig, line: int, ram: str) -> None:
+    async def lose(self, config: RegionConfig, line: int, ram: str, at_once: bool) -> None:
         """Flips a bit of the line's slot and uses the slot. A store of FP32 may be under way: then
-        memory's answer to it finds the damage."""
+        memory's answer to it finds the damage. `at_once`: further reads come in the clocks in which
+        the loss is written."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
         if rng.random() < 0.5:  # the slot that was used last is not written by that
             await self.read_region(config, line, INFO_SELECTOR)
             await self.drain()
         commits = self.flipped % 2 == 0  # a commit waits for that answer, too
-        stores = self.mode is Mode.FP32 and (commits or rng.random() < 0.4)
+        stores = self.mode is Mode.FP32 and not at_once and (commits or rng.random() < 0.4)
         if stores:
             mem.b_stall = 1.0
             await self.contribute(config, rng.randrange(self.workers), line)
@@ -125,6 +146,7 @@ class LostSlotSequence(FlipSequence):
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
         what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
+        what = "read" if at_once else what
         if stores:
             waits = cocotb.start_soon(self.drains()) if commits else None
             await self.env.clocks(40)
@@ -137,7 +159,10 @@ class LostSlotSequence(FlipSequence):
             selector = INFO_SELECTOR if what == "info" else PLANE_SELECTOR
             if self.mode is Mode.FP32 and what != "info":
                 selector = 0
-            await self.read_region(config, line, selector)
+            if at_once:
+                await self.at_once([(config, line, selector)] * 3)
+            else:
+                await self.read_region(config, line, selector)
         await self.drain()
         if rng.random() < 0.8:
             assert await self.counted() == (int(bad), int(not bad and ecc == SECDED)), (ram, places)
@@ -210,19 +235,7 @@ class DamagedMarksSequence(FlipSequence):
         for region in regions:
             row = region * size.rows // hw.regions
             await self.inject("MARKS", row, self.rng.randrange(size.data))
-        # Admission stops until ordinary memory has answered: both wait before the engine.
-        mem = self.env.cfg.mem
-        mem.r_stall = 1.0
-        await self.read(0)
-        await self.env.clocks(40)
-        waits = cocotb.start_soon(self.drains())
-        await self.env.clocks(40)
-        for config in regions.values():
-            await self.read_region(config, config.lines - 1, 0)
-        await self.env.clocks(40)
-        mem.r_stall = 0.0
-        await waits
-        await self.drain()
+        await self.at_once((config, config.lines - 1, 0) for config in regions.values())
         found, wanted = await self.counted(), (0, 2) if hw.ecc == SECDED else (2, 0)
         assert found == wanted, f"two rows used at once: {found} counted, not {wanted}"
 
