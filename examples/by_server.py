@@ -35,7 +35,8 @@ PROFILE = Path(__file__).with_name("digits.toml")
 SOON = {
     "steps = 0.10": "steps = 3",
     "sample_every = 20": "sample_every = 2\nprobe_every = 1\ncooldown = 4\ncooldown_most = 4\n"
-    "band_count = 2\nhold = 1\nlock_fallbacks = 1000\nspike_in = 1000.0\ndrift_in = 1000.0",
+    "band_count = 2\nhold = 1\nlock_fallbacks = 1000\ncapacity_cooldown = 4\nspike_in = 1000.0\n"
+    "drift_in = 1000.0",
 }
 
 

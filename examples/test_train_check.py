@@ -19,7 +19,7 @@ from neuron_fabric.profile import sketch, traced_head
 from neuron_fabric.profile.draft import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
-from scripts.report.train_targets import BINARY_HEAD, CHECKS, FP32, GUIDED
+from scripts.report.train_targets import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
 
 ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
 """Of the trial's nets, which these are."""
@@ -107,6 +107,39 @@ def test_sixty_steps(
     assert {"G_BINARY", "G_TERNARY"} & trained["sent"].keys()
     page = next((tmp_path / "pairs100").glob("*.html")).read_text(encoding="utf-8")
     assert "<svg" in page
+
+
+def test_a_server_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same weights by it and by torch, of a training that sends votes; `..by_the_rtl` below is
+    its long neighbour."""
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+    words = ["train-check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
+    assert cli.main([*words, "--reducer", "model"]) == 0
+    same = f"[ok] {BINARY}, seed 1: the same weights, bit for bit, by model and torch; "
+    out = capsys.readouterr().out
+    assert same in out
+    assert f"{same}0 bytes" not in out
+
+
+@pytest.mark.nightly("60 steps of every check by the RTL: half an hour on two cores")
+@pytest.mark.parametrize("simulator", ["verilator"])
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_same_weights_by_the_rtl(
+    name: str,
+    simulator: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of the calibrator's profile and, where there is one, of votes everywhere."""
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+    words = ["train-check", name, "--steps", "60", "--seeds", "1", "--reducer", "rtl"]
+    for only in {GUIDED, BINARY} & set(CHECKS[name].variants):
+        assert cli.main([*words, "--sim", simulator, "--only", only]) == 0
+        goal = f"[ok] {only}, seed 1: the same weights, bit for bit, by rtl ({simulator}) and torch"
+        assert goal in capsys.readouterr().out
 
 
 def test_a_reducer_that_is_none(

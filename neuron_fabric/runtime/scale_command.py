@@ -9,7 +9,7 @@ import importlib.util
 import itertools
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,30 @@ WINDOW = 1024
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is decided of a bucket: elements that go by the route, and all; and why."""
+    """What is decided of a bucket: elements that go by the route, and all; and why. ``votes``: the
+    parameters that they are of, where they go."""
 
     low: int
     elements: int
     admitted: bool
     why: str
+    votes: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
+class LowStep:
+    """What of one step goes to a device: ``votes`` by the route, from each of the workers; and the
+    elements of the ``rest``, which go in FP32."""
+
+    model: str
+    route: Route
+    workers: int
+    votes: tuple[Parameter, ...]
+    rest: int
+
+
+Replay = Callable[[LowStep], int]
+"""Drives a step through a device; the exit code."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--each", action="store_true", help="a line for every bucket, not for each run of equals")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print; the exit code is 0. InputError for a model that is none, or figures that are none."""
+def run(args: argparse.Namespace, replay: Replay | None = None) -> int:
+    """Print, and let ``replay`` drive the step; its exit code, or 0. InputError for a model that is
+    none, or figures that are none."""
     if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
         what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
         raise InputError("nf scale", what, "2 workers or more, and figures above 0")
@@ -88,8 +107,14 @@ def run(args: argparse.Namespace) -> int:
     took, grown = time.perf_counter() - begin, max(0, _peak() - before)
     cpu = time.process_time() - busy
     say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
-    say("left out: the step through the RTL, and the hook over buckets of this size")
-    return 0
+    if replay is None:
+        say("left out: the step through the RTL, and the hook over buckets of this size")
+        return 0
+    say("left out: the hook over buckets of this size", "", flush=True)
+    votes = tuple(one for verdict in verdicts for one in verdict.votes)
+    rest = sum(one.elements for one in parameters if one.trainable)
+    rest -= sum(one.elements for one in votes)
+    return replay(LowStep(args.model, args.route, args.workers, votes, rest))
 
 
 def _model(name: str) -> tuple[Any, Sequence[str]]:
@@ -133,14 +158,15 @@ def decided(
     named = list(model.named_parameters())
     for bucket in assignment([one for _, one in named], int(args.cap * _MIB)):
         members = [known[named[n][0]] for n in bucket]
-        low = sum(one.elements for one in members if _is_low(one))
-        yield _verdict(members, low, args, substrate)
+        yield _verdict(members, args, substrate)
 
 
 def _verdict(
-    members: Sequence[Parameter], low: int, args: argparse.Namespace, substrate: Substrate
+    members: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
 ) -> Verdict:
     elements, route = sum(one.elements for one in members), args.route
+    votes = tuple(one for one in members if _is_low(one))
+    low = sum(one.elements for one in votes)
     if not low:
         kinds = ", ".join(dict.fromkeys(str(one.kind) for one in members))
         return Verdict(0, elements, False, f"FP32: {kinds} alone")
@@ -154,7 +180,7 @@ def _verdict(
     if not admits(False, ratio):
         return Verdict(low, elements, False, f"FP32: T_low / T_fp32 {ratio:.2f} is above 0.80")
     why = f"{route}: fits in {rounds} round(s), T_low / T_fp32 {ratio:.2f}"
-    return Verdict(low, elements, True, why)
+    return Verdict(low, elements, True, why, votes)
 
 
 def _about(name: str, parameters: Sequence[Parameter], profile: Profile) -> list[str]:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     """Measure, print and write."""
     check_output(args.out, "--out")
     memory = memory_of(args, args.memory_latency)
-    model = nf_replay.Simulators(files=files).bulk(args.sim, {})
+    model = nf_replay.Simulators(files=files, command="nf capacity").bulk(args.sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         bench = Bench(model, Path(folder), memory, args.lines)
         rates = {

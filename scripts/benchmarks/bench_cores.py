@@ -28,7 +28,7 @@ SHARE = 0.9
 
 def measure(jobs: int, runs: int, part: int, files: Path) -> int:
     """Measure every ``part``-th piece of the step and print; 1 when the goal is missed."""
-    simulators = nf_replay.Simulators(files=files)
+    simulators = nf_replay.Simulators(files=files, command="nf bench")
     simulators.bulk("verilator", {})
     wall: dict[int, list[float]] = {1: [], jobs: []}
     cpu: dict[int, list[float]] = {1: [], jobs: []}

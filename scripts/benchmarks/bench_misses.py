@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     if not rows:
         what, todo = "no row's name has that", f"rows are like {next(iter(ROWS))!r}"
         raise OptionError(f"--only {args.only!r}", what, todo)
-    model = nf_replay.Simulators(files=files).bulk(args.sim, {})
+    model = nf_replay.Simulators(files=files, command="nf bench").bulk(args.sim, {})
     measured: dict[tuple[str, int], float] = {}
     width = max(map(len, rows))
     memories = [memory_of(args, latency) for latency in args.memory_latency]

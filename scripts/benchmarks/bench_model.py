@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "model") -> int:
     """Measure and print; the exit code is 1 when the ratio is below LEAST."""
     older = baseline_library(args.baseline, files)
-    present = nf_replay.Simulators(files=files).bulk("verilator", {})
+    present = nf_replay.Simulators(files=files, command="nf bench").bulk("verilator", {})
     assert isinstance(present, VerilatedModel)
     say(f"{args.lines} lines a worker, {WORKERS} workers, {MEMORY}; CPU time, one core: {_cpu()}")
     say(f"{verilator.Verilator.identity()}", flush=True)

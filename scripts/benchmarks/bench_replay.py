@@ -122,7 +122,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     _check_words(args)
     if args.jobs:
         return bench_cores.measure(args.jobs, args.runs, args.part, files)
-    simulators = nf_replay.Simulators(files=files)
+    simulators = nf_replay.Simulators(files=files, command="nf bench")
     sims, note = simulators.choose(args.sim)
     if note:
         say(note)

@@ -63,9 +63,13 @@ class Bench:
 
     def stream(self, tile: int = TILE) -> float:
         """Lines a clock: the workers write a tile of lines in turn, then the next."""
-        config = self._region(Mode.G_BINARY, 8, self.lines)
+        return 8 * self.lines / self.contributions(Mode.G_BINARY, 8, tile)
+
+    def contributions(self, mode: Mode, workers: int, tile: int = TILE) -> int:
+        """Clocks of a bucket's contributions, in that order."""
+        config = self._region(mode, workers, self.lines)
         with closing(self._device(config)) as device:
-            return 8 * self.lines / run_block(device, write_block(config, self._tiles(8, tile)))
+            return run_block(device, write_block(config, self._tiles(workers, tile)))
 
     def read_once(self) -> float:
         """Clocks a line of votes over lines that were all written, and are in memory by now."""

@@ -11,7 +11,7 @@ import pytest
 from models.line_packing import Mode
 from neuron_fabric.runtime.capacity import Traffic
 from neuron_fabric.runtime.substrate import read_substrate
-from scripts.benchmarks import bench_capacity
+from scripts.benchmarks import bench_capacity, bench_clocks
 from scripts.cli import replay
 from scripts.cli.main import main
 
@@ -30,6 +30,9 @@ class Measured:
 
     def misses(self, mode: Mode, workers: int) -> float:
         return 20.0
+
+    def contributions(self, mode: Mode, workers: int) -> int:
+        return round(max(workers / 0.4, 20) * self.lines)
 
 
 class NoSimulator:
@@ -61,3 +64,33 @@ def test_a_substrate_is_measured(
 def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capacity", "measure", "--out", "/nowhere/s.toml"]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
+
+
+class Slower(Measured):
+    """The twin: a device that takes longer with some workers than the coefficients say."""
+
+    def contributions(self, mode: Mode, workers: int) -> int:
+        return super().contributions(mode, workers) * (120 if workers == 9 else 100) // 100
+
+
+@pytest.mark.parametrize(("kind", "code"), [(Measured, 0), (Slower, 1)])
+def test_clocks_against_the_model(
+    kind: type[Measured],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Many buckets, of all numbers of workers: one that is off by more than a tenth counts."""
+    monkeypatch.setattr(bench_clocks, "Bench", kind)
+    monkeypatch.setattr(replay, "Simulators", NoSimulator)
+    assert main(["capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
+    out = capsys.readouterr().out
+    assert ("200 buckets, 0.0% off at most" in out) == (not code)
+    assert ("16.7% off at most (goal 10%)" in out) == bool(code)
+
+
+def test_drawn_buckets() -> None:
+    found = list(bench_clocks.drawn(500, 1))
+    assert {workers for _, workers, _ in found} == set(range(2, 17))
+    assert all(128 <= lines <= 2048 for _, _, lines in found)
+    assert found == list(bench_clocks.drawn(500, 1))

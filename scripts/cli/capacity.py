@@ -9,13 +9,15 @@ import importlib
 from neuron_fabric.runtime import capacity_command
 from scripts.common.errors import NfError
 
-MEASURE = "measure"
+MEASURE, CLOCKS = "measure", "clocks"
 _BENCH, _CELLS = "scripts.benchmarks.bench_capacity", "scripts.benchmarks.bench_cells"
+_CLOCKS = "scripts.benchmarks.bench_clocks"
 
 EXAMPLES = (
     capacity_command.EXAMPLES
     + """  nf capacity measure --out s.toml           the coefficients, by the RTL and this host
   nf capacity table --measure                does the model choose what is faster here
+  nf capacity clocks                         random buckets through the RTL, against the model
 """
 )
 
@@ -24,12 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = capacity_command.add_kinds(parser)
     bench = importlib.import_module(_BENCH)  # benchmarks drive verbs: by name, as `nf bench` does
     bench.add_arguments(kinds.add_parser(MEASURE, help=bench.HELP, description=bench.HELP))
+    clocks = importlib.import_module(_CLOCKS)
+    clocks.add_arguments(kinds.add_parser(CLOCKS, help=clocks.HELP, description=clocks.HELP))
     importlib.import_module(_CELLS).add_arguments(kinds.choices["table"])
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.what == MEASURE:
-        code: int = importlib.import_module(_BENCH).run(args)
+    if args.what in (MEASURE, CLOCKS):
+        bench = importlib.import_module(_BENCH if args.what == MEASURE else _CLOCKS)
+        code: int = bench.run(args)
         return code
     if args.what == "table" and args.measure:
         if min(*args.workers, 2) < 2 or max(args.workers) > 16 or min(*args.kib, args.runs) < 1:

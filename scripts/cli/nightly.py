@@ -77,7 +77,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         ),
         "figures": steps.nf("figures", "all"),
         "cluster": steps.nf("cluster-check", "--nodes", "4", "--rate", "1gbit"),
-        "scale": steps.nf("scale", "gpt-1.3b"),
+        "scale": steps.nf("scale", "gpt-1.3b", "--replay", "--memory-latency", "3", *at_once),
         "fuzz": steps.nf("fuzz", "--seed", seed, *at_once),
         "fuzz interleave": steps.nf("fuzz", "--interleave", "100", "--seed", seed),
         "fuzz journals": steps.nf("fuzz", "--journals", "500", "--seed", seed),

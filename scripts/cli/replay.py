@@ -66,12 +66,19 @@ add_arguments = replay_options.add_arguments
 
 class Simulators:
     """The project's simulators; ``edits`` break the design ``dut`` on purpose, runs leave
-    ``files``."""
+    ``files``; ``command`` is who builds, for the line that says so."""
 
-    def __init__(self, edits: Sequence[Edit] = (), files: Path = FILES, dut: Dut = Dut.RTL) -> None:
+    def __init__(
+        self,
+        edits: Sequence[Edit] = (),
+        files: Path = FILES,
+        dut: Dut = Dut.RTL,
+        command: str = "nf replay",
+    ) -> None:
         self.edits = tuple(edits)
         self.files = files
         self.dut = dut
+        self.command = command
 
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         """Simulators for verilator, icarus or both, and a line to show if one is left out."""
@@ -94,7 +101,7 @@ class Simulators:
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
         """Build for bulk replay if needed; BuildError."""
-        with telling(f"nf replay: building the design for {sim}"):
+        with telling(f"{self.command}: building the design for {sim}"):
             return bulk_build.build(sim, parameters, self.edits, self.dut)
 
 

@@ -1,18 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf scale`: what a profile does to a model of a billion parameters, by its shapes alone."""
+"""`nf scale`: what a profile does to a model of a billion parameters, by its shapes alone; and its
+low-bit step through the RTL, with gradients that are drawn."""
 
 from __future__ import annotations
 
 import argparse
+import time
+from functools import partial
 
+from models.line_packing import Mode
+from neuron_fabric.capture import TensorSpec
+from neuron_fabric.errors import CaptureError
 from neuron_fabric.runtime import scale_command
+from neuron_fabric.runtime.scale_command import LowStep
+from scripts.build import registry
+from scripts.cli.replay import Simulators
+from scripts.cli.replay_options import add_memory, memory_of
+from scripts.common.arguments import add_jobs, positive
+from scripts.common.errors import BuildError, NfError
+from scripts.farm.pieces import Pieces
+from verif.mem.memory_timing import MemoryTiming
+from verif.replay.bulk.bulk_transport import BulkTransport
+from verif.replay.job import planned
+from verif.replay.options import EPOCH_LINES_LOG2, SLOW_LINES_LOG2, ReplayOptions
+from verif.replay.runner import Runner
+from verif.replay.source import SyntheticSource
 
-EXAMPLES = scale_command.EXAMPLES
+EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
+  nf scale gpt-1.3b --replay                 its low-bit step, and 1 % of the rest, through the RTL
+"""
+SHARE = 100
+"""Of the rest, which goes in FP32, one element in so many is driven."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     scale_command.add_arguments(parser)
+    add = parser.add_argument
+    add("--replay", action="store_true", help="drive the low-bit step through the RTL")
+    add(
+        "--sim",
+        choices=registry.names(),
+        default=registry.names()[0],
+        help=f"simulator of --replay ({registry.names()[0]})",
+    )
+    add("--seed", type=positive, default=1, help="of the gradients of --replay (1)")
+    add_memory(parser, str(MemoryTiming().latency))
+    add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    return scale_command.run(args)
+    if args.replay:
+        registry.choose(args.sim)
+    return scale_command.run(args, partial(replayed, args) if args.replay else None)
+
+
+def replayed(args: argparse.Namespace, step: LowStep) -> int:
+    """A step by its shapes: every vote, and a share of what goes in FP32; 1 when a line differs."""
+    if not step.votes:
+        raise NfError("no bucket is low-bit, so there is nothing to replay.")
+    tensors = [TensorSpec(one.name, tuple(one.shape)) for one in step.votes]
+    wanted = {spec.name: Mode[step.route] for spec in tensors}
+    rest = TensorSpec(f"one in {SHARE} of the rest", (step.rest // SHARE,))
+    if rest.elements:
+        tensors.append(rest)
+        wanted[rest.name] = Mode.FP32
+    fast = registry.get(args.sim).compiles_slowly
+    options = ReplayOptions(
+        seed=args.seed,
+        workers=step.workers,
+        epoch_lines_log2=EPOCH_LINES_LOG2 if fast else SLOW_LINES_LOG2,
+        memory=memory_of(args, args.memory_latency),
+    )
+    name = f"synthetic {step.model}"
+    source = SyntheticSource(
+        name, tuple(tensors), step.workers, wanted, options.ratio, options.seed
+    )
+    simulators = Simulators(command="nf scale")
+    try:
+        replay = planned(source, name, options, design=simulators.design())
+        model = simulators.bulk(args.sim, options.parameters)
+    except CaptureError as error:
+        raise NfError(f"{error}.") from None
+    except BuildError as error:
+        raise NfError(f"the RTL does not compile: {error}.") from None
+    folder = simulators.workspace(f"scale-{args.sim}")
+
+    def transport(sim: str) -> BulkTransport:
+        return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1)
+
+    runner = Runner(replay, None, resume=False, start=time.monotonic(), spread=Pieces(args.jobs))
+    return runner.run([args.sim], transport)

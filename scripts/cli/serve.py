@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import select
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from models.regions import MAX_WORKERS
@@ -26,21 +29,24 @@ from neuron_fabric.runtime.backends.server_wire import (
     receive,
     send,
 )
-from neuron_fabric.text import say
+from neuron_fabric.text import say, telling
 from scripts.build import registry
 from scripts.cli.replay import Simulators
 from scripts.cli.replay_options import add_memory, memory_of
+from scripts.common import process
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import BuildError, NfError
+from scripts.common.paths import ROOT
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.serve.reducer_server import Listener, ReducerServer
-from verif.serve.rtl_device import RtlDevice, place
+from verif.serve.rtl_device import CapacityCheck, RtlDevice, place
 from verif.serve.served_device import ModelDevice, ServedDevice
 
 MODEL, RTL = "model", "rtl"
 TIMEOUT_S = 60.0
 _ANSWER_S = 5.0
+_LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
   nf serve --workers 4 --socket /tmp/nf      the RTL reduces for a training of four workers here
@@ -63,8 +69,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--socket", type=Path, metavar="PATH", help="where it listens")
     add("--timeout", type=seconds, default=TIMEOUT_S, metavar="S", help="for a rank (60 s)")
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
+    add(
+        "--capacity",
+        type=_capacity,
+        metavar="MISSES/WINDOW",
+        help="the RTL raises FALLBACK above so many misses of so many contributions (never)",
+    )
     add("--status", type=Path, metavar="PATH", help="ask the server that listens there, and end")
     add_memory(parser, str(MemoryTiming().latency))
+
+
+def _capacity(text: str) -> CapacityCheck:
+    misses, _, window = text.partition("/")
+    if not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in (misses, window)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not MISSES/WINDOW, as 16/64")
+    try:
+        return CapacityCheck(int(misses), int(window))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         say(*status(args.status))
         return 0
     if args.workers is None or args.socket is None:
-        raise NfError("nf serve: give --workers N and --socket PATH, or --status PATH.")
+        raise NfError("give --workers N and --socket PATH, or --status PATH.")
     check_path(args.socket)
     with _device(args) as device, closing(Listener(args.socket)) as listener:
         server = ReducerServer(listener, args.workers, device, args.timeout, _log)
@@ -98,6 +120,53 @@ def status(path: Path) -> list[str]:
     return list(came[0].lines)
 
 
+@dataclass(frozen=True)
+class OwnServer:
+    """A server that a command has started for itself."""
+
+    path: Path
+
+    def status(self) -> list[str]:
+        """See `status`."""
+        return status(self.path)
+
+
+@contextmanager
+def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
+    """A server in a process of its own for as long as the block lasts. NfError with what it has
+    said, where it does not come up."""
+    with tempfile.TemporaryDirectory(prefix="nf-serve-") as folder:
+        server, output = OwnServer(Path(folder, "s")), Path(folder, "output.txt")
+        words = ["serve", "--device", device, "--sim", sim, "--workers", str(workers)]
+        words += ["--socket", str(server.path)]
+        with output.open("wb") as stream:
+            command = [sys.executable, "-m", "scripts.cli.main", *words]
+            child = process.start(command, stream, cwd=ROOT)
+        try:
+            with telling(f"nf serve: starting with {sim if device == RTL else 'the models'}"):
+                while not _is_there(server):
+                    if child.poll() is not None:
+                        said = output.read_text(encoding="utf-8", errors="replace").splitlines()
+                        raise NfError(
+                            (said or ["nf serve ended without a word."])[-1].removeprefix("nf: ")
+                        )
+                    time.sleep(_LOOK_S)
+            yield server
+        finally:
+            child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_END_S)
+            child.kill()
+            child.wait()
+
+
+def _is_there(server: OwnServer) -> bool:
+    try:
+        return bool(server.status())
+    except ServerError:
+        return False
+
+
 @contextmanager
 def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
     try:
@@ -106,18 +175,22 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
         )
         place(options.device, args.workers)  # before anything is built
     except CaptureError as error:
-        raise NfError(f"nf serve: {error}.") from None
+        raise NfError(f"{error}.") from None
     if args.device == MODEL:
+        if args.capacity is not None:
+            raise NfError("--capacity: the models count no misses; leave out --device model.")
         yield ModelDevice(options.device)
         return
     registry.choose(args.sim)
-    simulators = Simulators()
+    simulators = Simulators(command="nf serve")
     folder = simulators.workspace(f"serve-{args.sim}")
     try:
         model = simulators.bulk(args.sim, options.parameters)
     except BuildError as error:
-        raise NfError(f"nf serve: the RTL does not compile: {error}.") from None
-    with closing(RtlDevice(model, folder, args.sim, args.workers, options)) as device:
+        raise NfError(f"the RTL does not compile: {error}.") from None
+    with closing(
+        RtlDevice(model, folder, args.sim, args.workers, options, args.capacity)
+    ) as device:
         yield device
 
 

@@ -10,7 +10,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric.data import DataError, parse_json
@@ -18,6 +19,8 @@ from neuron_fabric.output import write_text
 from neuron_fabric.runtime.monitor import log, page
 from neuron_fabric.text import say
 from neuron_fabric.typed import typed
+from scripts.build import registry
+from scripts.cli.serve import MODEL, RTL, served
 from scripts.common import process
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
@@ -34,6 +37,7 @@ _POLL_SECONDS = 0.5
 EXAMPLES = """examples:
   nf train-check pairs100                    FP32, 1 bit, 2 bits, the calibrator's profile
   nf train-check pairs100 --steps 60 --seeds 1   shorter: shown, not judged
+  nf train-check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
   nf train-check all --others 4,5,6          every check, three more seeds beside those judged
   nf monitor build/train-check/pairs100      its pages are there too: *.html
 """
@@ -47,7 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--others", type=_seeds, default=(), metavar="S,S", help="more seeds, shown beside them")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
     add("--every", type=up_to(1000), default=5, metavar="N", help="calibration: a sample in N (5)")
-    add("--reducer", default="torch", metavar="R", help="torch, or unix:PATH of `nf serve`")
+    add(
+        "--reducer",
+        default="torch",
+        metavar="R",
+        help="torch; rtl or model, a server of its own; unix:PATH of `nf serve`",
+    )
+    add(
+        "--sim",
+        choices=registry.names(),
+        default=registry.names()[0],
+        help=f"simulator of --reducer rtl ({registry.names()[0]})",
+    )
 
 
 def _seeds(word: str) -> tuple[int, ...]:
@@ -80,6 +95,15 @@ def _variants(name: str, args: argparse.Namespace) -> list[str]:
 
 
 def _check(name: str, args: argparse.Namespace) -> int:
+    """A check by the reducer that is asked for. Rows say which that was, not at which socket."""
+    if args.reducer not in (RTL, MODEL):
+        return _run(name, args, args.reducer, args.reducer)
+    shown_as = f"{RTL} ({args.sim})" if args.reducer == RTL else MODEL
+    with served(args.reducer, args.sim, CHECKS[name].workers) as server:
+        return _run(name, args, f"unix:{server.path}", shown_as)
+
+
+def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
     folder, steps = FOLDER / name, args.steps or CHECKS[name].steps
     shutil.rmtree(folder, ignore_errors=True)
     writable(folder)
@@ -88,13 +112,13 @@ def _check(name: str, args: argparse.Namespace) -> int:
         "steps": steps,
         "seeds": [*args.seeds, *args.others],
         "variants": _variants(name, args),
-        "reducer": args.reducer,
+        "reducer": reducer,
         "every": args.every,
         "calibrated_with": CALIBRATED_WITH,
     }
     write_text(folder / "plan.json", json.dumps(plan))
     found, start = Found(name, args.seeds, args.others), time.monotonic()
-    failed = _trained(folder, found)
+    failed = _trained(folder, found, {reducer: shown_as})
     say(*lines_of(found, steps))
     say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))
     say(f"nf train-check {name}: {time.monotonic() - start:.0f} s")
@@ -104,8 +128,9 @@ def _check(name: str, args: argparse.Namespace) -> int:
     return int(missed(found, steps))
 
 
-def _trained(folder: Path, found: Found) -> str:
-    """Run all trainings, telling each as it comes; why they have ended early, if so."""
+def _trained(folder: Path, found: Found, names: Mapping[str, str]) -> str:
+    """Run all trainings, telling each as it comes; why they have ended early, if so. ``names``: of
+    reducers, in what is told."""
     command = [sys.executable, "-m", MODULE, str(folder)]
     output = folder / "output.txt"
     with output.open("wb") as stream:
@@ -114,9 +139,9 @@ def _trained(folder: Path, found: Found) -> str:
         try:
             lines = _lines(folder / "results.jsonl")
             while child.poll() is None:
-                _take(found, next(lines))
+                _take(found, next(lines), names)
                 time.sleep(_POLL_SECONDS)
-            _take(found, next(lines))
+            _take(found, next(lines), names)
         finally:
             child.kill()
             child.wait()
@@ -137,7 +162,7 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
         yield data.splitlines()
 
 
-def _take(found: Found, lines: list[bytes]) -> None:
+def _take(found: Found, lines: list[bytes], names: Mapping[str, str]) -> None:
     for line in lines:
         try:
             values = dict(parse_json(line))
@@ -149,6 +174,7 @@ def _take(found: Found, lines: list[bytes]) -> None:
             row = typed(Row, values)
         except (DataError, KeyError) as error:
             raise NfError(f"{MODULE} has written a line that is none: {error}.") from None
+        row = replace(row, reducer=names.get(row.reducer, row.reducer))
         found.rows.append(row)
         what = f"{row.variant}, seed {row.seed}, {row.reducer}"
         say(

@@ -121,12 +121,22 @@ def replace_row(of: Found, change: dict[str, Any]) -> Found:
 
 
 def test_two_reducers() -> None:
-    rows = [replace(ROW, variant=GUIDED, reducer=one) for one in ("unix:x", "torch")]
-    same = Found("digits", (1,), rows=[ROW, *rows])
-    assert goals(same)[-1].reached
-    assert "by unix:x and torch" in goals(same)[-1].text
-    rows[1] = replace(rows[1], weights="other")
-    assert goals(Found("digits", (1,), rows=[ROW, *rows]))[-1].reached is False
+    """Each variant is compared with itself; one that has sent no votes proves nothing."""
+    sent = {"FP32": 900, "G_BINARY": 1234}
+    rows = [
+        replace(ROW, variant=variant, reducer=one, sent=sent)
+        for variant in (GUIDED, BINARY)
+        for one in ("rtl (x)", "torch")
+    ]
+    both = goals(Found("digits", (1,), rows=[ROW, *rows]))[-2:]
+    assert [one.reached for one in both] == [True, True]
+    assert all("by rtl (x) and torch; 1,234 bytes low-bit" in one.text for one in both)
+    rows[3] = replace(rows[3], weights="other")
+    wrong = Found("digits", (1,), rows=[ROW, *rows])
+    assert [one.reached for one in goals(wrong)[-2:]] == [True, False]
+    assert missed(wrong, 30)
+    silent = [replace(one, sent={"FP32": 900}) for one in rows[:2]]
+    assert goals(Found("digits", (1,), rows=[ROW, *silent]))[-1].reached is None
 
 
 def test_ranks_that_differ() -> None:

@@ -307,13 +307,19 @@ def _spike(found: Found) -> Iterator[Goal]:
 
 
 def _reducers(found: Found) -> Iterator[Goal]:
-    """Another reducer gives the same weights as torch's own collectives."""
-    for seed in (*found.seeds, *found.others):
-        rows = [row for row in found.rows if (row.variant, row.seed) == (GUIDED, seed)]
+    """Another reducer gives the same weights as torch's own collectives: of trainings that have
+    sent it something, as others prove nothing."""
+    by: dict[tuple[str, int], list[Row]] = {}
+    for row in found.rows:
+        by.setdefault((row.variant, row.seed), []).append(row)
+    for (variant, seed), rows in by.items():
         if len({row.reducer for row in rows}) > 1:
             names = " and ".join(row.reducer for row in rows)
+            low = sum(n for route, n in rows[0].sent.items() if route != FP32)
+            text = f"{variant}, seed {seed}: the same weights, bit for bit, by {names}"
             same = len({row.weights for row in rows}) == 1
-            yield Goal(f"seed {seed}: the same weights, bit for bit, by {names}", same, exact=True)
+            known = same if low else None
+            yield Goal(f"{text}; {low:,} bytes low-bit by a worker", known, exact=True)
 
 
 def remarks(found: Found) -> list[str]:

@@ -164,6 +164,17 @@ def make_replay(options: ReplayOptions, shard: Shard = Shard(), design: str = ""
     """Read and check everything; CaptureError, one line, when anything is wrong. ``design``: see
     Replay."""
     source, model = _synthetic(options) if options.synthetic else _captured(options)
+    return planned(source, model, options, shard, design)
+
+
+def planned(
+    source: CaptureSource | SyntheticSource,
+    model: str,
+    options: ReplayOptions,
+    shard: Shard = Shard(),
+    design: str = "",
+) -> Replay:
+    """The same for a source that is there. CaptureError."""
     steps: list[StepPlan] = []
     epoch = 1
     for step in source.steps:

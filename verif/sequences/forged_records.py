@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig, record_lines, records
+from models.regions import INFO_SELECTOR, RegionConfig, record_lines, records
 from verif.sequences.base import NfSequence
 
 GENERATION_AT = 67
@@ -238,13 +238,14 @@ class BesideMarkSequence(ForgedSequence):
     """The last line of a region is written back while the initialiser is far from it.
 
     Its neighbours share its mark, so that they are asked for; their records are forged, and still
-    to be initialised.
+    to be initialised. Then the initialiser comes to them, and memory answers it nothing: a record
+    that was sent is not yet one that is there.
     """
 
     lines_log2: int = 13
 
     async def body(self) -> None:
-        hw = self.cfg.hw
+        hw, mem = self.cfg.hw, self.env.cfg.mem
         config = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
         last = config.lines - 1
         forgeries = range(last - 8 * hw.slots, last + 1)
@@ -257,4 +258,13 @@ class BesideMarkSequence(ForgedSequence):
         await self.look(config, list(forgeries[:-1]))
         busy = await self.env.registers.read("STATUS.INIT_BUSY")
         assert busy, "every record was initialised: nothing was tested"
-        await self.look(config, [last])
+        front = self.bookkeeping(config, self.rng.choice(forgeries[: -hw.slots]))
+        while self.env.mem.store.read(front)[0]:
+            await self.env.clocks(1)
+        mem.b_stall = 1.0
+        await self.env.clocks(60)
+        for line in forgeries[:-1]:  # INFO alone tells a record without counts from none
+            await self.read_region(config, line, INFO_SELECTOR, limit=1)
+        await self.drain()
+        mem.b_stall = 0.0
+        await self.look(config, [last, *forgeries])

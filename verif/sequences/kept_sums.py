@@ -88,8 +88,8 @@ class ServedSequence(KeptSequence):
             await self.expect(config, lines, lines)
             await self.expect(config, lines, [])
             again = self.rng.sample(lines, len(lines) // 2)
-            for line in again:
-                await self.spoil(config, line)
+            for line in again:  # one of them by poison, in every round
+                await self.spoil(config, line, poison=line == again[0])
             await self.drain()
             good = [line for line in again if line not in self.tainted]
             await self.expect(config, [line for line in lines if line not in self.tainted], good)
@@ -114,12 +114,13 @@ class ServedSequence(KeptSequence):
         found = ((line, state(self.region, line)) for line in range(config.lines))
         return {line for line, seen in found if seen is not None and seen.poisoned}
 
-    async def spoil(self, config: RegionConfig, line: int) -> None:
+    async def spoil(self, config: RegionConfig, line: int, poison: bool) -> None:
         """A store that ends the kept sum of a line."""
         kind = self.rng.random()
         be = byte_enables(self.rng) if kind < 0.4 else None
         worker = self.rng.randrange(config.workers)
-        await self.contribute(config, worker, line, limit=1, be=be, poison=kind > 0.8)
+        poison = poison or kind > 0.8
+        await self.contribute(config, worker, line, limit=1, be=be, poison=poison)
 
 
 class MixedKeptSequence(KeptSequence):

@@ -92,17 +92,22 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
         await self.commit(region, config)
         await self.env.clocks(20 * lines)  # the initialiser
-        flips = {line: rng.choice(self.rams) for line in rng.sample(range(lines), lines // 2)}
-        first = next(iter(flips))
-        flips[first] = "BOOK"
+        # Slots that need not be written back, until their line is lost.
+        clean = rng.sample(range(lines), lines // 2)
         for line in range(lines):
-            if line == first or rng.random() < 0.5:
-                await self.contribute(config, 0, line)
-            else:  # a slot that need not be written back, until its line is lost
+            if line in clean:
                 await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
+            else:
+                await self.contribute(config, 0, line)
             await self.drain()
-        for line, ram in flips.items():
-            await self.lose(config, line, ram, at_once=line == first)
+        # One of them at least is found lost by a read, which by itself does not make it dirty.
+        others = [line for line in range(lines) if line != clean[0]]
+        for line in (clean[0], *rng.sample(others, lines // 2 - 1)):
+            await self.lose(config, line, rng.choice(self.rams), reads=line == clean[0])
+            if line == clean[0] or rng.random() < 0.5:  # what was found is not found again
+                await self.read_region(config, line, INFO_SELECTOR)
+                await self.drain()
+                assert await self.counted() == (0, 0), "one loss was counted twice"
         for line in range(lines, 2 * lines):  # all of them leave
             await self.contribute(config, 0, line)
             await self.drain()
@@ -119,17 +124,16 @@ class LostSlotSequence(FlipSequence):
         await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
         assert await self.counted() == (0, 0), "an error was counted twice"
 
-    async def lose(self, config: RegionConfig, line: int, ram: str, at_once: bool) -> None:
-        """Flips a bit of the line's slot and uses the slot. A store of FP32 may be under way: then
-        memory's answer to it finds the damage. `at_once`: further reads come in the clocks in which
-        the loss is written."""
+    async def lose(self, config: RegionConfig, line: int, ram: str, reads: bool) -> None:
+        """Flips a bit of the line's slot and uses the slot, by a read if `reads`. A store of FP32
+        may be under way instead: then memory's answer to it finds the damage."""
         rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
         self.flipped += 1
         if rng.random() < 0.5:  # the slot that was used last is not written by that
             await self.read_region(config, line, INFO_SELECTOR)
             await self.drain()
         commits = self.flipped % 2 == 0  # a commit waits for that answer, too
-        stores = self.mode is Mode.FP32 and not at_once and (commits or rng.random() < 0.4)
+        stores = self.mode is Mode.FP32 and not reads and (commits or rng.random() < 0.4)
         if stores:
             mem.b_stall = 1.0
             await self.contribute(config, rng.randrange(self.workers), line)
@@ -145,8 +149,8 @@ class LostSlotSequence(FlipSequence):
         bad = ecc != NONE and not (ecc == SECDED and flips == 1)
         if bad:
             self.env.scoreboard.quiescence.lose(self.region, line)
-        what = rng.choice(("write", "read", "info") if ram == "BOOK" else ("write", "read"))
-        what = "read" if at_once else what
+        ways = ("write", "read", "info") if ram == "BOOK" else ("write", "read")
+        what = rng.choice(ways[1:] if reads else ways)
         if stores:
             waits = cocotb.start_soon(self.drains()) if commits else None
             await self.env.clocks(40)
@@ -159,15 +163,35 @@ class LostSlotSequence(FlipSequence):
             selector = INFO_SELECTOR if what == "info" else PLANE_SELECTOR
             if self.mode is Mode.FP32 and what != "info":
                 selector = 0
-            if at_once:
-                await self.at_once([(config, line, selector)] * 3)
-            else:
-                await self.read_region(config, line, selector)
+            await self.read_region(config, line, selector)
         await self.drain()
         if rng.random() < 0.8:
             assert await self.counted() == (int(bad), int(not bad and ecc == SECDED)), (ram, places)
         else:
             await self.counted()
+
+
+class LossAtOnceSequence(FlipSequence):
+    """Operations in the clocks in which a loss is written find the line lost, and it is counted
+    once. Lines take the slots in turn behind a reset."""
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        config = self.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 3)
+        await self.commit(0, config)
+        await self.env.clocks(20 * hw.slots)  # the initialiser
+        for line in range(hw.slots):
+            await self.contribute(config, rng.randrange(3), line)
+            await self.drain()
+        for line, ram in enumerate(("BOOK", "PLANES")):
+            size = rams(hw)[ram]
+            place = rng.randrange(size.bits(hw.ecc))
+            await self.inject(ram, line, place)
+            if hw.ecc == SECDED:
+                await self.inject(ram, line, size.beside(place, rng))
+            self.env.scoreboard.quiescence.lose(0, line)
+            await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
+            assert await self.counted() == (1, 0), (ram, place)
 
 
 class DamagedMarksSequence(FlipSequence):

@@ -45,6 +45,7 @@ class WindowCommitsSequence(ControlSequence):
         regions = rng.sample(range(hw.regions), min(3, hw.regions))
         hosts = HOSTS[: len(regions)]
         await self.open(1 << MANAGER, dict(zip(regions, hosts, strict=False)))
+        self.r_stall = self.env.cfg.mem.r_stall
         self.third = regions[2] if len(regions) == 3 else None
         if self.third is not None:
             await self.commit(self.third, self.layout.region(Mode.G_BINARY, 0, 2))
@@ -110,6 +111,8 @@ class WindowCommitsSequence(ControlSequence):
             share.config = replace(share.config, strict=strict, tie_minus=tie)
             words = self.commit_words(share.region, share.config, mine)
         theirs = (f"{name}CTRL", 1) if closer == "AXI" else (f"{name}EPOCH", other)
+        if rng.random() < 0.5:  # so that the first of the two is not done when the second comes
+            cocotb.start_soon(self.slow_memory(rng.randint(60, 160)))
         beside = cocotb.start_soon(self.beside(*theirs, rng.randint(1, 80)))
         await self.env.clocks(rng.randint(1, 20))
         one = await self.issue(self.line_write(words, share.ldid))
@@ -126,6 +129,13 @@ class WindowCommitsSequence(ControlSequence):
         share.epoch = await self.env.registers.read(f"{name}EPOCH")
         assert share.epoch in {None: (mine, other), "host": (other,), "AXI": (mine,)}[closer]
         await self.env.host.drain_if(partial(self.inside, share.config))
+
+    async def slow_memory(self, clocks: int) -> None:
+        """Memory answers no read for a while: a commit waits for those before it."""
+        mem = self.env.cfg.mem
+        mem.r_stall = 1.0
+        await self.env.clocks(clocks)
+        mem.r_stall = self.r_stall
 
     async def beside(self, name: str, value: int, delay: int) -> None:
         """A commit by AXI4-Lite of what the shadow registers hold then, or a close."""

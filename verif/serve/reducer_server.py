@@ -13,6 +13,7 @@ import socket
 import stat
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,7 @@ class ReducerServer:
         self._peers: dict[int, _Peer] = {}
         self._session: JobSession | None = None
         self._jobs, self._refused = 0, ("", "")
+        self._before: Counter[str] = Counter()
         self._select = selectors.DefaultSelector()
         self._select.register(listener.sock, selectors.EVENT_READ)
         self._select.register(self._device.wake, selectors.EVENT_READ)
@@ -154,7 +156,13 @@ class ReducerServer:
             f"{self._name} for {self._workers} workers at {self._listener.path}, up {up:,.0f} s, "
             f"{self._jobs} jobs, time-out {self._timeout_s:g} s"
         ]
-        return [*lines, *(self._session.told() if self._session is not None else ["no job"])]
+        lines += self._session.told() if self._session is not None else ["no job"]
+        if tally := self._before:
+            lines.append(
+                f"jobs that have ended: {tally['DONE']:,} buckets done, {tally['LOST']} lost, "
+                f"{tally['lines']:,} lines a worker, {tally['cycles']:,} cycles of the device"
+            )
+        return lines
 
     # -- connections ------------------------------------------------------------------------------
     def _accept(self) -> None:
@@ -315,6 +323,7 @@ class ReducerServer:
         session.close()
         if self._session is session:
             self._session = None
+            self._before.update(session.tally)
 
     def _close(self) -> None:
         if self._session is not None:

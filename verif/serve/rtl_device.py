@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import LINE_BYTES, U8, Mode, Tie, elements_per_line
+from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
+from verif.host.c_interface import Block, Kind, register_ops
 from verif.replay.bulk.epoch_block import EpochBlock, Lie
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
@@ -32,8 +34,31 @@ from verif.serve.served_bucket import MODES, Counts, ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, put
 
 IN_TURN = 2
+OPEN_S, ROUND_S = 20.0, 10.0
+"""On a busy machine: a simulator that has to come up first, and commits and registers of a round in
+a process of its own. Without them a simulator that is slow once is killed for it, bucket by bucket,
+and never comes up."""
+CAP_MOST = 256
+"""Contributions among which the device counts misses, at most."""
 SEVERE = 3
 """The DevLoad code of a severe overload."""
+_ADDRESS = {name: REG_MAP.expand()[name].address for name in ("CAP_WINDOW", "CAP_THRESHOLD")}
+_FALLBACK = REG_MAP.expand()["FALLBACK"].address
+
+
+@dataclass(frozen=True)
+class CapacityCheck:
+    """When a region of the device raises FALLBACK: more than ``misses`` among its last ``window``
+    contributions."""
+
+    misses: int
+    window: int
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers by which the device would check nothing."""
+        if not 0 <= self.misses < self.window <= CAP_MOST:
+            what = f"{self.misses} misses of {self.window} contributions"
+            raise ValueError(f"{what}: there are 1 to {CAP_MOST}, and fewer misses")
 
 
 @dataclass(frozen=True)
@@ -124,8 +149,10 @@ class RtlDevice:
         simulator: str,
         workers: int,
         options: ReplayOptions | None = None,
+        capacity: CapacityCheck | None = None,
     ) -> None:
-        """DeviceError where it does not come up, or has no room."""
+        """DeviceError where it does not come up, or has no room. Without ``capacity`` it never
+        raises FALLBACK."""
         self._options = options or ReplayOptions()
         self.params, self._simulator = self._options.device, simulator
         self._model, self._folder = model, folder
@@ -133,6 +160,7 @@ class RtlDevice:
         self._regions = place(self.params, workers)
         self._size = min(own[0].lines for own in self._regions.values())
         self._epoch = self._turn = 0
+        self._capacity = capacity
         self._device: BulkDevice | None = None
         try:
             self._opened()
@@ -154,6 +182,7 @@ class RtlDevice:
             for one in rounds(bucket, self._size):
                 self._drive(bucket, one)
                 counts.rounds += 1
+                counts.fallback |= self._fallen()
             after = self._opened().figures()
         except DeviceGone as gone:
             self.close()
@@ -167,7 +196,10 @@ class RtlDevice:
 
     def seconds(self, bucket: ServedBucket) -> float:
         """See `ServedDevice`."""
-        return bucket.contributions / (20 if self._apart else 2000)
+        rest = 0.0 if self._device is not None else OPEN_S
+        return rest + (
+            ROUND_S + bucket.contributions / 20 if self._apart else bucket.contributions / 2000
+        )
 
     def interrupt(self) -> None:
         """See `ServedDevice`."""
@@ -186,11 +218,26 @@ class RtlDevice:
             log2, seed = self.params.mem_lines_log2, self._options.seed
             try:
                 self._device = self._model.open(self._folder, log2, seed, self._options.memory)
+                if self._capacity is not None:
+                    words = (self._capacity.window, self._capacity.misses)
+                    writes = list(zip(_ADDRESS.values(), words, strict=True))
+                    self._device.run(Block.of(register_ops(Kind.REG_WRITE, writes)))
             except DeviceGone:
                 raise
             except BulkFault as fault:
                 raise DeviceError(self._line(fault)) from None
         return self._device
+
+    def _fallen(self) -> int:
+        """Whether a region has raised FALLBACK since this was asked last: 0 or 1."""
+        if self._capacity is None:
+            return 0
+        device, poll = self._opened(), Block.of(register_ops(Kind.REG_READ, [(_FALLBACK, 0)]))
+        device.run(poll)
+        regions = poll.value(0)
+        if regions:  # write 1 to clear
+            device.run(Block.of(register_ops(Kind.REG_WRITE, [(_FALLBACK, regions)])))
+        return int(regions != 0)
 
     def _drive(self, bucket: ServedBucket, one: Round) -> None:
         """A round through the device, checked, its results in their places."""

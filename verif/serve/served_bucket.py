@@ -61,12 +61,14 @@ class ServedBucket:
 
 @dataclass
 class Counts:
-    """What a device has counted for a bucket; ``cycles``: 0 where there is no clock."""
+    """What a device has counted for a bucket; ``cycles``: 0 where there is no clock; ``fallback``:
+    1 where a region has raised FALLBACK."""
 
     cycles: int = 0
     rounds: int = 0
     answers: int = 0
     severe: int = 0
+    fallback: int = 0
     more: dict[str, int] = field(default_factory=dict)
 
     def all(self) -> dict[str, int]:

@@ -370,17 +370,6 @@ def test_a_device_without_room() -> None:
     assert nf(words) == 2
 
 
-def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert nf(["serve", "--socket", "s"]) == 2
-    assert nf(["serve", "--workers", "2", "--socket", "s", "--param", "PIGEONS=1"]) == 2
-    assert nf(["serve", "--status", str(tmp_path / "s")]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert "give --workers N and --socket PATH, or --status PATH" in lines[0]
-    assert "'PIGEONS=1': not understood" in lines[1]
-    assert "no reducer server is there" in lines[2]
-
-
 def test_status() -> None:
     with serving(2) as served:
         assert serve.status(served.path)[1] == "no job"
@@ -389,8 +378,11 @@ def test_status() -> None:
             ranks[0].submit(0, 1, BUCKET.parts[0], BUCKET.sides[0])
             time.sleep(0.2)
             first, job, buckets, lines, *odd = serve.status(served.path)
+        ended = serve.status(served.path)[1:]
     assert "model for 2 workers at " in first
     assert job.startswith("job job: rank 0, 1 of 2, 400 lines a worker, model f")
     assert buckets.startswith("buckets: 1 done, 0 lost, 0 refused, 1 wait for a rank")
     assert "contributions" in lines
     assert odd == ["odd: 1 poison"]
+    assert ended[0] == "no job"
+    assert ended[1].startswith("jobs that have ended: 1 buckets done, 1 lost, ")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from neuron_fabric.runtime.monitor import log
 from scripts.cli.replay import Simulators
 from verif.serve.conftest import serving
-from verif.serve.rtl_device import RtlDevice
+from verif.serve.rtl_device import CapacityCheck, RtlDevice
 from verif.serve.served_bucket import Counts, ServedBucket
 from verif.serve.served_device import ModelDevice, ServedDevice
 
@@ -54,6 +55,28 @@ def test_by_the_rtl(tmp_path: Path, simulator: str) -> None:
     assert code == 0, out
     assert "G_BINARY" in out
     assert "against torch: 0 of 5,154 weights differ" in out
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -> None:
+    """A device that raises FALLBACK at each bucket: the region goes in FP32 and comes back, each
+    time for twice as long, and the log says so."""
+    model, check = Simulators().bulk(simulator, {}), CapacityCheck(1, 6)
+    device = RtlDevice(model, tmp_path, simulator, 4, capacity=check)
+    code, out = trained(device, "--steps", "24", "--alone", "--out", str(tmp_path))
+    assert code == 0, out
+    assert ", 0 lost" in out
+    [run], _ = log.read(tmp_path / "monitor.jsonl")
+    found = [(one.step, one.target) for one in run.decisions if one.region == "conv"]
+    words = [target for _, target in found if target in ("rejected", "admitted")]
+    assert words[:4] == ["rejected", "admitted"] * 2
+    at = [step for step, target in found if target in ("rejected", "admitted")]
+    assert at[1] - at[0] == 4
+    assert at[3] - at[2] == 8
+    low = [one.bytes.get("G_BINARY", (0, 0))[0] > 0 for one in run.steps]
+    assert low[at[0]]
+    assert sum(low[at[0] + 1 : at[1] + 1]) == 2  # samples, in every second step
+    assert low[at[1] + 1]
 
 
 class Lossy(ModelDevice):

@@ -33,7 +33,7 @@ from neuron_fabric.text import LineError, say
 
 MOST_WORKERS = 64
 """Of a region of the device."""
-EVENTS = ("answers", "severe")
+EVENTS = ("answers", "severe", "fallback")
 """What the device counts that the monitor looks at."""
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neuron_fabric.runtime.monitor.job_plan import Plan
+from neuron_fabric.runtime.monitor.limits import SHARE_BITS
 from neuron_fabric.runtime.monitor.signals import Reading, RegionReading
 from neuron_fabric.runtime.monitor.step_report import StepReport
 
@@ -33,7 +34,7 @@ same length and the same calls on every rank."""
 COUNT_BIT = 48
 MOST_RANKS = 1 << 14
 DIGEST_BITS = 63
-_SHARE, _LOSS, _SECONDS = 24, 20, 30  # fraction bits
+_SHARE, _LOSS, _SECONDS = SHARE_BITS, 20, 30  # fraction bits
 
 JOB_FIELDS: Mapping[str, int] = {
     "loss": _LOSS,

@@ -14,6 +14,15 @@ from enum import StrEnum
 from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
 
+SHARE_BITS = 24
+"""Fraction bits of what the ranks agree on: shares, cosines, logarithms of norms."""
+
+
+def on_grid(limit: float) -> float:
+    """A limit as a reading of exactly that value arrives: rounded to `SHARE_BITS`. Beside the limit
+    itself a share of exactly 10 % would be above 10 %, and a cosine of 0.7 below 0.7."""
+    return round(limit * (1 << SHARE_BITS)) / (1 << SHARE_BITS)
+
 
 class Signal(StrEnum):
     """What can make the monitor decide."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from neuron_fabric.runtime.monitor.limits import Limits, Signal
+from neuron_fabric.runtime.monitor.limits import Limits, Signal, on_grid
 
 _MAD = 1.4826  # times MAD: the standard deviation of normal noise
 _FLAT = 1e-3  # of the median: a loss without any noise still may move as much
@@ -174,13 +174,14 @@ class Cosine:
         if cosine is None:
             return self
         ema = cosine if self.ema is None else (self.ema + cosine) / 2
-        beyond = ema < limits.drop or cosine < limits.floor
-        gate = self.gate.read(beyond, not beyond and ema >= limits.good, 1)
-        return Cosine(ema, cosine, self.good + 1 if cosine >= limits.good else 0, gate)
+        beyond = ema < on_grid(limits.drop) or cosine < on_grid(limits.floor)
+        good = on_grid(limits.good)
+        gate = self.gate.read(beyond, not beyond and ema >= good, 1)
+        return Cosine(ema, cosine, self.good + 1 if cosine >= good else 0, gate)
 
     def why(self, limits: Limits) -> Bad:
         """The value that was too small, and its limit."""
-        if self.last < limits.floor:
+        if self.last < on_grid(limits.floor):
             return Bad(Signal.COSINE, self.last, limits.floor)
         return Bad(Signal.COSINE, self.ema or 0.0, limits.drop)
 
@@ -234,7 +235,8 @@ def _margin(old: Level, limits: Limits, value: float | None, profile: float | No
         return old
     limit = min(limits.margin_in, limits.margin_share * profile)
     outer = limit + limits.margin_out - limits.margin_in
-    return Level(value, limit, old.gate.read(value < limit, value >= outer, limits.margin_count))
+    below, good = value < on_grid(limit), value >= on_grid(outer)
+    return Level(value, limit, old.gate.read(below, good, limits.margin_count))
 
 
 def _saturation(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
@@ -242,7 +244,8 @@ def _saturation(old: Level, limits: Limits, value: float | None, profile: float 
         return old
     limit = max(limits.saturation_in, limits.saturation_times * (profile or 0.0))
     outer = limit * limits.saturation_out / limits.saturation_in
-    gate = old.gate.read(value > limit, value <= outer, limits.saturation_count)
+    above, good = value > on_grid(limit), value <= on_grid(outer)
+    gate = old.gate.read(above, good, limits.saturation_count)
     return Level(value, limit, gate)
 
 
@@ -281,7 +284,7 @@ class JobSignals:
             self.nonfinite.read(limits, got.step, got.nonfinite > 0),
             self.faults.read(limits, got.step, got.faults > 0),
             self.lost or got.lost > 0,
-            self.device or got.fallback or got.severe > limits.severe,
+            self.device or got.fallback or got.severe > on_grid(limits.severe),
             got.severe,
         )
 

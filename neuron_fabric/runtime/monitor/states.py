@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from neuron_fabric.runtime.capacity import admits
 from neuron_fabric.runtime.monitor.job_plan import Phase, Plan
-from neuron_fabric.runtime.monitor.limits import Signal
+from neuron_fabric.runtime.monitor.limits import Signal, on_grid
 from neuron_fabric.runtime.monitor.signals import (
     Bad,
     Gate,
@@ -220,7 +220,7 @@ class _Move:
                 continue  # `_one_back` takes them one by one
             if cosine.ema is None:  # no sample: the profile's word counts
                 self._decide(number, Status.LOW, _TURN)
-            elif cosine.ema >= limits.good or Signal.COSINE in plan.off:
+            elif cosine.ema >= on_grid(limits.good) or Signal.COSINE in plan.off:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.ema, limits.good))
             else:
                 self._demote(number, Bad(Signal.COSINE, cosine.ema, limits.good))

@@ -9,16 +9,18 @@ import math
 import pytest
 
 from neuron_fabric.data import DataError
-from neuron_fabric.runtime.monitor import Controller, StepReport
-from neuron_fabric.runtime.monitor.consensus import random_margin, region_reading
-from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
+from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepReport
+from neuron_fabric.runtime.monitor.consensus import Codec, random_margin, region_reading
+from neuron_fabric.runtime.monitor.limits import SHARE_BITS, Limits, Signal, limits_of
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.signals import (
     Cosine,
     Events,
+    JobSignals,
     Loss,
     NormRatio,
+    Reading,
     RegionReading,
     RegionSignals,
 )
@@ -218,3 +220,38 @@ def test_bad_thresholds_are_one_line(values: dict[str, object], words: str) -> N
         limits_of(values)
     assert words in str(caught.value)
     assert limits_of({"drop": 0.25}).good == pytest.approx(0.30)
+
+
+@pytest.mark.parametrize("world", [1, 3, 64])
+@pytest.mark.parametrize("tenths", [1, 7, 10**6])
+def test_exactly_a_tenth_severe(world: int, tenths: int) -> None:
+    """A DevLoad share of exactly 10 % is no more than 10 %; one answer more is, one less is not."""
+    for more, bad in ((-1, False), (0, False), (1, True)):
+        counters = ReducerCounters(answers=10 * tenths, severe=tenths + more)
+        one = Codec(plan_of(SmallProfile(())), world, 0).encode(StepReport(0, reducer=counters))
+        reading = Codec(plan_of(SmallProfile(())), world, 0).decode(0, (one * world).tolist())
+        assert JobSignals().read(LIMITS, reading).device == bad, (world, tenths, more)
+
+
+def test_exactly_the_limit() -> None:
+    """Every limit of a share or a cosine, as it arrives in fixed point, and one unit beside it."""
+    unit = 1 / (1 << SHARE_BITS)
+    for tenth in range(1, 100):
+        limit = tenth / 100
+        arrived = round(limit / unit) * unit
+        severe = Limits(severe=limit)
+        drop = Limits(drop=limit, readmit=1.0, floor=limit / 2)
+        floor = Limits(drop=limit, readmit=1.0, floor=limit)
+        margin = Limits(margin_in=limit, margin_out=1.0, margin_share=100.0, margin_count=1)
+        full = Limits(saturation_in=limit, saturation_out=limit / 2)
+        for beside in (-1, 0, 1):
+            value = arrived + beside * unit
+            region = RegionReading(cosine=value, margin=value, saturation=value)
+            assert JobSignals().read(severe, Reading(0, (), severe=value)).device == (beside > 0)
+            for limits in (drop, floor):
+                assert Cosine().read(limits, value).gate.bad == (beside < 0)
+            read = RegionSignals().read(margin, region, 1.0, None)
+            assert read.margin.gate.bad == (beside < 0)
+            assert RegionSignals().read(full, region, None, None).saturation.gate.bad == (
+                beside > 0
+            )

@@ -101,7 +101,7 @@ def reproduced(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.nightly(
-    "compiles the broken controller; test_live finds broken RTL in bulk under Icarus"
+    "compiles the broken controller; test_rtl_device finds broken RTL in bulk under Icarus"
 )
 def test_a_lost_carry_of_one_lane(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--synthetic", "resnet18", "--route", "*=G_TERNARY")

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf serve`: its words, and what it says while it builds; the rest is in `verif/serve`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric.text import telling
+from scripts.build import bulk_build, registry
+from scripts.cli import replay
+from scripts.cli.main import main as nf
+from scripts.cli.serve import MODEL, served
+from scripts.common.errors import BuildError, NfError
+
+
+def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert nf(["serve", "--socket", "s"]) == 2
+    assert nf(["serve", "--workers", "2", "--socket", "s", "--param", "PIGEONS=1"]) == 2
+    assert nf(["serve", "--status", str(tmp_path / "s")]) == 2
+    capacity = ["serve", "--workers", "2", "--socket", "s", "--device", "model", "--capacity"]
+    assert nf([*capacity, "1/64"]) == 2
+    for wrong in ("64/64", "1/257", "x", "1/"):
+        with pytest.raises(SystemExit):
+            nf([*capacity, wrong])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 8
+    assert "the models count no misses" in lines[3]
+    assert "64 misses of 64 contributions: there are 1 to 256" in lines[4]
+    assert "'1/' is not MISSES/WINDOW, as 16/64" in lines[7]
+    assert "give --workers N and --socket PATH, or --status PATH" in lines[0]
+    assert "'PIGEONS=1': not understood" in lines[1]
+    assert "no reducer server is there" in lines[2]
+
+
+def test_who_builds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line for a person who waits names the command that was typed."""
+
+    def build(*_: object) -> None:
+        time.sleep(0.01)
+        raise BuildError("no compiler")
+
+    monkeypatch.setattr(bulk_build, "build", build)
+    monkeypatch.setattr(replay, "telling", lambda what: telling(what, after_s=0.0))
+    assert nf(["serve", "--workers", "2", "--socket", str(tmp_path / "s")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("nf serve: building the design for ")
+    assert "nf: the RTL does not compile: no compiler." in said
+
+
+def test_a_server_of_its_own() -> None:
+    """It is there within the block, and gone behind it; one that does not come up says why."""
+    with served(MODEL, registry.names()[0], 2) as server:
+        assert server.status()[1] == "no job"
+    assert not server.path.exists()
+    with (
+        pytest.raises(NfError, match="'65' is not a number from 1 to 64"),
+        served(MODEL, registry.names()[0], 65),
+    ):
+        pass

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL behind the server, and each way in which it may fail: what is wrong is never used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.line_packing import Mode
+from scripts.cli.replay import Simulators
+from scripts.common import process
+from scripts.plan import mutants
+from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
+from verif.host.c_interface import POISON, Block, Kind
+from verif.serve.rtl_device import OPEN_S, ROUND_S, CapacityCheck, RtlDevice
+from verif.serve.served_bucket import ServedBucket, Stretch
+from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
+
+WORKERS, LINES = 3, 4
+
+
+def bucket() -> ServedBucket:
+    """Votes, and sums beside them."""
+    sent = np.random.default_rng(1).integers(0, 256, (WORKERS, 2 * LINES, 64), np.uint8)
+    sent[:, LINES:] = np.ones((WORKERS, LINES, 16), "<f4").view(np.uint8)
+    at = np.arange(2 * LINES)
+    stretches = (Stretch(Mode.G_BINARY, at[:LINES]), Stretch(Mode.FP32, at[LINES:]))
+    return ServedBucket(0, 0, 0, stretches, sent, np.zeros((8, 2 * LINES, 64), np.uint8))
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_as_the_models(tmp_path: Path, simulator: str) -> None:
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
+    one, other = bucket(), bucket()
+    counts = device.reduce(one)
+    device.close()
+    ModelDevice().reduce(other)
+    assert np.array_equal(one.got, other.got)
+    assert counts.cycles > 0
+    assert counts.rounds == 1
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_broken_rtl_is_refused(tmp_path: Path, simulator: str) -> None:
+    edits = next(mutant.edits for mutant in mutants.read() if mutant.id == "element-order")
+    device = RtlDevice(Simulators(edits).bulk(simulator, {}), tmp_path, simulator, WORKERS)
+    with pytest.raises(DeviceError, match=r"tensor of bucket 0 G_BINARY line 0 element"):
+        device.reduce(bucket())
+    device.close()
+
+
+def wrong_bit(block: Block) -> None:
+    block.got[0, 5] ^= 1
+
+
+def poison(block: Block) -> None:
+    block.answers[block.ops["kind"] == Kind.READ] |= POISON
+
+
+def fault(_: Block) -> None:
+    raise BulkFault("assertion\nin the RTL")
+
+
+def gone(_: Block) -> None:
+    raise DeviceGone("the simulator ended")
+
+
+FAULTS: dict[str, tuple[Callable[[Block], None], type[Exception], str]] = {
+    "bit": (wrong_bit, DeviceError, "icarus: step 0 tensor of bucket 0 G_BINARY line 0 element 40"),
+    "poison": (poison, DeviceError, "reads came back poisoned"),
+    "fault": (fault, DeviceError, "icarus: assertion in the RTL"),
+    "gone": (gone, DeviceLost, "icarus: the simulator ended"),
+}
+
+
+class Opened:
+    """A model that is open already."""
+
+    build_seconds = 0.0
+
+    def __init__(self, device: BulkDevice) -> None:
+        self.device = device
+
+    def open(self, *_: object) -> BulkDevice:
+        return self.device
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+@pytest.mark.parametrize(("spoil", "kind", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_what_is_wrong_is_never_used(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    simulator: str,
+    spoil: Callable[[Block], None],
+    kind: type[Exception],
+    text: str,
+) -> None:
+    log2 = ModelDevice().params.mem_lines_log2
+    opened = Simulators().bulk(simulator, {}).open(tmp_path, log2, 1)
+    run = opened.run
+
+    def spoiled(block: Block) -> None:
+        run(block)
+        spoil(block)
+
+    monkeypatch.setattr(opened, "run", spoiled)
+    device, one = RtlDevice(Opened(opened), tmp_path, simulator, WORKERS), bucket()
+    with pytest.raises(kind, match=text):
+        device.reduce(one)
+    assert not one.got.any()
+    device.close()
+
+
+def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
+    model = IcarusModel(("false",), 0.0, 0.0, process.start)
+    with pytest.raises(DeviceError, match="icarus: the simulator ended"):
+        RtlDevice(model, tmp_path, "icarus", WORKERS)
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
+    """The first contribution to a line is a miss: one of three. Above the threshold each bucket
+    says so, at it none does."""
+    model = Simulators().bulk(simulator, {})
+    for check, fallen in ((CapacityCheck(1, 6), 1), (CapacityCheck(3, 6), 0), (None, 0)):
+        device = RtlDevice(model, tmp_path, simulator, WORKERS, capacity=check)
+        assert [device.reduce(bucket()).fallback for _ in range(3)] == [fallen] * 3, check
+        device.close()
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_time_to_come_up_is_no_bucket_s(tmp_path: Path, simulator: str) -> None:
+    """Found by the 50 moments: a simulator that was killed had to come up within a bucket's own
+    time, and was killed again, for as long as the machine was busy."""
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
+    there = device.seconds(bucket())
+    assert there > ROUND_S
+    device.close()
+    assert device.seconds(bucket()) == there + OPEN_S
+
+
+@pytest.mark.parametrize(("misses", "window"), [(6, 6), (-1, 6), (1, 257), (0, 0)])
+def test_checks_that_the_device_has_not(misses: int, window: int) -> None:
+    with pytest.raises(ValueError, match="there are 1 to 256, and fewer misses"):
+        CapacityCheck(misses, window)

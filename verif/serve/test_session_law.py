@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law L13 at length: whatever ranks, device and clock do in whatever order, a bucket has one
+outcome, nobody is left without one, and what somebody has given up is never DONE."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from neuron_fabric.codec import Route
+from neuron_fabric.runtime.backends.server_wire import Ask, Done, Hello, PartShape, Submit, Welcome
+from neuron_fabric.runtime.backends.shared_lines import WORDS, Word
+from verif.serve.job_session import JobSession
+from verif.serve.served_bucket import ServedBucket
+
+TIMEOUT_S = 5.0
+PARTS = (PartShape(Route.FP32, False, 1, 0),)
+HARM = ("skip", "give up", "leave", "overdue", "lose")
+"""Events after which a bucket need not be DONE."""
+
+
+class Walk:
+    """A job of some ranks, and what it has seen of it."""
+
+    def __init__(
+        self, seed: int, events: Iterable[str], kind: type[JobSession] = JobSession
+    ) -> None:
+        self.draw, self.events = random.Random(seed), list(events)
+        self.world, self.now = self.draw.randint(1, 5), 0.0
+        hello = Hello("job", 0, self.world, "f", 4)
+        self.session = kind(hello, Welcome({}, ()), TIMEOUT_S, self.now)
+        self.seen: dict[int, Word] = {}
+        self.told: set[tuple[int, int]] = set()
+        self.submitted: set[tuple[int, int]] = set()
+        self.spoilt: set[int] = set()  # buckets that must not be DONE
+        self.next = [0] * self.world
+        self.gone: set[int] = set()
+        self.at_work: list[ServedBucket] = []
+        for rank in self.draw.sample(range(self.world), self.world):
+            self.session.join(Hello("job", rank, self.world, "f", 4), self.tell)
+        assert self.session._shared is not None
+        self.shared = self.session._shared
+
+    def tell(self, rank: int, message: object, files: object) -> None:
+        if isinstance(message, Done):
+            assert self.shared.outcome(message.seq) != Word.NONE
+            self.told.add((rank, message.seq))
+
+    def run(self, steps: int) -> None:
+        """So many events, then an end in order."""
+        for _ in range(steps):
+            self.event(self.draw.choice(self.events))
+            self.look()
+        while self.at_work:
+            self.finish(Word.DONE)
+        self.now += 2 * TIMEOUT_S
+        self.session.expire(self.now)
+        self.look()
+        for rank, seq in self.submitted:
+            assert seq in self.seen, "a rank waits for ever"
+            assert rank in self.gone or (rank, seq) in self.told
+        if not set(self.events) & {*HARM, "wait"}:
+            for seq, word in self.seen.items():
+                all_here = all((one, seq) in self.submitted for one in self.ranks)
+                assert word == Word.DONE or not all_here
+        self.session.close()
+
+    @property
+    def ranks(self) -> range:
+        return range(self.world)
+
+    def event(self, what: str) -> None:
+        rank = self.draw.choice(self.ranks)
+        seq, session = self.next[rank], self.session
+        if what == "wait":
+            self.now += self.draw.random() * TIMEOUT_S
+            session.expire(self.now)
+        elif what in ("finish", "lose") and self.at_work:
+            self.finish(Word.DONE if what == "finish" else Word.LOST)
+        elif what == "overdue":
+            session.overdue("too long")
+        elif rank in self.gone or seq >= WORDS:
+            return
+        elif what == "submit" and seq <= min(self.next) + 1:
+            self.next[rank] += 1
+            self.submitted.add((rank, seq))
+            self.submit(rank, seq)
+        elif what == "again" and seq:
+            self.submit(rank, self.draw.randrange(seq))
+        elif what == "skip":
+            self.next[rank] += 1
+            session.skip(rank, seq)
+            self.spoilt.add(seq)
+        elif what == "give up" and (rank, seq - 1) in self.submitted:
+            if self.shared.give_up(seq - 1) == Word.LOST:
+                self.spoilt.add(seq - 1)
+        elif what == "ask" and seq:
+            session.ask(rank, Ask(seq - 1))
+        elif what == "leave" and self.draw.random() < 0.1:
+            self.gone.add(rank)
+            session.leave(rank, bye=self.draw.random() < 0.5)
+
+    def submit(self, rank: int, seq: int) -> None:
+        said = Submit(seq, seq, 0, PARTS, 0, 0, 0)
+        bucket = self.session.submit(rank, said, self.now)
+        if bucket is not None:
+            assert all((one, seq) in self.submitted for one in self.ranks)
+            self.at_work.append(bucket)
+
+    def finish(self, word: Word) -> None:
+        seq = self.at_work.pop(0).seq
+        self.spoilt |= {seq} if word == Word.LOST and seq not in self.seen else set()
+        self.session.finished(seq, word)
+
+    def look(self) -> None:
+        """One outcome, for good."""
+        for seq in range(max(self.next, default=0)):
+            word = self.shared.outcome(seq)
+            if word != Word.NONE:
+                assert self.seen.setdefault(seq, word) == word, "two outcomes"
+        for seq in self.spoilt:
+            assert self.seen.get(seq) != Word.DONE, "DONE, and somebody has gone on without it"
+        for seq, word in self.seen.items():
+            if word == Word.DONE:
+                assert all((rank, seq) in self.submitted for rank in self.ranks)
+
+
+GOOD = ("submit",) * 8 + ("again", "finish", "finish", "ask")
+ALL = (*GOOD, "wait", *HARM)
+
+
+def walked(kind: type[JobSession]) -> None:
+    for seed in range(200):
+        Walk(seed, ALL, kind).run(60)
+
+
+def test_one_outcome() -> None:
+    walked(JobSession)
+
+
+def test_order_and_duplicates_change_nothing() -> None:
+    """Law L6 of a job: all buckets that all ranks have submitted are DONE."""
+    for seed in range(100):
+        Walk(seed, GOOD).run(60)
+
+
+@pytest.mark.nightly("20,000 walks; test_one_outcome has 200")
+def test_one_outcome_at_length() -> None:
+    for seed in range(20_000):
+        Walk(1000 + seed, ALL if seed % 4 else GOOD).run(150)
+
+
+class Twice(JobSession):
+    """The twin: the last word counts."""
+
+    def _decide(self, seq: int, *word: Any) -> Word:
+        assert self._shared is not None
+        self._shared._words[seq % WORDS] = 0
+        return super()._decide(seq, *word)
+
+
+class NotHeard(JobSession):
+    """The twin: what a rank has given up may be DONE."""
+
+    def _decide(self, seq: int, *word: Any) -> Word:
+        assert self._shared is not None
+        self._shared._given[seq % WORDS] = 0
+        return super()._decide(seq, *word)
+
+
+@pytest.mark.parametrize(
+    ("twin", "what"), [(Twice, "two outcomes"), (NotHeard, "has gone on without it")]
+)
+def test_its_twins_fail(twin: type[JobSession], what: str) -> None:
+    with pytest.raises(AssertionError, match=what):
+        walked(twin)
