@@ -5,6 +5,7 @@ hdl/pkg/nf_pkg.sv
 hdl/pkg/nf_ram_pkg.sv
 hdl/link/nf_link_pkg.sv
 hdl/pkg/nf_core_pkg.sv
+hdl/pkg/nf_tern5_pkg.sv
 hdl/pkg/nf_fp32_pkg.sv
 hdl/pkg/nf_wave_pkg.sv
 hdl/regs/nf_regs_pkg.sv
@@ -37,8 +38,12 @@ hdl/engine/nf_vote.sv
 hdl/engine/nf_written.sv
 hdl/engine/nf_sum.sv
 hdl/fp32/nf_fp32_add.sv
+hdl/fp32/nf_fp32_exits.sv
 hdl/fp32/nf_fp32_gather.sv
 hdl/fp32/nf_fp32_store.sv
+hdl/tern5/nf_tern5_add.sv
+hdl/tern5/nf_tern5_decode.sv
+hdl/tern5/nf_tern5_vote.sv
 hdl/link/nf_crc16.sv
 hdl/link/nf_link.sv
 hdl/link/nf_link_ack.sv

@@ -22,7 +22,8 @@ module nf_core
   parameter int GEN_W          = 32,
   parameter int MISS_DEPTH     = 64,
   parameter int WRITTEN_LOG2   = 12,
-  parameter int ECC            = 1  // nf_ram_pkg
+  parameter int ECC            = 1, // nf_ram_pkg
+  parameter int TERN5          = 0
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
@@ -182,7 +183,8 @@ module nf_core
 
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .OPS(NDR_OWED + DRS_OWED)
+    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .TERN5(TERN5),
+    .OPS(NDR_OWED + DRS_OWED)
   ) u_engine (
     .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
     .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q), .evict_idle,

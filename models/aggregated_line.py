@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of one aggregated line within an epoch.
 
-spec: controller §3 to §5, second edition §7. A line keeps the contributions themselves, not
+spec: controller §3 to §5, second edition §7, §10. A line keeps the contributions themselves, not
 counters: what a read
 returns is computed from them, so the order of arrival cannot matter by construction.
 """
@@ -12,17 +12,21 @@ import numpy as np
 
 from models import fp32
 from models.int_sums import IntResult, reduce_int
-from models.line_packing import LINE_BYTES, Mode, Tie
+from models.line_packing import LINE_BYTES, TERN5_CODES, TRITS_A_BYTE, Mode, Tie
 from models.memory import ZERO_LINE, merge
-from models.reducers import LowBitResult, reduce_binary, reduce_ternary
+from models.reducers import LowBitResult, reduce_binary, reduce_tern5, reduce_ternary
 from models.regions import PLANE_SELECTOR, SUM8_SELECTOR, SUM16_SELECTOR, RegionConfig
 
 # Bit 0 of each 2-bit code in a 512-bit line.
 _SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
 
 
-def illegal_codes(data: bytes) -> int:
-    """Number of illegal ternary elements (gate closed, sign set) in a line."""
+def illegal_codes(data: bytes, mode: Mode) -> int:
+    """Number of illegal elements in a line: gate closed and sign set, or of an illegal byte."""
+    if mode is Mode.G_TERN5:
+        return TRITS_A_BYTE * sum(byte >= TERN5_CODES for byte in data)
+    if mode is not Mode.G_TERNARY:
+        return 0
     word = int.from_bytes(data, "little")
     return (word & ~(word >> 1) & _SIGN_BITS).bit_count()
 
@@ -117,7 +121,7 @@ class AggregatedLine:
         self.saw(worker)
         self.data[worker] = bytes(data)
         self._cache = None
-        bad = illegal_codes(data) if config.mode == Mode.G_TERNARY else 0
+        bad = illegal_codes(data, config.mode)
         self.illegal = self.illegal or bad > 0
         if len(self.data) > cnt_max and not self.saturated and not config.mode.bits:
             self.saturated = bool(self.reduced(config, cnt_max).saturated[0])
@@ -148,7 +152,9 @@ class AggregatedLine:
         """The votes (n = 1) of what has arrived so far."""
         if not isinstance(self._cache, LowBitResult):
             lines = _stack(self.data)
-            if config.mode == Mode.G_BINARY:
+            if config.mode == Mode.G_TERN5:
+                self._cache = reduce_tern5(lines, None, config.threshold)
+            elif config.mode == Mode.G_BINARY:
                 tie = Tie.MINUS if config.tie_minus else Tie.PLUS
                 self._cache = reduce_binary(lines, None, tie, cnt_max)
             else:

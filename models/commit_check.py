@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a commit of a region, or a move of the control window, is refused for.
 
-spec: controller §2, second edition §7 and §9. Counted in 64-byte lines.
+spec: controller §2, second edition §7, §9 and §10. Counted in 64-byte lines.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.control_window import CONTROL_LINES
+from models.line_packing import Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
     MAX_WORKERS,
@@ -32,7 +33,7 @@ def check_commit(
 ) -> CommitCode:
     """The code that a commit of ``config`` gives; ``others``: the other committed descriptors,
     ``control_line``: first line of the control window (0: there is none)."""
-    if config.mode.reserved:
+    if config.mode.reserved or (config.mode.optional and not params.tern5):
         return CommitCode.MODE
     if not 1 <= config.workers <= MAX_WORKERS:
         return CommitCode.WORKERS
@@ -53,7 +54,7 @@ def check_commit(
         config.base_line, config.window_lines, control_line, CONTROL_LINES
     ):
         return CommitCode.WINDOW_OVERLAP
-    if config.mode.low_bit and config.state_line % record_lines(config.workers, params.cnt_w):
+    if config.mode.low_bit and config.state_line % record_lines(config.most, params.cnt_w):
         return CommitCode.STATE_ALIGN
     size = state_lines(config, params.cnt_w)
     if config.state_line + size > params.mem_lines:
@@ -63,7 +64,8 @@ def check_commit(
         for other in others
     ):
         return CommitCode.STATE_OVERLAP
-    if config.mode.bits and config.workers > params.cnt_max:
+    exact = config.mode.bits or config.mode is Mode.G_TERN5  # a count that saturates is wrong
+    if exact and config.most > params.cnt_max:
         return CommitCode.PLANES
     return CommitCode.OK
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Line formats: gradients to 64-byte lines and back.
 
-spec: controller §1, second edition §7. A line is little-endian: element ``e``
+spec: controller §1, second edition §7 and §10. A line is little-endian: element ``e``
 starts at bit ``e * width``, and bit ``n`` of a line is bit ``n mod 8`` of byte ``n // 8``.
 """
 
@@ -37,10 +37,11 @@ class Mode(IntEnum):
     FP32 = 3
     G_INT4 = 4
     G_INT8 = 5
+    G_TERN5 = 6
 
     @classmethod
     def _missing_(cls, value: object) -> Mode | None:
-        """A reserved code (6..15) is a member of its own, which no iteration gives: a register may
+        """A reserved code (7..15) is a member of its own, which no iteration gives: a register may
         hold it, and a commit refuses it."""
         if not isinstance(value, int) or not 0 <= value <= MODE_MAX:
             return None
@@ -51,21 +52,32 @@ class Mode(IntEnum):
     @property
     def reserved(self) -> bool:
         """No mode: a commit of it is refused."""
-        return self > Mode.G_INT8
+        return self > Mode.G_TERN5
+
+    @property
+    def optional(self) -> bool:
+        """A device has it only if it was built so; else a commit of it is refused."""
+        return self is Mode.G_TERN5
 
     @property
     def low_bit(self) -> bool:
         """True for the modes that count."""
-        return self in (Mode.G_BINARY, Mode.G_TERNARY) or self.bits > 0
+        return self in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5) or self.bits > 0
 
     @property
     def bits(self) -> int:
         """Bits of a code, in the modes whose result is the sum of codes; 0 in all others."""
         return {Mode.G_INT4: 4, Mode.G_INT8: 8}.get(self, 0)
 
+    def counts_to(self, workers: int) -> int:
+        """The highest count of a column that so many workers reach, in the modes that count."""
+        return 2 * workers if self is Mode.G_TERN5 else workers
+
 
 FIRST_EDITION = (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-"""Those without integer codes."""
+"""Those without integer codes, and without options."""
+GATED = (Mode.G_TERNARY, Mode.G_TERN5)
+"""Those whose elements may be off; they have illegal codes."""
 
 
 class Tie(IntEnum):
@@ -81,7 +93,11 @@ _ELEMENTS = {
     Mode.FP32: 16,
     Mode.G_INT4: 128,
     Mode.G_INT8: 64,
+    Mode.G_TERN5: 320,
 }
+TRITS_A_BYTE = 5
+TERN5_CODES: int = 3**TRITS_A_BYTE
+"""Bytes from here on are illegal in a G_TERN5 line."""
 
 
 def elements_per_line(mode: Mode) -> int:
@@ -155,6 +171,37 @@ def lines_to_codes(lines: ArrayLike) -> U8:
     """uint8[n, 64] to raw 2-bit codes uint8[n * 256]."""
     bits = _lines_to_bits(lines).reshape(-1, 2)
     return (bits[:, 0] | (bits[:, 1] << 1)).astype(np.uint8)
+
+
+def pack_tern5(x: ArrayLike, threshold: float | np.float32) -> U8:
+    """float32[...] to uint8[n, 64] of G_TERN5, by the rule of ``pack_ternary``."""
+    values = np.asarray(x, dtype=np.float32)
+    _refuse_nonfinite(values)
+    gate = np.abs(values) > np.float32(threshold)
+    return trits_to_lines(np.where(gate, np.where(values < 0, -1, 1), 0))
+
+
+def trits_to_lines(trits: ArrayLike) -> U8:
+    """Elements [...] in {-1, 0, +1} to uint8[n, 64] of G_TERN5, tail padded with 0.
+
+    A byte is the sum of digit i times 3^i; digit 0 is 0, 1 is +1, 2 is -1.
+    """
+    flat = _padded(np.asarray(trits, dtype=np.int8), elements_per_line(Mode.G_TERN5))
+    if flat.size and int(np.abs(flat).max()) > 1:
+        raise ValueError("an element of G_TERN5 is -1, 0 or +1")
+    weights = 3 ** np.arange(TRITS_A_BYTE)
+    codes: U8 = ((flat.reshape(-1, TRITS_A_BYTE) % 3) @ weights).astype(np.uint8)
+    return codes.reshape(-1, LINE_BYTES)
+
+
+def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:
+    """uint8[n, 64] to int8[count] in {-1, 0, +1}; an illegal byte counts as five zeros."""
+    codes = np.asarray(lines, dtype=np.int16)
+    if codes.ndim == 0 or codes.shape[-1] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[n, {LINE_BYTES}], not shape {codes.shape}")
+    legal = np.where(codes < TERN5_CODES, codes, 0).reshape(-1, 1)
+    digits = legal // 3 ** np.arange(TRITS_A_BYTE) % 3
+    return np.where(digits == 2, -1, digits).astype(np.int8).reshape(-1)[:count]
 
 
 def pack_fp32(x: ArrayLike) -> U8:

@@ -26,6 +26,8 @@ class DeviceParams:
     gen_w: int = 32
     ecc: int = 1
     """Protection of the RAMs: 0 none, 1 parity, 2 SECDED (second edition, section 8)."""
+    tern5: int = 0
+    """1: with the mode G_TERN5 (second edition, section 10)."""
 
     def __post_init__(self) -> None:
         if self.regions < 1 or self.slots < 1:
@@ -36,6 +38,8 @@ class DeviceParams:
             raise ValueError(f"gen_w is 1..32, not {self.gen_w}")
         if not 0 <= self.ecc <= 2:
             raise ValueError(f"ecc is 0..2, not {self.ecc}")
+        if self.tern5 not in (0, 1):
+            raise ValueError(f"tern5 is 0 or 1, not {self.tern5}")
         if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
             raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference votes of the low-bit modes: majority (G_BINARY) and threshold (G_TERNARY).
+"""Reference votes of the low-bit modes: majority (G_BINARY) and threshold (G_TERNARY,
+G_TERN5).
 
-spec: controller §3; the majority vote is that of signSGD (docs/references.md). Counts are integers
-per element, computed with numpy, never ripple-carry planes: the device is bit-sliced, so its
-reference counts in another way and slices the result only.
+spec: controller §3, second edition §10; the majority vote is that of signSGD (docs/references.md).
+Counts are integers per element, computed with numpy, never ripple-carry planes: the device is
+bit-sliced, so its reference counts in another way and slices the result only.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode, Tie
+from models.line_packing import (
+    LINE_BITS,
+    LINE_BYTES,
+    TERN5_CODES,
+    TRITS_A_BYTE,
+    U8,
+    Mode,
+    Tie,
+    trits_to_lines,
+    unpack_tern5,
+)
 
 PLANES = 8
 U16 = NDArray[np.uint16]
@@ -26,7 +37,7 @@ class LowBitResult:
 
     ``counts`` has the layout of the count planes: column ``b`` is the counter that is sliced into
     bit ``b`` of each plane (G_BINARY: element ``b``; G_TERNARY: plus of element ``b/2`` when even,
-    minus when odd).
+    minus when odd; G_TERN5: the sum of t + 1 of element ``b``, ``b`` < 320).
     """
 
     mode: Mode
@@ -39,7 +50,7 @@ class LowBitResult:
     saturated: Bool
     """bool[n]: an increment was lost."""
     illegal: NDArray[np.int64]
-    """int64[n]: illegal (01) elements among the contributions; 0 in G_BINARY."""
+    """int64[n]: illegal elements among the contributions; 0 in G_BINARY."""
 
     @property
     def planes(self) -> U8:
@@ -148,5 +159,36 @@ def reduce_ternary(
         counts=counts,
         contributions=mask.sum(axis=0).astype(np.uint16),
         saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
+        illegal=illegal,
+    )
+
+
+def reduce_tern5(
+    lines: ArrayLike, present: ArrayLike | None = None, threshold: int = 1
+) -> LowBitResult:
+    """Gated vote of G_TERN5 lines uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+
+    net >= threshold gives +1, net <= -threshold gives -1, else 0, as lines of the same format. The
+    counters hold every count that a commit lets in: none saturates. ValueError when threshold < 1.
+    """
+    if threshold < 1:
+        raise ValueError(f"threshold is at least 1, not {threshold}")
+    array, mask = _checked(lines, present, 255)
+    n = array.shape[1]
+    net = np.zeros((n, TRITS_A_BYTE * LINE_BYTES), dtype=np.int32)
+    illegal = np.zeros(n, dtype=np.int64)
+    for line, here in zip(array, mask, strict=True):
+        net += unpack_tern5(line).reshape(n, -1) * here[:, None]
+        illegal += TRITS_A_BYTE * ((line >= TERN5_CODES) & here[:, None]).sum(axis=1)
+    m = mask.sum(axis=0)
+    counts = np.zeros((n, LINE_BITS), dtype=np.uint16)
+    counts[:, : net.shape[1]] = net + m[:, None]
+    vote = (net >= threshold).astype(np.int8) - (net <= -threshold).astype(np.int8)
+    return LowBitResult(
+        mode=Mode.G_TERN5,
+        vote=trits_to_lines(vote),
+        counts=counts,
+        contributions=m.astype(np.uint16),
+        saturated=np.zeros(n, dtype=np.bool_),
         illegal=illegal,
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Region descriptors, and the decoding of an address.
 
-spec: controller §2 and §6. Addresses of messages and descriptors are byte addresses; everything
-counted here is in 64-byte lines. A line address is bits [51:6] of the byte address, 46 bits.
+spec: controller §2 and §6, second edition §10. Addresses of messages and descriptors are byte
+addresses; everything counted here is in 64-byte lines. A line address is bits [51:6] of the byte
+address, 46 bits.
 """
 
 from __future__ import annotations
@@ -189,6 +190,11 @@ class RegionConfig:
         return 1 << self.lines_log2
 
     @property
+    def most(self) -> int:
+        """The highest count that its workers reach."""
+        return self.mode.counts_to(self.workers)
+
+    @property
     def keeps_sums(self) -> bool:
         """KEEP_SUM is set, and the mode has sums."""
         return self.keep_sum and self.mode == Mode.FP32
@@ -228,20 +234,21 @@ def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
     )
 
 
-def planes_kept(workers: int, cnt_w: int) -> int:
-    """Count planes that carry information: min(cnt_w, ceil(log2(W + 1)))."""
-    return min(cnt_w, workers.bit_length())
+def planes_kept(most: int, cnt_w: int) -> int:
+    """Count planes that carry information: min(cnt_w, ceil(log2(most + 1))); ``most``: the highest
+    count, in all modes but one W."""
+    return min(cnt_w, most.bit_length())
 
 
-def record_lines(workers: int, cnt_w: int) -> int:
+def record_lines(most: int, cnt_w: int) -> int:
     """Lines of one low-bit state record: bookkeeping and planes, rounded up to a power of two."""
-    return 1 << planes_kept(workers, cnt_w).bit_length()
+    return 1 << planes_kept(most, cnt_w).bit_length()
 
 
 def records(config: RegionConfig, cnt_w: int) -> tuple[int, int]:
     """First line and distance of the records: bookkeeping, then planes, or an FP32 sum if kept."""
     if config.mode.low_bit:
-        return config.state_line, record_lines(config.workers, cnt_w)
+        return config.state_line, record_lines(config.most, cnt_w)
     behind = config.state_line + config.workers * config.lines
     return (behind + behind % 2, 2) if config.keeps_sums else (behind, 1)
 
@@ -253,7 +260,7 @@ def state_lines(config: RegionConfig, cnt_w: int) -> int:
     if config.mode == Mode.FP32:
         keep = config.keeps_sums  # the records are then larger, and aligned
         return (config.workers + 1 + keep) * config.lines + keep
-    return config.lines * record_lines(config.workers, cnt_w)
+    return config.lines * record_lines(config.most, cnt_w)
 
 
 @dataclass(frozen=True)

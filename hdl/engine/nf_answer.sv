@@ -13,7 +13,8 @@ module nf_answer
   import nf_core_pkg::*;
 #(
   parameter int REGIONS = 8,
-  parameter int CNT_W   = 8
+  parameter int CNT_W   = 8,
+  parameter int TERN5   = 0
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
@@ -39,7 +40,8 @@ module nf_answer
   resp_meta_t        meta_q;
   logic [2:0]        plane_q;
   logic              vote_q, info_q, poison_q, drs_q, sum_q, eight_q;
-  logic [LINE_W-1:0] vote, plane, info, sums;
+  logic [LINE_W-1:0] vote, voted, plane, info, sums;
+  logic [6:0]        m;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -61,13 +63,25 @@ module nf_answer
 
   assign d = desc_of(desc, meta_q.region);
 
+  assign m = 7'($countones(book.bitmap));
+
   nf_vote #(.CNT_W(CNT_W)) u_vote (
     .clk, .rst_n,
     .en            (vote_q),  // it keeps still for others
     .ternary (d.mode == MODE_G_TERNARY), .planes,
-    .contributions (7'($countones(book.bitmap))),
-    .tie_minus (d.tie_minus), .threshold (d.threshold), .line (vote)
+    .contributions (m),
+    .tie_minus (d.tie_minus), .threshold (d.threshold), .line (voted)
   );
+
+  if (TERN5 != 0) begin : g_tern5
+    logic [LINE_W-1:0] line;
+    nf_tern5_vote #(.CNT_W(CNT_W)) u_tern5_vote (
+      .en (vote_q && d.tern5), .planes, .contributions (m), .threshold (d.threshold), .line
+    );
+    assign vote = d.tern5 ? line : voted;
+  end else begin : g_no_tern5
+    assign vote = voted;
+  end
 
   nf_info_view #(.REGIONS(REGIONS)) u_info (
     .region (meta_q.region), .workers (d.workers), .epoch, .gen, .closed, .book, .line (info)

@@ -3,7 +3,7 @@
 //
 //   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation. A
 //       line of which memory cannot hold a record is taken as empty there and then.
-//   S1  the state RAM is read (synchronous read).
+//   S1  the state RAM is read (synchronous read); a G_TERN5 line is decoded beside it.
 //   S2  the operation is applied to the state and written back; a completion leaves.
 //   S3  the vote, plane or sums are formed from the written state; they leave.
 //
@@ -25,6 +25,7 @@ module nf_engine
   import nf_core_pkg::*;
   import nf_fp32_pkg::*;
   import nf_ram_pkg::*;
+  import nf_tern5_pkg::*;
 #(
   parameter int REGIONS        = 8,
   parameter int SLOTS          = 64,
@@ -33,6 +34,7 @@ module nf_engine
   parameter int MISS_DEPTH     = 64,
   parameter int WRITTEN_LOG2   = 12,
   parameter int ECC            = 1,
+  parameter int TERN5          = 0,
   parameter int OPS            = 128  // operations admitted and not answered, at most
 ) (
   input  wire logic                     clk,
@@ -121,10 +123,13 @@ module nf_engine
   if (MISS_DEPTH < 2 || MISS_DEPTH > 256) begin : g_bad_miss_depth
     initial $fatal(1, "nf_engine: MISS_DEPTH must be 2..256");
   end
+  if (TERN5 < 0 || TERN5 > 1) begin : g_bad_tern5
+    initial $fatal(1, "nf_engine: TERN5 must be 0 or 1");
+  end
 
   // ---- S0: lookup -------------------------------------------------------------------------------
   logic                s0_valid, s1_valid_q, sx_valid, sx_valid_q, s2_valid_q, s3_valid_q, straight;
-  engine_stage_t       s0, s1_q, sx, sx_q, s2_q;
+  engine_stage_t       s0, s1_q, sx, sx_q, s2, s2_q;
   logic [SLOT_W-1:0]   slot1, slotx, slot2, s3_slot_q;
   logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
@@ -185,6 +190,7 @@ module nf_engine
 
   // What is in S1 or SX stays ahead.
   assign straight = s0_valid && (s0.act == ACT_FILL) && !s1_valid_q && !sx_valid;
+  assign s2       = sx_valid ? sx : s0;  // what enters it
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -203,11 +209,21 @@ module nf_engine
   always_ff @(posedge clk) begin
     if (s0_valid && !straight) s1_q <= s0;
     if (s1_valid_q) sx_q <= s1_q;
-    if (sx_valid || straight) s2_q <= sx_valid ? sx : s0;
+    if (sx_valid || straight) s2_q <= s2;
+  end
+
+  trits_t trits2;
+  if (TERN5 != 0) begin : g_tern5
+    nf_tern5_decode u_decode (
+      .clk, .take ((sx_valid || straight) && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
+      .trits (trits2)
+    );
+  end else begin : g_no_tern5
+    assign trits2 = '0;
   end
 
   // ---- S2: update -------------------------------------------------------------------------------
-  region_desc_t        d2;
+  region_desc_t        d2, victim_desc2;
   logic                is_op2, is_stored2, is_empty2, is_keep2, changed2;
   logic                forward, forward_planes;
   logic                use_book2;
@@ -231,6 +247,7 @@ module nf_engine
   assign event_region   = op2.meta.region;
   assign event_worker   = op2.worker;
   assign d2             = desc_of(desc, event_region);
+  assign victim_desc2   = desc_of(desc, s2_q.victim.region);
   assign miss2          = s2_valid_q && (s2_q.act == ACT_MISS);
   assign is_empty2      = miss2 && s2_q.acts;
   assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP || s2_q.acts);
@@ -256,10 +273,10 @@ module nf_engine
   assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
   assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
-  nf_line_rules #(.CNT_W(CNT_W)) u_rules (
+  nf_line_rules #(.CNT_W(CNT_W), .TERN5(TERN5)) u_rules (
     .is_op (is_op2), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
-    .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .slot (s2_q.slot),
-    .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
+    .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
+    .slot (s2_q.slot), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
     .planes (own_planes2), .book_d (book2_applied), .planes_d (planes2_applied),
     .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
     .store_push (store_push2), .store (store2), .gather_push (gather_push2), .gather (gather2),
@@ -273,28 +290,13 @@ module nf_engine
                      || (changed2 && is_low_bit_op(op2.kind));
   assign fill_take = is_fill2;
 
-  // ---- FP32 exits -------------------------------------------------------------------------------
-  localparam int EXIT_CW = $clog2(EXIT_DEPTH + 1);
-  logic [EXIT_CW-1:0] store_count, gather_count;
-  logic               store_push_ready, gather_push_ready;
-
-  nf_data_fifo #(
-    .RAM(RAM_STORES), .ECC(ECC), .WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)
-  ) u_stores (
-    .clk, .rst_n, .flip (ram_flip), .fault (store_fault),
-    .in_valid (store_push2), .in_ready (store_push_ready), .in_data (store2),
-    .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .out_bad (store_bad),
-    .count (store_count)
+  // ---- FP32 exits: room for what S0 issues now and for all that is in the stages ahead of it ----
+  nf_fp32_exits #(.ECC(ECC), .AHEAD(CORRECTS ? 3 : 2)) u_exits (
+    .clk, .rst_n, .ram_flip, .ram_fault (store_fault),
+    .store_push (store_push2), .store_in (store2), .store_room, .store_valid, .store_ready, .store,
+    .store_bad, .gather_push (gather_push2), .gather_in (gather2), .gather_room, .gather_valid,
+    .gather_ready, .gather
   );
-  nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
-    .clk, .rst_n, .in_valid (gather_push2), .in_ready (gather_push_ready), .in_data (gather2),
-    .out_valid (gather_valid), .out_ready (gather_ready), .out_data (gather), .count (gather_count)
-  );
-
-  // Room for what S0 issues now and for everything in the stages ahead of it.
-  localparam int AHEAD = CORRECTS ? 3 : 2;
-  assign store_room  = (32'(store_count) + AHEAD < EXIT_DEPTH);
-  assign gather_room = (32'(gather_count) + AHEAD < EXIT_DEPTH);
 
   // ---- misses: eviction and fill ----------------------------------------------------------------
   localparam int EVICT_CW  = $clog2(EVICT_DEPTH + 1);
@@ -329,7 +331,7 @@ module nf_engine
     .ask (lk_line), .ask_used (fetch), .maybe (record_maybe), .planes_used (ar_valid),
     .planes_ask (fill_line), .planes (record_planes),
     .mark (evict_push2), .mark_line (s2_q.victim),
-    .mark_planes (planes_in_use(held_book2.bitmap, 4'(CNT_W)))
+    .mark_planes (planes_in_use(held_book2.bitmap, victim_desc2.tern5, 4'(CNT_W)))
   );
 
   nf_fill #(
@@ -354,7 +356,7 @@ module nf_engine
     end
   end
 
-  nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_answer (
+  nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W), .TERN5(TERN5)) u_answer (
     .clk, .rst_n, .desc, .gen, .epoch, .closed,
     .op (op2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
     .book (s3_book_q), .planes (s3_planes_q), .ndr_valid, .ndr_meta, .drs_valid, .drs
@@ -367,8 +369,6 @@ module nf_engine
   assign ram_faults          = {mark_fault, store_fault, lookup_faults, evict_fault, book_fault,
                                 planes_fault};
 
-  `NF_ASSERT_NEVER(StoreRoom_A, store_push2 && !store_push_ready)
-  `NF_ASSERT_NEVER(GatherRoom_A, gather_push2 && !gather_push_ready)
   `NF_ASSERT_NEVER(FillRoom_A, fetch && !fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
   `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid || straight, s1_q)

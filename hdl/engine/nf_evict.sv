@@ -103,7 +103,7 @@ module nf_evict
   assign head   = line_q[send_line_q];
   assign d      = desc_of(desc, head.region);
   assign book   = lost ? make_book(1'b1, 1'b1, 64'd0) : held_book;
-  assign needed = is_low_bit(d.mode) ? planes_in_use(book.bitmap, 4'(CNT_W))
+  assign needed = is_low_bit(d.mode) ? planes_in_use(book.bitmap, d.tern5, 4'(CNT_W))
                                      : 4'(kept_q[send_ptr_q] && !lost);
   assign planes = begun_q ? planes_q : needed;
   assign record = make_record(kept_q[send_ptr_q] && !lost,

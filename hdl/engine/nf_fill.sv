@@ -114,6 +114,7 @@ module nf_fill
   logic                    bad_q, ours_q, needed, unusable, bad, ours, last_beat, room;
   record_t                 record;
   book_t                   record_book;
+  region_desc_t            came;  // of the record that comes
 
   // Two places: one is filled while the other waits to be taken. Which planes of a place mean
   // something is known by number; the others are zero.
@@ -166,6 +167,7 @@ module nf_fill
     end
   end
 
+  assign came        = desc_of(desc, track_region);
   assign record      = r_beat.data;
   assign record_book = record.book;
   assign room      = !full_q[in_q];
@@ -217,7 +219,7 @@ module nf_fill
     if (r_valid && r_ready && beat_q == '0) begin
       book_q[in_q] <= ours ? record.book : '0;
       need_q       <= track_fp ? 4'(record.kept)
-                               : planes_in_use(record_book.bitmap, 4'(CNT_W));
+                               : planes_in_use(record_book.bitmap, came.tern5, 4'(CNT_W));
     end
     if (r_valid && r_ready && beat_q != '0)
       planes_q[in_q][(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;

@@ -13,8 +13,10 @@ module nf_line_rules
   import nf_pkg::*;
   import nf_core_pkg::*;
   import nf_fp32_pkg::*;
+  import nf_tern5_pkg::*;
 #(
-  parameter int CNT_W = 8
+  parameter int CNT_W = 8,
+  parameter int TERN5 = 0
 ) (
   input  wire logic                    is_op,
   input  wire logic                    is_stored,
@@ -22,6 +24,7 @@ module nf_line_rules
   input  wire logic                    is_early,
   input  wire logic                    kept,
   input  wire engine_op_t              op,
+  input  wire trits_t                  trits,   // of a G_TERN5 contribution
   input  wire logic [7:0]              slot,
   input  wire region_desc_t            d,
   input  wire logic                    closed,  // the region's round is over
@@ -46,7 +49,8 @@ module nf_line_rules
   logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
   logic        seen, news, late, adds, takes, taints, early, lost_vote;
   logic [63:0] me, everyone;
-  logic [8:0]  illegal;
+  logic [8:0]  illegal, illegal_others;
+  logic [CNT_W*LINE_W-1:0] planes_others;
 
   assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
   assign stores      = is_op && (op.kind == OP_FP_STORE);
@@ -72,15 +76,29 @@ module nf_line_rules
   assign taints = op.poison && !closed && news;
 
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-    .en         (adds),
+    .en         (adds && !d.tern5),
     .ternary    (d.mode == MODE_G_TERNARY),
     .ones       (is_int(d.mode)),
     .data       (op.data),
     .planes_in  (planes),
-    .planes_out (planes_d),
+    .planes_out (planes_others),
     .saturated  (lost_vote),
-    .illegal    (illegal)
+    .illegal    (illegal_others)
   );
+
+  if (TERN5 != 0) begin : g_tern5
+    logic [CNT_W*LINE_W-1:0] planes_tern5;
+    logic [8:0]              illegal_tern5;
+    nf_tern5_add #(.CNT_W(CNT_W)) u_add (
+      .en (adds && d.tern5), .data (op.data), .trits, .planes_in (planes),
+      .planes_out (planes_tern5), .illegal (illegal_tern5)
+    );
+    assign planes_d = d.tern5 ? planes_tern5 : planes_others;
+    assign illegal  = d.tern5 ? illegal_tern5 : illegal_others;
+  end else begin : g_no_tern5
+    assign planes_d = planes_others;
+    assign illegal  = illegal_others;
+  end
 
   logic  marks;
   book_t book_after;

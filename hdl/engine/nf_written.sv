@@ -90,7 +90,8 @@ module nf_written
   assign asked         = ask_marks[32'(ask_at[WORD_LOG2-1:0]) * 4 +: 4];
   assign found         = planes_marks[32'(planes_at[WORD_LOG2-1:0]) * 4 +: 4];
   assign maybe         = used_q[ask_row] && (ask_wrong || asked != '0);
-  assign planes        = planes_wrong ? planes_of(planes_desc.workers, 4'(CNT_W)) : found - 4'd1;
+  assign planes        = planes_wrong ? planes_of(planes_desc.workers, planes_desc.tern5, 4'(CNT_W))
+                                       : found - 4'd1;
 
   // ---- one row is written: a mark, or all of them where nothing is known ------------------------
   assign mend         = doubtful_q && !mark;
@@ -102,7 +103,7 @@ module nf_written
   assign reads        = (mark || mend) && used_q[write_row];
   assign older        = held[32'(mark_at[WORD_LOG2-1:0]) * 4 +: 4];
   assign newer        = mark_planes + 4'd1;
-  assign most         = planes_of(write_desc.workers, 4'(CNT_W)) + 4'd1;
+  assign most         = planes_of(write_desc.workers, write_desc.tern5, 4'(CNT_W)) + 4'd1;
 
   always_comb begin
     row_d = used_q[write_row] ? held : '0;

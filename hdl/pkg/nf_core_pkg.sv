@@ -342,11 +342,14 @@ package nf_core_pkg;
   endfunction
 
   function automatic logic is_low_bit(input mode_e mode);
-    return (mode == MODE_G_BINARY) || (mode == MODE_G_TERNARY) || is_int(mode);
+    return (mode == MODE_G_BINARY) || (mode == MODE_G_TERNARY) || (mode == MODE_G_TERN5)
+           || is_int(mode);
   endfunction
 
-  // Count planes kept for `workers` (1..64) contributors: min(cnt_w, ceil(log2(workers + 1))).
-  function automatic logic [3:0] planes_of(input logic [7:0] workers, input logic [3:0] cnt_w);
+  // Count planes kept for `workers` (1..64) contributors: min(cnt_w, ceil(log2(workers + 1))), one
+  // more where each adds up to two (`twice`).
+  function automatic logic [3:0] planes_of(
+      input logic [7:0] workers, input logic twice, input logic [3:0] cnt_w);
     logic [3:0] need;
     casez (workers)
       8'b?1??????: need = 4'd7;
@@ -357,18 +360,19 @@ package nf_core_pkg;
       8'b?000001?: need = 4'd2;
       default:     need = 4'd1;
     endcase
+    need = need + 4'(twice);
     return (need < cnt_w) ? need : cnt_w;
   endfunction
 
   // Count planes that are not zero, at most, once the workers of `bitmap` have contributed.
-  function automatic logic [3:0] planes_in_use(input logic [63:0] bitmap, input logic [3:0] cnt_w);
-    return (bitmap == '0) ? 4'd0 : planes_of(8'($countones(bitmap)), cnt_w);
+  function automatic logic [3:0] planes_in_use(
+      input logic [63:0] bitmap, input logic twice, input logic [3:0] cnt_w);
+    return (bitmap == '0) ? 4'd0 : planes_of(8'($countones(bitmap)), twice, cnt_w);
   endfunction
 
-  // log2 of the lines of a record: one bookkeeping line and the planes (1..7), rounded up to a
-  // power of two.
+  // log2 of the lines of a record: bookkeeping and the planes (1..8), up to a power of two.
   function automatic logic [2:0] record_log2(input logic [3:0] planes);
-    return (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : 3'd3;
+    return planes[3] ? 3'd4 : (planes == 4'd1) ? 3'd1 : (planes <= 4'd3) ? 3'd2 : 3'd3;
   endfunction
 
   function automatic logic [63:0] worker_mask(input logic [7:0] workers);
@@ -388,7 +392,7 @@ package nf_core_pkg;
       input region_desc_t d, input logic [INDEX_W-1:0] index, input logic [3:0] cnt_w);
     if (d.mode == MODE_FP32) return fp_records(d) + (MADDR_W'(index) << d.keep_sum);
     return MADDR_W'(d.state_base)
-           + (MADDR_W'(index) << record_log2(planes_of(d.workers, cnt_w)));
+           + (MADDR_W'(index) << record_log2(planes_of(d.workers, d.tern5, cnt_w)));
   endfunction
 
 endpackage

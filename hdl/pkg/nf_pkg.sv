@@ -23,7 +23,8 @@ package nf_pkg;
     MODE_G_TERNARY = 4'd2,
     MODE_FP32      = 4'd3,
     MODE_G_INT4    = 4'd4,
-    MODE_G_INT8    = 4'd5
+    MODE_G_INT8    = 4'd5,
+    MODE_G_TERN5   = 4'd6   // with the parameter TERN5 alone
   } mode_e;
 
   // An enum is read from a field of a register or a flit through a packed struct: Icarus refuses a
@@ -145,6 +146,7 @@ package nf_pkg;
     logic [1:0]         bind_shift;  // an LD-ID has 2^bind_shift workers
     logic               codes_signed;  // integer codes are two's complement
     logic               keep_sum;    // FP32: records have room for a sum
+    logic               tern5;       // G_TERN5, in a device that has it: counts go to 2 W
     logic [7:0]         threshold;
     logic [15:0]        ld_mask;
   } region_desc_t;
@@ -210,7 +212,7 @@ package nf_pkg;
     COMMIT_STATE_MEMORY    = 4'd8,  // state area not inside the memory
     COMMIT_STATE_OVERLAP   = 4'd9,  // state area overlaps another region's
     COMMIT_MODE            = 4'd10, // reserved MODE
-    COMMIT_PLANES          = 4'd11  // a sum of codes of W workers needs more than CNT_W planes
+    COMMIT_PLANES          = 4'd11  // what W workers can sum to needs more than CNT_W planes
   } commit_code_e;
 
   typedef struct packed {

@@ -21,6 +21,7 @@ package nf_wave_pkg;
       `NF_NAME(MODE_FP32)
       `NF_NAME(MODE_G_INT4)
       `NF_NAME(MODE_G_INT8)
+      `NF_NAME(MODE_G_TERN5)
       default: return NAME_W'("?");
     endcase
   endfunction

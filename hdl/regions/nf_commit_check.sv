@@ -33,9 +33,9 @@ module nf_commit_check
   logic [LADDR_W-1:0] window_low;  // ones below the window's alignment
   logic [5:0]         window_log2;
   logic [REGIONS-1:0] window_clash, state_clash;
-  logic               mode_ok, lines_ok, base_aligned, state_aligned;
+  logic               mode_ok, too_many, lines_ok, base_aligned, state_aligned;
 
-  assign rec_log2    = record_log2(planes_of(desc.workers, 4'(CNT_W)));
+  assign rec_log2    = record_log2(planes_of(desc.workers, desc.tern5, 4'(CNT_W)));
   assign state_base  = MADDR_W'(desc.state_base);
   assign state_end   = state_base + state_lines;
   assign window_log2 = desc.lines_log2 + 6'd8;
@@ -51,8 +51,10 @@ module nf_commit_check
     endcase
   end
 
-  assign mode_ok       = is_low_bit(desc.mode) || desc.mode == MODE_IDENTITY
-                         || desc.mode == MODE_FP32;
+  assign mode_ok       = (is_low_bit(desc.mode) && (desc.tern5 || desc.mode != MODE_G_TERN5))
+                         || desc.mode == MODE_IDENTITY || desc.mode == MODE_FP32;
+  assign too_many      = desc.tern5 ? {desc.workers, 1'b0} >= COUNTS
+                                    : is_int(desc.mode) && {1'b0, desc.workers} >= COUNTS;
   assign lines_ok      = desc.lines_log2 <= 6'(LADDR_W - 8);
   assign base_aligned  = (desc.base & window_low) == '0;
   assign state_aligned = !is_low_bit(desc.mode)
@@ -82,7 +84,7 @@ module nf_commit_check
     else if (!state_aligned)                                    code = COMMIT_STATE_ALIGN;
     else if (state_end > (MADDR_W'(1) << MEM_LINES_LOG2))       code = COMMIT_STATE_MEMORY;
     else if (|state_clash)                                      code = COMMIT_STATE_OVERLAP;
-    else if (is_int(desc.mode) && {1'b0, desc.workers} >= COUNTS) code = COMMIT_PLANES;
+    else if (too_many)                                          code = COMMIT_PLANES;
     else                                                        code = COMMIT_OK;
   end
 endmodule

@@ -12,7 +12,9 @@
 module nf_region_regs
   import nf_pkg::*;
   import nf_regs_pkg::*;
-(
+#(
+  parameter int TERN5 = 0
+) (
   input  wire logic         clk,
   input  wire logic         rst_n,
 
@@ -115,6 +117,7 @@ module nf_region_regs
   assign desc.bind_shift = config_q[LSB_REGION_CONFIG_BIND_SHIFT +: W_REGION_CONFIG_BIND_SHIFT];
   assign desc.codes_signed = config_q[LSB_REGION_CONFIG_SIGNED];
   assign desc.keep_sum   = config_q[LSB_REGION_CONFIG_KEEP_SUM];
+  assign desc.tern5      = (TERN5 != 0) && (desc.mode == MODE_G_TERN5);
   assign desc.threshold  = threshold_q[W_REGION_THRESHOLD_VALUE-1:0];
   assign desc.ld_mask    = ld_mask_q[W_REGION_LD_MASK_VALUE-1:0];
 endmodule

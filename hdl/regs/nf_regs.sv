@@ -35,7 +35,8 @@ module nf_regs
   parameter int RETRY_DEPTH    = 64,
   parameter int REQ_CREDITS    = 64,
   parameter int RWD_CREDITS    = 32,
-  parameter int ECC            = 1
+  parameter int ECC            = 1,
+  parameter int TERN5          = 0
 ) (
   input  wire logic                  clk,
   input  wire logic                  rst_n,
@@ -175,7 +176,7 @@ module nf_regs
     assign owners[r*OWNER_W +: OWNER_W] = owner;
     assign codes[r*4 +: 4]          = code;
 
-    nf_region_regs u_regs (
+    nf_region_regs #(.TERN5(TERN5)) u_regs (
       .clk, .rst_n,
       .wr_en(wr_valid && wr_in_region && selected), .wr_off, .wr_data, .wr_mask, .in_band,
       .commit_end(commit_end && selected), .commit_code, .commit_epoch,
@@ -358,7 +359,8 @@ module nf_regs
         device_line[word(ADDR_CTRL_LD_MASK) +: 32]      = window_ld_mask;
         device_line[word(ADDR_RAS_ERROR) +: 32]         = ras_error;
         device_line[word(ADDR_RAS_INJECT) +: 32]        = ras_inject;
-        device_line[word(ADDR_PARAMS2) +: 32]           = 32'(ECC) << LSB_PARAMS2_ECC;
+        device_line[word(ADDR_PARAMS2) +: 32]           = (32'(ECC) << LSB_PARAMS2_ECC)
+                                                          | (32'(TERN5) << LSB_PARAMS2_TERN5);
       end
       default: ;
     endcase

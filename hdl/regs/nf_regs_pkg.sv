@@ -171,6 +171,7 @@ package nf_regs_pkg;
   localparam logic [11:0] ADDR_PARAMS2 = 12'h078;
   localparam int LSB_PARAMS2_ECC = 0;
   localparam int W_PARAMS2_ECC = 2;
+  localparam int LSB_PARAMS2_TERN5 = 8;
 
   localparam logic [11:0] ADDR_SLOT_HIT = 12'h100;
   localparam int LSB_SLOT_HIT_VALUE = 0;

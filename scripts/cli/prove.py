@@ -102,6 +102,7 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
     )
     recorder.close()
     took = time.monotonic() - start
+    used = sum(record.used_seconds for record in records)
     for record in records:
         if record.kind is FailureKind.ASSERTION and record.stimulus:
             _show_replay(Path(record.stimulus[0]))
@@ -112,7 +113,7 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
     say(
         f"nf prove: {len(rows)} properties of {len(records)} proofs: "
         + ", ".join(f"{count} {word}" for word, count in counts.items())
-        + f" ({took:.1f} s)"
+        + f" ({took:.1f} s, {used:.1f} s of processor time)"
     )
     if len(records) < len(specs):
         say(f"interrupted: {len(specs) - len(records)} of {len(specs)} proofs did not finish")
@@ -145,7 +146,8 @@ def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.Row]:
 def _show(one: Proof, record: RunRecord) -> None:
     word = result(one, record)
     names = ", ".join(case.name for case in record.cases)
-    say(f"{word:8} {one.id:28} {one.how:16} {record.seconds:6.1f} s  {one_line(names, 600)}")
+    took = f"{record.seconds:6.1f} s, used {record.used_seconds:6.1f} s"
+    say(f"{word:8} {one.id:28} {one.how:16} {took}  {one_line(names, 600)}")
     if not record.passed:
         say(f"  {record.kind}: {one_line(record.cause, 600)}", f"  log:   {record.log}")
         say(f"  why:   {one.why}")

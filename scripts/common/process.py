@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from neuron_fabric.text import say
-from scripts.common import warden
+from scripts.common import effort, warden
 
 _live: set[int] = set()
 _lock = threading.Lock()
@@ -127,22 +127,29 @@ def run_logged(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    effort_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """Run a command with both outputs in `log`; after `timeout_s` seconds kill its whole group."""
+    """Run a command with both outputs in `log`; after `timeout_s` seconds kill its whole group.
+    With `effort_s` after so many seconds of processor time, however long they take, or when it has
+    used none for a while; then `used` is known."""
     begin = time.monotonic()
+    used: float | None = None
     with log.open("ab" if append else "wb") as out:
         process = start(command, out, cwd=cwd, env=env)
         timed_out = False
         try:
-            process.wait(timeout=timeout_s)
+            if effort_s is None:
+                process.wait(timeout=timeout_s)
+            else:
+                used, timed_out = effort.ended(process.pid, effort_s)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:
             kill_group(process.pid)  # also what the process left behind
             process.wait()
     check_stopping()
-    return Finished(process.returncode, timed_out, time.monotonic() - begin)
+    return Finished(process.returncode, timed_out, time.monotonic() - begin, used)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ Place = tuple[int, int]
 PLAIN = "plain memory"
 MODES: dict[str, Mode | None] = {
     PLAIN: None,
-    **{mode.name: mode for mode in sorted(Mode) if not mode.reserved},
+    **{mode.name: mode for mode in sorted(Mode) if not mode.optional},
 }
 """What is measured side by side, by name; None: no region."""
 LOW_BIT = tuple(name for name, mode in MODES.items() if mode is not None and mode.low_bit)

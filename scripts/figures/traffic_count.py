@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts what a training step moves between one worker and the device, from formats alone.
 
-spec: controller §1 and §2, second edition §7 (modes, views); link spec §4-§6 (slots).
+spec: controller §1 and §2, second edition §7 and §10 (modes, views); link spec §4-§6 (slots).
 A tensor begins with a new line. Each worker writes every line once and reads its result once.
 `COUNTED` says what is counted, and what is not.
 """
@@ -38,6 +38,7 @@ COUNTED: tuple[tuple[str, str], ...] = (
         "G_INT4, G_INT8: the largest |x| of each 1,024 elements, FP32, written to plain memory by "
         "each worker and read from all",
     ),
+    ("G_TERN5", "five ternary elements a byte, in a device that is built with TERN5 = 1"),
     (
         "not counted",
         "slots that stay empty, control flits, retry, registers (`nf replay` prints the flits of a "
@@ -70,9 +71,10 @@ def choices(workers: int) -> tuple[Choice, ...]:
     """Every mode and read view that a region of so many workers has; FP32 sums first."""
     out = [Choice(Mode.FP32, "sum", 1), Choice(Mode.FP32, "every worker's line", workers)]
     out.append(Choice(Mode.IDENTITY, "every worker's line", workers))
-    planes = planes_kept(workers, DeviceParams().cnt_w)
-    for mode in (Mode.G_BINARY, Mode.G_TERNARY):
+    for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5):
+        planes = planes_kept(mode.counts_to(workers), DeviceParams().cnt_w)
         out += [Choice(mode, "vote", 1), Choice(mode, "planes", planes)]
+    planes = planes_kept(workers, DeviceParams().cnt_w)
     for mode in (Mode.G_INT4, Mode.G_INT8):
         selectors = sum_selectors(RegionConfig(0, 0, 0, workers, mode))
         wide = sum(selector < 32 for selector in selectors)

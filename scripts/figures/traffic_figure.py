@@ -76,7 +76,6 @@ def run(args: argparse.Namespace) -> Measured:
         ),
         tables=tuple(tables),
         plots=tuple(_over_workers(network) for network in networks if not network.workers),
-        left_out=("five ternary codes a byte (G_TERN5): the RTL has no such mode",),
         followed=_followed(networks, args.workers),
     )
 
@@ -113,6 +112,7 @@ def _row(choice: Choice, traffic: Traffic, whole: Traffic, workers: int) -> tupl
 
 
 _SHOWN = ((Mode.G_BINARY, "vote"), (Mode.G_BINARY, "planes"), (Mode.G_TERNARY, "vote"),
+          (Mode.G_TERN5, "vote"),
           (Mode.G_INT4, "SUM8"), (Mode.G_INT4, "SUM16"), (Mode.G_INT8, "SUM16"))  # fmt: skip
 """What the plots and the history show."""
 _HEAD = "head in FP32"

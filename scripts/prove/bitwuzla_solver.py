@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import process
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import shown
+from scripts.prove.budget import Budget
 
 _PROGRAM = """
 import sys
@@ -19,13 +19,6 @@ options = bitwuzla.Options()
 options.set(bitwuzla.Option.PRODUCE_MODELS, True)
 parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
 parser.parse(sys.argv[1], False, True)
-"""
-_BREAKS = """
-(declare-const now |{top}_s|)
-(assert (|{top}_h| now))
-(assert (|{top}_u| now))
-(assert (not (|{top}_a| now)))
-(check-sat)
 """
 
 
@@ -39,13 +32,11 @@ class Answer:
     log: Path
 
 
-def ask(text: str, folder: Path, timeout_s: float) -> Answer:
+def ask(text: str, folder: Path, budget: Budget) -> Answer:
     """The answer to a question; NfError where it is none that can be understood."""
     question, log = folder / "question.smt2", folder / "bitwuzla.log"
     question.write_text(text, encoding="utf-8")
-    done = process.run_logged(
-        [sys.executable, "-c", _PROGRAM, str(question)], log, cwd=ROOT, timeout_s=timeout_s
-    )
+    done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
     said, _, values = log.read_text(errors="replace", encoding="utf-8").partition("\n")
     if done.timed_out:
         return Answer(None, "", done.seconds, log)
@@ -54,22 +45,14 @@ def ask(text: str, folder: Path, timeout_s: float) -> Answer:
     return Answer(said == "sat", " ".join(values.split()), done.seconds, log)
 
 
-def answers(text: str, cases: Sequence[str], folder: Path, timeout_s: float) -> list[str]:
+def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> list[str]:
     """`sat` or `unsat` of a question in each of some cases, read once for all of them; in order,
     and fewer answers than cases where the time is over."""
     question, log = folder / "cases.smt2", folder / "cases.log"
     asked = [f"(push 1)\n(assert {case})\n(check-sat)\n(pop 1)\n" for case in cases]
     question.write_text(text + "".join(asked), encoding="utf-8")
-    done = process.run_logged(
-        [sys.executable, "-c", _PROGRAM, str(question)], log, cwd=ROOT, timeout_s=timeout_s
-    )
+    done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
     said = log.read_text(errors="replace", encoding="utf-8").split()
     if set(said) - {"sat", "unsat"} or (len(said) != len(cases) and not done.timed_out):
         raise NfError(f"bitwuzla: {' '.join(said)[:300]} (log {shown(log)})")
     return said
-
-
-def breaks(model: Path, top: str, folder: Path, timeout_s: float) -> Answer:
-    """Is there an input with which an assertion of a model without state is false?"""
-    text = "(set-logic QF_BV)\n" + model.read_text(encoding="utf-8") + _BREAKS.format(top=top)
-    return ask(text, folder, timeout_s)

@@ -16,6 +16,7 @@ from neuron_fabric.data import Limits, as_object, read_json
 from scripts.common.paths import shown
 from scripts.prove import affine, model
 from scripts.prove.affine import NotLinear
+from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 ARGUMENT = "linear: each bit of the syndrome is the parity of some bits of the flit"
@@ -31,11 +32,11 @@ write_json {path}
 _LIMITS = Limits(size=64 << 20, depth=20, values=4_000_000)
 
 
-def prove(proof: Proof, folder: Path) -> dict[str, str]:
+def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
     """Each property and why it does not hold; empty where it does."""
     path = folder / "netlist.json"
     script = _NETLIST.format(top=proof.top, path=shown(path))
-    model.run_script(proof, folder, script, reading="--no-proc")
+    model.run_script(proof, folder, script, budget, reading="--no-proc")
     module = as_object(read_json(path, _LIMITS))["modules"][proof.top]
     try:
         masks = affine.outputs(module)

@@ -19,6 +19,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import Dut
 from scripts.prove import bitwuzla_solver, model
+from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 CLASSES = {
@@ -29,6 +30,8 @@ CLASSES = {
     "other-sign": "(distinct (sg a) (sg b))",
 }
 _EXPONENTS = re.compile(r"exponents_(\d+)_(\d+)")
+_PAIR = re.compile(r"pair_(\d+)_(\d+)")  # two exponents, the larger one first
+_FAR = re.compile(r"far_(\d+)_(\d+)")  # larger exponents, with all that are far below them
 FAR = 26
 """A smaller operand that is shifted by more places is less than the last one of the sum."""
 LARGEST = 254
@@ -84,11 +87,11 @@ class Answer:
     classes: str = ""
 
 
-def prove(proof: Proof, folder: Path) -> Answer:
+def prove(proof: Proof, folder: Path, budget: Budget) -> Answer:
     """Ask for the operands of the class that the proof is named by."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
-    model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)))
+    model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)), budget)
     idle = name == "idle"
     both = proof.dut is Dut.BOTH
     parts = _QUESTION + (_TWIN if both else _EXACT)
@@ -102,12 +105,12 @@ def prove(proof: Proof, folder: Path) -> Answer:
     prop = f"Same_{name}_A" if both else f"Sum_{name}_A"
     if both:
         cases = twin_cases(name)
-        said = bitwuzla_solver.answers(text, cases, folder, proof.timeout_s)
+        said = bitwuzla_solver.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
             return Answer((prop,), unknown=(f"{prop}: {left[0]}",) if left else (), classes=name)
         text += f"(assert {cases[said.index('sat')]})\n"
-    answer = bitwuzla_solver.ask(text + _VALUES, folder, proof.timeout_s)
+    answer = bitwuzla_solver.ask(text + _VALUES, folder, budget)
     if answer.satisfiable is None:
         return Answer((prop,), unknown=(prop,), classes=name)
     if answer.satisfiable:
@@ -122,12 +125,30 @@ def twin_cases(name: str) -> list[str]:
         return ["true"]
     if name == "special":
         return ["(or (= (ex a) #xff) (= (ex b) #xff))"]
-    found = _EXPONENTS.fullmatch(name)
-    exponents = range(int(found[1]), int(found[2]) + 1) if found else range(0)
-    if not exponents or exponents[0] < 1 or exponents[-1] > LARGEST:
+    pairs = _exponents(name)
+    if not pairs:
         raise NfError(f"hdl/formal/proofs.yaml: no class {name!r} of operands.")
-    pairs = [pair for exponent in exponents for pair in of_larger(exponent)]
     return [f"(and {_within('a', of_a)} {_within('b', of_b)})" for of_a, of_b in pairs]
+
+
+def _exponents(name: str) -> list[tuple[range, range]]:
+    """Exponent fields of a and b in each case of a class that is named by them."""
+    for pattern in (_EXPONENTS, _PAIR, _FAR):
+        found = pattern.fullmatch(name)
+        if found is None:
+            continue
+        numbers = [int(text) for text in found.groups()]
+        if min(numbers) < 1 or max(numbers) > LARGEST:
+            return []
+        if pattern is _PAIR:
+            wanted = {_field(numbers[0]), _field(numbers[1])}
+            return [pair for pair in of_larger(numbers[0]) if set(pair) == wanted]
+        larger = range(numbers[0], numbers[1] + 1)
+        pairs = [(exponent, pair) for exponent in larger for pair in of_larger(exponent)]
+        if pattern is _FAR:
+            return [pair for exponent, pair in pairs if range(max(1, exponent - FAR)) in pair]
+        return [pair for _, pair in pairs]
+    return []
 
 
 def of_larger(exponent: int) -> list[tuple[range, range]]:

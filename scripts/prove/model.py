@@ -10,11 +10,12 @@ from pathlib import Path
 
 from scripts.build import sources, twins
 from scripts.build.filelist import read_filelist, read_source
-from scripts.common import process, toolchain
+from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
-from scripts.prove.proof import Proof
+from scripts.prove.budget import Budget, UsedUp
+from scripts.prove.proof import BITWUZLA, Proof
 
 # Memories become registers, so that what is in them when a run begins is in a counterexample.
 # $check cells become $assert and its like: write_smt2 would leave them out without a word. What a
@@ -44,6 +45,7 @@ class Model:
     """A file for the solver, the names of what it holds, and whether it has ``state``."""
 
     path: Path
+    top: str
     asserts: tuple[str, ...]
     covers: tuple[str, ...]
     state: bool
@@ -57,9 +59,11 @@ def yosys() -> str:
     return found
 
 
-def run_script(proof: Proof, folder: Path, commands: str, reading: str = "") -> None:
+def run_script(
+    proof: Proof, folder: Path, commands: str, budget: Budget, reading: str = ""
+) -> None:
     """Read the design of a proof, with its edits, and run commands of yosys. ``reading``: options
-    of `read_slang`. BuildError with what yosys says; process time-outs are NfError too."""
+    of `read_slang`. BuildError with what yosys says; UsedUp."""
     if not folder.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD.")
     files = read_filelist(ROOT, proof.spec.build.filelist)
@@ -78,14 +82,10 @@ def run_script(proof: Proof, folder: Path, commands: str, reading: str = "") -> 
     words += [f"-I {path}" for path in files.includes] + names
     script, log = folder / "model.ys", folder / "yosys.log"
     script.write_text(" ".join(words) + "\n" + commands, encoding="utf-8")
-    done = process.run_logged(
-        [yosys(), "-q", "-l", shown(log), "-s", shown(script)],
-        folder / "console.log",
-        cwd=ROOT,
-        timeout_s=proof.timeout_s,
-    )
+    words = [yosys(), "-q", "-l", shown(log), "-s", shown(script)]
+    done = budget.run(words, folder / "console.log")
     if done.timed_out:
-        raise BuildError(f"yosys came to no end in {proof.timeout_s:g} s")
+        raise UsedUp(f"unknown: yosys came to no end in {budget.limit_s:g} s of processor time")
     if done.returncode != 0:
         raise BuildError(_first_error(log, folder / "console.log"))
 
@@ -112,11 +112,13 @@ def needed(top: str, texts: Mapping[str, str]) -> list[str]:
     return [name for name in texts if Path(name).stem in found]
 
 
-def make(proof: Proof, folder: Path) -> Model:
+def make(proof: Proof, folder: Path, budget: Budget) -> Model:
     """The model of a wrapper. BuildError where it cannot be made, or holds nothing to prove."""
     path = folder / "model.smt2"
-    commands = _PREPARE.format(top=proof.top) + f"write_smt2 -wires {shown(path)}\n"
-    run_script(proof, folder, commands)
+    # A state as one vector is no uninterpreted sort, about which bitwuzla would have to learn.
+    sort = "-stbv " if proof.solver == BITWUZLA else ""
+    commands = _PREPARE.format(top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
+    run_script(proof, folder, commands, budget)
     found: dict[str, list[str]] = {"assert": [], "assume": [], "cover": []}
     text = path.read_text(encoding="utf-8")
     for kind, first, second in _PROPERTY.findall(text):
@@ -124,7 +126,7 @@ def make(proof: Proof, folder: Path) -> Model:
     if not found["assert"] or not found["cover"]:
         raise BuildError(f"{proof.top} has no assertion, or no cover statement")
     state = "; yosys-smt2-register" in text
-    return Model(path, tuple(found["assert"]), tuple(found["cover"]), state)
+    return Model(path, proof.top, tuple(found["assert"]), tuple(found["cover"]), state)
 
 
 def _first_error(*logs: Path) -> str:

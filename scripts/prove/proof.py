@@ -20,6 +20,7 @@ from scripts.plan import mutants as by_hand
 FOLDER = ROOT / "hdl" / "formal"
 FILELIST = "hdl/formal/nf_formal.f"
 DEFINES = (("SYNTHESIS", "1"), ("FORMAL", "1"))
+BITWUZLA = "bitwuzla"
 SOLVER = "smt"
 """Stands in records where a run has its simulator."""
 
@@ -39,7 +40,7 @@ class Proof:
     """Properties of one wrapper, proved together. ``depth`` is k, ``cover`` the clocks in which
     every cover statement must be reached, ``edits`` make the design smaller for this proof.
     ``dut``: BOTH where the wrapper holds a module and its MyHDL twin. ``solver``: `yices`, or
-    `bitwuzla` for a module without state where that takes long."""
+    `bitwuzla` where that takes long."""
 
     id: str
     top: str

@@ -9,15 +9,16 @@ are red alike: what is not known is not proved.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord
-from scripts.prove import bitwuzla_solver, counterexample, crc_matrix, float_adder, model, smtbmc
-from scripts.prove.proof import Method, Proof
+from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
+from scripts.prove.budget import Budget, UsedUp
+from scripts.prove.proof import BITWUZLA, Method, Proof
 from scripts.run import simulate
 
 
@@ -49,10 +50,12 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
     if shown_as:
         spec = replace(spec, build_name=shown_as)
     folder = runs / spec.id
-    start = time.monotonic()
+    start, budget = time.monotonic(), Budget(proof.timeout_s)
     simulate.clear(folder)
     try:
-        found = _TRIES[proof.method](proof, folder)
+        found = _TRIES[proof.method](proof, folder, budget)
+    except UsedUp as error:
+        found = Outcome().red(FailureKind.TIME_OUT, str(error))
     except BuildError as error:
         found = Outcome().red(FailureKind.BUILD, str(error))
     except (NfError, OSError) as error:
@@ -71,6 +74,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
         cause=found.cause,
         build_seconds=0.0,
         seconds=round(seconds, 3),
+        used_seconds=round(budget.used, 3),
         sim_time_ns=0.0,
         cases=tuple(
             CaseResult(name, "failed" if name in found.failed else status, round(seconds, 3), 0.0)
@@ -91,16 +95,11 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
     return simulate.save(record, folder)
 
 
-def _clocked(proof: Proof, folder: Path) -> Outcome:
+def _clocked(proof: Proof, folder: Path, budget: Budget) -> Outcome:
     """Assertions of a wrapper: from reset, by induction where asked for, and its covers."""
-    made = model.make(proof, folder)
+    made = model.make(proof, folder, budget)
     out = Outcome(made.asserts, covers=made.covers)
-    deadline = time.monotonic() + proof.timeout_s
-
-    def left() -> float:
-        return max(1.0, deadline - time.monotonic())
-
-    answer = _first(made, proof, left)
+    answer = _first(made, proof, budget)
     if answer.holds is None:
         return out.red(*_no_answer("bmc", proof, answer))
     if not answer.holds:
@@ -109,16 +108,16 @@ def _clocked(proof: Proof, folder: Path) -> Outcome:
             out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
         return out
     if proof.method is Method.INDUCTION:
-        answer = smtbmc.induction(made, proof.depth, left())
+        answer = _solver(proof).induction(made, proof.depth, budget)
         if answer.holds is None:
             return out.red(*_no_answer("induction", proof, answer))
         if not answer.holds:
-            names = ", ".join(answer.failed)
+            names = ", ".join(answer.failed) or "an assertion"
             why = f"not inductive at k = {proof.depth}: {names} (a state that may not be reachable)"
             return out.red(FailureKind.MISMATCH, why, answer)
     if proof.method is Method.ONCE and made.state:
         return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
-    answer = smtbmc.cover(made, proof.cover, left())
+    answer = _solver(proof).cover(made, proof.cover, budget)
     if answer.holds is None:
         return out.red(*_no_answer("cover", proof, answer))
     if not answer.holds:
@@ -128,14 +127,20 @@ def _clocked(proof: Proof, folder: Path) -> Outcome:
     return out
 
 
-def _first(made: model.Model, proof: Proof, left: Callable[[], float]) -> smtbmc.Answer:
-    """From reset. bitwuzla leaves no counterexample behind: yices is asked again for it."""
-    if proof.solver == "bitwuzla" and proof.method is Method.ONCE:
-        found = bitwuzla_solver.breaks(made.path, proof.top, made.path.parent, left())
-        if not found.satisfiable:
-            holds = None if found.satisfiable is None else True
-            return smtbmc.Answer(holds, (), 0, found.seconds, found.log)
-    return smtbmc.bmc(made, proof.depth, left())
+def _first(made: model.Model, proof: Proof, budget: Budget) -> smtbmc.Answer:
+    """From reset. bitwuzla leaves no counterexample behind: yices is asked again for it, and where
+    that comes to no end the assertions are broken all the same."""
+    if proof.solver != BITWUZLA:
+        return smtbmc.bmc(made, proof.depth, budget)
+    known = unrolled.bmc(made, proof.depth, budget)
+    if known.holds is not False:
+        return known
+    answer = smtbmc.bmc(made, proof.depth, budget)
+    return known if answer.holds is None else answer
+
+
+def _solver(proof: Proof) -> ModuleType:
+    return unrolled if proof.solver == BITWUZLA else smtbmc
 
 
 def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
@@ -146,11 +151,12 @@ def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
 def _no_answer(what: str, proof: Proof, answer: smtbmc.Answer) -> tuple[FailureKind, str]:
     if answer.said:
         return FailureKind.INFRASTRUCTURE, f"{what}: the solver said nothing: {answer.said}"
-    return FailureKind.TIME_OUT, f"unknown: {what} came to no end in {proof.timeout_s:g} s"
+    limit = f"{proof.timeout_s:g} s of processor time"
+    return FailureKind.TIME_OUT, f"unknown: {what} came to no end in {limit}"
 
 
-def _linear(proof: Proof, folder: Path) -> Outcome:
-    found = crc_matrix.prove(proof, folder)
+def _linear(proof: Proof, folder: Path, budget: Budget) -> Outcome:
+    found = crc_matrix.prove(proof, folder, budget)
     out = Outcome(tuple(found), facts={"argument": crc_matrix.ARGUMENT})
     wrong = {name: why for name, why in found.items() if why}
     if wrong:
@@ -159,8 +165,8 @@ def _linear(proof: Proof, folder: Path) -> Outcome:
     return out
 
 
-def _float(proof: Proof, folder: Path) -> Outcome:
-    answer = float_adder.prove(proof, folder)
+def _float(proof: Proof, folder: Path, budget: Budget) -> Outcome:
+    answer = float_adder.prove(proof, folder, budget)
     out = Outcome(answer.properties, facts={"classes": answer.classes})
     if answer.unknown:
         out.red(FailureKind.TIME_OUT, f"unknown: {', '.join(answer.unknown)}")

@@ -9,9 +9,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import process, toolchain
+from scripts.common import toolchain
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import shown
+from scripts.prove.budget import Budget
 from scripts.prove.model import Model
 
 SOLVER = "yices"
@@ -42,23 +43,23 @@ def installed() -> bool:
     return toolchain.in_venv("yices-smt2") is not None
 
 
-def bmc(model: Model, depth: int, timeout_s: float) -> Answer:
+def bmc(model: Model, depth: int, budget: Budget) -> Answer:
     """Do the assertions hold in the first ``depth`` clocks, whatever comes in?"""
-    return _ask(model, "bmc", ("-t", str(depth)), timeout_s, traced=True)
+    return _ask(model, "bmc", ("-t", str(depth)), budget, traced=True)
 
 
-def induction(model: Model, depth: int, timeout_s: float) -> Answer:
+def induction(model: Model, depth: int, budget: Budget) -> Answer:
     """Do ``depth`` clocks in which they hold imply a next one in which they do?"""
-    return _ask(model, "induction", ("-i", "-t", str(depth)), timeout_s, traced=True)
+    return _ask(model, "induction", ("-i", "-t", str(depth)), budget, traced=True)
 
 
-def cover(model: Model, depth: int, timeout_s: float) -> Answer:
+def cover(model: Model, depth: int, budget: Budget) -> Answer:
     """Is every cover statement reached in the first ``depth`` clocks?"""
-    return _ask(model, "cover", ("-c", "-t", str(depth)), timeout_s, traced=False)
+    return _ask(model, "cover", ("-c", "-t", str(depth)), budget, traced=False)
 
 
 def _ask(
-    model: Model, what: str, options: tuple[str, ...], timeout_s: float, *, traced: bool
+    model: Model, what: str, options: tuple[str, ...], budget: Budget, *, traced: bool
 ) -> Answer:
     if not installed():
         raise NfError("yices-smt2 is not installed: run `make setup`.")
@@ -69,9 +70,7 @@ def _ask(
     if traced:
         words += ["--dump-vcd", shown(waves), "--dump-yw", shown(witness)]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = process.run_logged(
-        [*words, shown(model.path)], log, cwd=ROOT, env=environment, timeout_s=timeout_s
-    )
+    done = budget.run([*words, shown(model.path)], log, environment)
     text = log.read_text(errors="replace", encoding="utf-8")
     status = _STATUS.findall(text)
     if done.timed_out or not status:

@@ -77,6 +77,31 @@ def test_what_is_not_inductive_is_not_proved(folder: Path) -> None:
 
 
 @needs_solver
+def test_all_clocks_as_one_question(folder: Path) -> None:
+    """bitwuzla says what yices says: proved, not inductive, over-constrained, broken."""
+    large = replace(fifo(), solver=proof.BITWUZLA)
+    assert proving.run(large, folder, "large").cause == ""
+    never = Edit(WRAPPER, "  assign push", "  `NF_ASSUME(Never_M, !in_valid)\n\n  assign push")
+    record = proving.run(replace(large, edits=(never,)), folder, "large-over-constrained")
+    assert "over-constrained: 12 clocks do not reach" in record.cause
+    assert "Full_C" in record.cause
+    loose = Edit(WRAPPER, "followed_q && kept != word_q", "1'b0")
+    record = proving.run(replace(large, edits=(loose,)), folder, "large-not-inductive")
+    assert "not inductive" in record.cause
+    (mutant,) = (one for one in proof.mutants() if one.id == "fifo-takes-when-full")
+    record = proving.run(proof.broken(large, mutant), folder, "large-broken")
+    assert record.kind is FailureKind.ASSERTION
+    assert record.stimulus
+
+
+@needs_solver
+def test_what_comes_to_no_end_is_red(folder: Path) -> None:
+    record = proving.run(replace(fifo(), timeout_s=0.001), folder, "no-time")
+    assert record.kind is FailureKind.TIME_OUT
+    assert "processor time" in record.cause
+
+
+@needs_solver
 def test_nothing_to_prove_is_red(folder: Path) -> None:
     record = proving.run(replace(fifo(), top="nf_fifo"), folder, "nothing")
     assert record.kind is FailureKind.BUILD
@@ -159,6 +184,21 @@ def test_exponents_of_two_operands() -> None:
         "(and (and (bvule #x00 (ex a)) (bvule (ex a) #x01)) "
         "(and (bvule #x00 (ex b)) (bvule (ex b) #x01)))"
     )
-    for name in ("some", "exponents_3_2", "exponents_0_1", "exponents_254_255"):
+    equal, (first, second) = float_adder.twin_cases("pair_9_9"), float_adder.twin_cases("pair_9_8")
+    assert equal == ["(and (= (ex a) #x09) (= (ex b) #x09))"]
+    assert first == "(and (= (ex a) #x09) (= (ex b) #x08))"
+    assert second == "(and (= (ex a) #x08) (= (ex b) #x09))"
+    assert float_adder.twin_cases("far_127_128")[0] == (
+        "(and (= (ex a) #x7f) (and (bvule #x00 (ex b)) (bvule (ex b) #x64)))"
+    )
+    for name in (
+        "pair_127_100",
+        "pair_8_9",
+        "far_27_26",
+        "some",
+        "exponents_3_2",
+        "exponents_0_1",
+        "exponents_254_255",
+    ):
         with pytest.raises(NfError, match=f"no class '{name}'"):
             float_adder.twin_cases(name)

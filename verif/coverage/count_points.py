@@ -49,7 +49,7 @@ class CountPoints:
             {"net": NETS, "T": THRESHOLDS},
             test="test_systematic::counts",
             at_least=CHEAP,
-            ignore=_no_net,
+            ignore=no_net,
         )
         self.shares = cross(
             "plus and minus",
@@ -140,7 +140,7 @@ def _too_many(plus: str, minus: str) -> bool:
     return (plus, minus) == ("m-1", "m-1") or {plus, minus} == {"m-1", "some"}
 
 
-def _no_net(net: str, threshold: str) -> bool:
+def no_net(net: str, threshold: str) -> bool:
     """Edges of T that no count can reach with so large a T."""
     beyond = {"W": ("-T-1", "T+1")}
     if threshold in ("W+1..64", "65..254", "255"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from models.aggregated_line import AggregatedLine
+from models.line_packing import Mode
 from models.regions import Cause, Kind, RegionConfig
 from models.step_result import StepResult
 from verif.coverage.capacity_points import CapacityPoints
@@ -29,6 +30,7 @@ from verif.coverage.miss_points import MissPoints
 from verif.coverage.pipeline_points import PipelinePoints
 from verif.coverage.ram_points import RamPoints
 from verif.coverage.region_points import RegionPoints
+from verif.coverage.tern5_points import Tern5Points
 from verif.coverage.transaction_points import TransactionPoints
 from verif.coverage.view_points import ViewPoints
 from verif.mem.memory_config import MemBeat
@@ -47,6 +49,7 @@ class NfCoverage:
         self.count = CountPoints(model)
         self.fp32 = Fp32Points(model)
         self.int_codes = IntPoints(model)
+        self.tern5 = Tern5Points(model)
         self.memory_port = MemoryPortPoints(model)
         self.epoch = EpochPoints(model)
         self.region = RegionPoints(model)
@@ -111,6 +114,9 @@ class NfCoverage:
         if config.mode.bits:  # a line of theirs goes the way of G_BINARY's
             self.int_codes.judged(op, config, after)
             return
+        if config.mode is Mode.G_TERN5:
+            self.tern5.judged(op, config, line, after)
+            return
         complete = after.counted_complete and not line.counted_complete
         done = complete and self.device.region_status(access.region).done
         self.engine.judged(op, config, line)
@@ -130,6 +136,8 @@ class NfCoverage:
         """A commit was decided."""
         self.epoch.committed(region, config, epoch, code, busy)
         self.region.committed(region, code)
+        if config.mode is Mode.G_TERN5:
+            self.tern5.committed(config, code)
         self.int_codes.committed(config, code)
         if code == 0:
             self.engine.committed(region)

@@ -151,7 +151,7 @@ class EnginePoints:
         assert isinstance(msg, M2SRwD)
         again, poison = worker in before.data, "poisoned" if msg.poison else "clean"
         if config.mode.low_bit:
-            codes = illegal_codes(msg.data) if mode == "G_TERNARY" else 0
+            codes = illegal_codes(msg.data, config.mode)
             if codes:
                 line = "duplicate" if again else "poisoned" if msg.poison else "new"
                 self.illegal_codes.hit({1: "1", 256: "256"}.get(codes, "some"), line)

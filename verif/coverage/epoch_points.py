@@ -13,6 +13,7 @@ from verif.coverage.value_classes import (
     MODES,
     THRESHOLDS,
     lines_class,
+    own_points,
     threshold_class,
 )
 from verif.scoreboard.operations import Op
@@ -138,7 +139,7 @@ class EpochPoints:
         if config.mode is Mode.G_TERNARY:
             self.threshold.hit(threshold_class(config.threshold, config.workers))
         allowed = {0: "none", 1: "one", 16: "all"}.get(config.ld_mask.bit_count(), "some")
-        if config.mode.bits:  # their regions have points of their own
+        if own_points(config.mode):
             return
         self.change.hit(change, config.mode.name)
         self.lines.hit(config.mode.name, lines_class(config.lines_log2))

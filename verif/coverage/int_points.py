@@ -106,7 +106,7 @@ class IntPoints:
         """A commit was decided."""
         if code == CommitCode.MODE:
             self.refused.hit(f"MODE {int(config.mode)}")
-        if code == CommitCode.PLANES:
+        if code == CommitCode.PLANES and config.mode.bits:
             self.refused.hit(f"PLANES {config.mode.name}")
 
 

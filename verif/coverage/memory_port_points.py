@@ -85,8 +85,9 @@ class MemoryPortPoints:
         kind = Resp(beat.resp).name if beat.error else "poison" if beat.poison else ""
         if kind:
             self.side_band.hit(f"{path} {kind}")
-            if record is not None and mode is not None and not beat.write:
-                self.record.hit(mode.name, BEATS[record.beat], kind)
+            name = mode.name if mode is not None else ""
+            if record is not None and name in AGGREGATING and not beat.write:
+                self.record.hit(name, BEATS[record.beat], kind)
         if beat.error:
             self.memory.hit(f"{'write' if beat.write else 'read'} error")
         elif not beat.write:

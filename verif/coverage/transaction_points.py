@@ -10,7 +10,7 @@ from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD, ReqOp, RwdOp
 from models.parameters import DeviceParams
 from models.regions import Cause, Kind, RegionConfig, state_lines
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT, MODES
+from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT, MODES, TERN5, own_points
 from verif.scoreboard.operations import Op
 
 WAYS = ("read", "write")
@@ -33,12 +33,12 @@ REFUSALS: dict[str, list[Cause]] = {
 
 def _access_bins() -> list[str]:
     bins = ["write MEMORY", "read MEMORY", "write IDENTITY", "read IDENTITY"]
-    for mode in AGGREGATING:
+    for mode in (*AGGREGATING, TERN5):
         bins += [f"write {mode}", f"read result {mode}"]
         bins += [f"read INFO {mode}", f"read STATUS {mode}"]
     for mode in INTS:
         bins += [f"write {mode}", f"read sum {mode}", f"read INFO {mode}", f"read STATUS {mode}"]
-    for mode in (*LOW_BIT, *INTS):
+    for mode in (*LOW_BIT, *INTS, TERN5):
         bins += [f"read plane {plane} {mode}" for plane in range(8)]
     return [*bins, "read raw FP32"]
 
@@ -81,7 +81,7 @@ class TransactionPoints:
         self.poison = point(
             "poison",
             "poison taken in, and given back, in each mode",
-            [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS)],
+            [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS, TERN5)],
             test="test_memory_faults::memory_errors",
             at_least=CHEAP,
         )
@@ -157,7 +157,7 @@ class TransactionPoints:
             start = config.state_line
             end = start + state_lines(config, params.cnt_w)
             self._areas.append((start, end))
-            if config.mode.bits:  # areas of votes, by all that is said of them
+            if own_points(config.mode):  # areas of votes, by all that is said of them
                 continue
             for name, line in zip(AREA_EDGES, (start - 1, start, end - 1, end), strict=True):
                 self._edges.setdefault(line, []).append((config.mode.name, name))
@@ -210,7 +210,7 @@ class TransactionPoints:
             for mode, edge in self._edges.get(line, ()):
                 self.state_edge.hit(WAYS[not op.read], mode, edge)
             return
-        if config.mode.bits:  # selectors and refusals of theirs are in a point of its own
+        if own_points(config.mode):  # selectors and refusals of theirs are elsewhere
             return
         mode = config.mode.name
         if access.cause in (Cause.LD_MASK, Cause.BIND):

@@ -12,11 +12,17 @@ LOW_BIT = (Mode.G_BINARY.name, Mode.G_TERNARY.name)
 INTS = (Mode.G_INT4.name, Mode.G_INT8.name)
 AGGREGATING = (*LOW_BIT, Mode.FP32.name)
 MODES = (Mode.IDENTITY.name, *AGGREGATING)
+TERN5 = Mode.G_TERN5.name
 
 WORKERS = ("1", "2", "3", "2^k-1", "2^k", "2^k+1", "63", "64", "odd", "even")
 THRESHOLDS = ("1", "2", "3..W-1", "W", "W+1..64", "65..254", "255")
 LINES = ("0", "1", "2", "3..5", "6..9", "10..13", "14..")
 CLOCKS = ("0..3", "4..15", "16..63", "64..")
+
+
+def own_points(mode: Mode) -> bool:
+    """The lines of the mode have points of their own; they go the way of another mode's."""
+    return mode.bits > 0 or mode is Mode.G_TERN5
 
 
 @functools.cache

@@ -34,7 +34,7 @@ class RegionLayout:
         base = self._window(lines_log2 + SELECTOR_BITS)
         draft = RegionConfig(base, 0, lines_log2, workers, mode, **options)
         size = state_lines(draft, self.params.cnt_w)
-        align = record_lines(workers, self.params.cnt_w) if mode.low_bit else 1
+        align = record_lines(draft.most, self.params.cnt_w) if mode.low_bit else 1
         # A gap takes little of what is left: areas that fit without gaps fit with them.
         room = max(0, self.params.mem_lines - self.next_line - size)
         start = self.next_line + min(self.rng.randrange(3), room // 16 // align) * align

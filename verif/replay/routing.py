@@ -16,7 +16,7 @@ from models.line_packing import Mode
 from neuron_fabric.capture import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 
-ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY}
+ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY and not mode.optional}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from cocotbext.cxl.wire.messages import ReqOp
-from models.line_packing import Mode
+from models.line_packing import GATED, Mode
 from models.parameters import DeviceParams
 from models.regions import (
     INFO_SELECTOR,
@@ -84,9 +84,9 @@ class AccessDraws:
             good = replace(good, poison=True)
         elif event == "resend after poison":
             self.out.append(replace(good, poison=True))
-        elif event == "illegal codes" and config.mode is Mode.G_TERNARY:
+        elif event == "illegal codes" and config.mode in GATED:
             numbers = np.random.default_rng(rng.getrandbits(64))
-            good = replace(good, data=with_illegal_codes(data, numbers).hex())
+            good = replace(good, data=with_illegal_codes(data, config.mode, numbers).hex())
         elif event == "partial":
             good = self._partial(good)
         elif event == "wrong LD-ID":

@@ -10,7 +10,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import Mode, code_range, codes_to_lines, elements_per_line, pack_int
+from models.line_packing import (
+    GATED,
+    TERN5_CODES,
+    Mode,
+    code_range,
+    codes_to_lines,
+    elements_per_line,
+    pack_int,
+    trits_to_lines,
+)
 from models.regions import RegionConfig
 from verif.sequences.line_data import FP32_CORNERS
 
@@ -35,12 +44,19 @@ def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
     if config.mode is Mode.G_BINARY:
         packed = np.packbits((votes < 0).astype(np.uint8), axis=1, bitorder="little")
         return [row.tobytes() for row in packed]
+    if config.mode is Mode.G_TERN5:
+        return [trits_to_lines(row).tobytes() for row in votes]
     codes = np.where(votes == 0, 0, np.where(votes < 0, 3, 2)).astype(np.uint8)
     return [codes_to_lines(row).tobytes() for row in codes]
 
 
-def with_illegal_codes(data: bytes, rng: Random) -> bytes:
-    """A ternary line in which some elements, or all, have the code 01."""
+def with_illegal_codes(data: bytes, mode: Mode, rng: Random) -> bytes:
+    """A line of a mode of `GATED` in which some elements, or all, have an illegal code."""
+    if mode is Mode.G_TERN5:
+        line = np.frombuffer(data, np.uint8).copy()
+        bad = rng.random(len(line)) < rng.choice((0.02, 0.3, 1.0))
+        line[bad] = rng.integers(TERN5_CODES, 256, int(bad.sum()))
+        return line.tobytes()
     codes = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").reshape(-1, 2)
     codes[rng.random(len(codes)) < rng.choice((0.01, 0.3, 1.0))] = (1, 0)
     return np.packbits(codes.reshape(-1), bitorder="little").tobytes()
@@ -61,8 +77,8 @@ def int_codes(kind: str, workers: int, config: RegionConfig, rng: Random) -> NDA
 
 
 def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes:
-    """Votes int8[workers, elements]: +1 and -1 in G_BINARY, also 0 in G_TERNARY."""
-    ternary = config.mode is Mode.G_TERNARY
+    """Votes int8[workers, elements]: +1 and -1 in G_BINARY, also 0 in the gated modes."""
+    ternary = config.mode in GATED
     count = elements_per_line(config.mode)
     levels = np.array([-1, 0, 1] if ternary else [-1, 1], np.int8)
     if kind == "independent":

@@ -45,7 +45,7 @@ class RegionDraws:
     def region(self, others: Sequence[RegionConfig]) -> RegionConfig | None:
         """A legal descriptor; None when the memory is used up."""
         for attempt in range(TRIES):
-            mode = Mode[self.weights.pick(self.rng, "mode")]
+            mode = self.mode()
             workers = self.workers()
             log2 = self.lines_log2() if attempt < TRIES // 2 else self.rng.randrange(3)
             draft = RegionConfig(0, 0, log2, workers, mode, **self.options(workers))
@@ -71,6 +71,13 @@ class RegionDraws:
         return check_commit(self.params, config, others) is CommitCode.OK
 
     # -- fields -------------------------------------------------------------------------------
+    def mode(self) -> Mode:
+        """The mode that is drawn; in a device with G_TERN5, half of the ternary regions have it."""
+        mode = Mode[self.weights.pick(self.rng, "mode")]
+        if mode is Mode.G_TERNARY and self.params.tern5 and self.rng.random() < 0.5:
+            return Mode.G_TERN5
+        return mode
+
     def workers(self) -> int:
         """W by its class."""
         rng, choice = self.rng, self.weights.pick(self.rng, "workers")
@@ -131,7 +138,7 @@ class RegionDraws:
     def _state(self, draft: RegionConfig, others: Sequence[RegionConfig]) -> int | None:
         """First line of a state area; None when it is larger than the memory."""
         size = state_lines(draft, self.params.cnt_w)
-        align = record_lines(draft.workers, self.params.cnt_w) if draft.mode.low_bit else 1
+        align = record_lines(draft.most, self.params.cnt_w) if draft.mode.low_bit else 1
         last = self.params.mem_lines - size
         if last < 0:
             return None
@@ -151,7 +158,6 @@ class RegionDraws:
     ) -> RegionConfig | None:
         """A legal descriptor that differs from `old` in `what` (knob "commit"), on the same area
         where that is legal."""
-        rng = self.rng
         for _ in range(TRIES):
             new = old
             if what == "options":
@@ -159,12 +165,12 @@ class RegionDraws:
             elif what == "workers":
                 new = replace(old, workers=self.workers())
             elif what == "mode":
-                new = replace(old, mode=Mode[self.weights.pick(rng, "mode")])
+                new = replace(old, mode=self.mode())
             elif what == "size":
                 new = replace(old, lines_log2=self.lines_log2())
             if what == "moved":
                 return self.place(new, others)
-            align = record_lines(new.workers, self.params.cnt_w) if new.mode.low_bit else 1
+            align = record_lines(new.most, self.params.cnt_w) if new.mode.low_bit else 1
             new = replace(
                 new,
                 base=new.base_line // new.window_lines * new.window_lines << 6,

@@ -91,8 +91,8 @@ def draw_faults(
             first, distance = records(config, cnt_w)
             lines += [first + distance * i + rng.randrange(distance) for i in used]
         elif place == "records" and config.mode.low_bit:
-            size = record_lines(config.workers, cnt_w)
-            beats = 1 + planes_kept(config.workers, cnt_w)
+            size = record_lines(config.most, cnt_w)
+            beats = 1 + planes_kept(config.most, cnt_w)
             beat = rng.choice((0, rng.randrange(beats)))
             lines += [config.state_line + i * size + beat for i in used]
     rate = _SHARES[weights.pick(rng, "fault_rate")]

@@ -48,8 +48,13 @@ class Record:
     region: int
     index: int
     beat: int
-    low_bit: bool
+    mode: Mode
     planes: int
+
+    @property
+    def low_bit(self) -> bool:
+        """Planes follow, else a sum."""
+        return self.mode.low_bit
 
 
 class MemoryPort:
@@ -177,7 +182,8 @@ class MemoryPort:
         line = self.model.line_state(record.region, record.index)
         if line is None:
             return False
-        return record.beat <= planes_kept(len(line.data), self.model.params.cnt_w)
+        most = record.mode.counts_to(len(line.data))
+        return record.beat <= planes_kept(most, self.model.params.cnt_w)
 
     def _regions(self) -> Iterator[tuple[int, RegionConfig]]:
         """The descriptors that may be in force: also those whose commit is not yet answered."""
@@ -196,11 +202,11 @@ class MemoryPort:
             first, distance = records(config, cnt_w)
             index, beat = divmod(line - first, distance)
             if config.mode.low_bit:
-                planes = planes_kept(config.workers, cnt_w)
+                planes = planes_kept(config.most, cnt_w)
             else:
                 planes = distance - 1
             if 0 <= index < config.lines:
-                return Record(region, index, beat, config.mode.low_bit, planes)
+                return Record(region, index, beat, config.mode, planes)
         return None
 
     def located(self, beat: MemBeat) -> tuple[Record | None, str]:

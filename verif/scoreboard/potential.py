@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import Completion, M2SRwD, completion_of
 from models.aggregated_line import illegal_codes
-from models.line_packing import Mode
+from models.line_packing import GATED, Mode
 from models.regions import READ_KINDS, Cause, Kind
 from verif.scoreboard.operations import Op
 
@@ -34,8 +34,9 @@ def potential(op: Op, mode: Mode | None) -> dict[str, int]:
             out["POISON_RECEIVED"] = 1
         if kind is Kind.CONTRIBUTION or op.commit_raced:
             out |= {"DUPLICATE": 1, "CONTRIBUTION": 1, "LATE": 1}
-            if mode is Mode.G_TERNARY or op.commit_raced:
-                out["ILLEGAL_CODE"] = illegal_codes(op.msg.data)
+            if mode in GATED or op.commit_raced:
+                modes = GATED if op.commit_raced or mode is None else (mode,)
+                out["ILLEGAL_CODE"] = max(illegal_codes(op.msg.data, one) for one in modes)
     elif completion_of(op.msg) is Completion.DRS and (kind in READ_KINDS or op.commit_raced):
         out["EARLY_READ"] = 1
     return out

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from models.commit_check import check_commit
 from models.device import DeviceModel
-from models.line_packing import Mode
+from models.line_packing import GATED, Mode
 from models.regions import Kind, RegionConfig
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ranges import Span, either, exactly
@@ -166,7 +166,7 @@ class RegionStatusRanges:
             if op.access.kind is Kind.CONTRIBUTION:
                 adding.add(op.key)
                 more[1] += 1
-                more[2] += config is not None and config.mode is Mode.G_TERNARY
+                more[2] += config is not None and config.mode in GATED
         more[0] += len(adding)
         lines = config.lines if config is not None else 0
         complete = Span(

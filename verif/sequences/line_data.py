@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import struct
 
-from models.line_packing import LINE_BYTES, Mode
+from models.line_packing import LINE_BYTES, TERN5_CODES, Mode
 
 ZEROS = bytes(LINE_BYTES)
 ONES = b"\xff" * LINE_BYTES
@@ -51,6 +51,12 @@ def ternary_line(rng: random.Random, illegal: float = 0.0) -> bytes:
     return word.to_bytes(LINE_BYTES, "little")
 
 
+def tern5_line(rng: random.Random, illegal: float = 0.0) -> bytes:
+    """64 bytes of five ternary digits; `illegal` is the share of lines that hold bytes from 243."""
+    top = 256 if rng.random() < illegal else TERN5_CODES
+    return bytes(rng.randrange(top) for _ in range(LINE_BYTES))
+
+
 def fp32_line(rng: random.Random) -> bytes:
     """16 binary32 values: of one scale, of scales that cancel or lose bits, or corners."""
     kind = rng.random()
@@ -70,6 +76,8 @@ def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
     """A legal contribution (or line) of a mode."""
     if mode is Mode.G_TERNARY:
         return ternary_line(rng, illegal)
+    if mode is Mode.G_TERN5:
+        return tern5_line(rng, illegal)
     if mode is Mode.FP32:
         return fp32_line(rng)
     return random_line(rng)

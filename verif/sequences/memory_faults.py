@@ -107,7 +107,7 @@ class RecordSequence(NfSequence):
         cnt_w = self.cfg.hw.cnt_w
         first, distance = records(config, cnt_w)
         first += line * distance
-        planes = planes_kept(config.workers, cnt_w) if config.mode.low_bit else distance - 1
+        planes = planes_kept(config.most, cnt_w) if config.mode.low_bit else distance - 1
         return list(range(first, first + 1 + planes))
 
     async def initialised(self) -> None:

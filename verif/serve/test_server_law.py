@@ -61,6 +61,18 @@ def test_the_models(workers: int, absent: float, shuffle: int) -> None:
         check(ranks, buckets, shuffle)
 
 
+@pytest.mark.nightly("100 jobs of one server each; test_the_models has five")
+def test_orders_at_length(tmp_path: Path) -> None:
+    """Law L6: other orders, things sent twice, and a server that was started again at the same
+    place for each job."""
+    for seed in range(100):
+        workers = 1 + seed % 9
+        buckets = [drawn(100 * seed + n, workers, 0.3 * (n % 3), n % 2 == 0) for n in range(6)]
+        path = tmp_path / "s"
+        with serving(workers, path=path), joined(path, workers) as ranks:
+            check(ranks, buckets, shuffle=1 + seed)
+
+
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_the_rtl(tmp_path: Path, simulator: str) -> None:
     """Regions of 4 lines, so that buckets go in rounds and use both regions of a route."""

@@ -90,7 +90,8 @@ class EngineTimingTest(NfBaseTest):
     async def scenario(self) -> None:
         run = NfSequence(self.env)
         probe = EngineProbe(self.dut)
-        for region, mode in enumerate((Mode.G_BINARY, Mode.G_TERNARY)):
+        modes = [Mode.G_BINARY, Mode.G_TERNARY, *([Mode.G_TERN5] if self.cfg.hw.tern5 else [])]
+        for region, mode in enumerate(modes):
             config = run.layout.region(mode, 2, 64)
             await run.commit(region, config)
             await self.first_touch(run, config, probe)
@@ -98,10 +99,10 @@ class EngineTimingTest(NfBaseTest):
             await self.latency(run, config, probe, mode.name.lower())
             await self.interval(run, config, probe, mode.name.lower(), region)
         config = run.layout.region(Mode.FP32, 2, 64)
-        await run.commit(2, config)
+        await run.commit(len(modes), config)
         await self.warm(run, config)
         self.env.cfg.mem.latency = (99, 99)  # each answer of memory to a store takes a clock, too
-        await self.interval(run, config, probe, "fp32", 2)
+        await self.interval(run, config, probe, "fp32", len(modes))
         await self.fp32_reads(run, config, probe)
 
     async def first_touch(self, run: NfSequence, config: Any, probe: EngineProbe) -> None:

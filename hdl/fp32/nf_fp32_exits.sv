@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queues of FP32 stores and gathers behind the engine's S2, and the room in them.
+//
+// `*_push` cannot be stalled: the lookup issues only where there is `*_room`, beside what is in the
+// AHEAD stages before S2's end.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_fp32_exits
+  import nf_core_pkg::*;
+  import nf_fp32_pkg::*;
+  import nf_ram_pkg::*;
+#(
+  parameter int ECC   = 1,
+  parameter int AHEAD = 2
+) (
+  input  wire logic       clk,
+  input  wire logic       rst_n,
+  input  wire ram_flip_t  ram_flip,
+  output ram_fault_t      ram_fault,
+
+  input  wire logic       store_push,
+  input  wire fp_store_t  store_in,
+  output logic            store_room,
+  output logic            store_valid,
+  input  wire logic       store_ready,
+  output fp_store_t       store,
+  output logic            store_bad,
+
+  input  wire logic       gather_push,
+  input  wire gather_op_t gather_in,
+  output logic            gather_room,
+  output logic            gather_valid,
+  input  wire logic       gather_ready,
+  output gather_op_t      gather
+);
+  localparam int COUNT_W = $clog2(EXIT_DEPTH + 1);
+
+  logic [COUNT_W-1:0] store_count, gather_count;
+  logic               store_push_ready, gather_push_ready;
+
+  nf_data_fifo #(
+    .RAM(RAM_STORES), .ECC(ECC), .WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)
+  ) u_stores (
+    .clk, .rst_n, .flip (ram_flip), .fault (ram_fault),
+    .in_valid (store_push), .in_ready (store_push_ready), .in_data (store_in),
+    .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .out_bad (store_bad),
+    .count (store_count)
+  );
+  nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
+    .clk, .rst_n, .in_valid (gather_push), .in_ready (gather_push_ready), .in_data (gather_in),
+    .out_valid (gather_valid), .out_ready (gather_ready), .out_data (gather), .count (gather_count)
+  );
+
+  assign store_room  = (32'(store_count) + AHEAD < EXIT_DEPTH);
+  assign gather_room = (32'(gather_count) + AHEAD < EXIT_DEPTH);
+
+  `NF_ASSERT_NEVER(StoreRoom_A, store_push && !store_push_ready)
+  `NF_ASSERT_NEVER(GatherRoom_A, gather_push && !gather_push_ready)
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""G_TERN5 against plain Python integers: bytes, votes, counts, commits and the device."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.aggregated_line import illegal_codes
+from models.commit_check import check_commit
+from models.device import DeviceModel
+from models.line_packing import (
+    GATED,
+    Mode,
+    elements_per_line,
+    lines_needed,
+    pack_tern5,
+    pack_ternary,
+    trits_to_lines,
+    unpack_tern5,
+    unpack_ternary,
+)
+from models.parameters import DeviceParams
+from models.reducers import planes_to_counts, reduce_tern5, reduce_ternary
+from models.regions import CommitCode, RegionConfig, planes_kept, record_lines, state_lines
+
+MEMORY = 1 << 12
+HAS_IT = DeviceParams(mem_lines_log2=12, tern5=1)
+BASE = RegionConfig(base=MEMORY * 64, state_base=0, lines_log2=2, workers=4, mode=Mode.G_TERN5)
+MEANING = {0: 0, 1: 1, 2: -1}
+
+
+def elements_of(byte: int) -> list[int]:
+    """Five elements by repeated division, without numpy."""
+    legal, out = byte if byte < 243 else 0, []
+    for _ in range(5):
+        out.append(MEANING[legal % 3])
+        legal //= 3
+    return out
+
+
+def test_every_byte() -> None:
+    lines = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    got = unpack_tern5(lines).reshape(256, 5)
+    for byte in range(256):
+        assert list(got[byte]) == elements_of(byte)
+    legal = trits_to_lines(got[:243])  # the inverse, but for the padding
+    assert list(legal.reshape(-1)[:243]) == list(range(243))
+    assert not legal.reshape(-1)[243:].any()
+
+
+def test_known_bytes() -> None:
+    assert trits_to_lines([1, -1, 0, 0, 1, -1])[0, :3].tolist() == [1 + 2 * 3 + 81, 2, 0]
+    assert trits_to_lines([-1] * 5)[0, 0] == 242
+    assert elements_per_line(Mode.G_TERN5) == 320
+    assert [lines_needed(n, Mode.G_TERN5) for n in (0, 1, 320, 321)] == [0, 1, 1, 2]
+
+
+@given(st.lists(st.sampled_from([-1, 0, 1]), max_size=700))
+def test_elements_come_back(trits: list[int]) -> None:
+    lines = trits_to_lines(trits)
+    assert len(lines) == lines_needed(len(trits), Mode.G_TERN5)
+    assert unpack_tern5(lines, len(trits)).tolist() == trits
+    assert not unpack_tern5(lines)[len(trits) :].any()
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=700),
+    st.floats(0, 4, width=32),
+)
+def test_packs_what_g_ternary_packs(x: list[float], threshold: float) -> None:
+    values = np.array(x, np.float32)
+    one = unpack_tern5(pack_tern5(values, threshold), len(x))
+    assert (one == unpack_ternary(pack_ternary(values, threshold), len(x))).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 4))
+def test_votes_against_elements(seed: int, workers: int, threshold: int) -> None:
+    rng = np.random.default_rng(seed)
+    lines = rng.integers(0, 256, (workers, 2, 64), dtype=np.uint8)
+    present = rng.random((workers, 2)) < rng.random()
+    result = reduce_tern5(lines, present, threshold)
+    again = planes_to_counts(result.planes)
+    for i in range(2):
+        here = [w for w in range(workers) if present[w, i]]
+        assert result.contributions[i] == len(here)
+        assert result.illegal[i] == sum(illegal_codes(lines[w, i], Mode.G_TERN5) for w in here)
+        for byte in range(64):
+            sent = [elements_of(int(lines[w, i, byte])) for w in here]
+            nets = [sum(each[d] for each in sent) for d in range(5)]
+            votes = [(net >= threshold) - (net <= -threshold) for net in nets]
+            assert elements_of(int(result.vote[i, byte])) == votes
+            at = slice(5 * byte, 5 * byte + 5)
+            assert result.counts[i, at].tolist() == [net + len(here) for net in nets]
+            assert (again[i, at] == result.counts[i, at]).all()
+        assert not result.counts[i, 320:].any()
+        assert not result.saturated[i]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 64), st.integers(1, 65))
+@settings(max_examples=30, deadline=None)
+def test_votes_as_g_ternary(seed: int, workers: int, threshold: int) -> None:
+    """The two formats carry the same elements, so they give the same votes, in any order."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-1, 2, (workers, 1280)).astype(np.float32)
+    two = np.stack([pack_ternary(row, 0) for row in x])
+    five = np.stack([pack_tern5(row, 0) for row in rng.permutation(x)])
+    want = unpack_ternary(reduce_ternary(two, threshold=threshold).vote)
+    assert (unpack_tern5(reduce_tern5(five, threshold=threshold).vote) == want).all()
+
+
+@pytest.mark.parametrize(("workers", "planes", "record"), [(1, 2, 4), (3, 3, 4), (4, 4, 8),
+                                                           (63, 7, 8), (64, 8, 16)])  # fmt: skip
+def test_records_follow_twice_the_workers(workers: int, planes: int, record: int) -> None:
+    config = replace(BASE, workers=workers)
+    assert planes_kept(config.most, 8) == planes
+    assert record_lines(config.most, 8) == record
+    assert state_lines(config, 8) == 4 * record
+
+
+def test_commits() -> None:
+    def code(config: RegionConfig, params: DeviceParams = HAS_IT) -> CommitCode:
+        return check_commit(params, config, ())
+
+    assert code(BASE, DeviceParams(mem_lines_log2=12)) == CommitCode.MODE
+    assert code(replace(BASE, workers=0), DeviceParams(mem_lines_log2=12)) == CommitCode.MODE
+    assert code(BASE) == CommitCode.OK
+    assert code(replace(BASE, workers=64)) == CommitCode.OK
+    assert code(replace(BASE, workers=64, state_base=8 * 64)) == CommitCode.STATE_ALIGN
+    narrow = replace(HAS_IT, cnt_w=4)  # a counter holds 15, of two a worker
+    assert code(replace(BASE, workers=7), narrow) == CommitCode.OK
+    assert code(replace(BASE, workers=8), narrow) == CommitCode.PLANES
+    assert code(replace(BASE, mode=Mode(7))) == CommitCode.MODE
+    with pytest.raises(ValueError, match="tern5 is 0 or 1"):
+        DeviceParams(tern5=2)
+
+
+def test_device() -> None:
+    """Two workers and a duplicate; an illegal byte counts five elements."""
+    device = DeviceModel(HAS_IT)
+    config = replace(BASE, workers=2)
+    assert device.commit(0, config, 1) == CommitCode.OK
+    sent = [trits_to_lines([1, 1, -1, 0, -1] * 64)[0], trits_to_lines([1, -1, -1, 0, 0] * 64)[0]]
+    sent[1][63] = 255
+    for worker in (0, 1, 1):
+        write = M2SRwD(RwdOp.MEM_WR, 1, config.address(worker, 0), 0, data=sent[worker].tobytes())
+        device.step(write)
+
+    def read(selector: int) -> bytes:
+        answer = device.step(M2SReq(ReqOp.MEM_RD, 1, config.address(selector, 0), 0))
+        assert isinstance(answer, S2MDRS)
+        assert not answer.poison
+        return answer.data
+
+    votes = unpack_tern5(np.frombuffer(read(0), np.uint8)[None])
+    assert votes[:5].tolist() == [1, 0, -1, 0, -1]
+    assert votes[315:].tolist() == [1, 1, -1, 0, -1]  # the illegal byte has no vote
+    planes = np.stack([np.frombuffer(read(8 + p), np.uint8)[None] for p in range(8)])
+    assert planes_to_counts(planes)[0, :5].tolist() == [4, 2, 0, 2, 1]
+    counters = device.counters
+    assert (counters["ILLEGAL_CODE"], counters["DUPLICATE"]) == (5, 1)
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        reduce_tern5(np.zeros((1, 1, 64), np.uint8), threshold=0)
+    with pytest.raises(ValueError, match="-1, 0 or"):
+        trits_to_lines([2])
+    with pytest.raises(ValueError, match="lines must be"):
+        unpack_tern5(np.zeros((1, 63), np.uint8))
+    with pytest.raises(ValueError, match="no sign vote"):
+        pack_tern5([float("nan")], 0)
+    assert Mode.G_TERN5 in GATED
+    assert Mode.G_TERN5.optional

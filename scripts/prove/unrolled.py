@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clocks of a model as one question to bitwuzla: for models that are large, where one search
+with all it can simplify is faster than many small ones. yosys-smtbmc means the same by each word.
+"""
+
+from __future__ import annotations
+
+from scripts.common.errors import NfError
+from scripts.prove import bitwuzla_solver
+from scripts.prove.budget import Budget
+from scripts.prove.model import Model
+from scripts.prove.smtbmc import Answer
+
+_HEAD = "(set-logic QF_UFBV)\n"
+
+
+def bmc(model: Model, depth: int, budget: Budget) -> Answer:
+    """Do the assertions hold in the first ``depth`` clocks, whatever comes in?"""
+    broken = " ".join(f"(not (|{model.top}_a| s{i}))" for i in range(depth))
+    text = _HEAD + _runs(model, depth, reset=True) + f"(assert (or false {broken}))\n(check-sat)\n"
+    return _answer(model, "bmc", text, budget)
+
+
+def induction(model: Model, depth: int, budget: Budget) -> Answer:
+    """Do ``depth`` clocks in which they hold imply a next one in which they do?"""
+    held = "".join(f"(assert (|{model.top}_a| s{i}))\n" for i in range(depth))
+    broken = f"(assert (not (|{model.top}_a| s{depth})))\n(check-sat)\n"
+    text = _HEAD + _runs(model, depth + 1, reset=False) + held + broken
+    return _answer(model, "induction", text, budget)
+
+
+def cover(model: Model, depth: int, budget: Budget) -> Answer:
+    """Is every cover statement reached in the first ``depth`` clocks?"""
+    text = _HEAD + _runs(model, depth, reset=True)
+    cases = [
+        "(or false " + " ".join(f"(|{model.top}_c {n}| s{i})" for i in range(depth)) + ")"
+        for n in range(len(model.covers))
+    ]
+    folder = model.path.parent / "cover"
+    folder.mkdir(exist_ok=True)
+    said = bitwuzla_solver.answers(text, cases, folder, budget)
+    log = folder / "cases.log"
+    if len(said) < len(cases):
+        return Answer(None, (), 0, 0.0, log)
+    missed = [name for name, word in zip(model.covers, said, strict=True) if word == "unsat"]
+    return Answer(not missed, tuple(dict.fromkeys(missed)), depth, 0.0, log)
+
+
+def _answer(model: Model, what: str, text: str, budget: Budget) -> Answer:
+    folder = model.path.parent / what
+    folder.mkdir(exist_ok=True)
+    found = bitwuzla_solver.ask(text, folder, budget)
+    holds = None if found.satisfiable is None else not found.satisfiable
+    return Answer(holds, (), 0, found.seconds, found.log)
+
+
+def _runs(model: Model, clocks: int, *, reset: bool) -> str:
+    """All runs of so many clocks that keep to the assumptions, from reset or from any state."""
+    top = model.top
+    text = model.path.read_text(encoding="utf-8")
+    if f"|{top}_s|" not in text:
+        raise NfError(f"{top}: the model has no states.")
+    lines = [text]
+    for i in range(clocks):
+        first = reset and i == 0
+        lines += [
+            f"(declare-const s{i} |{top}_s|)",
+            f"(assert (|{top}_u| s{i}))",
+            f"(assert (|{top}_h| s{i}))",
+            f"(assert (|{top}_is| s{i}))" if first else f"(assert (not (|{top}_is| s{i})))",
+            *([f"(assert (|{top}_i| s{i}))"] if first else []),
+            *([f"(assert (|{top}_t| s{i - 1} s{i}))"] if i else []),
+        ]
+    return "\n".join(lines) + "\n"
