@@ -72,7 +72,7 @@ module nf_ctrl_window
       busy_q   <= 1'b1;
       read_q   <= !op.write;
       answer_q <= op.write && op.words == '0;
-      left_q   <= op.write ? op.words : '0;
+      left_q   <= op.words;  // of a read: whatever they are
     end else if (answered) begin
       busy_q   <= 1'b0;
       answer_q <= 1'b0;

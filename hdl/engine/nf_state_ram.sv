@@ -151,7 +151,9 @@ module nf_state_ram
   assign planes_fault = make_ram_fault(uses_planes && planes_bad, uses_planes && planes_fixed,
                                        RAM_ROW_W'(slot2));
 
-  // The widest RAM is read for those who need its planes alone.
+  // A RAM that nobody asks does not toggle; the widest one is read for those who need its planes
+  // alone.
+  `NF_ASSERT_KEEPS(BookKeeps_A, !read_book, book_ram_q)
   `NF_ASSERT_KEEPS(PlanesKeep_A, !read_planes, planes_ram_q[63:0])
 endmodule
 

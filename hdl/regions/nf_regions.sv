@@ -186,7 +186,6 @@ module nf_regions
       if (!rst_n) begin
         committed_q <= 1'b0;
         closed_q    <= 1'b0;
-        epoch_q     <= '0;
         saturated_q <= 1'b0;
         illegal_q   <= 1'b0;
         state_end_q <= '0;
@@ -195,7 +194,6 @@ module nf_regions
       end else if (apply[r]) begin
         committed_q <= 1'b1;
         closed_q    <= 1'b0;
-        epoch_q     <= commit_epoch;
         saturated_q <= 1'b0;
         illegal_q   <= 1'b0;
         state_end_q <= check_state_end;
@@ -207,6 +205,11 @@ module nf_regions
         if (saturated_set && hit) saturated_q <= 1'b1;
         if (illegal_set && hit)   illegal_q <= 1'b1;
       end
+    end
+
+    // No reset: it is told of regions that were committed, alone.
+    always_ff @(posedge clk) begin
+      if (apply[r]) epoch_q <= commit_epoch;
     end
 
     assign desc_q                          = desc[r*DESC_W +: DESC_W];

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from models.line_packing import Mode
-from models.regions import RegionConfig, state_lines
+from models.regions import INFO_SELECTOR, RegionConfig, state_lines
+from verif.mem.memory_config import MemBeat
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import ONES, ZEROS, random_line
 
@@ -71,6 +72,43 @@ class NeighbourRoundsSequence(NfSequence):
             for config, line in places:
                 await self.read_region(config, line, self.rng.choice((0, 8)))
             await self.drain()
+
+
+class FetchedPlanesSequence(NfSequence):
+    """A record is fetched with the planes that its contributions can have reached, and no more: c
+    of them reach ceil(log2(c + 1)), whatever W needs. Of more lines than slots, whose marks nobody
+    shares; one request at a time."""
+
+    rounds: int = 4
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        self.read_beats = 0
+        config = self.layout.region(Mode.G_BINARY, (2 * hw.slots - 1).bit_length(), 15)
+        await self.commit(0, config)
+        while await self.env.registers.read("STATUS.INIT_BUSY"):
+            pass
+        for _ in range(self.rounds):
+            await self.commit(0)
+            counts = [rng.choice((1, 2, 3, 7, 8)) for _ in range(config.lines)]
+            for line, count in enumerate(counts):
+                for worker in rng.sample(range(config.workers), count):
+                    await self.contribute(config, worker, line)
+                await self.drain()
+            fetches = 0
+            for line, count in enumerate(counts):
+                before = self.read_beats
+                await self.read_region(config, line, rng.choice((INFO_SELECTOR, 0)))
+                await self.drain()
+                beats = self.read_beats - before
+                fetches += beats > 0
+                planes = min(count.bit_length(), hw.cnt_w)
+                assert beats in (0, 1 + planes), f"{beats} beats for {count} contributions"
+            assert fetches >= config.lines - hw.slots, "a line that left was not fetched"
+
+    def beat(self, beat: MemBeat) -> None:
+        """A beat at the memory port."""
+        self.read_beats += not beat.write
 
 
 class GarbageSequence(NfSequence):

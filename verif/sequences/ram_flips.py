@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
@@ -36,6 +38,22 @@ class FlipSequence(NfSequence):
         """The control window, which is nowhere, is moved nowhere: as a commit does, that waits
         until all is answered."""
         await self.env.registers.write("CTRL_WINDOW_LO", 0)
+
+    async def at_once(self, reads: Iterable[tuple[RegionConfig, int, int]]) -> None:
+        """Reads, each a line of a region by a selector, that reach the engine in consecutive
+        clocks: admission stops until ordinary memory has answered, and all of them wait for it."""
+        mem = self.env.cfg.mem
+        mem.r_stall = 1.0
+        await self.read(0)
+        await self.env.clocks(40)
+        waits = cocotb.start_soon(self.drains())
+        await self.env.clocks(40)
+        for config, line, selector in reads:
+            await self.read_region(config, line, selector)
+        await self.env.clocks(40)
+        mem.r_stall = 0.0
+        await waits
+        await self.drain()
 
     async def counted(self) -> tuple[int, int]:
         """RAM_PARITY and RAM_CORRECTED; capture and interrupt must agree with them.
@@ -163,6 +181,29 @@ class LostSlotSequence(FlipSequence):
             await self.counted()
 
 
+class LossAtOnceSequence(FlipSequence):
+    """Operations in the clocks in which a loss is written find the line lost, and it is counted
+    once. Lines take the slots in turn behind a reset."""
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        config = self.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 3)
+        await self.commit(0, config)
+        await self.env.clocks(20 * hw.slots)  # the initialiser
+        for line in range(hw.slots):
+            await self.contribute(config, rng.randrange(3), line)
+            await self.drain()
+        for line, ram in enumerate(("BOOK", "PLANES")):
+            size = rams(hw)[ram]
+            place = rng.randrange(size.bits(hw.ecc))
+            await self.inject(ram, line, place)
+            if hw.ecc == SECDED:
+                await self.inject(ram, line, size.beside(place, rng))
+            self.env.scoreboard.quiescence.lose(0, line)
+            await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
+            assert await self.counted() == (1, 0), (ram, place)
+
+
 class DamagedMarksSequence(FlipSequence):
     """A mark of nf_written flips: counted once, and nothing is lost.
 
@@ -228,19 +269,7 @@ class DamagedMarksSequence(FlipSequence):
         for region in regions:
             row = region * size.rows // hw.regions
             await self.inject("MARKS", row, self.rng.randrange(size.data))
-        # Admission stops until ordinary memory has answered: both wait before the engine.
-        mem = self.env.cfg.mem
-        mem.r_stall = 1.0
-        await self.read(0)
-        await self.env.clocks(40)
-        waits = cocotb.start_soon(self.drains())
-        await self.env.clocks(40)
-        for config in regions.values():
-            await self.read_region(config, config.lines - 1, 0)
-        await self.env.clocks(40)
-        mem.r_stall = 0.0
-        await waits
-        await self.drain()
+        await self.at_once((config, config.lines - 1, 0) for config in regions.values())
         found, wanted = await self.counted(), (0, 2) if hw.ecc == SECDED else (2, 0)
         assert found == wanted, f"two rows used at once: {found} counted, not {wanted}"
 

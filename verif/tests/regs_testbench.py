@@ -132,6 +132,9 @@ async def _send(dut: Any, channel: str, after: int, **payload: int) -> None:
         accepted = bool(int(getattr(dut, f"s_axil_{channel}ready").value))
         await RisingEdge(dut.clk)
     getattr(dut, f"s_axil_{channel}valid").value = 0
+    for name, value in payload.items():  # what the pins show now means nothing
+        pin = getattr(dut, f"s_axil_{channel}{name}")
+        pin.value = ~value & (1 << len(pin)) - 1
 
 
 async def raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: int) -> int:

@@ -9,7 +9,12 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.eviction import EvictionSequence, NeighbourRoundsSequence
+from verif.env.env import Sink
+from verif.sequences.eviction import (
+    EvictionSequence,
+    FetchedPlanesSequence,
+    NeighbourRoundsSequence,
+)
 
 
 class EvictionTest(NfBaseTest):
@@ -35,6 +40,15 @@ class NeighbourRoundsTest(NfBaseTest):
         await NeighbourRoundsSequence(self.env).run()
 
 
+class FetchedPlanesTest(NfBaseTest):
+    """Lines of few and of many contributions, out and in again."""
+
+    async def scenario(self) -> None:
+        sequence = FetchedPlanesSequence(self.env)
+        self.env.mem.monitor.ap.connect(Sink("beats", self, sequence.beat))
+        await sequence.run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def eviction(_dut: Any, profile: str) -> None:
@@ -53,3 +67,9 @@ async def eviction_shuffled(_dut: Any, profile: str) -> None:
 async def rounds_of_neighbours(_dut: Any) -> None:
     """A new round of a region leaves the evicted lines of the others what they are."""
     await run_uvm(NeighbourRoundsTest)
+
+
+@cocotb.test()
+async def fetched_planes(_dut: Any) -> None:
+    """A fetch moves the bookkeeping and the planes that mean something, no other ones."""
+    await run_uvm(FetchedPlanesTest)

@@ -102,6 +102,26 @@ async def control_codes(dut: Any) -> None:
 
 @cocotb.test
 @covered
+async def control_but_for_its_type(dut: Any) -> None:
+    """A protocol flit with all bits of a control flit but the type is none: it acknowledges
+    nothing, and is no part of a retry."""
+    bench = await LinkTestbench(dut).up(s2m_credits=512)
+    await bench.clocks(120)
+    bench.knobs.rx, bench.unacked = 0.0, 1 << 30
+    bench.out_ndr.extend(random_ndr(bench.rng) for _ in range(300))
+    await bench.clocks(400)
+    sent = len(bench.tx_log)  # one more at most: the last place is for one that acknowledges
+    retry: list[ControlFlit] = [*[RetryFrame()] * 5, RetryReq(1), *[RetryFrame()] * 5, RetryAck()]
+    for kind in (Llcrd(23), InitParam(63), RetryIdle(), *retry):
+        bench.to_send.append((PID, seal(encode_control(kind) & ~1)))
+    await bench.clocks(60)
+    assert bench.out_ndr
+    assert len(bench.tx_log) <= sent + 1, "flits are sent though nobody has acknowledged any"
+    assert (bench.events["cache_message"], bench.events["protocol_error"]) == (15, 0)
+
+
+@cocotb.test
+@covered
 async def request_without_credit(dut: Any) -> None:
     """A request without a credit is counted and dropped; the ones before it are not hurt."""
     bench = await LinkTestbench(dut).up()

@@ -17,6 +17,7 @@ from verif.sequences.held_data import HeldDataSequence
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
     FlipTrafficSequence,
+    LossAtOnceSequence,
     LostSlotSequence,
 )
 
@@ -102,6 +103,13 @@ class LostSlotTest(NfBaseTest):
         await LostSlotSequence(self.env, mode=mode, rams=rams).run()
 
 
+class LossAtOnceTest(NfBaseTest):
+    """Reads in consecutive clocks of a line that the first of them finds lost."""
+
+    async def scenario(self) -> None:
+        await LossAtOnceSequence(self.env).run()
+
+
 class DamagedMarksTest(NfBaseTest):
     """Marks of evicted lines flip; nothing may be lost, so that everything is compared."""
 
@@ -135,6 +143,12 @@ async def double_flips(_dut: Any) -> None:
 async def lost_slots(_dut: Any, lines: str) -> None:
     """The line of a damaged slot is lost, counted once, and never complete; the others are."""
     await run_uvm(LostSlotTest, lines=lines)
+
+
+@cocotb.test()
+async def lost_at_once(_dut: Any) -> None:
+    """Whoever comes while a loss is written sees the line lost, and nothing of what it was."""
+    await run_uvm(LossAtOnceTest)
 
 
 @cocotb.test()

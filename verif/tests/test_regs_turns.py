@@ -8,6 +8,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
 
+from models.regions import CommitCode
 from verif.axi import Resp
 from verif.tests.packed_structs import layout, pack
 from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held
@@ -114,3 +115,29 @@ async def window_turns(dut: Any) -> None:
         assert await with_timeout(other, 1, "us") == Resp.OKAY
         assert await raw_read(dut, bench.regs["CAP_WINDOW"].address) == gap
         assert await raw_read(dut, axil) == {**values, epoch: word}[axil]
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def move_code(dut: Any) -> None:
+    """CTRL_WINDOW_LO reads as of the last move, whatever the core has said of others, until the
+    next one is decided."""
+    bench = await Bench(dut).start()
+    rng, register = bench.rng, bench.regs["CTRL_WINDOW_LO"]
+    codes = [CommitCode.OK, CommitCode.BASE_ALIGN, CommitCode.WINDOW_MEMORY]
+    before = place = 0
+    for code in rng.sample(3 * codes, 3 * len(codes)):
+        asked = rng.getrandbits(20) << 12
+        dut.commit_code.value = rng.choice([one for one in codes if one != before & 15])
+        write = cocotb.start_soon(raw_write(dut, register.address, asked, 0xF, 0, 0))
+        await RisingEdge(dut.commit_move)
+        for _ in range(3):
+            assert await raw_read(dut, register.address) == before, "a move that is not decided"
+        await FallingEdge(dut.clk)
+        assert not write.done(), "the answer to a move that is not decided"
+        dut.commit_done.value, dut.commit_code.value = 1, int(code)
+        await FallingEdge(dut.clk)
+        dut.commit_done.value = 0
+        assert await with_timeout(write, 1, "us") == Resp.OKAY
+        place = asked if code is CommitCode.OK else place
+        before = place | int(code)
+        assert await raw_read(dut, register.address) == before
