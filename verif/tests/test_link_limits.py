@@ -43,8 +43,7 @@ from verif.tests.link_testbench import (
     slots_flit,
 )
 
-_FORCE, _FLUSH = 16, 32  # acknowledgements and clocks that force an LLCRD
-_HEADER = 8  # acknowledgements that a header takes along
+_FORCE, _FLUSH, _HEADER = 16, 32, 8  # acks, clocks that force an LLCRD; acks a header takes
 
 
 @cocotb.test

@@ -14,11 +14,10 @@ from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.sequences.held_data import HeldDataSequence
+from verif.sequences.lost_slots import LossAtOnceSequence, LostSlotSequence
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
     FlipTrafficSequence,
-    LossAtOnceSequence,
-    LostSlotSequence,
 )
 
 

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines that are lost to a damaged slot (second edition, section 8)."""
+
+from __future__ import annotations
+
+import cocotb
+
+from models.line_packing import Mode
+from models.nf_regs import REG_MAP
+from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RegionConfig
+from verif.env.ram_sizes import rams
+from verif.scoreboard.ram_faults import NONE, SECDED
+from verif.sequences.ram_flips import FlipSequence
+
+
+class LostSlotSequence(FlipSequence):
+    """One bit of the state of a slot flips, or one in each of its RAMs: the line is lost, and each
+    word counted, exactly once.
+
+    Lines take the slots in turn behind a reset, so that line i is in slot i.
+    """
+
+    mode: Mode = Mode.G_BINARY
+    workers: int = 3
+    rams: tuple[str, ...] = ("BOOK", "PLANES")
+    flipped: int = 0  # lines so far
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        lines = hw.slots
+        config = self.layout.region(self.mode, lines.bit_length(), self.workers)
+        region = rng.randrange(hw.regions)
+        self.region = region
+        await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
+        await self.commit(region, config)
+        await self.env.clocks(20 * lines)  # the initialiser
+        # Slots that need not be written back, until their line is lost.
+        clean = rng.sample(range(lines), lines // 2)
+        for line in range(lines):
+            if line in clean:
+                await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
+            else:
+                await self.contribute(config, 0, line)
+            await self.drain()
+        # One of them at least is found lost by a read, which by itself does not make it dirty.
+        others = [line for line in range(lines) if line != clean[0]]
+        picked = (clean[0], *rng.sample(others, lines // 2 - 1))
+        for number, line in enumerate(picked):
+            # Of one of them both RAMs are used in one clock.
+            damaged = self.rams if number == 1 else (rng.choice(self.rams),)
+            await self.lose(config, line, damaged, reads=not number)
+            if line == clean[0] or rng.random() < 0.5:  # what was found is not found again
+                await self.read_region(config, line, INFO_SELECTOR)
+                await self.drain()
+                assert await self.counted() == (0, 0), "one loss was counted twice"
+        for line in range(lines, 2 * lines):  # all of them leave
+            await self.contribute(config, 0, line)
+            await self.drain()
+        lines = config.lines
+        order = [(worker, line) for worker in range(self.workers) for line in range(lines)]
+        rng.shuffle(order)
+        for worker, line in order:
+            await self.contribute(config, worker, line, limit=1)
+        await self.drain()
+        for line in range(lines):
+            for selector in (None, INFO_SELECTOR):
+                await self.read_region(config, line, selector, limit=1)
+        await self.drain()
+        await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
+        assert await self.counted() == (0, 0), "an error was counted twice"
+
+    async def lose(
+        self, config: RegionConfig, line: int, damaged: tuple[str, ...], reads: bool
+    ) -> None:
+        """Flips a bit of the line's slot in each of these RAMs and uses the slot, by a read if
+        `reads`. A store of FP32 may be under way instead: then memory's answer to it finds the
+        damage."""
+        rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
+        self.flipped += 1
+        if rng.random() < 0.5:  # the slot that was used last is not written by that
+            await self.read_region(config, line, INFO_SELECTOR)
+            await self.drain()
+        commits = self.flipped % 2 == 0  # a commit waits for that answer, too
+        stores = self.mode is Mode.FP32 and not reads and (commits or rng.random() < 0.4)
+        if stores:
+            mem.b_stall = 1.0
+            await self.contribute(config, rng.randrange(self.workers), line)
+            await self.env.clocks(40)
+        flips = 2 if ecc == SECDED and rng.random() < 0.5 else 1
+        places = []
+        for ram in damaged:
+            size = rams(self.cfg.hw)[ram]
+            places.append((ram, rng.randrange(size.bits(ecc))))
+            if flips == 2:
+                places.append((ram, size.beside(places[-1][1], rng)))
+        for ram, place in places:
+            await self.inject(ram, line, place)
+        bad = ecc != NONE and not (ecc == SECDED and flips == 1)
+        if bad:
+            self.env.scoreboard.quiescence.lose(self.region, line)
+        ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
+        what = rng.choice(ways[1:] if reads else ways)
+        if stores:
+            waits = cocotb.start_soon(self.drains()) if commits else None
+            await self.env.clocks(40)
+            mem.b_stall = 0.0
+            if waits is not None:
+                await waits
+        elif what == "write":
+            await self.contribute(config, rng.randrange(self.workers), line)
+        else:
+            selector = INFO_SELECTOR if what == "info" else PLANE_SELECTOR
+            if self.mode is Mode.FP32 and what != "info":
+                selector = 0
+            await self.read_region(config, line, selector)
+        await self.drain()
+        if rng.random() < 0.8:
+            words = len(damaged)  # each counts
+            want = (words, 0) if bad else (0, words if ecc == SECDED else 0)
+            assert await self.counted() == want, places
+        else:
+            await self.counted()
+
+
+class LossAtOnceSequence(FlipSequence):
+    """Operations in the clocks in which a loss is written find the line lost, and it is counted
+    once. Lines take the slots in turn behind a reset."""
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        config = self.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 3)
+        await self.commit(0, config)
+        await self.env.clocks(20 * hw.slots)  # the initialiser
+        for line in range(hw.slots):
+            await self.contribute(config, rng.randrange(3), line)
+            await self.drain()
+        for line, ram in enumerate(("BOOK", "PLANES")):
+            size = rams(hw)[ram]
+            place = rng.randrange(size.bits(hw.ecc))
+            await self.inject(ram, line, place)
+            if hw.ecc == SECDED:
+                await self.inject(ram, line, size.beside(place, rng))
+            self.env.scoreboard.quiescence.lose(0, line)
+            await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
+            assert await self.counted() == (1, 0), (ram, place)
