@@ -285,6 +285,7 @@ async def commit(dut: Any) -> None:
         d = {name: rng.getrandbits(width) for name, width in DESCRIPTOR}
         d["bind_shift"] %= 3
         d["keep_sum"] &= d["mode"] == Mode.FP32  # no other mode has sums to keep
+        d["tern5"] = int(bench.params.tern5 and d["mode"] == Mode.G_TERN5)  # not a register
         config = RegionConfig(
             base=d["base"] << 6,
             state_base=d["state_base"] << 6,
