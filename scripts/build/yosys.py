@@ -43,6 +43,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
     "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
 }
+# What is on a path: all but submodules and RAMs. Each of their outputs would be taken to depend on
+# each input at once, which makes loops by the million of a RAM whose row is read and written back.
+_LOGIC = "t:nf_* t:$paramod* t:$mem* t:DP16KD t:TRELLIS_DPR16X4 %u %u %u %u %n"
 _DEPTH = re.compile(r"Longest topological path in (\S+) \(length=(\d+)\)")
 
 # Cells of ECP5 by what they are, and of the generic library what has a counterpart.
@@ -58,7 +61,7 @@ class SynthesisFailed(NfError):
 @dataclass(frozen=True)
 class Mapped:
     """A design that is mapped. ``modules``: cells of each module by type, submodules among them;
-    ``depth``: cells on the longest path of each module between its flip-flops, ports and
+    ``depth``: cells on the longest path of each module between its flip-flops, RAMs, ports and
     submodules; ``netlist``: JSON for place and route, where it was asked for; ``seconds``: that
     mapping it took; ``key``: of all that it was made of."""
 
@@ -155,7 +158,7 @@ def synthesize(
     slang += [f"-G {key}={value}" for key, value in parameters]
     slang += [f"-I {path}" for path in files.includes] + [*files.sources, *more]
     mapping = [*(word.replace("TOP", top) for word in TARGETS[target])]
-    mapping += [f"tee -q -o {shown(paths)} ltp -noff"]
+    mapping += [f"tee -q -o {shown(paths)} ltp -noff {_LOGIC}"]
     mapping += [f"write_json {shown(mapped)}"] * netlist
     mapping += [f"tee -q -o {shown(out)} stat -json"]
     key = _key(files, more, [" ".join(slang), *mapping])

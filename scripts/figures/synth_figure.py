@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> Measured:
             ("LUTs", "LUT4, two a carry cell (CCU2C), four a RAM of 16 x 4 (TRELLIS_DPR16X4)"),
             ("memory bits", "that the RAM cells hold, used or not"),
             ("ECP5 for area", "no LUTs of more than four inputs (synth_ecp5 -nowidelut)"),
-            ("longest path", "cells between flip-flops, ports and submodules (ltp -noff)"),
+            ("longest path", "cells between flip-flops, RAMs, ports and submodules (ltp)"),
             ("Fmax", f"nextpnr, ECP5-{place_and_route.PART}, the design alone and out of context"),
             (LOW_BIT, "accumulate, vote, sums and plane of one line a clock; registers, no RAM"),
             (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
