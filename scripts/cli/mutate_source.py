@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=equivalence.LIMIT_S,
         metavar="S",
-        help=f"longest proof of equivalence ({equivalence.LIMIT_S:g} s)",
+        help=f"processor seconds of a proof of equivalence ({equivalence.LIMIT_S:g})",
     )
     made.add_argument(
         "--effort",
