@@ -33,7 +33,8 @@ module nf_lookup
   parameter int SLOTS          = 64,
   parameter int MEM_LINES_LOG2 = 20,
   parameter int OPS            = 128,
-  parameter int ECC            = 1
+  parameter int ECC            = 1,
+  parameter int PATIENCE_LOG2  = 8   // clocks, as a power of two, before hits give way
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
@@ -85,7 +86,6 @@ module nf_lookup
   localparam int KEY_W   = (MEM_LINES_LOG2 < INDEX_W) ? MEM_LINES_LOG2 : INDEX_W;
   localparam int LOT_W   = 6;  // lines are told apart by so many bits behind a deferred operation
   localparam int COUNT_W = $clog2(OPS + 1);
-  localparam int PATIENCE_LOG2 = 8;
 
   logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept;
   logic [SLOT_W-1:0] lk_slot, victim_slot, parked_slot, park_slot;
@@ -339,8 +339,15 @@ module nf_lookup
   assign slot_miss = do_miss;
   assign looked_up = lk_op;
 
-  // Votes and counts need no exit: one that hits an open slot waits for nothing.
+  // Nothing waits for what it does not need: votes and counts need no exit, a hit no other slot.
   `NF_ASSERT_NEVER(NeedsNoExit_A, do_wait && lk_open && op_settled && !op_fp)
+  `NF_ASSERT_NEVER(HitDeferred_A, do_defer && lk_hit && !behind && !(op_fp && impatient))
+  `NF_ASSERT_NEVER(MissDeferred_A, do_defer && !lk_hit && !deferred_valid && miss_room)
+  `NF_ASSERT_NEVER(BehindAnother_A, behind && deferred_count == COUNT_W'(1)
+                                    && deferred_op.meta.region == op.meta.region
+                                    && deferred_op.index[LOT_W-1:0] != op.index[LOT_W-1:0])
+  `NF_ASSERT_NEVER(KeptGathered_A, starts_gather && issue_op.kind == OP_FP_SUM
+                                   && (do_head || do_exec) && kept[issue_slot])
   `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
   `NF_ASSERT_NEVER(NoGatherRoom_A, starts_gather && !gather_room)
   `NF_ASSERT_NEVER(NoMissRoom_A,

@@ -132,14 +132,14 @@ module nf_state_ram
   end else begin : g_no_stage
     logic unused_stage;
     assign unused_stage = ^{sx_valid, slotx, s3_valid, s3_wrote_planes, s3_slot, s3_book,
-                            s3_planes};
+                            s3_planes, book_one, planes_one};
     always_ff @(posedge clk) asked_planes_q <= read_planes;
     assign book         = book_right;
     assign planes       = planes_right;
     assign book_bad     = book_wrong;
     assign planes_bad   = planes_wrong;
-    assign book_fixed   = book_one;
-    assign planes_fixed = planes_one;
+    assign book_fixed   = 1'b0;  // parity corrects nothing
+    assign planes_fixed = 1'b0;
   end
 
   assign uses_planes  = use_planes && asked_planes_q;

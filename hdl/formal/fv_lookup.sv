@@ -66,7 +66,9 @@ module fv_lookup
   assign closed      = 1'b0;
   assign {store_room, gather_room, fill_room, evict_room} = room;
 
-  nf_lookup #(.REGIONS(1), .SLOTS(SLOTS), .MEM_LINES_LOG2(INDEX_B), .OPS(OPS), .ECC(0)) dut (.*);
+  nf_lookup #(
+    .REGIONS(1), .SLOTS(SLOTS), .MEM_LINES_LOG2(INDEX_B), .OPS(OPS), .ECC(0), .PATIENCE_LOG2(1)
+  ) dut (.*);
 
   // ---- the operation that comes ----------------------------------------------------------------
   logic marks, accepted, marked_q, reads_fp, is_fp;

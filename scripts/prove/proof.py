@@ -125,26 +125,20 @@ def read() -> list[Proof]:
 
 
 def mutants() -> list[Broken]:
-    """All mutants, in the order of the file. NfError for a fault of a twin that is not listed."""
-    faults = {fault.id: fault for fault in twin_faults()}
+    """All mutants, in the order of the file. NfError for one of simulation that is not listed."""
+    simulated = {mutant.id: mutant for mutant in by_hand.read()}
     out: list[Broken] = []
     for value in data.load(FOLDER / "mutants.yaml", "proof_mutants")["mutants"]:
         if "of" in value:
-            if value["of"] not in faults:
-                raise NfError(f"hdl/formal/mutants.yaml: twins.yaml has no {value['of']}.")
-            fault = faults[value["of"]]
-            out.append(Broken(fault.id, fault.why, value["proof"], fault.edits))
+            if value["of"] not in simulated:
+                raise NfError(f"hdl/formal/mutants.yaml: verif/mutants has no {value['of']}.")
+            one = simulated[value["of"]]
+            out.append(Broken(one.id, one.why, value["proof"], one.edits))
             continue
         edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
         made = tuple(Edit(**edit) for edit in edits)
         out.append(Broken(value["id"], value["why"], value["proof"], made))
     return out
-
-
-def twin_faults() -> list[by_hand.Mutant]:
-    """Mutants of the MyHDL twins that are looked for beside the RTL."""
-    listed = by_hand.read(by_hand.FOLDER / "twins.yaml")
-    return [fault for fault in listed if not fault.build.endswith(Dut.MYHDL)]
 
 
 def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
