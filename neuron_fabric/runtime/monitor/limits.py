@@ -33,6 +33,7 @@ class Signal(StrEnum):
     COSINE = "cosine"
     MARGIN = "margin"
     SATURATION = "saturation"
+    AGREEMENT = "agreement"
     NONFINITE = "nonfinite"
     REDUCER = "reducer"
     CAPACITY = "capacity"
@@ -73,6 +74,12 @@ class Limits:
     saturation_out: float = 0.40
     saturation_times: float = 4.0  # the profile's
     saturation_count: int = 1  # the reading itself looks back 32 steps
+
+    # How far the least agreement of a worker is below 0. Chosen by shadow votes beside real
+    # trainings (`nf train-check`'s, seeds 1 and 2, 2 to 8 workers), whose lowest was 0.03 below.
+    against_in: float = 0.05
+    against_out: float = 0.02
+    against_count: int = 4  # the reading itself is a mean over some 12 steps
 
     nonfinite_count: int = 3  # steps of `event_window`; reducer faults by the same rule
     event_window: int = 100
@@ -120,6 +127,7 @@ _ORDER = (
     ("floor", "drop"),
     ("margin_in", "margin_out"),
     ("saturation_out", "saturation_in"),
+    ("against_out", "against_in"),
     ("capacity_admit", "capacity_drop"),
     ("cooldown", "cooldown_most"),
     ("loss_least", "loss_window"),

@@ -21,7 +21,8 @@ _FLAT = 1e-3  # of the median: a loss without any noise still may move as much
 class RegionReading:
     """What the ranks have agreed on of one region in one step; None: nothing was looked at.
 
-    ``norm`` and ``reference`` are log2 of the norms of the decoded and of the FP32 gradient.
+    ``norm`` and ``reference`` are log2 of the norms of the decoded and of the FP32 gradient;
+    ``agreement`` is the least of all workers', and ``worker`` whose it is.
     """
 
     cosine: float | None = None
@@ -29,6 +30,8 @@ class RegionReading:
     reference: float | None = None
     margin: float | None = None
     saturation: float | None = None
+    agreement: float | None = None
+    worker: int = -1
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,13 @@ class Gate:
 
 @dataclass(frozen=True)
 class Bad:
-    """Why something is bad: the signal, its value and the limit that it has passed."""
+    """Why something is bad: the signal, its value, the limit that it has passed, and whose it is
+    where one worker stands out (-1: nobody's)."""
 
     signal: Signal
     value: float
     limit: float
+    worker: int = -1
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,23 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How often the votes of the worker that agrees least are those that came back: 0 is what
+    random votes of all give, 1 is one voice, and below 0 somebody is against the others."""
+
+    value: float = 0.0
+    worker: int = -1
+    gate: Gate = Gate()
+
+    def read(self, limits: Limits, value: float | None, worker: int) -> Agreement:
+        """The signal after a step; None: nobody has voted."""
+        if value is None:
+            return self
+        against, fine = value < on_grid(-limits.against_in), value >= on_grid(-limits.against_out)
+        return Agreement(value, worker, self.gate.read(against, fine, limits.against_count))
+
+
+@dataclass(frozen=True)
 class RegionSignals:
     """All of one region. ``margin`` and ``saturation`` are judged against the profile's too."""
 
@@ -203,6 +225,7 @@ class RegionSignals:
     cosine: Cosine = Cosine()
     margin: Level = Level()
     saturation: Level = Level()
+    agreement: Agreement = Agreement()
 
     def read(
         self, limits: Limits, got: RegionReading, margin: float | None, saturation: float | None
@@ -213,16 +236,20 @@ class RegionSignals:
             self.cosine.read(limits, got.cosine),
             _margin(self.margin, limits, got.margin, margin),
             _saturation(self.saturation, limits, got.saturation, saturation),
+            self.agreement.read(limits, got.agreement, got.worker),
         )
 
     def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
-        """Why the region is bad, if it is: the first of cosine, norm, margin, saturation."""
-        ratio, margin, full = self.norm, self.margin, self.saturation
+        """Why the region is bad, if it is: the first of cosine, norm, agreement, margin,
+        saturation."""
+        ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
         if self.cosine.gate.bad and Signal.COSINE not in off:
             return self.cosine.why(limits)
         if ratio.gate.bad and Signal.NORM not in off:
             limit = math.copysign(math.log2(limits.norm_in), ratio.ratio)
             return Bad(Signal.NORM, ratio.ratio, limit)
+        if one.gate.bad and Signal.AGREEMENT not in off:
+            return Bad(Signal.AGREEMENT, one.value, -limits.against_in, one.worker)
         if margin.gate.bad and Signal.MARGIN not in off:
             return Bad(Signal.MARGIN, margin.value, margin.limit)
         if full.gate.bad and Signal.SATURATION not in off:

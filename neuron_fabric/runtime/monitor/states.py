@@ -94,6 +94,7 @@ class Decision:
     signal: str
     value: float
     limit: float
+    worker: int = -1  # who stands out, if anybody
 
 
 def start(plan: Plan) -> JobState:
@@ -271,6 +272,11 @@ class _Move:
         if probing:
             number = probing[0]
             cosine = regions[number].signals.cosine
+            if (
+                regions[number].signals.agreement.gate.run
+                and Signal.AGREEMENT not in self._plan.off
+            ):
+                return  # a worker votes against the others, whatever the cosine says
             if cosine.good >= limits.probe_good or Signal.COSINE in self._plan.off:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.last, limits.good))
             return
@@ -351,7 +357,7 @@ class _Move:
     def _note(self, region: str, source: str, target: str, why: Bad) -> None:
         value, limit = float(why.value), float(why.limit)
         names = str(source), str(target), str(why.signal)
-        self._decisions.append(Decision(self._step, region, *names, value, limit))
+        self._decisions.append(Decision(self._step, region, *names, value, limit, why.worker))
 
 
 _TURN = Bad(Signal.SCHEDULE, 0.0, 0.0)

@@ -76,7 +76,8 @@ def reason(one: Decision) -> str:
         return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
     if one.signal == Signal.NORM:
         return f"norm {_ratio(one.value)} of FP32's, limit {_ratio(one.limit)}"
-    return f"{one.signal} {one.value:.4g}, limit {one.limit:.4g}"
+    whose = f" of worker {one.worker}" if one.worker >= 0 else ""
+    return f"{one.signal} {one.value:.4g}{whose}, limit {one.limit:.4g}"
 
 
 def _ratio(log2: float) -> str:

@@ -15,6 +15,7 @@ from neuron_fabric.runtime.monitor.limits import SHARE_BITS, Limits, Signal, lim
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.signals import (
+    Agreement,
     Cosine,
     Events,
     JobSignals,
@@ -119,10 +120,33 @@ def test_the_norm_against_the_last_sample() -> None:
     assert not one.read(LIMITS, 5.9, None).gate.bad
 
 
+def against(*values: float | None, one: Agreement | None = None) -> Agreement:
+    out = one or Agreement()
+    for value in values:
+        out = out.read(LIMITS, value, 3)
+    return out
+
+
+def test_a_worker_against_the_others() -> None:
+    """Four in a row, and good again behind the outer threshold alone; no votes tell nothing."""
+    count = LIMITS.against_count
+    assert not against(*[-0.051] * (count - 1)).gate.bad
+    assert not against(*[-0.051] * (count - 1), -0.049, *[-0.051] * (count - 1)).gate.bad
+    bad = against(*[-0.051] * (count - 1), None, -0.06)
+    assert bad.gate.bad
+    assert against(*[-0.03] * 9, one=bad).gate.bad
+    assert not against(*[-0.019] * count, one=bad).gate.bad
+    why = RegionSignals(agreement=bad).bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.value, why.limit, why.worker) == ("agreement", -0.06, -0.05, 3)
+    assert RegionSignals(agreement=bad).bad(LIMITS, frozenset({Signal.AGREEMENT})) is None
+
+
 def shares(name: str, value: float, times: int, profile: float | None) -> RegionSignals:
     one = RegionSignals()
     for _ in range(times):
-        got = RegionReading(**{name: value})
+        of_margin = name == "margin"
+        got = RegionReading(margin=value) if of_margin else RegionReading(saturation=value)
         one = one.read(LIMITS, got, profile, profile)
     return one
 

@@ -15,6 +15,7 @@ from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepRepor
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor.consensus import Codec, random_margin, region_reading
 from neuron_fabric.runtime.monitor.job_plan import Cost
+from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.replay_log import replay
@@ -84,6 +85,26 @@ def test_recovery_takes_the_largest_region_first() -> None:
     assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
     assert used[95] == set()
     assert used[96] == {"body"}
+
+
+def test_a_worker_against_the_others_keeps_a_region_out() -> None:
+    """Its cosine is good all the time: without the signal the body comes back in between."""
+
+    def flipped(one: Controller, step: int) -> Mapping[str, Any]:
+        voted = one.routes()["body"].route != "FP32" or "body" in one.samples()
+        return {"agreements": {"body": -0.2} if voted and step > 20 else {}}
+
+    found = {}
+    for off in ((), (Signal.AGREEMENT,)):
+        plan = replace(PLAN, off=off)
+        made = Controller(PROFILE, LocalGroup(2).rank(0), world=2, plan=plan)
+        made._all_reduce = lambda values, op: lambda: values
+        found[bool(off)] = of(trained(700, flipped, made), "body")
+    assert found[True] == [(5, "LOW")]
+    assert found[False][:2] == [(5, "LOW"), (24, "DEMOTED")]
+    back = [target for _, target in found[False][1:]]
+    assert "LOW" not in back
+    assert back[-1] == "LOCKED"
 
 
 def test_a_region_is_sampled_at_its_admission() -> None:
