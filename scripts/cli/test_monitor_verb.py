@@ -16,7 +16,6 @@ ALONE = {
     "flipped_of_8": Signal.AGREEMENT,
     "scale_x16": Signal.NORM,
     "loss_spike": Signal.LOSS_SPIKE,
-    "divergence": Signal.LOSS_DRIFT,
     "nonfinite": Signal.NONFINITE,
     "lost": Signal.REDUCER,
     "fast_link": Signal.CAPACITY,
@@ -59,6 +58,22 @@ def test_one_worker_of_eight() -> None:
     assert (found.decision.signal, found.decision.worker) == (Signal.AGREEMENT, 0)
     assert found.after <= bench.FAULTS["flipped_of_8"].within
     assert bench.found(bench.trained(1, "flipped_of_8", [Signal.AGREEMENT])) is None
+
+
+def test_a_loss_that_creeps_up() -> None:
+    """The line sees it before the means do; nothing else sees it at all, and no test could before
+    it has to be seen."""
+    off: list[Signal] = []
+    after = []
+    for signal in (Signal.LOSS_SLOPE, Signal.LOSS_DRIFT):
+        found = bench.found(bench.trained(1, "divergence", off))
+        assert found is not None
+        assert found.decision.signal == signal
+        after.append(found.after)
+        off.append(signal)
+    assert bench.soonest(0.03) < after[0] <= bench.FAULTS["divergence"].within < after[1]
+    assert bench.found(bench.trained(1, "divergence", off)) is None
+    assert bench.soonest(0.03) < bench.soonest(0.08) < 25
 
 
 @pytest.mark.nightly("60 trainings of 500 steps")

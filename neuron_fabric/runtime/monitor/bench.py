@@ -7,6 +7,7 @@ size, not what they do on a training of yours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from neuron_fabric.runtime.monitor.local_group import (
 )
 from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.states import Decision, Mode, Status
-from neuron_fabric.runtime.monitor.traces import FAULTS, REGIONS, Trace
+from neuron_fabric.runtime.monitor.traces import CREEP, FAULTS, REGIONS, Trace, level
 
 __all__ = ["ALARMS", "FAULTS", "bench_lines", "found", "trained"]
 
@@ -129,6 +130,13 @@ def bench_lines(
         )
         out.append(line)
         good &= in_time
+        if name == "divergence":
+            noises = sorted(Trace(seed + n, name, AT, STEPS).noise for n in range(seeds))
+            ends = [soonest(noises[0]), soonest(noises[-1])]
+            out.append(
+                f"{'':19}{ends[0]:4} {ends[1]:4} steps at the soonest, by any test for which a "
+                f"flat loss is healthy (noise {noises[0]:.1%} to {noises[-1]:.1%})"
+            )
     wrong: list[str] = []
     for number in range(healthy):
         decided = trained(seed + 1 + number, "", off, low_bit=number % 4 != 0)
@@ -145,6 +153,18 @@ def bench_lines(
         )
         good &= len(wrong) <= max(1.0, MOST_FALSE * healthy * STEPS)
     return out, good
+
+
+def soonest(noise: float) -> int:
+    """Steps that a test of the loss needs to see `divergence`, if a flat loss is healthy and it has
+    one false alarm in 10,000 steps: until the mean log of the likelihood ratio is that of 10,000
+    (Lorden's bound), for a test that knows the noise, the fault, and where the loss stood."""
+    total, after = 0.0, 0
+    while total < math.log(1 / MOST_FALSE):
+        after += 1
+        creep = CREEP**after * level(AT + after, STEPS) / level(AT, STEPS) - 1
+        total += max(creep, 0.0) ** 2 / (2 * noise * noise)
+    return after
 
 
 def _fault_line(name: str, alarms: Sequence[Found | None]) -> tuple[str, bool]:

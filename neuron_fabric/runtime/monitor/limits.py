@@ -28,6 +28,7 @@ class Signal(StrEnum):
     """What can make the monitor decide."""
 
     LOSS_SPIKE = "loss_spike"
+    LOSS_SLOPE = "loss_slope"
     LOSS_DRIFT = "loss_drift"
     NORM = "norm"
     COSINE = "cosine"
@@ -55,6 +56,14 @@ class Limits:
     drift_sigma: float = 4.0  # and as many standard deviations of one loss
     drift_count: int = 40
     mean_window: int = 20
+
+    # A line through the last losses. Chosen on losses of real trainings (`nf train-check`'s, seeds
+    # 1 to 4) and on flat noise: shorter windows see rises there too often.
+    slope_window: int = 40
+    slope_sigma: float = 4.0  # times the line's own standard error
+    slope_in: float = 0.10  # what it rises by within the window, of the mean
+    slope_out: float = 0.05
+    slope_count: int = 3
 
     norm_in: float = 4.0  # decoded norm over FP32 norm, either way
     norm_out: float = 3.0
@@ -132,6 +141,8 @@ _ORDER = (
     ("cooldown", "cooldown_most"),
     ("loss_least", "loss_window"),
     ("mean_window", "loss_window"),
+    ("slope_window", "loss_window"),
+    ("slope_out", "slope_in"),
 )
 
 

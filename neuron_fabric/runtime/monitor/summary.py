@@ -52,7 +52,8 @@ def loss_off(segment: Segment) -> list[str]:
     """The signals of the loss when none was ever given to `observe`."""
     if any(one.loss is not None for one in segment.steps):
         return []
-    return [f"{Signal.LOSS_SPIKE} and {Signal.LOSS_DRIFT} (no loss was observed)"]
+    names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"
+    return [f"{names} (no loss was observed)"]
 
 
 def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:

@@ -50,7 +50,7 @@ FAULTS: Mapping[str, Fault] = {
     "drift_of_zeros": Fault("gradients become zeros, which vote +", _ONE_SAMPLE, "stem"),
     "mixed_lines": Fault("workers' lines belong to different places", 25, "stem"),
     "loss_spike": Fault("the loss jumps to 6 times for 10 steps"),
-    "divergence": Fault("the loss creeps up, 1 % a step: 40 in a row decide", 100),
+    "divergence": Fault("the loss creeps up, 1 % a step, while it was falling", 65),
     "nonfinite": Fault("a NaN in every second step"),
     "lost": Fault("a bucket without a result"),
     "late": Fault("late answers in every step"),
@@ -61,6 +61,12 @@ FAULTS: Mapping[str, Fault] = {
 
 
 HEALTHY = Fault("nothing")
+CREEP = 1.01
+
+
+def level(step: int, steps: int) -> float:
+    """The mean of a healthy loss."""
+    return float(0.3 + 4.0 * np.exp(-4 * step / steps))
 
 
 class Trace:
@@ -72,7 +78,8 @@ class Trace:
         self.workers = FAULTS.get(fault, HEALTHY).workers
         self._mean = {name: self._unit() for name in REGIONS}
         self._stuck = {name: np.sign(self._unit()) for name in REGIONS}
-        self._noise = float(self._draw.uniform(0.03, 0.08))
+        self.noise = float(self._draw.uniform(0.03, 0.08))
+        """Standard deviation of a loss, of its mean."""
         self._run = {name: np.zeros(DRAWN) for name in REGIONS}
         self._sign = {name: np.zeros(DRAWN) for name in REGIONS}
         self._agreements: list[dict[str, float]] = [{} for _ in range(self.workers)]
@@ -181,12 +188,12 @@ class Trace:
         return float((self._run[name] >= 32).mean())
 
     def _loss(self, step: int, low: bool) -> float:
-        loss = 0.3 + 4.0 * np.exp(-4 * step / self._steps)
+        loss = level(step, self._steps)
         if self._is("loss_spike", step) and step < self._at + 10:
             loss *= 6
         if self._is("divergence", step) and low:
-            loss *= 1.01 ** (step - self._at)
-        return float(loss * (1 + self._noise * self._draw.standard_normal()))
+            loss *= CREEP ** (step - self._at)
+        return float(loss * (1 + self.noise * self._draw.standard_normal()))
 
     def _reducer(self, step: int, low: bool) -> ReducerCounters:
         if not low:
