@@ -177,7 +177,7 @@ module nf_lookup
   end
 
   always_ff @(posedge clk) begin
-    if (do_miss && miss_early) landed_q[victim_slot] <= 1'b0;
+    if (do_miss) landed_q[victim_slot] <= 1'b0;  // asked for with early_q alone
     if (lands) begin
       landed_q[stored.slot[SLOT_W-1:0]]     <= 1'b1;
       landed_err_q[stored.slot[SLOT_W-1:0]] <= stored_err;
@@ -339,6 +339,8 @@ module nf_lookup
   assign slot_miss = do_miss;
   assign looked_up = lk_op;
 
+  // Votes and counts need no exit: one that hits an open slot waits for nothing.
+  `NF_ASSERT_NEVER(NeedsNoExit_A, do_wait && lk_open && op_settled && !op_fp)
   `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
   `NF_ASSERT_NEVER(NoGatherRoom_A, starts_gather && !gather_room)
   `NF_ASSERT_NEVER(NoMissRoom_A,

