@@ -110,6 +110,10 @@ class Limits:
     capacity_drop: float = 0.95
     capacity_every: int = 200
     capacity_cooldown: int = 200
+    # The network's time for a MiB since capacity was judged, either way: judged again at once. Less
+    # than `capacity_drop` / `capacity_admit` is noise by definition.
+    link_moved: float = 2.0
+    link_count: int = 8
 
     def __post_init__(self) -> None:
         for one in fields(self):

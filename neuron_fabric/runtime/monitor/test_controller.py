@@ -251,7 +251,7 @@ def test_the_device_rejects_and_admits_again() -> None:
 
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """And admitted again when the network gets slower: by the model, every 200 steps."""
+    """And admitted again when the network gets slower: 8 steps later, and not at the next 200."""
     costs = costs_of(PROFILE, Coefficients(), 8)
     assert costs["body"].seconds == low_seconds(Coefficients(), Route.G_BINARY, 5000, 8).total
     plan = plan_of(PROFILE, warmup=6, costs=costs)
@@ -261,7 +261,7 @@ def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> No
         one.step_end(seen(0, step, one.samples(), seconds=link))
     one.routes()
     body = [(each.step, each.target) for each in one.decisions if each.region == "body"]
-    assert body == [(5, "LOW"), (5, "rejected"), (400, "admitted")]
+    assert body == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
     assert targets(one.decisions) == ["PARTIAL", "LOWBIT"]
 
 

@@ -145,6 +145,25 @@ def test_between_admit_and_drop_nothing_changes() -> None:
     assert of(one, "body") == [(5, "LOW"), (600, "rejected"), (1000, "admitted")]
 
 
+@pytest.mark.parametrize(
+    ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
+)
+def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judged: int) -> None:
+    """By more than twice, either way, 8 steps running; else at the next 200."""
+    plan = replace(
+        PLAN, regions=tuple(replace(one, cost=Cost(1e-3, 1 << 20)) for one in PLAN.regions)
+    )
+    seen: list[int] = []
+
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
+        seen.append(one.state.judged)
+        mib = 1e-3 * (factor if 220 <= step < 220 + steps else 1.0)
+        return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+
+    trained(402, link, Controller(PROFILE, LocalGroup(1).rank(0), plan=plan))
+    assert sorted(set(seen))[:4] == [-1, 5, 200, judged]
+
+
 def test_the_clock_of_rank_0_alone_counts() -> None:
     codecs = [Codec(PLAN, 3, rank) for rank in range(3)]
     summed = np.sum(
