@@ -115,6 +115,7 @@ class Runtime:
             "momenta": _tensors(router.memory.momenta),
             "signs": _tensors(router.signs.last),
             "runs": _tensors(router.signs.run),
+            "agreements": dict(router.agreements.running),
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
@@ -129,6 +130,7 @@ class Runtime:
         self.controls.load_state_dict(values["controls"])
         router.signs.last, router.signs.run = _arrays(values["signs"]), _arrays(values["runs"])
         if (values["world"], values["rank"]) == (router.workers, rank):
+            router.agreements.running = dict(values.get("agreements", {}))
             router.memory.residuals = _arrays(values["residuals"])
             router.memory.momenta = _arrays(values["momenta"])
         elif values["residuals"] or values["momenta"]:
@@ -180,6 +182,7 @@ class Runtime:
                         **router.link.seconds(),
                         "reduce": time.perf_counter() - self._start,
                     },
+                    agreements=router.agreements.step(),
                 )
             )
 

@@ -37,7 +37,7 @@ from neuron_fabric.runtime.outgoing import (
     put_means,
     values_of,
 )
-from neuron_fabric.runtime.sampling import Measured, Signs, sample_of
+from neuron_fabric.runtime.sampling import Agreements, Measured, Signs, sample_of
 from neuron_fabric.runtime.sidecar import sidecar
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -81,6 +81,7 @@ class BucketRouter:
         self.samples: frozenset[str] = frozenset()
         self.shadows, self.link = dict(shadows or {}), LinkTimes()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
+        self.agreements = Agreements(self.workers)
         self.first: Callable[[], None] = lambda: None
         self.last: Callable[[], None] = lambda: None
 
@@ -233,6 +234,9 @@ class BucketRouter:
             self.signs.see(vote.name, d, self._share[vote.name])
             if vote.net:
                 self.measured.margin(vote.region, d, float(s), int(present))
+        if vote.column[1]:
+            share = self._share[vote.name]
+            self.agreements.see(vote.region, vote.packed, vote.how.route, d, share)
         if mean is not None:
             at = d if vote.index is None else d[vote.index]
             self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)

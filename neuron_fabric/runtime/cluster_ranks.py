@@ -33,7 +33,10 @@ WARMUP = 5
 JUDGED = 5
 """Steps between two decisions of capacity, and between two samples."""
 PORT = 29_511
-_OFF = ("cosine", "norm", "margin", "saturation", "loss_spike", "loss_drift")
+_OFF = (
+    *("cosine", "norm", "margin", "saturation", "agreement"),
+    *("loss_spike", "loss_slope", "loss_drift"),
+)
 
 
 def net() -> nn.Module:

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of the laws: several tensors in one part, parameters too small for votes, norms of
-samples; as counts of differences (0: it holds)."""
+samples, a worker of the wrong sign; as counts of differences (0: it holds)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.runtime import bucket_hook, law_ranks
 from neuron_fabric.runtime.decode import decode
 from neuron_fabric.runtime.law_cases import B, Case, mixed
 from neuron_fabric.runtime.law_ranks import Job, Ranks, differ, patched
+from neuron_fabric.runtime.outgoing import packed_vote
 
 
 def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> int:
@@ -73,6 +76,29 @@ def norms(ranks: Ranks, workers: int, wrong: bool = False) -> int:
     return found
 
 
+def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> int:
+    """The votes of worker 1 have the wrong sign: in each region it agrees least, and is against the
+    others, who are not; in the twin they are right."""
+
+    def flipped(*args: Any, **more: Any) -> Any:
+        vote = packed_vote(*args, **more)
+        return replace(vote, packed=replace(vote.packed, lines=~vote.packed.lines))
+
+    there = ranks.rank == 1 and not wrong
+    routes = dict.fromkeys("abc", B)
+    with patched(bucket_hook, "packed_vote", flipped if there else packed_vote):
+        job = Job(ranks, workers, lambda _: routes, lr=0)
+        for step in range(12):
+            job.backward(step)
+        job.router.thread.drain()
+    every: list[Any] = [None] * workers
+    told = dict(job.controls.reports[-1].agreements)
+    dist.all_gather_object(every, told, group=ranks.of(workers))
+    job.close()
+    low = [rank for rank, one in enumerate(every) for region in "abc" if one[region] < -0.02]
+    return int(low != [1, 1, 1])
+
+
 def _with_twin(law: str, workers: int, case: Any) -> list[tuple[str, int, Case]]:
     return [(law, workers, case), (f"twin: {law}", workers, partial(case, wrong=True))]
 
@@ -81,5 +107,6 @@ CASES: list[tuple[str, int, Case]] = [
     *_with_twin("tensors of one part get their own votes", 1, same_part),
     *_with_twin("small parameters stay in FP32", 2, small),
     *_with_twin("norms of samples are of the mean", 2, norms),
+    *_with_twin("a worker of the wrong sign is seen", 4, wrong_sign),
 ]
 """Name, workers, and what counts the differences."""

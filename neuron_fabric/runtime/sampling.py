@@ -12,8 +12,9 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec import Route
+from neuron_fabric.codec import Packed, Route, unpack
 from neuron_fabric.codec.routes import elements_of_line
+from neuron_fabric.runtime.monitor.consensus import random_margin
 
 F32 = NDArray[np.float32]
 Index = NDArray[np.int64]
@@ -25,6 +26,12 @@ WATCHED = 4096
 """Elements of a region whose signs are watched."""
 RUN = 32
 """Steps with one sign that make an element saturated."""
+NEW = 12
+"""One part in so many of an agreement is the last step's: one step says little of gradients whose
+noise is many times their mean."""
+MOST = 0.1
+"""A step counts as at most so much, either way: elements of one row of weights have one sign in
+common, so single steps are far out, while a wrong sign is there in every step."""
 _SEED = 2606
 _PIECE = 1 << 16  # elements that stay in a cache
 
@@ -122,6 +129,52 @@ class Signs:
             found[regions[name]][0] += int(np.count_nonzero(run >= RUN))
             found[regions[name]][1] += run.size
         return {region: part / size for region, (part, size) in found.items() if size}
+
+
+class Agreements:
+    """How often this worker's votes are those that came back, by region: 0 is what random votes of
+    all workers give, above is agreement. Below 0 is a worker against the others; or one whose votes
+    have nothing to do with theirs, while they agree.
+
+    ``running``: a mean of what steps have shown, each `MOST` at most, in which older ones count
+    less; from 0 on.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.running: dict[str, float] = {}
+        self._random = random_margin(workers)  # own votes are among those that decide
+        self._seen: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+
+    def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
+        """The votes on a tensor and what has been decoded of all, at whole lines; ``share``: of the
+        region's elements, so many of those watched. Zeros are no votes."""
+        size, lines = elements_of_line(route), len(packed.lines)
+        chosen = min(lines, max(1, int(WATCHED * share) // size))
+        at = np.arange(chosen) * lines // chosen
+        index = (at[:, None] * size + np.arange(size)).reshape(-1)
+        here = index < d.size
+        own = unpack(packed.lines[at], route, index.size)[here]
+        product = own * np.sign(d[index[here]])
+        self._seen[region][0] += int(np.count_nonzero(product > 0))
+        self._seen[region][1] += int(np.count_nonzero(product))
+
+    @staticmethod
+    def running_mean(before: float, share: float, random: float) -> float:
+        """After a step in which that share of the votes came back; ``random``: of random votes
+        of all workers, as `random_margin` has it."""
+        now = (2 * share - 1 - random) / (1 - random)
+        return before + (min(max(now, -MOST), MOST) - before) / NEW
+
+    def step(self) -> dict[str, float]:
+        """The running means of the regions that this step has voted on; the step is over."""
+        found = {}
+        for region, (same, seen) in self._seen.items():
+            if seen:
+                before = self.running.get(region, 0.0)
+                found[region] = self.running_mean(before, same / seen, self._random)
+                self.running[region] = found[region]
+        self._seen.clear()
+        return found
 
 
 def _dot(a: F32, b: F32) -> float:

@@ -14,13 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.codec import Route, count, pack
+from neuron_fabric.codec import Route, count, pack, unpack
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.interface import F32, Reduced
 from neuron_fabric.runtime.decode import common_scale, decode, own_scale, own_votes
 from neuron_fabric.runtime.feedback import Memory
 from neuron_fabric.runtime.in_order import InOrder
-from neuron_fabric.runtime.sampling import ONE_LINE_IN, RUN, Measured, Signs, sample_of
+from neuron_fabric.runtime.monitor.consensus import random_margin
+from neuron_fabric.runtime.sampling import (
+    MOST,
+    NEW,
+    ONE_LINE_IN,
+    RUN,
+    WATCHED,
+    Agreements,
+    Measured,
+    Signs,
+    sample_of,
+)
 from neuron_fabric.runtime.sidecar import column, ordered_sum, sidecar
 
 SEEDS = st.integers(0, 2**32)
@@ -201,3 +212,68 @@ def test_the_thread_keeps_the_order_and_stops_at_an_error() -> None:
     assert len(told) == 2
     assert len(done) == 5
     thread.close()
+
+
+def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple[float, float]:
+    """What worker 0 finds of a tensor in one step, and what it is at all places."""
+    rng = np.random.default_rng(seed)
+    packs = [
+        pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
+    ]
+    counted = count(np.stack([one.lines for one in packs]), route)
+    d = np.empty(size, np.float32)
+    reduced = Reduced(*counted)
+    decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
+    one = Agreements(workers)
+    one.see("r", packs[0], route, d, 1.0)
+    product = own_votes(packs[0], route, size) * np.sign(d)
+    least, votes = random_margin(workers), int((product != 0).sum())
+    want = (float(product.sum()) / votes - least) / (1 - least) if votes else 0.0
+    return one.step().get("r", 0.0) * NEW, min(max(want, -MOST), MOST)
+
+
+@given(SEEDS, ROUTES, st.integers(1, 4096), st.integers(2, 8), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_agreement_of_a_worker(
+    seed: int, route: Route, size: int, workers: int, net: bool
+) -> None:
+    """Up to as many elements as are watched it is that of all of them, the last line's too."""
+    found, want = agreed(seed, route, size, workers, net)
+    assert found == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize("workers", [2, 5, 8, 64])
+def test_what_an_agreement_says(workers: int) -> None:
+    """0 where nobody has anything to do with the others, more for one of the others' mind, less for
+    one that is alone, least for one against them."""
+    found = {}
+    for way, (mine, theirs) in {
+        "random": (0.0, 0.0),
+        "alike": (0.5, 0.5),
+        "alone": (0.0, 0.5),
+        "against": (-0.5, 0.5),
+    }.items():
+        rng, one = np.random.default_rng(workers), Agreements(workers)
+        for _ in range(6 * NEW):
+            x = rng.standard_normal((workers, WATCHED)).astype(np.float32) + np.float32(theirs)
+            x[0] += np.float32(mine - theirs)
+            packs = [pack(row, Route.G_BINARY) for row in x]
+            voted, _ = count(np.stack([each.lines for each in packs]), Route.G_BINARY)
+            d = unpack(voted, Route.G_BINARY, WATCHED, scale=0.5)
+            one.see("r", packs[0], Route.G_BINARY, d, 1.0)
+            value = one.step()["r"]
+        found[way] = value
+    assert found["random"] == pytest.approx(0.0, abs=0.02)
+    assert found["alike"] > 0.08
+    assert found["alone"] < -0.05
+    assert found["against"] < -0.09
+
+
+def test_a_region_that_has_not_voted_keeps_its_mean() -> None:
+    one, d = Agreements(2), f32(1, 1, -1, -1)
+    one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
+    assert one.step() == {"r": pytest.approx(MOST / NEW)}
+    assert one.step() == {}
+    one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, np.zeros_like(d), 1.0)  # nobody has won
+    assert one.step() == {}
+    assert one.running == {"r": pytest.approx(MOST / NEW)}

@@ -13,10 +13,9 @@ from scripts.cli.main import main
 from scripts.report.test_browser import Page
 
 ALONE = {
-    "flipped_vote": Signal.COSINE,
+    "flipped_of_8": Signal.AGREEMENT,
     "scale_x16": Signal.NORM,
     "loss_spike": Signal.LOSS_SPIKE,
-    "divergence": Signal.LOSS_DRIFT,
     "nonfinite": Signal.NONFINITE,
     "lost": Signal.REDUCER,
     "fast_link": Signal.CAPACITY,
@@ -52,6 +51,31 @@ def test_a_fault_and_the_signal_that_finds_it() -> None:
     assert bench.found(bench.trained(1, "scale_x16", [Signal.NORM], steps=300)) is None
 
 
+def test_one_worker_of_eight() -> None:
+    """Its vote still descends: no other signal sees it."""
+    found = bench.found(bench.trained(1, "flipped_of_8", steps=300))
+    assert found is not None
+    assert (found.decision.signal, found.decision.worker) == (Signal.AGREEMENT, 0)
+    assert found.after <= bench.FAULTS["flipped_of_8"].within
+    assert bench.found(bench.trained(1, "flipped_of_8", [Signal.AGREEMENT])) is None
+
+
+def test_a_loss_that_creeps_up() -> None:
+    """The line sees it before the means do; nothing else sees it at all, and no test could before
+    it has to be seen."""
+    off: list[Signal] = []
+    after = []
+    for signal in (Signal.LOSS_SLOPE, Signal.LOSS_DRIFT):
+        found = bench.found(bench.trained(1, "divergence", off))
+        assert found is not None
+        assert found.decision.signal == signal
+        after.append(found.after)
+        off.append(signal)
+    assert bench.soonest(0.03) < after[0] <= bench.FAULTS["divergence"].within < after[1]
+    assert bench.found(bench.trained(1, "divergence", off)) is None
+    assert bench.soonest(0.03) < bench.soonest(0.08) < 25
+
+
 @pytest.mark.nightly("60 trainings of 500 steps")
 def test_the_bench() -> None:
     """Every fault in time, at most one false alarm in 10,000 steps of 20 healthy runs; and what one
@@ -63,14 +87,14 @@ def test_the_bench() -> None:
 
 
 def test_the_page_in_a_browser(tmp_path: Path, chromium: Page) -> None:
-    bench.trained(3, "flipped_vote", steps=330, folder=tmp_path)
+    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=tmp_path)
     out = tmp_path / "page.html"
     assert main(["monitor", str(tmp_path), "--html", str(out)]) == 0
     chromium.complaints.clear()
     chromium.requests.clear()
     chromium.open(out)
     text = chromium.ask("document.body.innerText")
-    for words in ("LOWBIT", "PARTIAL", "LOW → DEMOTED", "G_BINARY", "Sampled cosines"):
+    for words in ("LOWBIT", "PARTIAL", "LOW → DEMOTED", "G_BINARY", "Sampled cosines", "Agreement"):
         assert words in text, words
     tall = "[...document.querySelectorAll('figure svg')].every(s => s.clientHeight > 80)"
     assert chromium.ask(tall)

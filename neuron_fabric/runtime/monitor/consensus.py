@@ -4,7 +4,8 @@
 A sum of integers depends on no order, so every rank reads the same numbers by construction. Each
 number of the vector is a field that says by itself how many ranks have something to tell: their
 count from bit 48 on, the sum of their values below. Beside it goes the maximum of a digest of the
-states and of its negative: unless both agree, the ranks have not decided the same.
+states and of its negative: unless both agree, the ranks have not decided the same. With these two
+goes what concerns one rank alone, the least of all ranks': its value, and the rank below it.
 """
 
 from __future__ import annotations
@@ -50,11 +51,17 @@ JOB_FIELDS: Mapping[str, int] = {
 """Fields of the job, and their fraction bits."""
 REGION_FIELDS = ("cosine", "norm", "reference", "margin", "saturation")
 """Fields of each region; all have 24 fraction bits. Ten regions make 59 numbers."""
+LEAST_FIELDS = ("agreement",)
+"""Of each region, the least over the ranks and whose it is: a maximum of negatives."""
+_RANK_BITS = 14
+_NOBODY = 1 << 62
+_MOST_LEAST = 1 << (62 - _RANK_BITS - 1)
 
 
 def field_names(plan: Plan) -> list[str]:
-    """Names of the vector's numbers, in order."""
-    return [*JOB_FIELDS, *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
+    """Names of the numbers of a step, in order: sums, then what is the least."""
+    sums = [*JOB_FIELDS, *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
+    return sums + [f"{r.name}.{one}" for r in plan.regions for one in LEAST_FIELDS]
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,24 @@ class Codec:
     def length(self) -> int:
         """Numbers of a vector."""
         return len(JOB_FIELDS) + len(REGION_FIELDS) * len(self.plan.regions)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Numbers that `decode` takes: of a vector alone (as older logs have it), and with those
+        of `least`."""
+        return self.length, self.length + len(LEAST_FIELDS) * len(self.plan.regions)
+
+    def least(self, report: StepReport) -> Vector:
+        """This rank's numbers of which the least counts, negative: int64[regions]."""
+        keys = []
+        for region in self.plan.regions:
+            value = report.agreements.get(region.name)
+            if value is None or not math.isfinite(value) or self.world < 2:
+                keys.append(_NOBODY)
+                continue
+            fixed = round(min(max(value * (1 << _SHARE), 1 - _MOST_LEAST), _MOST_LEAST - 1))
+            keys.append((fixed << _RANK_BITS) + self.rank)
+        return -np.array(keys, dtype=np.int64)
 
     def encode(self, report: StepReport) -> Vector:
         """This rank's vector: int64[length]. NaN, infinity and what is not there count as absent,
@@ -105,23 +130,26 @@ class Codec:
         return (1 << COUNT_BIT) + fixed
 
     def decode(self, step: int, summed: Sequence[int]) -> Reading:
-        """The agreed reading: means over the ranks that have told something; counts as sums.
-        ValueError for a vector of another length."""
-        if len(summed) != self.length:
-            raise ValueError(f"{len(summed)} numbers of a step, {self.length} are expected")
+        """The agreed reading: means over the ranks that have told something; counts as sums. What
+        is the least may follow. ValueError for a vector of another length."""
+        if len(summed) not in self.lengths:
+            raise ValueError(f"{len(summed)} numbers of a step, {self.lengths[1]} are expected")
         numbers = [int(one) for one in summed]
         job = {
             name: _mean(number, bits)
             for (name, bits), number in zip(JOB_FIELDS.items(), numbers, strict=False)
         }
         size = len(REGION_FIELDS)
-        regions = tuple(
-            RegionReading(*(_mean(one, _SHARE) for one in numbers[at : at + size]))
-            for at in range(len(JOB_FIELDS), self.length, size)
-        )
+        least = numbers[self.length :] or [-_NOBODY] * len(self.plan.regions)
+        regions = []
+        for at, key in zip(range(len(JOB_FIELDS), self.length, size), least, strict=True):
+            cosine, norm, reference, margin, full = (
+                _mean(one, _SHARE) for one in numbers[at : at + size]
+            )
+            regions.append(RegionReading(cosine, norm, reference, margin, full, *least_of(key)))
         return Reading(
             step,
-            regions,
+            tuple(regions),
             loss=job["loss"],
             nonfinite=job["nonfinite"] or 0.0,
             fallback=bool(job["fallback"]),
@@ -139,6 +167,14 @@ def _mean(number: int, bits: int) -> float | None:
     if not count:
         return None
     return (number - (count << COUNT_BIT)) / (count << bits)  # of integers: correctly rounded
+
+
+def least_of(number: int) -> tuple[float | None, int]:
+    """The value that is the least, and whose it is; None and -1 where nobody has told one."""
+    if number <= -_NOBODY:
+        return None, -1
+    key = -number
+    return (key >> _RANK_BITS) / (1 << _SHARE), key & ((1 << _RANK_BITS) - 1)
 
 
 def region_reading(report: StepReport, region: str, world: int) -> RegionReading:

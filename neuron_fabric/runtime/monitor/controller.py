@@ -111,7 +111,8 @@ class Controller:
         if report.step != self._state.step + 1:
             raise ValueError(f"step {report.step} after step {self._state.step}")
         vector = self._codec.encode(report)
-        waits = self._all_reduce(vector, "sum"), self._all_reduce(both_ends(self.digest), "max")
+        ends = np.concatenate([both_ends(self.digest), self._codec.least(report)])
+        waits = self._all_reduce(vector, "sum"), self._all_reduce(ends, "max")
         self._pending = (report, *waits)
 
     @property
@@ -127,10 +128,11 @@ class Controller:
         vector, extremes = summed(), ends()
         if not agreed(extremes):
             raise self._ended(self._disagreement(report.step))
-        got = self._codec.decode(report.step, vector.tolist())
+        numbers = vector.tolist() + extremes[2:].tolist()
+        got = self._codec.decode(report.step, numbers)
         before, (self._state, decided) = self._state, states.advance(self.plan, self._state, got)
         self.decisions += decided
-        self._write(report, got, vector.tolist(), before, decided)
+        self._write(report, got, numbers, before, decided)
         if got.mismatch and Signal.REDUCER not in self.plan.off:
             what = f"step {report.step}: lines of the reducer differ from the shadow check"
             raise self._ended(MonitorError("monitor", what, "the reducer is not to be trusted"))
@@ -189,7 +191,7 @@ class Controller:
         self,
         report: StepReport,
         got: Reading,
-        vector: list[int],
+        numbers: list[int],
         before: JobState,
         decided: tuple[Decision, ...],
     ) -> None:
@@ -213,7 +215,7 @@ class Controller:
         self._log.write(
             "step",
             step=report.step,
-            vector=vector,
+            vector=numbers,
             mode=str(before.mode),
             loss=_seen(got.loss),
             bytes={str(route): list(both) for route, both in report.bytes.items()},

@@ -28,11 +28,13 @@ class Signal(StrEnum):
     """What can make the monitor decide."""
 
     LOSS_SPIKE = "loss_spike"
+    LOSS_SLOPE = "loss_slope"
     LOSS_DRIFT = "loss_drift"
     NORM = "norm"
     COSINE = "cosine"
     MARGIN = "margin"
     SATURATION = "saturation"
+    AGREEMENT = "agreement"
     NONFINITE = "nonfinite"
     REDUCER = "reducer"
     CAPACITY = "capacity"
@@ -55,6 +57,14 @@ class Limits:
     drift_count: int = 40
     mean_window: int = 20
 
+    # A line through the last losses. Chosen on losses of real trainings (`nf train-check`'s, seeds
+    # 1 to 4) and on flat noise: shorter windows see rises there too often.
+    slope_window: int = 40
+    slope_sigma: float = 4.0  # times the line's own standard error
+    slope_in: float = 0.10  # what it rises by within the window, of the mean
+    slope_out: float = 0.05
+    slope_count: int = 3
+
     norm_in: float = 4.0  # decoded norm over FP32 norm, either way
     norm_out: float = 3.0
     # Every step is judged against the last sample's FP32 norm: two samples would take 50 steps.
@@ -73,6 +83,12 @@ class Limits:
     saturation_out: float = 0.40
     saturation_times: float = 4.0  # the profile's
     saturation_count: int = 1  # the reading itself looks back 32 steps
+
+    # How far the least agreement of a worker is below 0. Chosen by shadow votes beside real
+    # trainings (`nf train-check`'s, seeds 1 and 2, 2 to 8 workers), whose lowest was 0.03 below.
+    against_in: float = 0.05
+    against_out: float = 0.02
+    against_count: int = 4  # the reading itself is a mean over some 12 steps
 
     nonfinite_count: int = 3  # steps of `event_window`; reducer faults by the same rule
     event_window: int = 100
@@ -94,6 +110,10 @@ class Limits:
     capacity_drop: float = 0.95
     capacity_every: int = 200
     capacity_cooldown: int = 200
+    # The network's time for a MiB since capacity was judged, either way: judged again at once. Less
+    # than `capacity_drop` / `capacity_admit` is noise by definition.
+    link_moved: float = 2.0
+    link_count: int = 8
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -120,10 +140,13 @@ _ORDER = (
     ("floor", "drop"),
     ("margin_in", "margin_out"),
     ("saturation_out", "saturation_in"),
+    ("against_out", "against_in"),
     ("capacity_admit", "capacity_drop"),
     ("cooldown", "cooldown_most"),
     ("loss_least", "loss_window"),
     ("mean_window", "loss_window"),
+    ("slope_window", "loss_window"),
+    ("slope_out", "slope_in"),
 )
 
 

@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "nf monitor RUN [--html FILE]\n"
         "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
-        "       nf monitor bench [--without SIGNAL] [--fault NAME] [--seed N] [--healthy N]"
+        "       nf monitor bench [--without SIGNAL] [--fault NAME]\n"
+        "                        [--seed N] [--seeds N] [--healthy N]"
     )
     add = parser.add_argument
     add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, or bench")
@@ -64,7 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a signal that decides nothing",
     )
     add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: one fault alone")
-    add("--seed", type=int, default=1, metavar="N", help="bench: of the traces (1)")
+    add("--seed", type=int, default=1, metavar="N", help="bench: the first of the traces' (1)")
+    add(
+        "--seeds",
+        type=_some,
+        default=3,
+        metavar="N",
+        help="bench: so many trainings with each fault (3)",
+    )
     add(
         "--healthy", type=int, default=20, metavar="N", help="bench: healthy runs of 500 steps (20)"
     )
@@ -74,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     """The exit code: 1 when a replay differs without being asked to, or a fault is not found."""
     off = tuple(Signal(one) for one in args.without)
     if args.what == BENCH and args.of is None:
-        lines, good = bench_lines(args.seed, args.healthy, off, args.fault)
+        lines, good = bench_lines(args.seed, args.healthy, off, args.fault, args.seeds)
         say(*lines)
         return 0 if good or off else 1
     if args.what == REPLAY and args.of is None:
@@ -145,6 +153,12 @@ def _changed(
         where = profile if profile and not settings else "--set"
         raise MonitorError(where, error, "see [monitor] of a profile") from None
     return replace(plan, limits=limits, off=tuple(dict.fromkeys([*plan.off, *off])))
+
+
+def _some(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 to 1000")
+    return int(text)
 
 
 def _setting(text: str) -> tuple[str, Any]:

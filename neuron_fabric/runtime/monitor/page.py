@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from neuron_fabric.runtime.monitor.chart import Axes, short, spread, thinned
+from neuron_fabric.runtime.monitor.consensus import least_of
 from neuron_fabric.runtime.monitor.log import Segment, Step
 from neuron_fabric.runtime.monitor.states import Decision, Mode, Status
 from neuron_fabric.runtime.monitor.summary import bytes_by_route, last_run, loss_off, reason
@@ -37,6 +38,7 @@ def page(segments: Sequence[Segment]) -> str:
         _numbers(parts, steps, decisions),
         _section("Loss and states", _loss(steps, ends), _legend()),
         _section("Sampled cosines", _cosines(parts, decisions, ends)),
+        _section("Agreement of the worker that agrees least", _agreements(parts, ends)),
         _section("Bytes a step, by route", _bytes(steps, ends)),
         _section("Decisions", _decisions(decisions)),
         _section("About", _about(last)),
@@ -149,6 +151,37 @@ def _cosines(parts: Sequence[Segment], decisions: list[Decision], ends: tuple[in
     if not out:
         return '<p class="hint">Nothing was sampled.</p>'
     return f'<div class="many">{"".join(out)}</div>' + _keys([(one, one) for one in Status])
+
+
+def _agreements(parts: Sequence[Segment], ends: tuple[int, int]) -> str:
+    limits, out = parts[-1].run.plan.limits, []
+    for region in parts[-1].run.plan.regions:
+        points, whose = [], -1
+        for part in parts:
+            name = f"{region.name}.agreement"
+            if name not in part.run.fields:
+                continue
+            at = part.run.fields.index(name)
+            for step in part.steps:
+                value, worker = least_of(step.vector[at])
+                if value is not None:
+                    points.append((float(step.step), value))
+                    whose = worker
+        if not points:
+            continue
+        values = [value for _, value in points]
+        low = min(-2 * limits.against_in, *values)
+        axes = Axes(ends, (low, max(2 * limits.against_in, *values)), 400.0, 170.0, ticks=4)
+        drawn = axes.draw(
+            f"least agreement of {region.name}",
+            axes.level(-limits.against_in, "drop", f"against {-limits.against_in:g}"),
+            axes.line(thinned(points, 300), "cosine"),
+        )
+        about = f'<p class="hint">last {values[-1]:.3f}, worker {whose}</p>'
+        name = f"<h3>{_text(region.name)}</h3>"
+        out.append(f"<div>{name}{about}<figure>{drawn}</figure></div>")
+    none = '<p class="hint">No votes were compared.</p>'
+    return f'<div class="many">{"".join(out)}</div>' if out else none
 
 
 def statuses(

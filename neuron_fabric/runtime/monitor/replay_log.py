@@ -39,7 +39,7 @@ def replay(segment: Segment, plan: Plan | None = None) -> Replayed:
         raise MonitorError("replay", f"{what}, others in the plan", "give a profile of that model")
     codec = Codec(used, run.world, 0)
     state = run.state or states.start(used)
-    if len(state.regions) != len(names) or len(run.fields) != codec.length:
+    if len(state.regions) != len(names) or len(run.fields) not in codec.lengths:
         what = "the log's state or numbers are of other regions"
         raise MonitorError("replay", what, "the log is damaged, or of another version")
     decisions: list[Decision] = []

@@ -21,7 +21,8 @@ _FLAT = 1e-3  # of the median: a loss without any noise still may move as much
 class RegionReading:
     """What the ranks have agreed on of one region in one step; None: nothing was looked at.
 
-    ``norm`` and ``reference`` are log2 of the norms of the decoded and of the FP32 gradient.
+    ``norm`` and ``reference`` are log2 of the norms of the decoded and of the FP32 gradient;
+    ``agreement`` is the least of all workers', and ``worker`` whose it is.
     """
 
     cosine: float | None = None
@@ -29,6 +30,8 @@ class RegionReading:
     reference: float | None = None
     margin: float | None = None
     saturation: float | None = None
+    agreement: float | None = None
+    worker: int = -1
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,19 @@ class Gate:
 
 @dataclass(frozen=True)
 class Bad:
-    """Why something is bad: the signal, its value and the limit that it has passed."""
+    """Why something is bad: the signal, its value, the limit that it has passed, and whose it is
+    where one worker stands out (-1: nobody's)."""
 
     signal: Signal
     value: float
     limit: float
+    worker: int = -1
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Spikes above the median of the last losses, and drifts above their best mean."""
+    """Spikes above the median of the last losses, drifts above their best mean, and lines through
+    them that rise."""
 
     recent: tuple[float, ...] = ()
     spike: Gate = Gate()
@@ -88,6 +94,9 @@ class Loss:
     noise: float = 0.0  # standard deviation of the losses of the best mean
     band: int = 0  # losses in a row that are no spike by the outer threshold
     limit: float | None = None
+    since: int = 0  # losses since low-bit began, as many as are needed
+    rise: float = 0.0  # of the line, within its window and of its mean
+    slope: Gate = Gate()
 
     def read(self, limits: Limits, loss: float | None) -> Loss:
         """The signal after the loss of one step."""
@@ -103,8 +112,9 @@ class Loss:
             spike = spike.read(loss > limit, loss <= outer, limits.spike_count)
             band = band if loss <= outer else 0
         recent = (*self.recent, loss)[-limits.loss_window :]
-        moved = replace(self, recent=recent, spike=spike, band=band, limit=limit)
-        return moved._means(limits)
+        since = min(self.since + 1, limits.slope_window)
+        moved = replace(self, recent=recent, spike=spike, band=band, limit=limit, since=since)
+        return moved._means(limits)._line(limits)
 
     def _means(self, limits: Limits) -> Loss:
         last = self.recent[-limits.mean_window :]
@@ -119,9 +129,27 @@ class Loss:
         within = rise <= max(limits.drift_out * abs(self.best), sigma / 2)
         return replace(self, drift=self.drift.read(beyond, within, limits.drift_count))
 
+    def _line(self, limits: Limits) -> Loss:
+        """The line of least squares through the losses of the window, once they are all of now."""
+        size = limits.slope_window
+        if self.since < size or len(self.recent) < size:
+            return self
+        last = self.recent[-size:]
+        mean, middle, spread = _mean(last), (size - 1) / 2, size * (size * size - 1) / 12
+        slope = math.fsum((n - middle) * one for n, one in enumerate(last)) / max(spread, 1.0)
+        rest = [one - mean - slope * (n - middle) for n, one in enumerate(last)]
+        error = math.sqrt(
+            math.fsum(one * one for one in rest) / max(size - 2, 1) / max(spread, 1.0)
+        )
+        rise, most = size * slope, abs(mean)
+        beyond = slope > limits.slope_sigma * error and rise > limits.slope_in * most
+        gate = self.slope.read(beyond, rise <= limits.slope_out * most, limits.slope_count)
+        return replace(self, rise=rise / most if most else 0.0, slope=gate)
+
     def admitted(self) -> Loss:
-        """As low-bit begins again: the best mean is that since then."""
-        return replace(self, spike=Gate(), drift=Gate(), best=None, noise=0.0, band=0)
+        """As low-bit begins again: the best mean is that since then, and so is the line."""
+        fresh = replace(self, spike=Gate(), drift=Gate(), best=None, noise=0.0, band=0)
+        return replace(fresh, since=0, rise=0.0, slope=Gate())
 
     def falls(self, limits: Limits) -> bool:
         """Whether the loss still falls by more than `warmup_falls` from window to window."""
@@ -131,11 +159,13 @@ class Loss:
         before, now = _mean(self.recent[-2 * window : -window]), _mean(self.recent[-window:])
         return before - now > limits.warmup_falls * abs(before)
 
-    def bad(self, off: frozenset[Signal]) -> Bad | None:
-        """Why the loss is bad, if it is."""
+    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
+        """Why the loss is bad, if it is: the first of spike, slope, drift."""
         last = self.recent[-1] if self.recent else 0.0
         if self.spike.bad and Signal.LOSS_SPIKE not in off:
             return Bad(Signal.LOSS_SPIKE, last, self.limit or 0.0)
+        if self.slope.bad and Signal.LOSS_SLOPE not in off:
+            return Bad(Signal.LOSS_SLOPE, self.rise, limits.slope_in)
         if self.drift.bad and Signal.LOSS_DRIFT not in off:
             return Bad(Signal.LOSS_DRIFT, last, self.best or 0.0)
         return None
@@ -196,6 +226,23 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How often the votes of the worker that agrees least are those that came back: 0 is what
+    random votes of all give, 1 is one voice, and below 0 somebody is against the others."""
+
+    value: float = 0.0
+    worker: int = -1
+    gate: Gate = Gate()
+
+    def read(self, limits: Limits, value: float | None, worker: int) -> Agreement:
+        """The signal after a step; None: nobody has voted."""
+        if value is None:
+            return self
+        against, fine = value < on_grid(-limits.against_in), value >= on_grid(-limits.against_out)
+        return Agreement(value, worker, self.gate.read(against, fine, limits.against_count))
+
+
+@dataclass(frozen=True)
 class RegionSignals:
     """All of one region. ``margin`` and ``saturation`` are judged against the profile's too."""
 
@@ -203,6 +250,7 @@ class RegionSignals:
     cosine: Cosine = Cosine()
     margin: Level = Level()
     saturation: Level = Level()
+    agreement: Agreement = Agreement()
 
     def read(
         self, limits: Limits, got: RegionReading, margin: float | None, saturation: float | None
@@ -213,16 +261,20 @@ class RegionSignals:
             self.cosine.read(limits, got.cosine),
             _margin(self.margin, limits, got.margin, margin),
             _saturation(self.saturation, limits, got.saturation, saturation),
+            self.agreement.read(limits, got.agreement, got.worker),
         )
 
     def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
-        """Why the region is bad, if it is: the first of cosine, norm, margin, saturation."""
-        ratio, margin, full = self.norm, self.margin, self.saturation
+        """Why the region is bad, if it is: the first of cosine, norm, agreement, margin,
+        saturation."""
+        ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
         if self.cosine.gate.bad and Signal.COSINE not in off:
             return self.cosine.why(limits)
         if ratio.gate.bad and Signal.NORM not in off:
             limit = math.copysign(math.log2(limits.norm_in), ratio.ratio)
             return Bad(Signal.NORM, ratio.ratio, limit)
+        if one.gate.bad and Signal.AGREEMENT not in off:
+            return Bad(Signal.AGREEMENT, one.value, -limits.against_in, one.worker)
         if margin.gate.bad and Signal.MARGIN not in off:
             return Bad(Signal.MARGIN, margin.value, margin.limit)
         if full.gate.bad and Signal.SATURATION not in off:
@@ -301,7 +353,7 @@ class JobSignals:
                 return Bad(Signal.REDUCER, len(self.faults.steps), limits.nonfinite_count)
         if self.nonfinite.bad(limits) and Signal.NONFINITE not in off:
             return Bad(Signal.NONFINITE, len(self.nonfinite.steps), limits.nonfinite_count)
-        return self.loss.bad(off)
+        return self.loss.bad(limits, off)
 
 
 def _mean(values: Sequence[float]) -> float:

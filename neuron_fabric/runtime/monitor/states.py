@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from neuron_fabric.runtime.capacity import admits
 from neuron_fabric.runtime.monitor.job_plan import Phase, Plan
-from neuron_fabric.runtime.monitor.limits import Signal, on_grid
+from neuron_fabric.runtime.monitor.limits import Limits, Signal, on_grid
 from neuron_fabric.runtime.monitor.signals import (
     Bad,
     Gate,
@@ -70,7 +70,8 @@ class RegionState:
 class JobState:
     """The job: ``step`` is the last one read, ``since`` that of the last transition, ``until`` the
     end of a cool-down, ``fallbacks`` their steps, ``cooldown`` the length of the last; ``judged``:
-    the step at which capacity was judged last."""
+    the step at which capacity was judged last, ``link`` the network's seconds for a MiB then, and
+    ``moved`` for how many steps running they have been others since."""
 
     regions: tuple[RegionState, ...]
     step: int = -1
@@ -80,6 +81,8 @@ class JobState:
     cooldown: int = 0
     fallbacks: tuple[int, ...] = ()
     judged: int = -1
+    link: float | None = None
+    moved: int = 0
     signals: JobSignals = field(default_factory=JobSignals)
 
 
@@ -94,6 +97,7 @@ class Decision:
     signal: str
     value: float
     limit: float
+    worker: int = -1  # who stands out, if anybody
 
 
 def start(plan: Plan) -> JobState:
@@ -139,6 +143,7 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
         for one, reading, its in zip(state.regions, got.regions, plan.regions, strict=True)
     )
     state = replace(state, step=got.step, regions=regions, signals=state.signals.read(limits, got))
+    state = replace(state, moved=_moved(limits, state, got))
     first = state.since == 0 and state.mode == Mode.FP32_WARMUP
     if state.mode == Mode.LOCKED_FP32 or (not first and got.step - state.since < limits.hold):
         return state, ()
@@ -152,6 +157,15 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
     else:
         moved.regions_in_and_out(got)
     return moved.result()
+
+
+def _moved(limits: Limits, state: JobState, got: Reading) -> int:
+    """For how many steps running the network has been another than when capacity was judged."""
+    if state.link is None or got.link_latency is None or got.link_mib is None:
+        return state.moved
+    now = got.link_latency + got.link_mib
+    far = now > state.link * limits.link_moved or now * limits.link_moved < state.link
+    return min(state.moved + 1, limits.link_count) if far else 0
 
 
 def _job_bad(plan: Plan, state: JobState) -> Bad | None:
@@ -271,6 +285,11 @@ class _Move:
         if probing:
             number = probing[0]
             cosine = regions[number].signals.cosine
+            if (
+                regions[number].signals.agreement.gate.run
+                and Signal.AGREEMENT not in self._plan.off
+            ):
+                return  # a worker votes against the others, whatever the cosine says
             if cosine.good >= limits.probe_good or Signal.COSINE in self._plan.off:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.last, limits.good))
             return
@@ -301,14 +320,15 @@ class _Move:
         for number in self._plan.eligible:
             if 0 < self._regions[number].rejected <= self._step:
                 self._reject(number, 0, Bad(Signal.REDUCER, 0.0, limits.severe))
-        if self._step % limits.capacity_every == 0:
+        if self._step % limits.capacity_every == 0 or state.moved >= limits.link_count:
             self._judge_capacity(got)
 
     def _judge_capacity(self, got: Reading) -> None:
         if got.link_latency is None or got.link_mib is None or Signal.CAPACITY in self._plan.off:
             return
         ends = self._limits.capacity_admit, self._limits.capacity_drop
-        self._state = replace(self._state, judged=self._step)
+        seconds = got.link_latency + got.link_mib
+        self._state = replace(self._state, judged=self._step, link=seconds, moved=0)
         for number in self._plan.eligible:
             cost, region = self._plan.regions[number].cost, self._regions[number]
             if cost is None or region.rejected > 0:
@@ -351,7 +371,7 @@ class _Move:
     def _note(self, region: str, source: str, target: str, why: Bad) -> None:
         value, limit = float(why.value), float(why.limit)
         names = str(source), str(target), str(why.signal)
-        self._decisions.append(Decision(self._step, region, *names, value, limit))
+        self._decisions.append(Decision(self._step, region, *names, value, limit, why.worker))
 
 
 _TURN = Bad(Signal.SCHEDULE, 0.0, 0.0)

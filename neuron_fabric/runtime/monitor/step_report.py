@@ -40,6 +40,7 @@ class StepReport:
     | ``margins`` | sum of abs(2c - W) over the lines looked at, and their elements |
     | ``nonfinite`` | tensors that held a NaN or an infinity on any rank |
     | ``saturation`` | share of the watched elements with one decoded sign 32 steps running |
+    | ``agreements`` | by `sampling.Agreements`: this rank's own, which differs from the others' |
     | ``bytes`` | by route: sent, received |
     | ``seconds`` | time by part; `link_latency` and `link_mib` are the FP32 all-reduce's line fit |
     """
@@ -54,3 +55,4 @@ class StepReport:
     reducer: ReducerCounters = field(default_factory=ReducerCounters)
     bytes: Mapping[Route, tuple[int, int]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    agreements: Mapping[str, float] = field(default_factory=dict)

@@ -52,7 +52,8 @@ def loss_off(segment: Segment) -> list[str]:
     """The signals of the loss when none was ever given to `observe`."""
     if any(one.loss is not None for one in segment.steps):
         return []
-    return [f"{Signal.LOSS_SPIKE} and {Signal.LOSS_DRIFT} (no loss was observed)"]
+    names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"
+    return [f"{names} (no loss was observed)"]
 
 
 def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
@@ -76,7 +77,8 @@ def reason(one: Decision) -> str:
         return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
     if one.signal == Signal.NORM:
         return f"norm {_ratio(one.value)} of FP32's, limit {_ratio(one.limit)}"
-    return f"{one.signal} {one.value:.4g}, limit {one.limit:.4g}"
+    whose = f" of worker {one.worker}" if one.worker >= 0 else ""
+    return f"{one.signal} {one.value:.4g}{whose}, limit {one.limit:.4g}"
 
 
 def _ratio(log2: float) -> str:

@@ -17,7 +17,14 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.capacity import Coefficients, low_seconds
 from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.runtime.monitor import log as monitor_log
-from neuron_fabric.runtime.monitor.consensus import agreed, both_ends, field_names, others
+from neuron_fabric.runtime.monitor.consensus import (
+    Codec,
+    agreed,
+    both_ends,
+    field_names,
+    least_of,
+    others,
+)
 from neuron_fabric.runtime.monitor.limits import Limits
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import costs_of, plan_of
@@ -36,6 +43,7 @@ def seen(rank: int, step: int, samples: frozenset[str], **values: Any) -> StepRe
         losses=2.0 + 0.01 * rank + 0.001 * (step % 7),
         cosines=dict.fromkeys(samples, (0.6, 1.0, 1.0)),
         norms={name: (1.0, 1.0 if name in samples else None) for name in ("head", "body")},
+        agreements={"head": 0.04 - 0.01 * rank},
         **values,
     )
 
@@ -81,6 +89,9 @@ def test_all_ranks_take_the_same_routes(tmp_path: Path) -> None:
     [log] = tmp_path.iterdir()  # rank 0 alone writes
     [segment], left_out = monitor_log.read(log)
     assert not left_out
+    at = segment.run.fields.index("head.agreement")
+    value, worker = least_of(segment.steps[3].vector[at])
+    assert (round(value or 0.0, 6), worker) == (0.02, 2)
     assert segment.steps[3].loss == pytest.approx(2.01 + 0.003, abs=1e-5)  # the ranks' mean
 
 
@@ -220,7 +231,10 @@ def test_a_world_of_one_has_no_margin() -> None:
 
 def test_ten_regions_are_less_than_64_numbers() -> None:
     wide = SmallProfile(tuple(SmallRegion(f"r{n}", 1000) for n in range(10)))
-    assert len(field_names(plan_of(wide))) == 59
+    codec = Codec(plan_of(wide), 4, 0)
+    assert codec.lengths == (59, 69)
+    assert len(field_names(plan_of(wide))) == 69
+    assert len(codec.least(StepReport(0))) == 10  # beside the digest
 
 
 def test_the_device_rejects_and_admits_again() -> None:
@@ -237,7 +251,7 @@ def test_the_device_rejects_and_admits_again() -> None:
 
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """And admitted again when the network gets slower: by the model, every 200 steps."""
+    """And admitted again when the network gets slower: 8 steps later, and not at the next 200."""
     costs = costs_of(PROFILE, Coefficients(), 8)
     assert costs["body"].seconds == low_seconds(Coefficients(), Route.G_BINARY, 5000, 8).total
     plan = plan_of(PROFILE, warmup=6, costs=costs)
@@ -247,7 +261,7 @@ def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> No
         one.step_end(seen(0, step, one.samples(), seconds=link))
     one.routes()
     body = [(each.step, each.target) for each in one.decisions if each.region == "body"]
-    assert body == [(5, "LOW"), (5, "rejected"), (400, "admitted")]
+    assert body == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
     assert targets(one.decisions) == ["PARTIAL", "LOWBIT"]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.runtime.monitor import log as monitor_log
-from neuron_fabric.runtime.monitor.consensus import Codec, digest_of
+from neuron_fabric.runtime.monitor.consensus import Codec, digest_of, least_of
 from neuron_fabric.runtime.monitor.job_plan import Cost, Plan, RegionPlan
 from neuron_fabric.runtime.monitor.limits import Limits
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
@@ -63,6 +64,7 @@ def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> Step
         margins={name: (int(draw.integers(0, 4000)), 1000) for name in NAMES},
         nonfinite=int(draw.random() < 0.02),
         saturation={name: float(draw.random() ** 4) for name in NAMES},
+        agreements={name: float(draw.normal(0, 0.05)) for name in NAMES if draw.random() < 0.9},
         reducer=ReducerCounters(
             lost=int(draw.random() < 0.005), fallback=bool(draw.random() < 0.02)
         ),
@@ -76,7 +78,8 @@ def walk(seed: int, steps: int = 300, plan: Plan = PLAN) -> Walk:
     out = []
     for step in range(steps):
         names = [plan.regions[number].name for number in samples_due(plan, state)]
-        got = codec.decode(step, codec.encode(report(draw, step, names)).tolist())
+        told = report(draw, step, names)
+        got = codec.decode(step, [*codec.encode(told).tolist(), *codec.least(told).tolist()])
         state, decided = advance(plan, state, got)
         out.append((state, list(decided)))
     return out
@@ -93,7 +96,11 @@ def test_a_rank_that_reads_its_own_loss_differs() -> None:
     def own_loss(rank: int, own: list[int], summed: list[int]) -> list[int]:
         return [own[0], *summed[1:]]
 
-    assert any(differing_ranks(seed, range(4), own_loss) for seed in range(5))
+    def own_agreement(rank: int, own: list[int], summed: list[int]) -> list[int]:
+        return [*summed[:-3], *own[-3:]]
+
+    for read in (own_loss, own_agreement):
+        assert any(differing_ranks(seed, range(4), read) for seed in range(5))
 
 
 def test_sums_of_floats_depend_on_the_order() -> None:
@@ -113,15 +120,18 @@ def differing_ranks(seed: int, order: Sequence[int], read: Read) -> int:
     walked = [start(PLAN)] * 4
     for step in range(120):
         names = [PLAN.regions[number].name for number in samples_due(PLAN, walked[0])]
-        own = [
-            codec.encode(report(draw, step, names))
-            for codec, draw in zip(codecs, draws, strict=True)
-        ]
+        told = [report(draw, step, names) for draw in draws]
+        own, least = (
+            [getattr(codec, what)(one) for codec, one in zip(codecs, told, strict=True)]
+            for what in ("encode", "least")
+        )
         for rank in range(4):
             turn = order[rank:] if rank % 2 else order  # every rank adds in another order
             rest = [one for one in range(4) if one not in turn]
             summed = sum((own[one] for one in [*turn, *rest]), np.zeros_like(own[0])).tolist()
-            got = codecs[rank].decode(step, read(rank, own[rank].tolist(), summed))
+            ends = functools.reduce(np.maximum, (least[one] for one in [*turn, *rest])).tolist()
+            alone = [*own[rank].tolist(), *least[rank].tolist()]
+            got = codecs[rank].decode(step, read(rank, alone, summed + ends))
             walked[rank], _ = advance(PLAN, walked[rank], got)
     return sum(digest_of(state) != digest_of(walked[0]) for state in walked)
 
@@ -277,6 +287,25 @@ def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None
     cut = [min(max(one, -most), most) for one in losses]
     assert got.loss == pytest.approx(sum(cut) / len(cut), abs=2**-20, rel=1e-12)
     assert got == Reading(0, got.regions, loss=got.loss)
+
+
+@given(st.lists(st.none() | st.floats(-9, 9), min_size=2, max_size=64))
+def test_the_least_and_whose_it_is(values: list[float | None]) -> None:
+    """Within 2^-24; ranks that tell nothing do not count, and what is too large is cut."""
+    told = [{} if one is None else {"head": one, "tail": -1e300} for one in values]
+    codecs = [Codec(PLAN, len(values), rank) for rank in range(len(values))]
+    reports = [StepReport(0, agreements=one) for one in told]
+    ends = [codec.least(one) for codec, one in zip(codecs, reports, strict=True)]
+    least = [least_of(int(one)) for one in np.max(ends, axis=0)]
+    here = [(one, rank) for rank, one in enumerate(values) if one is not None]
+    assert least[1] == (None, -1)
+    if not here:
+        assert least[0] == least[2] == (None, -1)
+        return
+    value, worker = least[0]
+    assert value == pytest.approx(min(here)[0], abs=2**-24)
+    assert values[worker] == pytest.approx(value, abs=2**-23)
+    assert least[2][1] == here[0][1]
 
 
 def test_plan_of_a_profile() -> None:

@@ -9,6 +9,7 @@ import os
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor import Controller, StepReport, bench, chart, monitor_command
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor import page as monitor_page
+from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.replay_log import replay
 from neuron_fabric.runtime.monitor.states import Decision
@@ -32,9 +34,10 @@ PROFILE = SmallProfile((SmallRegion(NASTY, 900), SmallRegion("body", 5000)), nam
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 330 steps in which a vote gets the wrong sign; its folder."""
+    """A run of 330 steps in which a vote gets the wrong sign, and only samples are looked at; its
+    folder."""
     folder = tmp_path_factory.mktemp("run")
-    bench.trained(3, "flipped_vote", steps=330, folder=folder)
+    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=folder)
     return folder
 
 
@@ -128,8 +131,8 @@ def test_a_log_that_was_changed_does_not_replay(recorded: Path, tmp_path: Path) 
         (lambda data: data + b"[1]\n", "no JSON object"),
         (lambda data: data + b"\xff\n", "not UTF-8"),
         (lambda data: data + b'{"kind":"step","step":NaN}\n', "NaN is no number"),
-        (lambda data: data + b'{"kind":"step","step":1}\n', "vector: not the 24 integers"),
-        (lambda data: data + b'{"kind":"step","step":1,"vector":[1]}\n', "vector: not the 24"),
+        (lambda data: data + b'{"kind":"step","step":1}\n', "vector: not the 27 integers"),
+        (lambda data: data + b'{"kind":"step","step":1,"vector":[1]}\n', "vector: not the 27"),
         (lambda data: b'{"kind":"end","step":1,"why":""}\n' + data, "no run record stands before"),
         (lambda data: data + b'{"kind":"run","format":"x"}\n', "its format is not"),
     ],
@@ -274,6 +277,32 @@ def test_the_page_is_sound_and_offline(recorded: Path, tmp_path: Path) -> None:
     assert "band DEMOTED" in bands
 
 
+def test_a_worker_that_stands_out_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the terminal, on the page, and again when the log is replayed; in the log of an older
+    version, without agreements, the rest is replayed."""
+    jsonschema = pytest.importorskip("jsonschema")
+    bench.trained(3, "flipped_of_8", steps=290, folder=tmp_path)
+    assert command(str(tmp_path)) == 0
+    assert "of worker 0, limit -0.05" in capsys.readouterr().out
+    segments, _ = monitor_log.read(tmp_path / monitor_log.NAME)
+    assert replay(segments[0]).differs is None
+    root = ET.fromstring(monitor_page.page(segments))
+    assert "against -0.05" in " ".join(root.itertext())
+    assert [one for one in root.iter("svg") if one.get("aria-label") == "least agreement of conv"]
+    schema = json.loads(monitor_log.SCHEMA.read_text(encoding="utf-8"))
+    for line in (tmp_path / monitor_log.NAME).read_text(encoding="utf-8").splitlines():
+        jsonschema.Draft202012Validator(schema).validate(json.loads(line))
+    older = segments[0]
+    older.run = replace(older.run, fields=older.run.fields[:24])
+    older.steps = [replace(one, vector=one.vector[:24]) for one in older.steps]
+    assert "No votes were compared" in monitor_page.page([older])
+    again = replay(older)
+    assert again.state.step == 289
+    assert again.differs == 269
+
+
 def test_names_do_not_become_markup(tmp_path: Path) -> None:
     one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path)
     for step in range(120):
@@ -317,7 +346,7 @@ def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
 def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
     found = chart.ticks(first, first + size, most)
     assert len(found) <= most + 1
-    slack = 1e-6 * size + 1e-9
+    slack = 1e-6 * size + 1e-9 + 1e-15 * abs(first)
     assert all(first - slack <= one <= first + size + slack for one in found)
 
 

@@ -15,6 +15,7 @@ from neuron_fabric.runtime.monitor.limits import SHARE_BITS, Limits, Signal, lim
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.signals import (
+    Agreement,
     Cosine,
     Events,
     JobSignals,
@@ -52,11 +53,11 @@ def test_a_spike_is_three_in_a_row() -> None:
     between = 2 + 5 * 1.4826 * 0.05  # of the two thresholds
     assert losses(*[between] * 5, loss=high).spike.bad
     assert not losses(2.0, 2.0, 2.0, loss=high).spike.bad
-    why = high.bad(NONE)
+    why = high.bad(LIMITS, NONE)
     assert why is not None
     assert why.signal == Signal.LOSS_SPIKE
     assert why.limit == pytest.approx(limit, abs=0.03)
-    assert high.bad(frozenset({Signal.LOSS_SPIKE})) is None
+    assert high.bad(LIMITS, frozenset({Signal.LOSS_SPIKE})) is None
 
 
 def test_a_short_history_tells_nothing() -> None:
@@ -76,6 +77,37 @@ def test_a_drift_takes_forty_steps_of_means() -> None:
     little = [2.1 + NOISE[n % 101] for n in range(200)]  # 5 %
     assert not losses(*little, loss=steady()).drift.bad
     assert losses(*up, loss=steady()).admitted().best is None
+
+
+def rising(share: float, steps: int, noise: float = 1.0) -> list[float]:
+    """Losses around 2 that rise by a share of it in 40 steps."""
+    shaken = [noise * NOISE[37 * n % 101] for n in range(steps)]
+    return [2 * (1 + share * n / 40) + one for n, one in enumerate(shaken)]
+
+
+def test_a_line_that_rises() -> None:
+    """By more than a tenth and 4 of its errors, 3 times; good again below a twentieth."""
+    window, count = LIMITS.slope_window, LIMITS.slope_count
+    assert not losses(*rising(0.2, window + count - 2)).slope.bad
+    bad = losses(*rising(0.2, window + count - 1))
+    assert bad.slope.bad
+    why = bad.bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.limit) == (Signal.LOSS_SLOPE, LIMITS.slope_in)
+    assert why.value == pytest.approx(0.2, abs=0.03)
+    assert bad.bad(LIMITS, frozenset({Signal.LOSS_SLOPE})) is None
+    assert not losses(*rising(0.08, 200)).slope.bad
+    assert not losses(*rising(0.2, window + count - 1, noise=12.0)).slope.bad  # nothing but noise
+    top = rising(0.2, window + count - 1)[-1]
+    assert not losses(*[top] * 60, loss=bad).slope.bad
+
+
+def test_a_line_begins_with_low_bit() -> None:
+    """Losses before the admission are another training's: a step between the two is no rise."""
+    step = [*rising(0.0, 60), *(one + 0.5 for one in rising(0.0, 60))]
+    assert any(losses(*step[:n]).slope.bad for n in range(61, 90))
+    before = losses(*step[:60]).admitted()
+    assert not any(losses(*step[60:n], loss=before).slope.bad for n in range(61, 121))
 
 
 def test_warmup_goes_on_while_the_loss_falls() -> None:
@@ -119,10 +151,33 @@ def test_the_norm_against_the_last_sample() -> None:
     assert not one.read(LIMITS, 5.9, None).gate.bad
 
 
+def against(*values: float | None, one: Agreement | None = None) -> Agreement:
+    out = one or Agreement()
+    for value in values:
+        out = out.read(LIMITS, value, 3)
+    return out
+
+
+def test_a_worker_against_the_others() -> None:
+    """Four in a row, and good again behind the outer threshold alone; no votes tell nothing."""
+    count = LIMITS.against_count
+    assert not against(*[-0.051] * (count - 1)).gate.bad
+    assert not against(*[-0.051] * (count - 1), -0.049, *[-0.051] * (count - 1)).gate.bad
+    bad = against(*[-0.051] * (count - 1), None, -0.06)
+    assert bad.gate.bad
+    assert against(*[-0.03] * 9, one=bad).gate.bad
+    assert not against(*[-0.019] * count, one=bad).gate.bad
+    why = RegionSignals(agreement=bad).bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.value, why.limit, why.worker) == ("agreement", -0.06, -0.05, 3)
+    assert RegionSignals(agreement=bad).bad(LIMITS, frozenset({Signal.AGREEMENT})) is None
+
+
 def shares(name: str, value: float, times: int, profile: float | None) -> RegionSignals:
     one = RegionSignals()
     for _ in range(times):
-        got = RegionReading(**{name: value})
+        of_margin = name == "margin"
+        got = RegionReading(margin=value) if of_margin else RegionReading(saturation=value)
         one = one.read(LIMITS, got, profile, profile)
     return one
 

@@ -15,6 +15,7 @@ from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepRepor
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor.consensus import Codec, random_margin, region_reading
 from neuron_fabric.runtime.monitor.job_plan import Cost
+from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import plan_of
 from neuron_fabric.runtime.monitor.replay_log import replay
@@ -86,6 +87,26 @@ def test_recovery_takes_the_largest_region_first() -> None:
     assert used[96] == {"body"}
 
 
+def test_a_worker_against_the_others_keeps_a_region_out() -> None:
+    """Its cosine is good all the time: without the signal the body comes back in between."""
+
+    def flipped(one: Controller, step: int) -> Mapping[str, Any]:
+        voted = one.routes()["body"].route != "FP32" or "body" in one.samples()
+        return {"agreements": {"body": -0.2} if voted and step > 20 else {}}
+
+    found = {}
+    for off in ((), (Signal.AGREEMENT,)):
+        plan = replace(PLAN, off=off)
+        made = Controller(PROFILE, LocalGroup(2).rank(0), world=2, plan=plan)
+        made._all_reduce = lambda values, op: lambda: values
+        found[bool(off)] = of(trained(700, flipped, made), "body")
+    assert found[True] == [(5, "LOW")]
+    assert found[False][:2] == [(5, "LOW"), (24, "DEMOTED")]
+    back = [target for _, target in found[False][1:]]
+    assert "LOW" not in back
+    assert back[-1] == "LOCKED"
+
+
 def test_a_region_is_sampled_at_its_admission() -> None:
     due: dict[int, frozenset[str]] = {}
 
@@ -122,6 +143,25 @@ def test_between_admit_and_drop_nothing_changes() -> None:
 
     one = trained(1100, link, Controller(PROFILE, LocalGroup(1).rank(0), plan=plan))
     assert of(one, "body") == [(5, "LOW"), (600, "rejected"), (1000, "admitted")]
+
+
+@pytest.mark.parametrize(
+    ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
+)
+def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judged: int) -> None:
+    """By more than twice, either way, 8 steps running; else at the next 200."""
+    plan = replace(
+        PLAN, regions=tuple(replace(one, cost=Cost(1e-3, 1 << 20)) for one in PLAN.regions)
+    )
+    seen: list[int] = []
+
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
+        seen.append(one.state.judged)
+        mib = 1e-3 * (factor if 220 <= step < 220 + steps else 1.0)
+        return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+
+    trained(402, link, Controller(PROFILE, LocalGroup(1).rank(0), plan=plan))
+    assert sorted(set(seen))[:4] == [-1, 5, 200, judged]
 
 
 def test_the_clock_of_rank_0_alone_counts() -> None:
