@@ -78,7 +78,7 @@ module fv_twin_tx_pack
   `NF_ASSERT(SameTaken_A, drs_ready == twin_drs_ready && drs_empty == twin_drs_empty)
   `NF_ASSERT(SameSent_A, ndr_pop == twin_ndr_pop && drs_sent == twin_drs_sent)
   `NF_ASSERT_NEVER(SameFlit_A, flit_valid && flit != twin_flit)
-  `NF_ASSERT_NEVER(SameMarks_A, flit_valid && (header != twin_header || run != twin_run))
+  `NF_ASSERT_NEVER(SameMarks_A, header != twin_header || (flit_valid && run != twin_run))
 
   // ---- what induction needs to know of the inside: both hold the same headers and chunks --------
   logic [4*HEADER_W-1:0] headers;

@@ -11,7 +11,7 @@
 // a DRS header `room_drs` or `room_multi` in the retry buffer. `flit_valid`/`flit_ready`: until it
 // is taken the flit may still gain messages, so its content is not stable; `run` says that all-data
 // flits must follow it with nothing between. Ak and the credit nibbles of the header are inputs;
-// `header` marks a flit that carries them.
+// `header` is low with an all-data flit, which carries none of them, and only then.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -222,7 +222,7 @@ def nf_link_tx_pack(
         leaving_chunks.next = sent_chunks
         flit_valid.next = valid
         flit.next = payload
-        header.next = valid and not alone
+        header.next = not alone
         run.next = valid and owed + CHUNKS * sent_headers - sent_chunks > 3
 
     @always_comb

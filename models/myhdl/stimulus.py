@@ -210,7 +210,7 @@ class Pack(Stimulus):
         }
 
     def told(self, inputs: Values, outputs: Values) -> Values:
-        about_the_flit = () if outputs["flit_valid"] else ("flit", "header", "run")
+        about_the_flit = () if outputs["flit_valid"] else ("flit", "run")
         return {name: value for name, value in outputs.items() if name not in about_the_flit}
 
     def answered(self, outputs: Values) -> None:

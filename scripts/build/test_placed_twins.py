@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from models.myhdl import convert
-from scripts.build.sources import collect
+from scripts.build import registry
+from scripts.build.sources import collect, write_copy
+from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.records import BuildSpec, Dut, Edit, RunSpec
 from scripts.plan import testplan
@@ -35,6 +39,24 @@ def test_beside_the_hand_written() -> None:
     plain, both = collect(RTL), collect(replace(RTL, dut=Dut.BOTH))
     assert both.texts[VOTE].endswith(plain.texts[VOTE])
     assert "module myhdl_nf_vote (" in both.texts[VOTE]
+
+
+@pytest.mark.parametrize(
+    ("simulator", "option"), [("verilator", "-Wno-fatal"), ("icarus", "-g2012")]
+)
+def test_what_looks_into_the_design_finds_it(tmp_path: Path, simulator: str, option: str) -> None:
+    """Modules that are bound to the design name nets inside it: none of a module with a twin."""
+    reader = registry.get(simulator)
+    if not reader.available():
+        pytest.skip(f"{simulator} is not installed")
+    spec = testplan.build_spec(testplan.read(), "small-myhdl", simulator)
+    found = collect(spec)
+    write_copy(found, tmp_path)
+    words, variables = reader.lint_command(spec.top, spec.parameters, found.files, [])
+    log = tmp_path / "log"
+    words[1:1] = [option]
+    ended = process.run_logged(words, log, cwd=tmp_path, env={**os.environ, **variables})
+    assert ended.returncode == 0, log.read_text(encoding="utf-8")[-2000:]
 
 
 def test_the_key() -> None:

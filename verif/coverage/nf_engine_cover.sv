@@ -56,7 +56,6 @@ module nf_engine_cover
   input wire logic                    seen2,
   input wire logic                    early2,
   input wire logic                    adds2,
-  input wire logic [LINE_W-1:0]       votes2,
   input wire logic [CNT_W*LINE_W-1:0] planes2
 );
   // ---- classes ----------------------------------------------------------------------------------
@@ -189,11 +188,16 @@ module nf_engine_cover
   logic [6:0]            carry_on;
   logic [6:0][4:0]       carry_at;
   logic [8:1][LINE_W-1:0] carry2;  // carry2[p]: into plane p
+  logic [LINE_W-1:0]      gate2, sign2, adds_one2;
+  assign gate2     = (s2.op.data >> 1) & {LINE_W/2{2'b01}};  // both brought to bit 2e
+  assign sign2     = s2.op.data & {LINE_W/2{2'b01}};
+  assign adds_one2 = d2.mode == MODE_G_TERNARY ? (gate2 & ~sign2) | ((gate2 & sign2) << 1)
+                   : is_int(d2.mode)           ? s2.op.data : ~s2.op.data;
   always_comb begin
     carry2   = '0;
     carry_on = '0;
-    if (adds2) begin
-      carry2[1] = votes2 & planes2[0 +: LINE_W];
+    if (adds2 && !d2.tern5) begin
+      carry2[1] = adds_one2 & planes2[0 +: LINE_W];
       for (int p = 1; p < CNT_W; p++) begin
         carry_on[p-1] = |carry2[p];
         carry2[p+1]   = carry2[p] & planes2[p*LINE_W +: LINE_W];
@@ -236,7 +240,6 @@ bind nf_engine nf_engine_cover #(.SLOTS(SLOTS), .CNT_W(CNT_W)) u_cover (
   .seen2            (u_rules.seen),
   .early2           (u_rules.early),
   .adds2            (u_rules.adds),
-  .votes2           (u_rules.u_accumulate.votes),
   .planes2          (own_planes2)
 );
 

@@ -18,6 +18,9 @@ from cocotb.utils import get_sim_time
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
 from cocotbext.cxl.errors import CxlError
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from models.line_packing import Mode
+from models.regions import VIEW_SELECTORS
 from verif.env import run_metrics
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv
@@ -115,13 +118,27 @@ class NfBaseTest(uvm_test):
         await self.env.host.link_up()
 
     async def finish(self) -> None:
-        """Waits for the last answers and reads what the predictor compares."""
+        """Waits for the last answers, then reads all that the device has counted."""
         await self.env.host.drain()
         await self.env.clocks(20)
         while not self.env.mem.idle:
             await self.env.clocks(10)
+        await self._read_views()
         await self.env.clocks(20)
         await self.env.registers.read_all()
+
+    async def _read_views(self) -> None:
+        """STATUS and the workers' lines of every region: the scoreboard compares them, and exactly
+        when all is quiet, whatever the test was about."""
+        for region in range(self.cfg.hw.regions):
+            config = self.env.scoreboard.model.config(region)
+            if config is None or config.mode is Mode.IDENTITY or not config.ld_mask:
+                continue
+            ldid = (config.ld_mask & -config.ld_mask).bit_length() - 1  # the first that may read
+            for selector in VIEW_SELECTORS:
+                read = M2SReq(ReqOp.MEM_RD, 0, config.address(selector, 0), ldid=ldid)
+                await self.env.host.issue(read)
+        await self.env.host.drain()
 
     async def _watchdog(self) -> None:
         """A request that has waited too long is an error, not a hang of the suite."""

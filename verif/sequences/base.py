@@ -161,3 +161,17 @@ class NfSequence(uvm_sequence):
             selector = self.rng.choice(self.read_selectors(config))
         ldid = self.ldid_for(config, 0)
         return await self.read(config.address(selector, line), limit, ldid=ldid)
+
+    async def read_views(self, config: RegionConfig, line: int) -> None:
+        """Reads every legal selector of a line, in any order."""
+        chosen = self.read_selectors(config)
+        for selector in self.rng.sample(chosen, len(chosen)):
+            await self.read_region(config, line, selector)
+        await self.drain()
+
+    async def crowd_out(self, crowd: RegionConfig) -> None:
+        """Lines of the region `crowd` take every slot, so those of others are evicted."""
+        await self.drain()
+        for line in range(min(crowd.lines, 2 * self.cfg.hw.slots)):
+            await self.read_region(crowd, line, 0)
+        await self.drain()

@@ -30,7 +30,7 @@ class EveryIntSequence(IntSequence):
             data = self.codes(config, SHAPES[number % len(SHAPES)])
             await self.contribute(config, worker, line, data)
         await self.drain()
-        await self.views(config, line)
+        await self.read_views(config, line)
 
     async def incomplete(self, config: RegionConfig) -> None:
         """Lines 1 and 2: of nobody, then of one worker; line 2 is poisoned from the start."""
@@ -38,6 +38,6 @@ class EveryIntSequence(IntSequence):
         await self.drain()
         for _ in range(2):
             for line in (1, 2):
-                await self.views(config, line)
+                await self.read_views(config, line)
                 await self.contribute(config, 1, line, self.codes(config, "random"))
             await self.drain()

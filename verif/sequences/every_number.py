@@ -79,7 +79,7 @@ class EveryRegionSequence(RecordSequence):
         for selector in (0, other):  # early
             await self.read_region(config, 0, selector, limit=1)
         await self.contribute(config, 0, 0, limit=1)
-        await self.away(crowd)
+        await self.crowd_out(crowd)
         await self.read_region(config, 0, 0, limit=1)  # what was written back is fetched
         data = line_for(mode, self.rng)
         if mode is Mode.G_TERNARY:  # an illegal code
@@ -117,7 +117,7 @@ class EveryRegionSequence(RecordSequence):
         await self.commit(region)
         await self.each(config, [0, 1], 0)
         errors.add(record)
-        await self.away(crowd)
+        await self.crowd_out(crowd)
         errors.clear()
         await self.each(config, [0, 1], None)
 
@@ -133,13 +133,6 @@ class EveryRegionSequence(RecordSequence):
             await self.read(config.address(7, 0), ldid=0)
         if config.mode.low_bit:
             await self.write(first, data, ldid=0, be=self.rng.getrandbits(64))
-        await self.drain()
-
-    async def away(self, crowd: RegionConfig) -> None:
-        """Other lines take every slot."""
-        await self.drain()
-        for line in range(min(crowd.lines, 2 * self.cfg.hw.slots)):
-            await self.read_region(crowd, line, 0)
         await self.drain()
 
 

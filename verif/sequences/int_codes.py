@@ -54,19 +54,6 @@ class IntSequence(NfSequence):
             line[self.rng.randrange(count)] = self.rng.choice((low, high, 1))
         return bytes(pack_int(line, config.mode, config.signed).tobytes())
 
-    async def away(self, crowd: RegionConfig) -> None:
-        """Other lines take every slot."""
-        for line in range(min(crowd.lines, 2 * self.cfg.hw.slots)):
-            await self.read_region(crowd, line, 0)
-        await self.drain()
-
-    async def views(self, config: RegionConfig, line: int) -> None:
-        """Every view of a line, in any order."""
-        chosen = self.read_selectors(config)
-        for selector in self.rng.sample(chosen, len(chosen)):
-            await self.read_region(config, line, selector)
-        await self.drain()
-
 
 class IntCodesSequence(IntSequence):
     """W from 1 to 64, codes at their corners, subsets of the workers in any order; duplicates,
@@ -95,7 +82,7 @@ class IntCodesSequence(IntSequence):
             # The same area in the other mode or sign: nothing of the old round may show.
             other = rng.choice((replace(config, signed=not config.signed), config))
             await self.commit(0, other)
-            await self.views(other, 0)
+            await self.read_views(other, 0)
             await self.line(other, 0, "random", crowd)
 
     async def extremes(self) -> None:
@@ -107,7 +94,7 @@ class IntCodesSequence(IntSequence):
             for worker in range(most):
                 await self.contribute(config, worker, line, self.codes(config, shape))
             await self.drain()
-            await self.views(config, line)
+            await self.read_views(config, line)
 
     async def line(self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig) -> None:
         """Contributions of some workers, or of all, between reads of every kind."""
@@ -127,10 +114,9 @@ class IntCodesSequence(IntSequence):
             if rng.random() < 0.2:
                 await self.read_region(config, line, limit=RACE_LIMIT)
             if self.crowded and rng.random() < 0.1:
-                await self.drain()
-                await self.away(crowd)
+                await self.crowd_out(crowd)
         await self.drain()
-        await self.views(config, line)
+        await self.read_views(config, line)
 
 
 class SameAsVotesSequence(IntSequence):
@@ -225,4 +211,4 @@ class IntRefusalSequence(IntSequence):
         # What was refused has changed nothing.
         await self.commit(0, replace(config))
         await self.contribute(config, 0, 0)
-        await self.views(config, 0)
+        await self.read_views(config, 0)

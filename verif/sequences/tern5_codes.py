@@ -39,19 +39,6 @@ class Tern5Sequence(NfSequence):
         )
         return bytes(rng.randint(low, high) for _ in range(64))
 
-    async def away(self, crowd: RegionConfig) -> None:
-        """Other lines take every slot."""
-        for line in range(min(crowd.lines, 2 * self.cfg.hw.slots)):
-            await self.read_region(crowd, line, 0)
-        await self.drain()
-
-    async def views(self, config: RegionConfig, line: int) -> None:
-        """The vote, INFO and every plane, in any order."""
-        chosen = self.read_selectors(config)
-        for selector in self.rng.sample(chosen, len(chosen)):
-            await self.read_region(config, line, selector)
-        await self.drain()
-
 
 class EveryByteSequence(Tern5Sequence):
     """Each of the 256 bytes at each place modulo 4 of a line, alone and against its neighbour."""
@@ -67,7 +54,7 @@ class EveryByteSequence(Tern5Sequence):
                     data = bytes((first + byte) % 256 for byte in range(64))
                     await self.contribute(config, worker, line, data)
                 await self.drain()
-                await self.views(config, line)
+                await self.read_views(config, line)
 
 
 class EveryNetSequence(Tern5Sequence):
@@ -94,7 +81,7 @@ class EveryNetSequence(Tern5Sequence):
                 data = bytes(trits_to_lines(votes[worker]).tobytes())
                 await self.contribute(config, worker, 0, data)
             await self.drain()
-            await self.views(config, 0)
+            await self.read_views(config, 0)
 
 
 class Tern5CodesSequence(Tern5Sequence):
@@ -123,7 +110,7 @@ class Tern5CodesSequence(Tern5Sequence):
             # The same area in another round, or in another mode: nothing of the old may show.
             other = rng.choice((replace(config, mode=Mode.G_TERNARY), config))
             await self.commit(0, other)
-            await self.views(other, 0)
+            await self.read_views(other, 0)
             await self.commit(0, config)
             await self.fill(config, 0, "legal", crowd)
 
@@ -135,10 +122,9 @@ class Tern5CodesSequence(Tern5Sequence):
         for worker in range(config.workers):
             for line in range(config.lines):
                 await self.contribute(config, worker, line, self.line("legal"))
-            await self.drain()
-            await self.away(crowd)
+            await self.crowd_out(crowd)
         for line in range(config.lines):
-            await self.views(config, line)
+            await self.read_views(config, line)
 
     async def fill(self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig) -> None:
         """Contributions of some workers, or of all, between reads of every kind."""
@@ -158,12 +144,11 @@ class Tern5CodesSequence(Tern5Sequence):
             if rng.random() < 0.2:
                 await self.read_region(config, line, limit=RACE_LIMIT)
             if place == len(senders) // 2:  # the next contribution comes with a fill
-                await self.drain()
-                await self.away(crowd)
+                await self.crowd_out(crowd)
         await self.drain()
         if rng.random() < 0.5:
-            await self.away(crowd)
-        await self.views(config, line)
+            await self.crowd_out(crowd)
+        await self.read_views(config, line)
 
 
 class Tern5RefusalSequence(Tern5Sequence):
@@ -190,7 +175,7 @@ class Tern5RefusalSequence(Tern5Sequence):
         full = self.layout.region(Mode.G_TERN5, 0, self.most)
         await self.commit(unused, full)
         # What was refused has changed nothing.
-        await self.views(config, 0)
+        await self.read_views(config, 0)
         await self.contribute(config, config.workers - 1, 0, self.line("plus"))
         await self.drain()
-        await self.views(config, 0)
+        await self.read_views(config, 0)
