@@ -339,6 +339,8 @@ module nf_lookup
   assign slot_miss = do_miss;
   assign looked_up = lk_op;
 
+  // Votes and counts need no exit: one that hits an open slot waits for nothing.
+  `NF_ASSERT_NEVER(NeedsNoExit_A, do_wait && lk_open && op_settled && !op_fp)
   `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
   `NF_ASSERT_NEVER(NoGatherRoom_A, starts_gather && !gather_room)
   `NF_ASSERT_NEVER(NoMissRoom_A,

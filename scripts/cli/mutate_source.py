@@ -117,7 +117,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace) -> int:
     files = read_filelist(ROOT, FILELIST)
-    everything, sources = walk.find(ROOT, TOP, files)
+    everything, sources = walk.find(ROOT, TOP, files, walk.shapes())
     chosen = _chosen(everything, args)
     if args.list:
         for mutant in chosen:
@@ -181,16 +181,14 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     if what == "checker":
         specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
     inside = {
-        (spec.build.top, spec.build.filelist): walk.modules(
-            ROOT, spec.build.top, read_filelist(ROOT, spec.build.filelist)
+        name: walk.modules(
+            *(ROOT, build.top, read_filelist(ROOT, build.filelist), build.parameters)
         )
-        for spec in {(s.build.top, s.build.filelist): s for s in specs}.values()
+        for name, build in {spec.build_name: spec.build for spec in specs}.items()
     }
     memory = Memory.read_if_any()
     return [
-        Candidate(
-            spec, inside[spec.build.top, spec.build.filelist], memory.seconds(spec) or UNKNOWN_S
-        )
+        Candidate(spec, inside[spec.build_name], memory.seconds(spec) or UNKNOWN_S)
         for spec in specs
     ]
 

@@ -69,8 +69,8 @@ def prover(
         return lambda mutant: ""
 
     def prove(mutant: Mutant) -> str:
-        if mutant.module.endswith("_pkg"):
-            return ""  # it has no outputs of its own
+        if mutant.module.endswith("_pkg") or mutant.extra:
+            return ""  # no outputs of its own; nothing of it in a module with its own parameters
         folder = PROOFS / mutant.id
         texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
         gold, gate = (

@@ -41,7 +41,8 @@ class Part:
 @dataclass(frozen=True)
 class Mutant:
     """One change of one source file. `line` is where it begins, `end_line` where it ends (1..);
-    `feeds`: the module of an instance whose input it changes, "" elsewhere."""
+    `feeds`: the module of an instance whose input it changes, "" elsewhere; `extra`: it lies in a
+    branch of a generate that a design with its parameters as in the source has not got."""
 
     id: str
     file: str
@@ -51,6 +52,7 @@ class Mutant:
     end_line: int
     parts: tuple[Part, ...]
     feeds: str = ""
+    extra: bool = False
 
     def mutated(self, source: str) -> str:
         """The whole source with this change alone."""

@@ -10,7 +10,7 @@ clocks, assertions, text that a macro makes, `nf_wave_pkg`, which names codes in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,15 @@ from scripts.build import slang
 from scripts.build.filelist import FileList
 from scripts.mutation import operators
 from scripts.mutation.mutant import Mutant, Part, numbered
+from scripts.plan import testplan
 
 _NO_MODULE = "nf_wave_pkg"
 _NOT_STUCK = ("clk", "rst_n")
 _SELECTS = (ast.ElementSelectExpression, ast.RangeSelectExpression, ast.MemberAccessExpression)
 _SIMPLE = ast.RangeSelectionKind.Simple
 _CLOCKED = ast.ProceduralBlockKind.AlwaysFF
+Parameters = Sequence[tuple[str, int]]
+"""Of the top module, where they are not as in the source."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +44,28 @@ class Place:
     assigned: frozenset[str] = frozenset()  # variables that the combinational block has set by now
 
 
-def find(root: Path, top: str, files: FileList) -> tuple[list[Mutant], dict[str, str]]:
-    """All mutants of the design below `root`, in order of file and place, with the sources by file
-    (one character a byte). BuildError when slang cannot read it."""
+def find(
+    root: Path, top: str, files: FileList, more: Sequence[Parameters] = ()
+) -> tuple[list[Mutant], dict[str, str]]:
+    """All mutants of the design below `root`, with its parameters as in the source and then with
+    each set of `more`; and the sources by file (one character a byte). BuildError when slang cannot
+    read it."""
     sources = {name: (root / name).read_bytes().decode("latin-1") for name in files.sources}
     # slang tells places behind every link, also behind the one that stands for an odd folder name.
     names = {str((root / name).resolve()): name for name in files.sources}
     paths, includes = ([root / name for name in of] for of in (files.sources, files.includes))
-    compilation = slang.elaborate(top, paths, includes)
-    return numbered(_Walk(compilation, sources, names).all(), sources), sources
+    found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
+    for parameters in ((), *more):
+        compilation = slang.elaborate(top, paths, includes, parameters)
+        for place, mutant in _Walk(compilation, sources, names).all().items():
+            found.setdefault(place, replace(mutant, extra=bool(parameters)))
+    return numbered(found.values(), sources), sources
 
 
-def modules(root: Path, top: str, files: FileList) -> frozenset[str]:
+def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) -> frozenset[str]:
     """Names of all modules and packages of a design: a test on it can kill mutants of no other."""
     paths, includes = ([root / name for name in names] for names in (files.sources, files.includes))
-    compilation = slang.elaborate(top, paths, includes)
+    compilation = slang.elaborate(top, paths, includes, parameters)
     found = {package.name for package in compilation.getPackages()}
 
     def note(node: Any) -> None:
@@ -64,6 +74,12 @@ def modules(root: Path, top: str, files: FileList) -> frozenset[str]:
 
     compilation.getRoot().visit(note)
     return frozenset(found)
+
+
+def shapes() -> list[Parameters]:
+    """Sets of parameters that make branches of a generate which the default design has not got."""
+    plan = testplan.read()
+    return [plan.build(name).parameters for name in ("secded", "tern5")]
 
 
 class _Walk:
@@ -75,7 +91,8 @@ class _Walk:
         self._found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
         self._at_compile_time: set[str] = set()
 
-    def all(self) -> list[Mutant]:
+    def all(self) -> dict[tuple[str, tuple[Part, ...]], Mutant]:
+        """Mutants by file and change."""
         root = self._compilation.getRoot()
         root.visit(self._constant_calls)
         for package in self._compilation.getPackages():
@@ -83,7 +100,7 @@ class _Walk:
                 self._scope(package, Place(package.name))
         for instance in root.topInstances:
             self._instance(instance)
-        return list(self._found.values())
+        return self._found
 
     # ---- places and texts
 
