@@ -31,6 +31,7 @@ from examples.digits import Digits, DigitsResNet
 from neuron_fabric.runtime import attach
 
 PROFILE = Path(__file__).with_name("digits.toml")
+VOTES, CODES = "G_BINARY", ("G_INT4", "G_INT8")
 # From a profile that was written by hand to votes in a few steps, and back after a fault.
 SOON = {
     "steps = 0.10": "steps = 3",
@@ -47,6 +48,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=24, help="of each training")
     parser.add_argument("--until", type=Path, help="a training ends before if this file is there")
     parser.add_argument("--fp32", default="ring", choices=("ring", "ordered"), help="see attach")
+    parser.add_argument("--low", default=VOTES, choices=(VOTES, *CODES), help="low-bit route")
     parser.add_argument("--timeout", type=float, default=60.0, help="for a server that is silent")
     parser.add_argument("--alone", action="store_true", help="without the training by torch")
     parser.add_argument("--out", type=Path, help="folder for the monitor's log")
@@ -71,7 +73,8 @@ def rank_of(rank: int, args: argparse.Namespace, folder: str) -> None:
     )
     profile = Path(folder, f"profile-{rank}.toml")
     text = PROFILE.read_text(encoding="utf-8")
-    for old, new in SOON.items():
+    codes = {'"G_BINARY", decode = "net"': f'"{args.low}"'} if args.low != VOTES else {}
+    for old, new in {**SOON, **codes}.items():
         text = text.replace(old, new)
     profile.write_text(text, encoding="utf-8")
     code = 0

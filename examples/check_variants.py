@@ -24,6 +24,9 @@ from scripts.report.train_targets import (
 
 SPIKE, SPIKE_STEPS = 20.0, 10
 """A learning rate that is 20 times as high for 10 steps."""
+INT4, INT8 = "G_INT4", "G_INT8"
+"""Of `integer_codes_in_the_loop`, everywhere; no check has them."""
+_ROUTES = {TERNARY: Route.G_TERNARY, INT4: Route.G_INT4, INT8: Route.G_INT8}
 _WARM = Phases(Warmup(0.10))
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
 
@@ -39,7 +42,7 @@ def profile_of(variant: str, parameters: tuple[Parameter, ...], guided: Profile)
         return replace(_low(whole, Route.G_BINARY), phases=_WARM)
     if variant == BAD:
         return replace(_low(whole, Route.G_BINARY), phases=_WARM, monitor=_OFF)
-    route = Route.G_TERNARY if variant == TERNARY else Route.G_BINARY
+    route = _ROUTES.get(variant, Route.G_BINARY)
     low = _low(whole, route, head=variant != BINARY_HEAD)
     return replace(low, phases=Phases(Warmup(0)), monitor=_OFF)
 

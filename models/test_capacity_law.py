@@ -14,11 +14,7 @@ from models.regions import CommitCode, RegionConfig, record_lines, state_lines
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.runtime import capacity
 
-MODES = {
-    Route.FP32: Mode.FP32,
-    Route.G_BINARY: Mode.G_BINARY,
-    Route.G_TERNARY: Mode.G_TERNARY,
-}
+MODES = {route: Mode[route.name] for route in Route}
 
 
 def committed(route: Route, workers: int, log2: int, params: DeviceParams, state: int) -> int:

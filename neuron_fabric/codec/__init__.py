@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients to lines and back: packing with the worker's scale, counting votes, decoding.
+"""Gradients to lines and back: packing with the worker's scale, counting votes, adding integer
+codes, decoding.
 
-The loops are in `pack.c`, compiled at the first use, or in numpy: the same bits. NF_NATIVE=0
-chooses numpy.
+The loops of votes are in `pack.c`, compiled at the first use, or in numpy: the same bits.
+NF_NATIVE=0 chooses numpy.
 """
 
+from neuron_fabric.codec.integer_codes import (
+    BUCKET,
+    add_codes,
+    maxima,
+    pack_codes,
+    sum_kind,
+    units,
+    unpack_codes,
+    unpack_sums,
+)
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed, pack
 from neuron_fabric.codec.planes import add_planes, vote_of
@@ -12,19 +23,27 @@ from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
 from neuron_fabric.codec.voting import Counted, count, unpack, unpack_net, votes
 
 __all__ = [
+    "BUCKET",
     "F32",
     "LINE",
     "U8",
     "Counted",
     "Packed",
     "Route",
+    "add_codes",
     "add_planes",
     "count",
     "elements_of_line",
     "lines_of",
+    "maxima",
     "pack",
+    "pack_codes",
+    "sum_kind",
+    "units",
     "unpack",
+    "unpack_codes",
     "unpack_net",
+    "unpack_sums",
     "vote_of",
     "votes",
 ]

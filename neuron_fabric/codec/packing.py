@@ -62,7 +62,7 @@ def pack(
         return _ternary(values, lines, ratio)
     if route == Route.FP32:
         return _fp32(values, lines)
-    raise ValueError(f"no packer for {route} here: its scale takes the tensors of all workers")
+    raise ValueError(f"no packer for {route} here: `pack_codes` takes the scale of all workers")
 
 
 def _binary(values: F32, lines: U8, scale: bool) -> Packed:

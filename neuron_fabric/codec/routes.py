@@ -33,6 +33,11 @@ class Route(StrEnum):
         """Whether its elements are votes, which are counted."""
         return self in (Route.G_BINARY, Route.G_TERNARY)
 
+    @property
+    def codes(self) -> bool:
+        """Whether its elements are integer codes, which are added."""
+        return self in (Route.G_INT4, Route.G_INT8)
+
 
 _BITS = {
     Route.FP32: 32,

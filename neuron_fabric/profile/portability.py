@@ -17,8 +17,8 @@ from neuron_fabric.profile.profile_types import Kind, Profile, Region
 
 MOST_TIMES = 4
 """A region may have so many times the elements of the calibration, or that part of them."""
-ROUTES = (Route.FP32, Route.G_BINARY, Route.G_TERNARY)
-"""Those of every reducer."""
+ROUTES = tuple(Route)
+"""Those of torch's reducer. What a server has, it says when ranks join it."""
 
 
 class Verdict(StrEnum):

@@ -145,7 +145,7 @@ def _row(region: Region) -> tuple[str, ...]:
 def _way(how: PhaseRoute) -> str:
     if how.route == Route.FP32:
         return "FP32"
-    words = [how.route.value, how.decode]
+    words = [how.route.value, how.decode if how.route.votes else f"rounded {how.rounding}"]
     words += [] if how.scale == "mean_abs" else [how.scale]
     words += [] if how.shrink == 1 else [f"x {how.shrink:.4f}"]
     words += ["with feedback"] if how.feedback else []

@@ -217,10 +217,13 @@ def _table(name: str, of: Any) -> list[str]:
 
 
 def _changed(how: PhaseRoute) -> dict[str, object]:
-    """What a route says: of FP32 only why, of others all, the signal only where it is momentum."""
+    """What a route says: of FP32 only why, of others all that they have, the signal only where it
+    is momentum."""
     names = ["route", "why"]
-    if how.route != Route.FP32:
+    if how.route.votes:
         names[1:] = ["decode", "scale", "shrink", "feedback", "why"]
+    if how.route.codes:
+        names[1:] = ["rounding", "feedback", "why"]
     if how.signal != "gradient":
         names += ["signal", "beta"]
     return {name: getattr(how, name) for name in names if getattr(how, name) != ""}

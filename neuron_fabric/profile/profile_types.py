@@ -55,6 +55,9 @@ class PhaseRoute:
     ``scale``: of a worker's tensor: `mean_abs`, `rms` or `fixed:NUMBER`. ``shrink`` times the mean
     scale is the decoded step. ``feedback``: what a worker could not send is added to its next
     gradient. ``signal``: what it votes with: its gradient, or its momentum (of ``beta``).
+    Integer codes have neither decode, scale nor shrink: their scale is the workers' largest, their
+    sum is exact. ``rounding`` is theirs alone: stochastic, so that their mean is the gradient, or
+    to the nearest code.
     """
 
     route: Route
@@ -65,6 +68,7 @@ class PhaseRoute:
     why: str = ""
     signal: Literal["gradient", "momentum"] = "gradient"
     beta: float = 0.9
+    rounding: Literal["stochastic", "nearest"] = "stochastic"
 
     def __post_init__(self) -> None:
         """DataError for what cannot go together."""
@@ -79,6 +83,11 @@ class PhaseRoute:
             raise DataError(f"decode net takes planes of counts, which {self.route} has not")
         if self.feedback and self.signal == "momentum":
             raise DataError("feedback with a momentum signal: a residual would be in both")
+        if self.route.codes and (self.scale != "mean_abs" or self.shrink != 1):
+            what = f"scale {self.scale}" if self.scale != "mean_abs" else f"shrink {self.shrink}"
+            raise DataError(f"{what}: {self.route} has the scale of its codes; leave it out")
+        if self.rounding != "stochastic" and not self.route.codes:
+            raise DataError(f"rounding {self.rounding} is of integer codes, not of {self.route}")
 
     @property
     def fixed(self) -> float | None:

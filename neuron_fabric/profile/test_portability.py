@@ -324,8 +324,10 @@ def test_routes_and_scales_that_cannot_be() -> None:
         regions = (*NET.regions[1:], dataclasses.replace(NET.regions[0], phases=phases))
         return dataclasses.replace(NET, regions=regions)
 
-    with pytest.raises(ProfileError, match="goes by G_INT4, and the reducer has FP32, G_BINARY, "):
-        fit(net(PhaseRoute(Route.G_INT4)), Net())
+    codes = net(PhaseRoute(Route.G_INT4))
+    assert fit(codes, Net()).verdict == Verdict.USED
+    with pytest.raises(ProfileError, match="goes by G_INT4, and the reducer has FP32, G_BINARY; "):
+        fit(codes, Net(), routes=(Route.G_BINARY, Route.FP32))
     fixed = net(PhaseRoute(Route.G_BINARY, scale="fixed:0.002"))
     assert fit(fixed, Net()).verdict == Verdict.USED
     with pytest.raises(ProfileError, match=r"has scale fixed:0.002, which does not follow the los"):

@@ -128,6 +128,27 @@ WRONG = {
         "region[1].steady: feedback with a momentum signal",
     ),
     "beta": ("feedback = false", 'signal = "momentum", beta = 1', "beta 1.0 is not between 0 and"),
+    "scale of codes": (
+        'route = "G_TERNARY", decode = "net"',
+        'route = "G_INT8", scale = "rms"',
+        "region[1].recovery: scale rms: G_INT8 has the scale of its codes; leave it out",
+    ),
+    "shrink of codes": (
+        'route = "G_TERNARY", decode = "net"',
+        'route = "G_INT4", shrink = 0.5',
+        "region[1].recovery: shrink 0.5: G_INT4 has the scale of its codes; leave it out",
+    ),
+    "net of codes": (
+        'route = "G_TERNARY", decode = "net"',
+        'route = "G_INT4", decode = "net"',
+        "decode net takes planes of counts, which G_INT4 has not",
+    ),
+    "rounding": ("feedback = false", 'rounding = "up"', "'up' is not one of stochastic, nearest"),
+    "rounding of votes": (
+        "feedback = false",
+        'rounding = "nearest"',
+        "region[1].steady: rounding nearest is of integer codes, not of G_BINARY",
+    ),
     "windows": ("[rule]", "[phases.steady]\nwindows = [0.5, 0.5]\n[rule]", "do not rise from 0"),
     "twice": ('"conv.2"', '"head"', "region 'head' stands twice"),
     "a date": ("steps = 0.10", "steps = 2020-01-01", "phases.warmup.steps: datetime.date"),
@@ -180,7 +201,7 @@ def test_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SHARE = st.integers(0, 10_000).map(lambda n: n / 10_000)
-ROUTE = st.builds(
+VOTES = st.builds(
     PhaseRoute,
     st.sampled_from([Route.G_BINARY, Route.G_TERNARY]),
     st.sampled_from(["vote", "net"]),
@@ -189,6 +210,14 @@ ROUTE = st.builds(
     st.booleans(),
     TEXT,
 )
+CODES = st.builds(
+    PhaseRoute,
+    st.sampled_from([Route.G_INT4, Route.G_INT8]),
+    feedback=st.booleans(),
+    why=TEXT,
+    rounding=st.sampled_from(["stochastic", "nearest"]),
+)
+ROUTE = VOTES | CODES
 RANGE = st.tuples(SHARE, SHARE).map(lambda pair: (min(pair), max(pair)))
 MEASURED = st.dictionaries(
     st.sampled_from(["steady", "recovery"]),
@@ -277,7 +306,7 @@ def test_what_is_written_is_valid_by_the_schema(profile: Profile) -> None:
     [
         *("format", "newer", "unknown key", "deep key", "missing", "route", "decode", "kind"),
         *("phase", "phases", "measured phase", "measured route", "statistic", "no float", "shrink"),
-        *("warmup", "floor", "elements", "scale", "beta"),
+        *("warmup", "floor", "elements", "scale", "beta", "rounding"),
     ],
 )
 def test_the_schema_refuses_what_the_reader_refuses(name: str) -> None:

@@ -21,6 +21,7 @@ from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.runtime import attach, attachment
 from neuron_fabric.runtime.law_ranks import Net, Ranks, patched
+from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.text import say
 
 REGIONS = """
@@ -144,10 +145,15 @@ def nothing(ranks: Ranks, workers: int) -> int:
     return found + len(call.model._comm_hooks)
 
 
-def trains(ranks: Ranks, workers: int) -> int:
-    """From warm-up to votes by the profile in the environment, with a log, the same everywhere."""
-    folder = Path(ranks.folder, "run")
-    call = call_of(ranks, workers, lambda call: None)
+def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNARY") -> int:
+    """From warm-up to votes by the profile in the environment, with a log, the same everywhere; or
+    to integer codes: routes of regions `wide` and `c`."""
+    folder = Path(ranks.folder, f"run-{wide}")
+    net = ', decode = "net"' * (wide == "G_BINARY")
+    as_asked = _both(
+        _text('"G_BINARY", decode = "net"', f'"{wide}"{net}'), _text('"G_TERNARY"', f'"{c}"')
+    )
+    call = call_of(ranks, workers, as_asked)
     env = {"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder)}
     runtime = attach(call.model, env=env)
     assert runtime is not None
@@ -160,8 +166,8 @@ def trains(ranks: Ranks, workers: int) -> int:
         runtime.observe(loss)
         optimizer.step()
         seen.append(str(runtime.routes["wide"].route))
-    found = int(seen[:3] != ["FP32"] * 3) + int(seen[-1] != "G_BINARY")
-    found += int(not runtime.sent["G_TERNARY"] > 0)
+    found = int(seen[:3] != ["FP32"] * 3) + int(seen[-1] != wide)
+    found += int(not runtime.sent[c] > 0)
     weights = torch.cat([p.detach().flatten() for p in call.model.parameters()])
     found += ranks.same(workers, weights)
     try:
@@ -172,7 +178,12 @@ def trains(ranks: Ranks, workers: int) -> int:
     runtime.observe(torch.nan)
     found += int(runtime.strange_losses != 1)
     runtime.close()
-    return found + int(not (folder / "monitor.jsonl").is_file())
+    if ranks.rank == 0:
+        [segment], left_out = monitor_log.read(folder / monitor_log.NAME)
+        used = {route for one in segment.steps for route in one.bytes}
+        sampled = {region for _, cosines in segment.samples for region in cosines}
+        found += int(not {wide, c} <= used) + int(not {"wide", "c"} <= sampled) + len(left_out)
+    return found
 
 
 def without_a_log(ranks: Ranks, workers: int) -> int:
@@ -241,6 +252,11 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("unknown key", _text("verified =", "verifyed ="), "verifyed"),
     ("another format", _text("fabric-profile", "fabric"), "format"),
     ("a newer version", _text("version = 1", "version = 9"), "version"),
+    (
+        "a scale of codes",
+        _text('"G_TERNARY", feedback = true', '"G_INT8", scale = "rms"'),
+        "scale rms: G_INT8 has the scale of its codes; leave it out",
+    ),
     ("unknown route", _text("G_TERNARY", "G_OCTAL"), "G_OCTAL"),
     ("no number", _text("elements = 222", 'elements = "many"'), "many"),
     ("no parameter", _text("c.weight", "d.weight"), "'d.weight'.*matches no"),
@@ -298,6 +314,7 @@ REFUSED: list[tuple[str, Change, str]] = [
 ]
 CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
     ("attach trains by the profile", 4, trains),
+    ("codes: attach trains by the profile", 4, partial(trains, wide="G_INT8", c="G_INT4")),
     ("attach without a profile", 2, nothing),
     ("attach without a log, one worker", 1, without_a_log),
     ("refused: a hook behind it", 2, after_it),

@@ -5,6 +5,9 @@ A bucket goes in two ways at once: FP32 parameters by `fp32_paths`, the others a
 the reducer. The hook starts both and returns; a thread waits, decodes into the bucket's buffer and
 completes the future, in the order of the buckets. A bucket whose parameters are all FP32 is reduced
 as by DDP without a hook, and is not copied.
+
+Of a bucket with integer codes the hook waits for one thing, a number for 1,024 elements: the ranks
+share the units of their codes, so they reduce their maxima before they pack.
 """
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
@@ -18,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.codec import Route
+from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
@@ -29,12 +32,15 @@ from neuron_fabric.runtime.fp32_paths import ORDERED, RING, WHOLE, ring
 from neuron_fabric.runtime.in_order import InOrder
 from neuron_fabric.runtime.link_times import LinkTimes
 from neuron_fabric.runtime.outgoing import (
+    Signal,
     Vote,
     fp32_part,
+    packed_codes,
     packed_vote,
     parts_of,
     places,
     put_means,
+    signal_of,
     values_of,
 )
 from neuron_fabric.runtime.sampling import Agreements, Measured, Signs, sample_of
@@ -68,6 +74,7 @@ class BucketRouter:
         not finite on some rank becomes: NaN on all (as plain DDP spreads it), or this parameter is
         reduced once more, in FP32."""
         self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
+        self._rank = dist.get_rank(model.process_group)
         self.names = {id(p): name for name, p in model.module.named_parameters()}
         sizes = {name: p.numel() for name, p in model.module.named_parameters()}
         self.regions = {name: region for name, region in regions.items() if sizes[name] >= LEAST}
@@ -107,11 +114,13 @@ class BucketRouter:
         for n in full:
             self._to_fp32(names[n], gradients[n])
         start = time.perf_counter()
-        votes = [
-            vote
+        signals = [
+            one
             for name, gradient in zip(names, gradients, strict=True)
-            if (vote := self._vote(name, gradient)) is not None
+            if (one := self._signal(name, gradient)) is not None
         ]
+        votes = self._packed(signals)
+        self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
         if not votes and self.fp32 != ORDERED:
             self._count_ring(buffer)
@@ -177,14 +186,14 @@ class BucketRouter:
         if (residual := self.memory.flushed(name)) is not None:
             gradient += torch.from_numpy(residual).to(gradient.dtype)
 
-    def _vote(self, name: str, view: torch.Tensor) -> Vote | None:
+    def _signal(self, name: str, view: torch.Tensor) -> Signal | None:
         region, how = self.regions.get(name, ""), self._low(name)
         sampled = region in self.samples
         if how is None:
             shadow = self.shadows.get(region)
             if not sampled or shadow is None or shadow.route == Route.FP32:
                 return None
-            return packed_vote(name, region, view, shadow, None, shadow=True)
+            return signal_of(name, region, view, shadow, None, shadow=True)
         sample = index = None
         if sampled:
             index = sample_of(name, view.numel(), self.step)
@@ -192,9 +201,27 @@ class BucketRouter:
             sample = view.clone() if index is None else view[torch.from_numpy(index)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
-        vote = packed_vote(name, region, view, how, self.memory, sample=sample, index=index)
-        self.measured.abstained += int(vote.column[1] == 0)
-        return vote
+        return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
+
+    def _packed(self, signals: Sequence[Signal]) -> list[Vote]:
+        """Votes, while the maxima of codes are on their way; then the codes."""
+        codes = [one for one in signals if one.how.route.codes]
+        own = [torch.from_numpy(maxima(one.values)) for one in codes]
+        if own:
+            flat = torch.cat(own)
+            wait = self.reducer.first_group.all_reduce(flat, "max")
+            self._count_ring(flat)
+        votes = {one.name: packed_vote(one) for one in signals if not one.how.route.codes}
+        if own:
+            start, seconds = time.perf_counter(), self.reducer.counters.seconds
+            largest = wait().split([one.numel() for one in own])
+            waited = time.perf_counter() - start
+            seconds["agree"] += waited
+            seconds["pack"] -= waited
+            for one, most in zip(codes, largest, strict=True):
+                u = units(most.numpy(), one.how.route)
+                votes[one.name] = packed_codes(one, u, self.step, self._rank)
+        return [votes[one.name] for one in signals]
 
     def _decode(self, votes: Sequence[Vote], outcome: Outcome) -> None:
         again = []
@@ -209,7 +236,8 @@ class BucketRouter:
             direct = vote.view.dtype == torch.float32 and not vote.shadow
             d = vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
             mean = self._mean_at(vote)
-            decode(outcome.parts[part], vote.how.route, vote.net, first, d, s, present)
+            reduced, more = outcome.parts[part], (vote.units, self.workers)
+            decode(reduced, vote.how.route, vote.net, first, d, s, present, *more)
             if not direct and not vote.shadow:
                 vote.view.copy_(torch.from_numpy(d))
             if not lost:
@@ -243,7 +271,7 @@ class BucketRouter:
         if vote.signal is not None:
             sent = np.zeros_like(vote.signal)
             if vote.column[1]:
-                votes = own_votes(vote.packed, vote.how.route, sent.size)
+                votes = own_votes(vote.packed, vote.how.route, sent.size, vote.units)
                 np.multiply(votes, s, out=sent)
             self.memory.keep(vote.name, vote.signal, sent)
 

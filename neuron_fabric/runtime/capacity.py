@@ -33,7 +33,7 @@ class Device:
     slots: int = 64
     cnt_w: int = 8
     mem_lines_log2: int = 20
-    routes: tuple[Route, ...] = (Route.FP32, Route.G_BINARY, Route.G_TERNARY)
+    routes: tuple[Route, ...] = tuple(Route)
 
 
 @dataclass(frozen=True)

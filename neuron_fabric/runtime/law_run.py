@@ -21,6 +21,7 @@ import torch.distributed as dist
 from neuron_fabric.runtime import (
     attach_cases,
     capacity_cases,
+    code_cases,
     law_cases,
     lost_cases,
     part_cases,
@@ -32,6 +33,7 @@ CASES = (
     *capacity_cases.CASES,
     *part_cases.CASES,
     *lost_cases.CASES,
+    *code_cases.CASES,
     *law_cases.CASES,
 )
 

@@ -5,27 +5,49 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from neuron_fabric.codec import LINE, Packed, Route, lines_of, pack
+from neuron_fabric.codec import LINE, Packed, Route, lines_of, pack, pack_codes
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.interface import F32, Part
+from neuron_fabric.runtime.bits.draws import Key, draws
 from neuron_fabric.runtime.decode import MEAN_ABS, own_scale
 from neuron_fabric.runtime.feedback import Memory
 from neuron_fabric.runtime.sampling import Index
 from neuron_fabric.runtime.sidecar import column
 
+SEED = 2606
+"""Of the rounding of integer codes: draws depend on it, step, rank and parameter alone."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What this worker has to say on a parameter: ``values``, which are to be packed; the rest is
+    as in `Vote`. ``kept``: a residual is kept of it."""
+
+    name: str
+    region: str
+    view: torch.Tensor
+    how: PhaseRoute
+    values: F32
+    kept: bool = False
+    shadow: bool = False
+    sample: torch.Tensor | None = None
+    index: Index | None = None
+
 
 @dataclass(frozen=True)
 class Vote:
-    """A parameter of which this worker sends votes.
+    """A parameter of which this worker sends votes, or integer codes.
 
     ``view``: its elements in the bucket's buffer, flat. ``shadow``: it goes in FP32, and the votes
     are only looked at. ``signal``: what was voted on, where a residual is kept of it. ``sample``:
     the FP32 mean of sampled elements, once it is there; ``index``: which ones, None: all.
+    ``units``: of the codes, the same on every rank; None: these are votes.
     """
 
     name: str
@@ -38,6 +60,7 @@ class Vote:
     signal: F32 | None = None
     sample: torch.Tensor | None = None
     index: Index | None = None
+    units: F32 | None = None
 
     @property
     def net(self) -> bool:
@@ -51,20 +74,43 @@ def values_of(view: torch.Tensor) -> F32:
     return values
 
 
-def packed_vote(
+def signal_of(
     name: str, region: str, view: torch.Tensor, how: PhaseRoute, memory: Memory | None, **more: Any
-) -> Vote:
-    """The vote of this worker on a parameter. ``memory`` is None for a shadow, which leaves no
-    trace; ``more``: fields of the vote."""
+) -> Signal:
+    """The signal of this worker on a parameter. ``memory`` is None for a shadow, which leaves no
+    trace; ``more``: fields of the signal."""
     values = values_of(view)
     if memory is not None and how.signal == "momentum":
         values = memory.momentum(name, values, how.beta)
     if memory is not None and how.feedback:
         values = memory.corrected(name, values)
-    packed = pack(values, how.route, scale=how.scale == MEAN_ABS)
-    entry = column(packed, values.size, own_scale(values, packed, how))
-    signal = values if memory is not None and how.feedback else None
-    return Vote(name, region, view, how, packed, entry, signal=signal, **more)
+    kept = memory is not None and how.feedback
+    return Signal(name, region, view, how, values, kept, **more)
+
+
+def packed_vote(one: Signal) -> Vote:
+    """The vote of this worker on a parameter."""
+    return _vote(one, pack(one.values, one.how.route, scale=one.how.scale == MEAN_ABS))
+
+
+def packed_codes(one: Signal, units: F32, step: int, rank: int) -> Vote:
+    """The codes of this worker for a parameter, by the ``units`` that all have agreed on; rounded
+    by draws of its own."""
+    uniform = None
+    if one.how.rounding != "nearest":
+        uniform = partial(_draws, Key(SEED, step, rank, one.name))
+    return _vote(one, pack_codes(one.values, one.how.route, units, uniform), units)
+
+
+def _draws(key: Key, first: int, count: int) -> Any:
+    return draws(key, count, first)
+
+
+def _vote(one: Signal, packed: Packed, units: F32 | None = None) -> Vote:
+    entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
+    what = (one.name, one.region, one.view, one.how, packed, entry, one.shadow)
+    signal = one.values if one.kept else None
+    return Vote(*what, signal=signal, sample=one.sample, index=one.index, units=units)
 
 
 def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:

@@ -22,6 +22,7 @@ from neuron_fabric.runtime.vetting import NO_SUBSTRATE, vet
 
 MIB = 1 << 20
 ELEMENTS = 25 * MIB // 4
+OF_VOTES = Device(routes=(Route.FP32, Route.G_BINARY, Route.G_TERNARY))
 
 
 @dataclass
@@ -102,13 +103,13 @@ def test_without_a_substrate_nothing_is_vetoed() -> None:
     [
         (Device(), 65, ("G_BINARY",), "r0' goes in FP32: 65 workers: a region has 64"),
         (Device(cnt_w=3), 8, ("G_BINARY",), "counters of 3 bits end at 7"),
-        (Device(), 8, ("G_BINARY", "G_INT4"), "r1' goes in FP32: G_INT4: the device has FP32"),
+        (OF_VOTES, 8, ("G_BINARY", "G_INT4"), "r1' goes in FP32: G_INT4: the device has FP32"),
         (Device(mem_lines_log2=2), 8, ("G_BINARY",), "not one line fits"),
         (
-            Device(routes=tuple(Route)),
+            Device(),
             8,
-            ("G_BINARY", "G_TERNARY", "G_INT4", "G_INT8"),
-            "r3' goes in FP32: 4 routes: a job has 3 at a time on one device",
+            ("G_BINARY", "G_INT4", "G_INT8"),
+            "r2' goes in FP32: 4 routes: a job has 3 at a time on one device",
         ),
     ],
 )
@@ -128,6 +129,15 @@ def test_a_hard_limit_is_a_line_and_fp32(
 
 def _names(asked: SmallProfile) -> list[str]:
     return [one.name for one in asked.regions]
+
+
+def test_codes_have_no_modelled_time_and_a_line_says_so() -> None:
+    for device in (True, False):
+        found = vet(profile("G_INT4", "G_BINARY"), Substrate(), 8, device=device)
+        assert set(found.costs) == {"r1"}
+        assert not found.refused
+        [note] = [one for one in found.notes if "whether or not" in one]
+        assert "region 'r0': no time is modelled for G_INT4" in note
 
 
 def test_rounds_are_told() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.runtime.capacity import place, refusals
-from neuron_fabric.runtime.monitor.job_plan import Cost, Phase, ProfileLike
+from neuron_fabric.runtime.monitor.job_plan import Cost, Phase, ProfileLike, RegionLike
 from neuron_fabric.runtime.monitor.plan_of import costs_of
 from neuron_fabric.runtime.substrate import Substrate
 
@@ -38,19 +38,25 @@ def vet(
 ) -> Vetted:
     """``device``: the reducer is what the substrate describes; else packed gradients go by the same
     network, and of the substrate the host's rates count alone, no limit of the device.
-    ``buckets``: how many hold each region. Without a substrate nothing is vetoed."""
+    ``buckets``: how many hold each region. Without a substrate nothing is vetoed; regions of
+    integer codes are held against the hard limits alone, and a note says so."""
     if substrate is None:
         return Vetted(notes=(NO_SUBSTRATE,))
     counts = buckets or {}
     costs = costs_of(profile, substrate.coefficients, workers, device=device, buckets=counts)
+    notes = [
+        f"capacity: region {one.name!r}: no time is modelled for {route}, so it is used whether or "
+        "not it pays"
+        for one in profile.regions
+        if (route := _route(one, Phase.STEADY)).codes
+    ]
     if not device:
-        return Vetted(costs)
+        return Vetted(costs, notes=tuple(notes))
     refused: dict[str, str] = {}
-    notes: list[str] = []
-    job: list[Route] = []
+    job = [Route.FP32]  # by which sidecars go
     for region in profile.regions:
         for phase in (Phase.STEADY, Phase.RECOVERY):
-            route = Route(str(getattr(region.phases.get(phase), "route", Route.FP32)))
+            route = _route(region, phase)
             if route == Route.FP32 or region.name in refused:
                 continue
             elements = -(-region.elements // max(1, counts.get(region.name, 1)))
@@ -66,3 +72,7 @@ def vet(
     notes += [f"capacity: region {name!r} goes in FP32: {why}" for name, why in refused.items()]
     kept = {name: cost for name, cost in costs.items() if name not in refused}
     return Vetted(kept, refused, tuple(dict.fromkeys(notes)))
+
+
+def _route(region: RegionLike, phase: Phase) -> Route:
+    return Route(str(getattr(region.phases.get(phase), "route", Route.FP32)))

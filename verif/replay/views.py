@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.line_packing import LINE_BYTES, U8, Mode
+from models.line_packing import U8, Mode
 from models.parameters import DeviceParams
 from models.regions import (
     PLANE_COUNT,
@@ -66,11 +66,6 @@ class Lines:
         """Results uint8[n, 64] and count planes uint8[p, n, 64] together."""
         counts = range(PLANE_SELECTOR, PLANE_SELECTOR + len(planes))
         return Lines((RESULT_SELECTOR, *counts), np.concatenate([result[None], planes]))
-
-    @staticmethod
-    def empty(chosen: tuple[int, ...], lines: int) -> Lines:
-        """Zeros, to be filled."""
-        return Lines(chosen, np.zeros((len(chosen), lines, LINE_BYTES), dtype=np.uint8))
 
     def part(self, lines: slice) -> Lines:
         """A stretch of the lines."""

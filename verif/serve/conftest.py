@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec import U8, Route, count
+from neuron_fabric.codec import U8, Route, add_codes, count
 from neuron_fabric.runtime.backends.interface import F32, Outcome, Part, Reduced
 from neuron_fabric.runtime.backends.server_session import ServerSession
 from neuron_fabric.runtime.backends.server_wire import Hello
@@ -82,11 +82,11 @@ def on_every_rank(workers: int, do: Callable[[int], T]) -> Sequence[T]:
 
 
 @contextmanager
-def joined(path: Path, workers: int) -> Iterator[list[ServerSession]]:
+def joined(path: Path, workers: int, **other: object) -> Iterator[list[ServerSession]]:
     """All ranks of a job, which the server has welcomed; they say BYE at the end."""
 
     def join(rank: int) -> ServerSession:
-        one = rank_of(path, rank, workers)
+        one = rank_of(path, rank, workers, **other)
         one.join()
         one.joined()
         return one
@@ -111,14 +111,23 @@ class Drawn:
         return len(self.parts)
 
 
-def drawn(seed: int, workers: int, absent: float = 0.2, ordered: bool = True) -> Drawn:
+VOTES = (Route.G_BINARY, Route.G_TERNARY)
+
+
+def drawn(
+    seed: int,
+    workers: int,
+    absent: float = 0.2,
+    ordered: bool = True,
+    routes: Sequence[Route] = VOTES,
+) -> Drawn:
     """Tensors of some lines by every route and decoding, some of them absent on some ranks, one
     not finite on one; FP32 lines beside them."""
     rng = np.random.default_rng(seed)
     parts: list[list[Part]] = [[] for _ in range(workers)]
     column = 0
-    for route in (Route.G_BINARY, Route.G_TERNARY):
-        for net in (False, True):
+    for route in routes:
+        for net in (False, True) if route.votes else (False,):
             sizes = rng.integers(1, 6, rng.integers(0, 4))
             if not len(sizes):
                 continue
@@ -152,6 +161,9 @@ def want(bucket: Drawn) -> Outcome:
             out.append(Reduced(total.view(np.uint8), nothing[None][:0]))
             continue
         present = _present(bucket, part)
+        if part.route.codes:
+            out.append(Reduced(nothing, add_codes(lines, part.route, present)))
+            continue
         votes, planes = count(lines, part.route, present=present, planes=part.net)
         out.append(Reduced(nothing if part.net else votes, planes))
     total = ordered_sum(bucket.sides)
@@ -173,7 +185,8 @@ def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
             same = one.lines.tobytes() == other.lines.tobytes()
         else:
             seen = _present(bucket, part).any(axis=0)
-            a, b = (x.planes if part.net else x.lines for x in (one, other))
+            sums = part.net or part.route.codes
+            a, b = (x.planes if sums else x.lines for x in (one, other))
             same = a.shape == b.shape and np.array_equal(a[..., seen, :], b[..., seen, :])
         out += [] if same else [f"part {n} {part.route} net {part.net}"]
     for name in ("scales", "present"):

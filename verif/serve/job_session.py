@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.line_packing import Mode
 from neuron_fabric.runtime.backends.server_wire import (
     Ask,
     Done,
@@ -21,7 +22,14 @@ from neuron_fabric.runtime.backends.server_wire import (
     Welcome,
 )
 from neuron_fabric.runtime.backends.shared_lines import IN_TURN, SharedLines, Word
-from verif.serve.served_bucket import Refusal, ServedBucket, bucket_of, check_alike
+from verif.serve.served_bucket import (
+    OF_VOTES,
+    Refusal,
+    ServedBucket,
+    bucket_of,
+    check_alike,
+    modes_of,
+)
 
 Tell = Callable[[int, Message, Sequence[int]], None]
 """(rank, message, files): send it, if that rank is still there."""
@@ -50,6 +58,7 @@ class JobSession:
         self.tally: Counter[str] = Counter()
         self._welcome, self._since = welcome, now
         self._shared: SharedLines | None = None
+        self._modes: tuple[Mode, ...] = OF_VOTES
         self._ranks: dict[int, Tell] = {}
         self._last: dict[int, int] = {}
         self._gone: set[int] = set()
@@ -76,8 +85,8 @@ class JobSession:
         """A rank comes. RefusedOne; Refusal, for all, when it says other things than the first."""
         if hello.rank in self._ranks:
             raise RefusedOne(f"rank {hello.rank} is here already; start each rank once")
-        for name in ("world", "fingerprint", "lines"):
-            values = getattr(self.first, name), getattr(hello, name)
+        for name in ("world", "fingerprint", "lines", "routes"):
+            values = [_shown(getattr(one, name)) for one in (self.first, hello)]
             if values[0] != values[1]:
                 raise Refusal(
                     f"{name}: rank {self.first.rank} says {values[0]}, rank {hello.rank} says "
@@ -92,6 +101,7 @@ class JobSession:
         world, lines = self.first.world, self.first.lines
         if lines < 1:
             raise Refusal(f"{lines} lines a worker")
+        self._modes = modes_of(self.first.routes)
         try:
             self._shared = SharedLines.create(world, lines)
         except (OSError, OverflowError, ValueError) as error:
@@ -157,7 +167,8 @@ class JobSession:
         turn = seq % IN_TURN
         try:
             check_alike(one.said)
-            bucket = bucket_of(one.said[0], self._shared.sent[turn], self._shared.got[turn])
+            lines = self._shared.sent[turn], self._shared.got[turn]
+            bucket = bucket_of(one.said[0], *lines, self._modes)
         except Refusal as refusal:
             self._decide(seq, Word.REFUSED, str(refusal))
             self.end(str(refusal))
@@ -247,3 +258,7 @@ class JobSession:
     def _tell(self, rank: int, message: Message, files: Sequence[int] = ()) -> None:
         if rank not in self._gone:
             self._ranks[rank](rank, message, files)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RTL in a simulator behind the server, by the bulk transport; every result is checked.
 
-Each of the three modes has two regions of the device, used in turn: contributions carry no epoch,
-so the lines of one round must be read before the next may write in the same place. A bucket that is
-larger than a region goes in rounds. Lines on which some workers abstain go in rounds of their own,
-with a region for those who are there: an abstaining worker is as one that does not exist.
+Each of the modes of a job, three at most, has two regions of the device, used in turn:
+contributions carry no epoch, so the lines of one round must be read before the next may write in
+the same place. For a job that has other modes than the last the device is started anew. A bucket
+that is larger than a region goes in rounds. Lines on which some workers abstain go in rounds of
+their own, with a region for those who are there: an abstaining worker is as one that does not
+exist.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
 from verif.replay.placement import Placement, log2_up
 from verif.replay.plan import Extent, Plan, RegionUse
 from verif.replay.views import selectors
-from verif.serve.served_bucket import MODES, Counts, ServedBucket, Stretch
+from verif.serve.served_bucket import OF_VOTES, Counts, ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, put
 
 IN_TURN = 2
@@ -71,26 +73,25 @@ class Round:
     who: dict[Mode, NDArray[np.int64]]
 
 
-def place(params: DeviceParams, workers: int) -> dict[Mode, tuple[RegionConfig, ...]]:
+def place(
+    params: DeviceParams, workers: int, of_job: tuple[Mode, ...] = OF_VOTES
+) -> dict[Mode, tuple[RegionConfig, ...]]:
     """Two regions a mode, as large as fits. DeviceError where not one line does."""
     placement = Placement(params, workers, Tie.PLUS, 1)
-    modes = [mode for mode in MODES.values() for _ in range(IN_TURN)]
+    modes = [mode for mode in of_job for _ in range(IN_TURN)]
     if workers > min(MAX_WORKERS, params.cnt_max):
         what = f"counters of {params.cnt_w} bits and regions of {MAX_WORKERS}"
         raise DeviceError(f"{workers} workers: the device has {what}; use fewer workers")
     if len(modes) > params.regions:
         raise DeviceError(
-            f"{len(MODES)} routes take {len(modes)} regions, the device has {params.regions}; "
+            f"{len(of_job)} routes take {len(modes)} regions, the device has {params.regions}; "
             f"use one with REGIONS={len(modes)}"
         )
     for log2 in range(EPOCH_LINES_LOG2, -1, -1):
         logs = [log2] * len(modes)
         if placement.holds(modes, logs):
             configs = placement.place(modes, logs)
-            return {
-                mode: configs[n * IN_TURN : (n + 1) * IN_TURN]
-                for n, mode in enumerate(MODES.values())
-            }
+            return {mode: configs[n * IN_TURN : (n + 1) * IN_TURN] for n, mode in enumerate(of_job)}
     least = sum(placement.area(mode, 0) for mode in modes)
     raise DeviceError(
         f"no room: a line of each route takes {least} lines of memory with {workers} workers, the "
@@ -157,8 +158,9 @@ class RtlDevice:
         self.params, self._simulator = self._options.device, simulator
         self._model, self._folder = model, folder
         self._apart = isinstance(model, IcarusModel)  # a process of its own, and a slow one
-        self._regions = place(self.params, workers)
-        self._size = min(own[0].lines for own in self._regions.values())
+        self._workers = workers
+        self._modes: tuple[Mode, ...] = OF_VOTES
+        self._place()
         self._epoch = self._turn = 0
         self._capacity = capacity
         self._device: BulkDevice | None = None
@@ -166,6 +168,10 @@ class RtlDevice:
             self._opened()
         except DeviceGone as gone:
             raise DeviceError(self._line(gone)) from None
+
+    def _place(self) -> None:
+        self._regions = place(self.params, self._workers, self._modes)
+        self._size = min(own[0].lines for own in self._regions.values())
 
     @property
     def name(self) -> str:
@@ -177,6 +183,10 @@ class RtlDevice:
         counts = Counts()
         for stretch in bucket.stretches:
             bucket.got[:, stretch.lines] = 0
+        if not self._has(bucket):  # regions of a device that is at work cannot all be moved
+            self.close()
+            self._modes = bucket.modes
+            self._place()
         try:
             before = self._opened().figures()
             for one in rounds(bucket, self._size):
@@ -196,7 +206,7 @@ class RtlDevice:
 
     def seconds(self, bucket: ServedBucket) -> float:
         """See `ServedDevice`."""
-        rest = 0.0 if self._device is not None else OPEN_S
+        rest = 0.0 if self._device is not None and self._has(bucket) else OPEN_S
         return rest + (
             ROUND_S + bucket.contributions / 20 if self._apart else bucket.contributions / 2000
         )
@@ -211,6 +221,10 @@ class RtlDevice:
         device, self._device = self._device, None
         if device is not None:
             device.close()
+
+    def _has(self, bucket: ServedBucket) -> bool:
+        """Whether its regions are those of the bucket's job."""
+        return set(bucket.modes) <= set(self._modes)
 
     def _opened(self) -> BulkDevice:
         """The device; a new one where the last has died. DeviceGone, DeviceError."""
@@ -251,7 +265,7 @@ class RtlDevice:
         for text in block.problems():
             raise DeviceError(self._line(text))
         for mode, lines, got in zip(one.lines, one.lines.values(), work.got):
-            put(bucket, lines, mode, got.result, got.planes)
+            put(bucket, lines, mode, got)
 
     def _work(self, bucket: ServedBucket, one: Round) -> EpochLines:
         self._epoch += 1
@@ -270,7 +284,7 @@ class RtlDevice:
         whole = self._regions[mode][self._turn]
         config = replace(whole, workers=one.workers, lines_log2=log2_up(count))
         spec = TensorSpec(f"of bucket {bucket.bucket}", (count * elements_per_line(mode),))
-        region = list(MODES.values()).index(mode) * IN_TURN + self._turn
+        region = self._modes.index(mode) * IN_TURN + self._turn
         chosen = selectors(mode, config, self.params)
         return RegionUse(region, config, (Extent(spec, 0, count),), mode, chosen)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,13 +14,34 @@ from models.line_packing import U8, Mode
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.runtime.backends.server_wire import Submit
 from neuron_fabric.runtime.backends.shared_lines import BucketShape, row_of
+from neuron_fabric.runtime.capacity import MOST_ROUTES
 
-MODES = {Route.G_BINARY: Mode.G_BINARY, Route.G_TERNARY: Mode.G_TERNARY, Route.FP32: Mode.FP32}
+MODES = {
+    Route.G_BINARY: Mode.G_BINARY,
+    Route.G_TERNARY: Mode.G_TERNARY,
+    Route.G_INT4: Mode.G_INT4,
+    Route.G_INT8: Mode.G_INT8,
+    Route.FP32: Mode.FP32,
+}
 """What the server takes, in the order of its regions."""
+OF_VOTES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+"""The modes of a job of votes: as many as a job may have."""
 
 
 class Refusal(Exception):
     """What ranks have said cannot be done; one line for all of them."""
+
+
+def modes_of(routes: Sequence[Route]) -> tuple[Mode, ...]:
+    """The modes of a job of these routes, with FP32, by which sidecars go. Refusal for more than a
+    device takes at a time."""
+    wanted = [route for route in MODES if route in routes or route == Route.FP32]
+    if len(wanted) > MOST_ROUTES:
+        raise Refusal(
+            f"{len(wanted)} routes ({', '.join(wanted)}): a job has {MOST_ROUTES} at a time on one "
+            f"device, FP32 among them; choose fewer in the profile"
+        )
+    return tuple(MODES[route] for route in wanted)
 
 
 @dataclass(frozen=True)
@@ -36,7 +57,7 @@ class Stretch:
 @dataclass(frozen=True)
 class ServedBucket:
     """``sent`` uint8[W, lines, 64] of the workers; ``got`` uint8[1 + P, lines, 64] for votes or
-    sums and count planes, at the places of the lines they are of."""
+    sums and count planes, at the places of the lines they are of; ``modes`` of its job."""
 
     seq: int
     step: int
@@ -44,6 +65,7 @@ class ServedBucket:
     stretches: tuple[Stretch, ...]
     sent: U8
     got: U8
+    modes: tuple[Mode, ...] = OF_VOTES
 
     @property
     def lines(self) -> int:
@@ -89,9 +111,9 @@ def check_alike(said: Mapping[int, Submit]) -> None:
                 )
 
 
-def bucket_of(said: Submit, sent: U8, got: U8) -> ServedBucket:
-    """What is to be reduced. Refusal for more lines than there are, and for a table of tensors that
-    is none or not the same for all."""
+def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTES) -> ServedBucket:
+    """What is to be reduced of a job of these ``modes``. Refusal for another one, for more lines
+    than there are, and for a table of tensors that is none or not the same for all."""
     shape = BucketShape(said.parts, said.columns)
     if shape.lines > sent.shape[1]:
         raise Refusal(
@@ -102,10 +124,10 @@ def bucket_of(said: Submit, sent: U8, got: U8) -> ServedBucket:
     table, here = _table(shape, sent), _present(shape, sent)
     at = 0
     for part, first in zip(said.parts, shape.firsts, strict=True):
-        mode, lines = MODES.get(part.route), np.arange(first, first + part.lines)
-        if mode is None:
-            routes = ", ".join(MODES)
-            raise Refusal(f"{part.route}: a job has {len(MODES)} routes on one device: {routes}")
+        mode, lines = MODES[part.route], np.arange(first, first + part.lines)
+        if mode not in modes:
+            names = ", ".join(one.name for one in modes)
+            raise Refusal(f"{part.route}: the routes of this job on the device are {names}")
         present = None
         if part.tensors:
             own = table[at : at + part.tensors]
@@ -118,7 +140,7 @@ def bucket_of(said: Submit, sent: U8, got: U8) -> ServedBucket:
     return ServedBucket(
         *(said.seq, said.step, said.bucket),
         tuple(one for one in joined if len(one.lines)),
-        *(sent, got),
+        *(sent, got, modes),
     )
 
 

@@ -9,13 +9,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.line_packing import U8, Mode
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
+from neuron_fabric.codec import Route, sum_kind
 from neuron_fabric.text import LineError
 from verif.replay.check import expected_lines, reduced_by_words
 from verif.replay.plan import RegionUse
-from verif.replay.views import selectors
+from verif.replay.views import Lines, selectors
 from verif.serve.served_bucket import Counts, ServedBucket, Stretch
 
 
@@ -81,12 +82,19 @@ def _reduce(stretch: Stretch, bucket: ServedBucket, device: DeviceParams) -> Non
         lines = reduced_by_words(sent, use, device)
     else:
         lines = expected_lines(sent, use, device, stretch.present)
-    put(bucket, stretch.lines, stretch.mode, lines.result, lines.planes)
+    put(bucket, stretch.lines, stretch.mode, lines)
 
 
-def put(bucket: ServedBucket, at: NDArray[np.int64], mode: Mode, result: U8, planes: U8) -> None:
-    """Results and count planes of lines to their places."""
-    bucket.got[0, at] = result
+def put(bucket: ServedBucket, at: NDArray[np.int64], mode: Mode, lines: Lines) -> None:
+    """What was read of lines to their places: results and count planes; of integer codes their
+    sums, by the view that a job of so many workers reads, whoever has contributed."""
+    if mode.bits:
+        _, kind = sum_kind(Route(mode.name), len(bucket.sent))
+        sums = lines.sum8 if kind == "<i1" else lines.sum16
+        bucket.got[:, at] = 0
+        bucket.got[: len(sums), at] = sums
+        return
+    bucket.got[0, at] = lines.result
     if mode.low_bit:
         bucket.got[1:, at] = 0
-        bucket.got[1 : 1 + len(planes), at] = planes
+        bucket.got[1 : 1 + len(lines.planes), at] = lines.planes

@@ -22,13 +22,14 @@ from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
 WORKERS, LINES = 3, 4
 
 
-def bucket() -> ServedBucket:
-    """Votes, and sums beside them."""
+def bucket(low: Mode = Mode.G_BINARY) -> ServedBucket:
+    """Votes, or integer codes, and FP32 sums beside them."""
     sent = np.random.default_rng(1).integers(0, 256, (WORKERS, 2 * LINES, 64), np.uint8)
     sent[:, LINES:] = np.ones((WORKERS, LINES, 16), "<f4").view(np.uint8)
     at = np.arange(2 * LINES)
-    stretches = (Stretch(Mode.G_BINARY, at[:LINES]), Stretch(Mode.FP32, at[LINES:]))
-    return ServedBucket(0, 0, 0, stretches, sent, np.zeros((8, 2 * LINES, 64), np.uint8))
+    stretches = (Stretch(low, at[:LINES]), Stretch(Mode.FP32, at[LINES:]))
+    got = np.zeros((8, 2 * LINES, 64), np.uint8)
+    return ServedBucket(0, 0, 0, stretches, sent, got, (low, Mode.FP32))
 
 
 @pytest.mark.parametrize("simulator", ["icarus"])
@@ -44,11 +45,35 @@ def test_as_the_models(tmp_path: Path, simulator: str) -> None:
 
 
 @pytest.mark.parametrize("simulator", ["icarus"])
-def test_broken_rtl_is_refused(tmp_path: Path, simulator: str) -> None:
-    edits = next(mutant.edits for mutant in mutants.read() if mutant.id == "element-order")
+@pytest.mark.parametrize(
+    ("mutant", "low", "text"),
+    [
+        ("element-order", Mode.G_BINARY, r"tensor of bucket 0 G_BINARY line 0 element"),
+        ("int-sum16-line-off-by-one", Mode.G_INT4, r"bucket 0 G_INT4 line 0 .* SUM16 is"),
+    ],
+)
+def test_broken_rtl_is_refused(
+    tmp_path: Path, simulator: str, mutant: str, low: Mode, text: str
+) -> None:
+    edits = next(one.edits for one in mutants.read() if one.id == mutant)
     device = RtlDevice(Simulators(edits).bulk(simulator, {}), tmp_path, simulator, WORKERS)
-    with pytest.raises(DeviceError, match=r"tensor of bucket 0 G_BINARY line 0 element"):
-        device.reduce(bucket())
+    with pytest.raises(DeviceError, match=text):
+        device.reduce(bucket(low))
+    device.close()
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_a_job_of_other_modes_has_the_device_started_anew(tmp_path: Path, simulator: str) -> None:
+    """And a bucket has the time for that; between jobs of the same modes it goes on."""
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
+    for low, anew in ((Mode.G_BINARY, False), (Mode.G_INT4, True), (Mode.G_INT4, False)):
+        one, other, before = bucket(low), bucket(low), device._device
+        rest = OPEN_S if anew else 0.0
+        assert device.seconds(one) == ROUND_S + one.contributions / 20 + rest
+        device.reduce(one)
+        assert (device._device is not before) == anew
+        ModelDevice().reduce(other)
+        assert np.array_equal(one.got, other.got)
     device.close()
 
 

@@ -34,6 +34,7 @@ from verif.serve.served_bucket import Counts, ServedBucket
 from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
 
 BUCKET = drawn(3, 2)
+CODES = (Route.G_INT4, Route.G_INT8)
 
 
 def submitted(ranks: list[ServerSession], bucket: Drawn = BUCKET) -> list[Ticket]:
@@ -100,6 +101,7 @@ def test_a_path_that_is_none(tmp_path: Path) -> None:
     [
         ({"fingerprint": "g"}, "fingerprint: rank 0 says f, rank 1 says g; start all ranks alike"),
         ({"lines": 7}, f"lines: rank 0 says {LINES}, rank 1 says 7; start all ranks alike"),
+        ({"routes": CODES}, "routes: rank 0 says G_BINARY, G_TERNARY, rank 1 says G_INT4, G_INT8;"),
     ],
 )
 def test_what_ranks_say_differently_is_refused_to_all(other: dict[str, object], line: str) -> None:
@@ -132,6 +134,10 @@ def test_who_does_not_fit() -> None:
         assert "rank 5 of 2 workers" in refusal(served.path, rank_of(served.path, 5, 2))[0]
         none = [rank_of(served.path, n, 2, lines=0, job="none") for n in range(2)]
         assert "0 lines a worker" in refusal(served.path, *none)[0]
+        four = [rank_of(served.path, n, 2, routes=tuple(Route), job="four") for n in range(2)]
+        lines = refusal(served.path, *four)
+        assert lines[0] == lines[1]
+        assert "5 routes (G_BINARY, G_TERNARY, G_INT4, G_INT8, FP32): a job has 3 at a" in lines[0]
         many = [rank_of(served.path, n, 2, lines=1 << 60, job="many") for n in range(2)]
         assert "no memory for 1,152,921,504,606,846,976 lines" in refusal(served.path, *many)[0]
 
@@ -139,12 +145,12 @@ def test_who_does_not_fit() -> None:
 def test_another_version() -> None:
     with serving(2) as served:
         for data, line in (
-            (b'{"nf":2,"say":"HELLO"}', "version 2, this program speaks 1; use the same version"),
+            (b'{"nf":1,"say":"HELLO"}', "version 1, this program speaks 2; use the same version"),
             (b"\xff", "malformed JSON"),
-            (b'{"nf":1,"say":"HOWDY"}', "no message that is known here"),
-            (b'{"nf":1,"say":"HELLO"}', "field 'job' is missing"),
-            (b'{"nf":1,"say":"SUBMIT","seq":0}', "missing"),
-            (b'{"nf":1,"say":"ASK","seq":0}', "ASK is out of place"),
+            (b'{"nf":2,"say":"HOWDY"}', "no message that is known here"),
+            (b'{"nf":2,"say":"HELLO"}', "field 'job' is missing"),
+            (b'{"nf":2,"say":"SUBMIT","seq":0}', "missing"),
+            (b'{"nf":2,"say":"ASK","seq":0}', "ASK is out of place"),
             (b"[" * 5000, "a message of more than 4096 bytes"),
         ):
             with connect(served.path) as sock:
@@ -161,7 +167,7 @@ def test_a_server_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
         rank.join()
         time.sleep(0.5)
         monkeypatch.setattr(server_wire, "VERSION", 3)
-        with pytest.raises(ServerError, match="version 1, this program speaks 3; use the same"):
+        with pytest.raises(ServerError, match="version 2, this program speaks 3; use the same"):
             rank.joined()
         rank.close()
 
@@ -212,11 +218,11 @@ def submit_of(ranks: list[ServerSession], change: Callable[[int, list[Part]], No
     return [said(*one) for one in zip(ranks, submitted(ranks, bucket))]
 
 
-def test_more_lines_than_agreed_and_a_fourth_route() -> None:
+def test_more_lines_than_agreed_and_another_route() -> None:
     def many(_: int, parts: list[Part]) -> None:
         parts.append(Part(Route.FP32, False, np.zeros((LINES, 64), np.uint8)))
 
-    def fourth(_: int, parts: list[Part]) -> None:
+    def another(_: int, parts: list[Part]) -> None:
         parts.append(Part(Route.G_INT8, False, np.zeros((1, 64), np.uint8)))
 
     def elsewhere(rank: int, parts: list[Part]) -> None:
@@ -227,7 +233,7 @@ def test_more_lines_than_agreed_and_a_fourth_route() -> None:
 
     for change, line in (
         (many, "lines of a worker, 400 were agreed at HELLO"),
-        (fourth, "G_INT8: a job has 3 routes on one device: G_BINARY, G_TERNARY, FP32"),
+        (another, "G_INT8: the routes of this job on the device are G_BINARY, G_TERNARY, FP32"),
         (elsewhere, "rank 1 has its tensors at other lines than rank 0"),
     ):
         with serving(2) as served, joined(served.path, 2) as ranks:

@@ -18,9 +18,21 @@ from neuron_fabric.runtime.backends.server_session import ServerSession
 from neuron_fabric.runtime.backends.server_wire import send
 from scripts.cli.replay import Simulators
 from verif.replay.options import ReplayOptions
-from verif.serve.conftest import Drawn, differences, drawn, joined, on_every_rank, serving, want
+from verif.serve import rtl_device
+from verif.serve.conftest import (
+    VOTES,
+    Drawn,
+    differences,
+    drawn,
+    joined,
+    on_every_rank,
+    serving,
+    want,
+)
 from verif.serve.rtl_device import RtlDevice
 from verif.serve.served_device import ModelDevice
+
+CODES = (Route.G_INT4, Route.G_INT8)
 
 
 def reduced(
@@ -84,6 +96,31 @@ def test_the_rtl(tmp_path: Path, simulator: str) -> None:
         check(ranks, buckets, shuffle=1)
 
 
+@pytest.mark.parametrize(("workers", "absent"), [(1, 0.3), (3, 0.3), (16, 0.0), (17, 0.4)])
+def test_codes_by_the_models(workers: int, absent: float) -> None:
+    """Sums of integer codes, of bytes up to 16 workers, beside votes."""
+    for routes in (CODES, (Route.G_BINARY, Route.G_INT4), (Route.G_INT8,)):
+        buckets = [drawn(9 * workers + n, workers, absent, routes=routes) for n in range(3)]
+        with (
+            serving(workers) as served,
+            joined(served.path, workers, routes=routes) as ranks,
+        ):
+            check(ranks, buckets, shuffle=1)
+
+
+@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+def test_codes_by_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
+    """A job of votes, and then one of codes, for which the device places its regions anew, of 4
+    lines; some workers abstain."""
+    monkeypatch.setattr(rtl_device, "EPOCH_LINES_LOG2", 2)
+    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3)
+    with serving(3, device, timeout_s=300.0) as served:
+        for routes in (VOTES, CODES):
+            buckets = [drawn(20 + n, 3, 0.4 * n, routes=routes) for n in range(2)]
+            with joined(served.path, 3, routes=routes, job=str(routes)) as ranks:
+                check(ranks, buckets, shuffle=1)
+
+
 class WrongBit(ModelDevice):
     """The twin: a device that is wrong in one bit of the last line of a stretch."""
 
@@ -113,7 +150,7 @@ def test_of_torch() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch_reducer, "OwnGroup", test_torch_reducer.Group)
         for seed in range(4):
-            bucket = drawn(seed, 1 + 2 * seed, 0.3)
+            bucket = drawn(seed, 1 + 2 * seed, 0.3, routes=(*VOTES, *CODES))
             for got in test_torch_reducer.reduced(
                 [list(own) for own in bucket.parts], bucket.sides
             ):

@@ -57,6 +57,20 @@ def test_by_the_rtl(tmp_path: Path, simulator: str) -> None:
     assert "against torch: 0 of 5,154 weights differ" in out
 
 
+@pytest.mark.parametrize("simulator", ["verilator"])
+def test_codes(tmp_path: Path, simulator: str) -> None:
+    """Integer codes by the RTL, and with what stays in FP32 by the models."""
+    rtl = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 4)
+    for device, words in (
+        (rtl, ("--low", "G_INT4")),
+        (ModelDevice(), ("--low", "G_INT8", "--fp32", "ordered")),
+    ):
+        code, out = trained(device, "--steps", "16", *words)
+        assert code == 0, out
+        assert words[1] in out
+        assert "against torch: 0 of 5,154 weights differ" in out
+
+
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -> None:
     """A device that raises FALLBACK at each bucket: the region goes in FP32 and comes back, each

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from neuron_fabric.codec import Route, lines_of
 from neuron_fabric.errors import AttachError
@@ -50,5 +50,15 @@ def reducer_of(
     full = sum(lines_of(n, Route.FP32) for n, _ in parameters.values()) if ordered else 0
     samples = full + len(parameters)  # each from a new line
     return ServerReducer(
-        *(address(text), most_lines(votes, full + samples if ordered else 0), digest), timeout_s
+        address(text),
+        most_lines(votes, full + samples if ordered else 0),
+        digest,
+        timeout_s,
+        sorted({*_low(profile)}, key=list(Route).index),
     )
+
+
+def _low(profile: Profile) -> Iterator[Route]:
+    """The routes of its regions, in whatever phase, but FP32."""
+    for region in profile.regions:
+        yield from (how.route for how in region.phases.values() if how.route != Route.FP32)

@@ -21,10 +21,10 @@ F32 = NDArray[np.float32]
 class Part:
     """Tensors of a bucket that travel alike, each from a new line.
 
-    ``lines``: uint8[n, 64] of this worker. ``net``: the counts come back, else the votes alone; in
-    FP32 it is the worker-ordered sum. ``starts``: first line of every tensor; ``columns``: its
-    place in the sidecar, which says whether this worker has a vote on it (not looked at in FP32,
-    where zeros add nothing).
+    ``lines``: uint8[n, 64] of this worker. ``net``: the counts come back, else the votes alone; of
+    integer codes it is their sums, in FP32 the worker-ordered sum. ``starts``: first line of every
+    tensor; ``columns``: its place in the sidecar, which says whether this worker has a vote on it
+    (not looked at in FP32, where zeros add nothing).
     """
 
     route: Route
@@ -36,8 +36,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Reduced:
-    """What came of a part: ``lines`` uint8[n, 64], votes or FP32 sums, empty for counts; ``planes``
-    uint8[P, n, 64], counts as `neuron_fabric.codec.count` gives them, empty for the others."""
+    """What came of a part: ``lines`` uint8[n, 64], votes or FP32 sums, empty for the others;
+    ``planes`` uint8[P, n, 64], counts as `neuron_fabric.codec.count` gives them, or sums of integer
+    codes as `add_codes` does, empty for the others."""
 
     lines: U8
     planes: U8
@@ -85,6 +86,10 @@ class Reducer(Protocol):
 
     counters: Counters
     limits: Limits
+
+    @property
+    def first_group(self) -> Any:
+        """The `OwnGroup` of the thread that submits, for what ranks agree on before they pack."""
 
     @property
     def second_group(self) -> Any:

@@ -40,13 +40,22 @@ EVENTS = ("answers", "severe", "fallback")
 class ServerReducer:
     """See `Reducer`."""
 
-    def __init__(self, path: Path, lines: int, fingerprint: str, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lines: int,
+        fingerprint: str,
+        timeout_s: float = 60.0,
+        routes: Sequence[Route] = (),
+    ) -> None:
         """``lines``: the most that a rank will have in a bucket (`shared_lines.most_lines`);
-        ``fingerprint``: of all that the ranks of the job have to agree on."""
+        ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
+        buckets may have, beside FP32."""
         self.counters = Counters()
         self.limits = Limits(MOST_WORKERS, frozenset())
         self.device: dict[str, int | str] = {}
         self._path, self._lines, self._fingerprint = path, lines, fingerprint
+        self._routes = tuple(routes)
         self._timeout_s, self._told = timeout_s, False
 
     def open(self, group: Any) -> None:
@@ -54,7 +63,7 @@ class ServerReducer:
         rank, world = dist.get_rank(group), dist.get_world_size(group)
         job = [os.urandom(8).hex()]
         dist.broadcast_object_list(job, src=dist.get_global_rank(group, 0), group=group)
-        hello = Hello(job[0], rank, world, self._fingerprint, self._lines)
+        hello = Hello(job[0], rank, world, self._fingerprint, self._lines, self._routes)
         self._server = ServerSession(self._path, hello, self._timeout_s)
         self._rank = rank
         try:
@@ -65,7 +74,12 @@ class ServerReducer:
             raise
         self.device = dict(said.device)
         self.limits = Limits(MOST_WORKERS, frozenset(said.routes))
-        self._second = OwnGroup(group, self._timeout_s)
+        self._first, self._second = (OwnGroup(group, self._timeout_s) for _ in range(2))
+
+    @property
+    def first_group(self) -> OwnGroup:
+        """See `Reducer`."""
+        return self._first
 
     @property
     def second_group(self) -> OwnGroup:
@@ -106,7 +120,7 @@ class ServerReducer:
     def close(self) -> None:
         """See `Reducer`."""
         self._server.close()
-        del self._second
+        del self._first, self._second
 
 
 def _together(do: Any, group: Any) -> Any:

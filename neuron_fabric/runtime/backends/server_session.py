@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuron_fabric.codec import LINE, U8
+from neuron_fabric.codec import LINE, U8, sum_kind
 from neuron_fabric.runtime.backends.interface import F32, BucketLost, Outcome, Part, Reduced
 from neuron_fabric.runtime.backends.server_wire import (
     Ask,
@@ -195,6 +195,9 @@ class Joining:
             if not isinstance(message, Welcome) or len(files) != 1:
                 what = f"{type(message).__name__} in answer to HELLO"
                 raise ServerError(self._path, what, "use the same version on both sides")
+            if lacking := [one for one in self._hello.routes if one not in message.routes]:
+                what = f"the device lacks {', '.join(lacking)}: it has {', '.join(message.routes)}"
+                raise ServerError(self._path, what, "choose other routes in the profile")
             [file] = files
             files = []
             shared = SharedLines(file, self._hello.world, self._hello.lines)
@@ -347,7 +350,10 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
     got, shape, out = shared.got[ticket.seq % IN_TURN], ticket.shape, []
     for part, first in zip(shape.parts, shape.firsts, strict=True):
         lines = got[:, first : first + part.lines]
-        if part.net:
+        if part.route.codes:
+            layers, _ = sum_kind(part.route, shared.workers)
+            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[:layers].copy()))
+        elif part.net:
             out.append(Reduced(np.empty((0, LINE), np.uint8), lines[1:].copy()))
         else:
             out.append(Reduced(lines[0].copy(), np.empty((0, 0, LINE), np.uint8)))

@@ -38,7 +38,7 @@ from neuron_fabric.data import DataError, Limits, as_object, parse_json
 from neuron_fabric.errors import InputError
 from neuron_fabric.typed import typed
 
-VERSION = 1
+VERSION = 2
 MOST_BYTES = 4096
 _LIMITS = Limits(size=MOST_BYTES, depth=6, values=1000)
 _PATH_BYTES = 107  # sun_path, without the 0 at its end
@@ -53,13 +53,15 @@ class ServerError(InputError):
 @dataclass(frozen=True)
 class Hello:
     """``job`` names the training; ``fingerprint`` is of all that its ranks have to agree on;
-    ``lines``: the most lines that a rank will have in a bucket."""
+    ``lines``: the most lines that a rank will have in a bucket; ``routes``: those that buckets may
+    have, beside FP32, by which every sidecar goes."""
 
     job: str
     rank: int
     world: int
     fingerprint: str
     lines: int
+    routes: tuple[Route, ...] = (Route.G_BINARY, Route.G_TERNARY)
 
 
 @dataclass(frozen=True)

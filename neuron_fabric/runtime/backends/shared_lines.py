@@ -5,7 +5,8 @@
     given   int64[WORDS]                  seq + 1 where a rank has given up waiting for that bucket
     reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
     sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
-    got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then P = W.bit_length() count planes
+    got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then P = W.bit_length() count planes;
+                                          sums of integer codes from the first on
 
 A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A rank
 that gives up waiting says so in ``given``, and the server looks there before it writes DONE; both

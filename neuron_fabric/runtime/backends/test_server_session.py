@@ -63,7 +63,8 @@ def welcomed(tmp_path: Path, timeout_s: float = 0.3) -> Iterator[tuple[ServerSes
     with new_socket() as listener:
         listener.bind(os.fspath(path))
         listener.listen(5)
-        rank = ServerSession(path, Hello("job", 0, 1, "f", 20), timeout_s)
+        hello = Hello("job", 0, 1, "f", 20, (Route.G_BINARY,))
+        rank = ServerSession(path, hello, timeout_s)
         rank.join()
         sock, _ = listener.accept()
         with sock, closing(SharedLines.create(1, 20)) as shared, closing(rank):
@@ -103,6 +104,24 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
         server.shared.decide(2, Word.LOST, "because")
         with pytest.raises(BucketLost, match=r"^because$"):
             rank.wait(tickets[2])
+
+
+def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
+    """By name, before the first bucket: nothing falls to another width."""
+    with new_socket() as listener:
+        listener.bind(os.fspath(tmp_path / "s"))
+        listener.listen(5)
+        hello = Hello("job", 0, 1, "f", 20, (Route.G_BINARY, Route.G_INT4))
+        rank = ServerSession(tmp_path / "s", hello, 0.3)
+        rank.join()
+        sock, _ = listener.accept()
+        with sock, closing(SharedLines.create(1, 20)) as shared, closing(rank):
+            routes = (Route.FP32, Route.G_BINARY)
+            send(sock, Welcome({"name": "test"}, routes), [shared.file])
+            with pytest.raises(
+                ServerError, match=r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
+            ):
+                rank.joined()
 
 
 def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:

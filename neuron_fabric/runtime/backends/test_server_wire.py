@@ -43,7 +43,7 @@ PARTS = (
 
 def test_messages_come_back() -> None:
     for message in (
-        Hello("job", 1, 4, "f" * 64, 1 << 40),
+        Hello("job", 1, 4, "f" * 64, 1 << 40, (Route.G_INT4, Route.G_INT8)),
         Welcome({"name": "rtl", "SLOTS": 64}, (Route.FP32, Route.G_BINARY)),
         Submit(1 << 40, 7, 2, PARTS, 2, 1, 0),
         Done(3, {"cycles": 12}),
@@ -62,8 +62,8 @@ def test_anything_else_is_a_wire_error(data: bytes) -> None:
 
 
 def test_another_version_is_told_whatever_it_says() -> None:
-    with pytest.raises(OtherVersion, match="version 2, this program speaks 1"):
-        decode(b'{"nf":2,"say":"SING","song":[1,2]}')
+    with pytest.raises(OtherVersion, match="version 1, this program speaks 2"):
+        decode(b'{"nf":1,"say":"SING","song":[1,2]}')
 
 
 @given(st.lists(st.integers(1, 40), max_size=40), st.integers(0, 9))

@@ -4,7 +4,7 @@
 A bucket takes two: an all_to_all, by which each rank gets its share of the lines of all workers
 with their sidecars, and an all_gather of what was counted. At any W that is 1/32 (G_BINARY) of the
 bytes of an FP32 ring; gathering all lines everywhere would grow with W. FP32 lines go the same
-way, added in the order of workers.
+way, added in the order of workers, and integer codes, whose sums have no order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from neuron_fabric.codec import LINE, Route, count
+from neuron_fabric.codec import LINE, Route, add_codes, count
 from neuron_fabric.runtime.backends.interface import (
     F32,
     U8,
@@ -31,7 +31,7 @@ from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.sidecar import ordered_sum
 
 MAX_WORKERS = 255
-"""A count is a byte."""
+"""A count is a byte; sums of codes have room for as many."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,18 @@ class TorchReducer:
     def __init__(self, timeout_s: float = 60.0) -> None:
         """``timeout_s``: a rank that others wait for so long ends the training."""
         self.counters = Counters()
-        self.limits = Limits(MAX_WORKERS, frozenset({Route.FP32, Route.G_BINARY, Route.G_TERNARY}))
+        self.limits = Limits(MAX_WORKERS, frozenset(Route))
         self._timeout_s = timeout_s
 
     def open(self, group: Any) -> None:
         """See `Reducer`. Two groups: `submit` and `wait` are called by two threads."""
         self._scatter, self._gather = (OwnGroup(group, self._timeout_s) for _ in range(2))
         self._workers, self._rank = self._scatter.size, self._scatter.rank
+
+    @property
+    def first_group(self) -> OwnGroup:
+        """The group of the thread that submits, for what ranks agree on before they pack."""
+        return self._scatter
 
     @property
     def second_group(self) -> OwnGroup:
@@ -125,7 +130,7 @@ class TorchReducer:
         del self._scatter, self._gather
 
     def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
-        """This rank's share of a part: uint8[P or 1, size, 64]."""
+        """This rank's share of a part: uint8[P, v or 1, size, 64]."""
         part = share.part
         shape = (self._workers, share.size, LINE)
         lines = inbox[:, share.at : share.at + share.size * LINE].reshape(shape)
@@ -137,6 +142,8 @@ class TorchReducer:
             first = self._rank * share.size
             tensor = np.searchsorted(part.starts, first + np.arange(share.size), "right") - 1
             present = here[:, np.array(part.columns)[tensor]]
+        if part.route.codes:
+            return add_codes(lines, part.route, present)
         votes, planes = count(
             lines, part.route, present=present, planes=part.net, vote=not part.net
         )
@@ -158,6 +165,6 @@ def _whole(gathered: U8, share: _Share, layers: int) -> Reduced:
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
     layered = layered[:, : len(share.part.lines)]
-    if share.part.net:
+    if share.part.net or share.part.route.codes:
         return Reduced(np.empty((0, LINE), np.uint8), layered)
     return Reduced(layered[0], np.empty((0, 0, LINE), np.uint8))

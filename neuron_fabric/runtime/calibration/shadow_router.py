@@ -26,7 +26,14 @@ from neuron_fabric.runtime.calibration.shadow_sums import (
     squared,
 )
 from neuron_fabric.runtime.decode import common_scale, decode
-from neuron_fabric.runtime.outgoing import Vote, packed_vote, parts_of, places, values_of
+from neuron_fabric.runtime.outgoing import (
+    Vote,
+    packed_vote,
+    parts_of,
+    places,
+    signal_of,
+    values_of,
+)
 from neuron_fabric.runtime.sidecar import sidecar
 
 Found = dict[tuple[str, str, str], Mapping[str, float]]
@@ -83,9 +90,10 @@ class ShadowRouter(BucketRouter):
     def _votes(self, bucket: dist.GradBucket) -> list[Vote]:
         """Of every parameter that is large enough, one by each route."""
         return [
-            packed_vote(self.names[id(parameter)], "", gradient.view(-1), how, None, shadow=True)
+            packed_vote(signal_of(name, "", gradient.view(-1), how, None, shadow=True))
             for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
             if parameter.numel() >= LEAST
+            for name in [self.names[id(parameter)]]
             for how in self._hows
         ]
 

@@ -58,7 +58,8 @@ def costs_of(
     """Modelled cost of every region's steady route. On a ``device`` the vote comes back to all
     workers, with decode net the count planes too, and each of the ``buckets`` that hold the region
     is a commit; else packed lines are exchanged and gathered by the network that FP32 takes, with
-    net the planes instead of the vote. Routes without votes are left out."""
+    net the planes instead of the vote. Integer codes are left out: no time of theirs
+    was measured."""
     costs = {}
     for region in profile.regions:
         steady = region.phases.get(Phase.STEADY)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients to integer codes, sums of codes to gradients: G_INT4 and G_INT8, in numpy.
+
+A bucket is 1,024 elements of a flat tensor, the last one may be shorter. All workers share its
+unit u: the largest |x| of all of them over 2^(k-1) - 1, rounded up to a float32. So they exchange
+their maxima before they pack. A code is floor(x / u + r) in two's complement, r = 1/2 (nearest) or
+uniform in [0, 1) (stochastic: its mean is x). A sum of codes is exact, and the gradient is
+u * sum / m for m workers, rounded once.
+
+Code 0 is the value 0: padding, and workers that are not there, add nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec.engine import engine
+from neuron_fabric.codec.numpy_engine import F32, U8
+from neuron_fabric.codec.packing import Packed
+from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
+from neuron_fabric.codec.voting import MAX_WORKERS
+
+BUCKET = 1024
+"""Elements that share a unit."""
+NARROW_WORKERS = 16
+"""Workers whose sums of 4-bit codes fit a byte. Any number that can be counted fits 16 bits."""
+_PIECE = 64 * BUCKET
+
+Draws = Callable[[int, int], NDArray[np.float64]]
+"""(first element, number of elements) -> uniform numbers in [0, 1), the same whenever asked."""
+
+
+def maxima(values: F32) -> F32:
+    """float32[buckets]: the largest |x| of each bucket of float32[n]; infinity in all of them where
+    the tensor is not finite, so that a maximum over workers tells it to every one of them."""
+    if not values.size:
+        return np.zeros(0, np.float32)
+    largest = np.maximum.reduceat(np.abs(values), np.arange(0, values.size, BUCKET))
+    if not np.isfinite(largest).all():
+        largest[:] = np.inf
+    return largest.astype(np.float32, copy=False)
+
+
+def units(largest: F32, route: Route) -> F32:
+    """u of each bucket from its largest |x|: the least float32 by which nothing is clipped."""
+    _check(route)
+    top = (1 << (route.bits - 1)) - 1
+    wide = largest.astype(np.float64)
+    u = (wide / top).astype(np.float32)
+    short = u.astype(np.float64) * top < wide
+    return np.where(short, np.nextafter(u, np.float32(np.inf)), u).astype(np.float32)
+
+
+def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) -> Packed:
+    """float32[n] as lines of codes, with the units of its buckets, which all workers share.
+
+    ``draws``: for stochastic rounding; None: to nearest, half up. The scale is 1.0: a unit is known
+    to all. Where a unit is not finite, a tensor of some worker is not, and nobody has codes.
+    ValueError for other units or routes, and for values above what their units reach.
+    """
+    _check(route)
+    if u.dtype != np.float32 or u.shape != (-(-values.size // BUCKET),):
+        raise ValueError(f"{values.size} elements have {-(-values.size // BUCKET)} units")
+    lines = np.zeros((lines_of(values.size, route), LINE), np.uint8)
+    zeros = engine().look(np.ascontiguousarray(values), False).number
+    if not np.isfinite(u).all():
+        return Packed(lines, np.float32(np.nan), zeros, False, 0)
+    low, flat = -(1 << (route.bits - 1)), lines.reshape(-1)
+    for at, x, unit in _pieces(values, u):
+        ratio = np.zeros(x.size)
+        np.divide(x, unit, out=ratio, where=unit > 0)
+        ratio += 0.5 if draws is None else draws(at, x.size)
+        codes = np.floor(ratio, out=ratio)
+        if not ((codes >= low) & (codes < -low)).all():
+            raise ValueError(f"a value is beyond the codes of {route} with its unit")
+        _put(flat[at * route.bits // 8 :], codes.astype(np.int8), route)
+    return Packed(lines, np.float32(1.0), zeros, True, values.size)
+
+
+def sum_kind(route: Route, workers: int) -> tuple[int, str]:
+    """Lines of sums for one line of codes of so many workers, and the kind of a sum: what takes
+    the fewest lines. ValueError for another route, or more workers than sums have room for."""
+    _check(route)
+    if not 1 <= workers <= MAX_WORKERS:
+        raise ValueError(f"{workers} workers: a sum of codes has room for 1 to {MAX_WORKERS}")
+    kind = "<i1" if route == Route.G_INT4 and workers <= NARROW_WORKERS else "<i2"
+    return elements_of_line(route) * int(kind[-1]) // LINE, kind
+
+
+def add_codes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None) -> U8:
+    """Codes uint8[W, n, 64] to their exact sums, uint8[v, n, 64]: of each line, the sums of its
+    elements in v lines one after the other, as `sum_kind` says. ``present`` bool[W, n]: others are
+    not there. ValueError for other arrays or routes."""
+    if lines.dtype != np.uint8 or lines.ndim != 3 or lines.shape[2] != LINE:
+        raise ValueError(f"lines must be uint8[W, n, {LINE}], not {lines.dtype}{list(lines.shape)}")
+    workers, size, _ = lines.shape
+    layers, kind = sum_kind(route, workers)
+    sums = np.zeros((size, elements_of_line(route)), np.int16)
+    for w, own in enumerate(lines):
+        codes = _codes(own, route)
+        if present is not None:
+            codes = codes * present[w][:, None]
+        sums += codes
+    views = sums.astype(kind).view(np.uint8).reshape(size, layers, LINE)
+    return np.ascontiguousarray(views.transpose(1, 0, 2))
+
+
+def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out: F32) -> None:
+    """Sums uint8[v, n, 64] of ``workers``, of whom ``present`` have added, as the mean gradient
+    into ``out`` float32[elements]: u * sum / present in float64, rounded once; 0.0 where nobody
+    has."""
+    layers, kind = sum_kind(route, workers)
+    if sums.dtype != np.uint8 or sums.ndim != 3 or sums.shape[::2] != (layers, LINE):
+        what = f"sums must be uint8[{layers}, n, {LINE}]"
+        raise ValueError(f"{what}, not {sums.dtype}{list(sums.shape)}")
+    if sums.shape[1] < lines_of(out.size, route):
+        need = lines_of(out.size, route)
+        raise ValueError(f"{sums.shape[1]} lines do not hold {out.size} elements, {need} would")
+    flat = np.ascontiguousarray(sums.transpose(1, 0, 2)).reshape(-1).view(kind)
+    for at, mean, unit in _pieces(out, u):
+        mean[:] = unit * flat[at : at + mean.size] / max(1, present)
+
+
+def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
+    """What the codes of one worker stand for: float32[elements], u * code rounded once."""
+    out = np.empty(elements, np.float32)
+    flat = _codes(lines, route).reshape(-1)
+    for at, value, unit in _pieces(out, u):
+        value[:] = unit * flat[at : at + value.size]
+    return out
+
+
+def _check(route: Route) -> None:
+    if not route.codes:
+        raise ValueError(f"{route} has no integer codes")
+
+
+def _pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]]]:
+    """Views of a tensor that begin with a bucket and a line: first element, values, units."""
+    for at in range(0, values.size, _PIECE):
+        own = values[at : at + _PIECE]
+        of_buckets = u[at // BUCKET : (at + _PIECE) // BUCKET].astype(np.float64)
+        yield at, own, np.repeat(of_buckets, BUCKET)[: own.size]
+
+
+def _put(out: U8, codes: NDArray[np.int8], route: Route) -> None:
+    """Codes from the first byte on; ``out`` is 0."""
+    values = codes.view(np.uint8)
+    if route == Route.G_INT8:
+        out[: values.size] = values
+        return
+    even, odd = values[0::2] & 15, values[1::2] << 4
+    out[: even.size] = even
+    out[: odd.size] |= odd
+
+
+def _codes(lines: U8, route: Route) -> NDArray[np.int8]:
+    """int8[n, elements of a line]."""
+    if route == Route.G_INT8:
+        return lines.view(np.int8)
+    both = np.stack([(lines << 4).view(np.int8) >> 4, lines.view(np.int8) >> 4], axis=-1)
+    return both.reshape(len(lines), -1)
