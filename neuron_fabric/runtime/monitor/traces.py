@@ -50,7 +50,7 @@ FAULTS: Mapping[str, Fault] = {
     "drift_of_zeros": Fault("gradients become zeros, which vote +", _ONE_SAMPLE, "stem"),
     "mixed_lines": Fault("workers' lines belong to different places", 25, "stem"),
     "loss_spike": Fault("the loss jumps to 6 times for 10 steps"),
-    "divergence": Fault("the loss creeps up, 1 % a step, while it was falling", 65),
+    "divergence": Fault("the loss creeps up, 1 % a step, while it fell (25 asked)", 65),
     "nonfinite": Fault("a NaN in every second step"),
     "lost": Fault("a bucket without a result"),
     "late": Fault("late answers in every step"),
