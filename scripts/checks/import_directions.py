@@ -42,7 +42,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Benchmarks and figures drive verbs; `nf bench` and `nf figures` load them by name.
     **_rooms(
         "scripts",
-        "common record build plan coverage report run farm prove mutation closing "
+        "common record build plan coverage report run prove farm mutation closing "
         "checks fuzz cli benchmarks figures",
         *_VERIF,
     ),

@@ -8,17 +8,19 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from neuron_fabric.text import one_line, say
 from scripts.cli.completion import with_completer
-from scripts.common import claims, paths
+from scripts.common import claims, paths, process
 from scripts.common.arguments import add_jobs
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.farm import cluster
+from scripts.farm.proof_run import Parcel
 from scripts.farm.schedule import run_all
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
@@ -33,6 +35,7 @@ EXAMPLES = """examples:
   nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
   nf prove --quick                           those that `make test` runs
   nf prove --mutants 'fifo*'                 mutants that must break these proofs
+  nf prove --cluster tcp://farm:8786         on the workers of a Dask scheduler
   nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
 """
 
@@ -54,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--waves", action="store_true", help="with --replay: write waves")
     add_jobs(parser)
+    parser.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,9 +73,30 @@ def run(args: argparse.Namespace) -> int:
             quick = " quick" if one.quick else ""
             say(f"{one.id:28} {one.how:16}{quick:6} {one.why}")
         return 0
-    if args.mutants:
-        return _mutants(chosen, args)
-    return _prove(chosen, args)
+    what = _mutants if args.mutants else _prove
+    if args.cluster is None:
+        return what(chosen, args, Place(args.jobs))
+    with cluster.connect(args.cluster, args.jobs) as farm:
+        return what(chosen, args, Place(farm.slots, farm))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where proofs are tried, and how many at once."""
+
+    jobs: int
+    farm: cluster.Farm | None = None
+
+    def proved(self, one: Proof, folder: Path, shown_as: str = "") -> RunRecord:
+        """What came of a proof, with its files in a folder of its own below ``folder``."""
+        if self.farm is None:
+            return proving.run(one, folder, shown_as)
+        spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec
+        return self.farm.prove(spec, Parcel(one, shown_as).pack(), folder)
+
+    def end(self) -> None:
+        """End every proof, wherever it is."""
+        process.kill_all() if self.farm is None else self.farm.end()
 
 
 def result(one: Proof, record: RunRecord) -> str:
@@ -81,7 +106,7 @@ def result(one: Proof, record: RunRecord) -> str:
     return "broken" if record.kind is FailureKind.ASSERTION else "unknown"
 
 
-def _prove(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
+def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) -> int:
     start = time.monotonic()
     by_id = {one.spec.id: one for one in chosen}
     specs = {one.spec.id: one.spec for one in chosen}
@@ -97,9 +122,10 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
         recorder.add(record)
         _show(by_id[record.id], record)
 
-    run_all(
-        _longest_first(chosen), args.jobs, came, lambda spec: proving.run(by_id[spec.id], folder)
-    )
+    def tried(spec: RunSpec) -> RunRecord:
+        return place.proved(by_id[spec.id], folder)
+
+    run_all(_longest_first(chosen), place.jobs, came, tried, end=place.end)
     recorder.close()
     took = time.monotonic() - start
     used = sum(record.used_seconds for record in records)
@@ -182,7 +208,7 @@ def _replay(path: Path, waves: bool) -> int:
     return 0 if record.kind is FailureKind.ASSERTION else 1
 
 
-def _mutants(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
+def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) -> int:
     by_id = {one.id: one for one in chosen}
     found = [mutant for mutant in proof.mutants() if mutant.proof in by_id]
     if not found:
@@ -196,7 +222,7 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
         made = proof.broken(by_id[mutant.proof], mutant)
         spec = replace(made.spec, build_name=mutant.id)
         owner[spec.id] = mutant
-        tries[spec.id] = partial(proving.run, made, folder, mutant.id)
+        tries[spec.id] = partial(place.proved, made, folder, mutant.id)
         specs.append(spec)
     missed: list[Broken] = []
 
@@ -209,7 +235,7 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace) -> int:
         how = f"{record.kind}: {record.cause}" if record.kind else "proved all the same"
         say(f"{word} {mutant.id:30} {mutant.proof:20} {one_line(how, 110)}", flush=True)
 
-    records = run_all(specs, args.jobs, came, lambda spec: tries[spec.id]())
+    records = run_all(specs, place.jobs, came, lambda spec: tries[spec.id](), end=place.end)
     for mutant in missed:
         say(f"missed {mutant.id}: {mutant.why}")
     done = len(records) - len(missed)

@@ -12,8 +12,8 @@ from scripts.build import registry
 from scripts.cli import prove, replay
 from scripts.cli.run import execute
 from scripts.common.arguments import seconds
+from scripts.common.records import SOLVER
 from scripts.plan import depends
-from scripts.prove import proof
 from scripts.record.database import History
 
 EXAMPLES = """examples:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         number = args.id.isdecimal() and len(args.id) <= 18  # more than SQLite can count
         found = history.run(int(args.id)) if number else history.latest(args.id)
     spec = found.spec
-    if spec.build.sim == proof.SOLVER:
+    if spec.build.sim == SOLVER:
         return _proof(spec.rerun)
     if spec.rerun:
         return _replay(spec.rerun, args)

@@ -21,6 +21,8 @@ from scripts.common.paths import ROOT
 # The design under test, unless a build names another.
 TOP = "nf_controller"
 FILELIST = "hdl/nf_controller.f"
+SOLVER = "smt"
+"""Stands in records of proofs where a run has its simulator."""
 
 
 class Dut(StrEnum):

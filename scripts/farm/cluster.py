@@ -35,6 +35,7 @@ from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.coverage import run_counts
 from scripts.farm import bundle, remote
 from scripts.farm.bundle import Bundle
+from scripts.prove import proving
 from scripts.run import simulate
 
 if TYPE_CHECKING:
@@ -95,7 +96,18 @@ class Farm:
         shipped = self._ship(build, lambda: bundle.of_build(build))
         return self._ask(spec, shipped, parcel, runs)
 
-    def _ask(self, spec: RunSpec, build: str, parcel: bytes | None, runs: Path) -> RunRecord:
+    def prove(self, spec: RunSpec, parcel: bytes, runs: Path) -> RunRecord:
+        """A proof (see `scripts.farm.proof_run`), for which nothing is built. As `run`."""
+        return self._ask(spec, "", parcel, runs, proving.not_tried)
+
+    def _ask(
+        self,
+        spec: RunSpec,
+        build: str,
+        parcel: bytes | None,
+        runs: Path,
+        not_run: Callable[[RunSpec, str, Path], RunRecord] = simulate.infrastructure,
+    ) -> RunRecord:
         request = {
             "spec": spec.to_json(),
             "versions": remote.versions(),
@@ -109,12 +121,12 @@ class Farm:
             raise process.Interrupted from error
         except Exception as error:
             cause = f"no worker could run it: {type(error).__name__}: {error}"
-            return simulate.infrastructure(spec, cause, runs)
+            return not_run(spec, cause, runs)
         try:
             return self._bring_back(spec, text, files, runs)
         except bundle.BundleError as error:
             cause = f"what a worker sent back is refused: {error}"
-            return simulate.infrastructure(spec, cause, runs)
+            return not_run(spec, cause, runs)
 
     def end(self) -> None:
         """End every run, wherever it is."""
@@ -191,6 +203,7 @@ class Farm:
             log=str(here(record.log)),
             waves=here(record.waves),
             coverage=here(record.coverage),
+            stimulus=tuple(shown(folder / Path(path).name) for path in record.stimulus),
         )
 
 

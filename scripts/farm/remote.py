@@ -24,7 +24,7 @@ from scripts.build import registry
 from scripts.build.build_cache import build_directory
 from scripts.common import claims, process, toolchain
 from scripts.common.paths import RUNS
-from scripts.common.records import RunRecord, RunSpec
+from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.run import simulate
 
 
@@ -38,8 +38,11 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     """One run: {"record": .., "folder": where its files are}."""
     spec = RunSpec.from_json(request["spec"])
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
-    lack = _lack(spec.build.sim, request["versions"])
-    if lack:
+    proof = spec.build.sim == SOLVER
+    lack = "" if proof else _lack(spec.build.sim, request["versions"])
+    if proof:
+        record = _proof(spec, Path(request["parcel"]))
+    elif lack:
         record = simulate.infrastructure(spec, lack)
     elif request["parcel"]:
         record = _piece(spec, Path(request["build"]), Path(request["parcel"]))
@@ -67,6 +70,12 @@ def _run(spec: RunSpec, shipped: Path) -> RunRecord:
     with contextlib.suppress(FileExistsError):  # the run before this one was of the same build
         directory.symlink_to(shipped)
     return simulate.run(spec)
+
+
+def _proof(spec: RunSpec, parcel: Path) -> RunRecord:
+    from scripts.farm import proof_run  # much that no other run needs
+
+    return proof_run.serve(spec, parcel)
 
 
 def _piece(spec: RunSpec, shipped: Path, parcel: Path) -> RunRecord:

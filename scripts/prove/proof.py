@@ -14,15 +14,13 @@ from scripts.build.filelist import read_filelist
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.common.records import BuildSpec, Dut, Edit, RunSpec
+from scripts.common.records import SOLVER, BuildSpec, Dut, Edit, RunSpec
 from scripts.plan import mutants as by_hand
 
 FOLDER = ROOT / "hdl" / "formal"
 FILELIST = "hdl/formal/nf_formal.f"
 DEFINES = (("SYNTHESIS", "1"), ("FORMAL", "1"))
 BITWUZLA = "bitwuzla"
-SOLVER = "smt"
-"""Stands in records where a run has its simulator."""
 
 
 class Method(StrEnum):

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
-from scripts.common.records import CaseResult, FailureKind, RunRecord
+from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
 from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
 from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Method, Proof
@@ -60,7 +60,25 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
         found = Outcome().red(FailureKind.BUILD, str(error))
     except (NfError, OSError) as error:
         found = Outcome().red(FailureKind.INFRASTRUCTURE, str(error))
-    seconds = time.monotonic() - start
+    found.facts = {
+        "method": str(proof.method),
+        "depth": proof.depth,
+        "covers": len(found.covers),
+        **found.facts,
+    }
+    return _record(spec, folder, found, time.monotonic() - start, budget.used)
+
+
+def not_tried(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
+    """What stands for a proof that could not be tried, as `run` would have left it."""
+    folder = runs / spec.id
+    simulate.clear(folder)
+    return _record(spec, folder, Outcome().red(FailureKind.INFRASTRUCTURE, cause))
+
+
+def _record(
+    spec: RunSpec, folder: Path, found: Outcome, seconds: float = 0.0, used: float = 0.0
+) -> RunRecord:
     status = "passed" if found.kind is None else "failed"
     record = RunRecord(
         id=spec.id,
@@ -68,13 +86,13 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
         sim=spec.build.sim,
         seed=spec.seed,
         build_name=spec.build_name,
-        parameters=proof.parameters,
+        parameters=spec.build.parameters,
         passed=found.kind is None,
         kind=found.kind,
         cause=found.cause,
         build_seconds=0.0,
         seconds=round(seconds, 3),
-        used_seconds=round(budget.used, 3),
+        used_seconds=round(used, 3),
         sim_time_ns=0.0,
         cases=tuple(
             CaseResult(name, "failed" if name in found.failed else status, round(seconds, 3), 0.0)
@@ -84,12 +102,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
         waves=shown(found.waves) if found.waves else None,
         coverage=None,
         rerun=spec.rerun,
-        metrics={
-            "method": str(proof.method),
-            "depth": proof.depth,
-            "covers": len(found.covers),
-            **found.facts,
-        },
+        metrics=found.facts,
         stimulus=(shown(found.stimulus),) if found.stimulus else (),
     )
     return simulate.save(record, folder)
