@@ -147,7 +147,11 @@ class Agreements:
 
     def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
         """The votes on a tensor and what has been decoded of all, at whole lines; ``share``: of the
-        region's elements, so many of those watched. Zeros are no votes."""
+        region's elements, so many of those watched. Zeros are no votes; integer codes are none
+        either, and one worker alone agrees with itself whatever it does: nothing is seen of them.
+        """
+        if route.codes or self._random >= 1:
+            return
         size, lines = elements_of_line(route), len(packed.lines)
         chosen = min(lines, max(1, int(WATCHED * share) // size))
         at = np.arange(chosen) * lines // chosen

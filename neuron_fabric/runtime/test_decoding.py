@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuron_fabric.codec import Route, count, pack, unpack
+from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.interface import F32, Reduced
 from neuron_fabric.runtime.decode import common_scale, decode, own_scale, own_votes
@@ -267,6 +267,14 @@ def test_what_an_agreement_says(workers: int) -> None:
     assert found["alike"] > 0.08
     assert found["alone"] < -0.05
     assert found["against"] < -0.09
+
+
+def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
+    d, alone, pair = f32(1, 1, -1, -1), Agreements(1), Agreements(2)
+    alone.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
+    codes = pack_codes(d, Route.G_INT8, units(maxima(d), Route.G_INT8))
+    pair.see("r", codes, Route.G_INT8, d, 1.0)
+    assert alone.step() == pair.step() == {}
 
 
 def test_a_region_that_has_not_voted_keeps_its_mean() -> None:

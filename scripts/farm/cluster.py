@@ -14,6 +14,7 @@ import importlib.util
 import logging
 import re
 import shutil
+import signal
 import sys
 import threading
 import uuid
@@ -307,8 +308,12 @@ def _batch(name: str, jobs: int) -> Any:
     with some made for this run; the pages that Dask offers to browsers stay on their machine.
     """
     import dask
-    import dask_jobqueue
     from distributed import Security
+
+    ours = signal.getsignal(signal.SIGINT)
+    import dask_jobqueue  # it takes Ctrl-C for itself
+
+    signal.signal(signal.SIGINT, ours)
 
     kind, command = BATCH[name]
     if shutil.which(command) is None:

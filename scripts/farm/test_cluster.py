@@ -308,7 +308,9 @@ def test_batch_systems(
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(cluster, "BUILD", tmp_path)
+    ours = signal.getsignal(signal.SIGINT)
     with cluster.connect(system, 1) as farm:
+        assert signal.getsignal(signal.SIGINT) is ours  # dask-jobqueue takes it when it is imported
         farm.runs, farm.builds = tmp_path / "runs", toy.folder / "sim"
         _nothing_is_open(tmp_path)
         if system == next(iter(SYSTEMS)):  # a worker is a worker: one of the three does a run
