@@ -181,9 +181,7 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     if what == "checker":
         specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
     inside = {
-        name: walk.modules(
-            *(ROOT, build.top, read_filelist(ROOT, build.filelist), build.parameters)
-        )
+        name: walk.modules(ROOT, build.top, read_filelist(ROOT, build.filelist), build.parameters)
         for name, build in {spec.build_name: spec.build for spec in specs}.items()
     }
     memory = Memory.read_if_any()

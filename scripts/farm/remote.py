@@ -38,11 +38,9 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     """One run: {"record": .., "folder": where its files are}."""
     spec = RunSpec.from_json(request["spec"])
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
-    proof = spec.build.sim == SOLVER
-    lack = "" if proof else _lack(spec.build.sim, request["versions"])
-    if proof:
+    if spec.build.sim == SOLVER:
         record = _proof(spec, Path(request["parcel"]))
-    elif lack:
+    elif lack := _lack(spec.build.sim, request["versions"]):
         record = simulate.infrastructure(spec, lack)
     elif request["parcel"]:
         record = _piece(spec, Path(request["build"]), Path(request["parcel"]))

@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on integer codes end to end, by the models and by the RTL."""
+"""Trainings with a device as their reducer, end to end: by votes and by integer codes."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from examples.conftest import example
 
 REASON = "{} is not installed: see requirements-torch.txt"
 pytest.importorskip("torch", reason=REASON.format("torch"))
 pytest.importorskip("sklearn", reason=REASON.format("scikit-learn"))
 
-ROOT = Path(__file__).parent.parent
+VOTES, CODES = "votes_in_the_loop", "integer_codes_in_the_loop"
 
 
-def codes(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "examples.integer_codes_in_the_loop", *words],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=1800,  # against a hang: the machine may be busy
-        check=False,
-    )
+@pytest.mark.parametrize("simulator", ["verilator"])
+def test_it_trains_on_votes(simulator: str) -> None:
+    """A few steps of every variant; the server compares each line with the models, and what votes
+    are sent for takes fewer bytes."""
+    done = example(VOTES, "--sim", simulator, "--steps", "8", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(\S.*?)  +([\d.]+) +([\d.]+) +[\d.]+% +([\d,]+)$", done.stdout, re.M)
+    sent = {variant: int(count.replace(",", "")) for variant, _, _, count in rows}
+    assert all(float(after) < float(before) for _, before, after, _ in rows)
+    assert sent["FP32"] > sent["G_TERNARY everywhere"] > sent["G_BINARY everywhere"]
+    assert re.search(r"ended: [1-9]\d+ buckets done, 0 lost, [\d,]+ lines", done.stdout)
 
 
 def rows_of(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -43,11 +43,12 @@ def rows_of(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("simulator", ["verilator"])
-def test_the_loop_trains(simulator: str) -> None:
+def test_it_trains_on_codes(simulator: str) -> None:
     """A few steps of every row, by the RTL as by the models; the server compares each line of the
     RTL with the models before it is used."""
     words = ("--steps", "8", "--workers", "2")
-    rtl, model = codes("--sim", simulator, *words), codes("--device", "model", *words)
+    rtl = example(CODES, "--sim", simulator, *words)
+    model = example(CODES, "--device", "model", *words)
     assert rows_of(rtl) == rows_of(model)
     for done in (rtl, model):
         assert re.search(r"ended: [1-9]\d+ buckets done, 0 lost, [\d,]+ lines", done.stdout)
@@ -55,9 +56,10 @@ def test_the_loop_trains(simulator: str) -> None:
     assert " 0 cycles" not in rtl.stdout
 
 
-def test_more_workers_than_the_device_takes() -> None:
+@pytest.mark.parametrize("name", [VOTES, CODES])
+def test_more_workers_than_the_device_takes(name: str) -> None:
     """What the server says, in a line."""
-    done = codes("--device", "model", "--workers", "65")
+    done = example(name, "--device", "model", "--workers", "65")
     assert done.returncode == 1
     assert "'65' is not a number from 1 to 64" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

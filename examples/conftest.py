@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples as a user starts them: processes of their own, from the top folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def example(name: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """``python -m examples.NAME WORDS``, one thread a process, with more environment variables."""
+    return subprocess.run(
+        [sys.executable, "-m", f"examples.{name}", *words],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=1800,  # against a hang: the machine may be busy
+        check=False,
+    )
