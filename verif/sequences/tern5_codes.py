@@ -63,12 +63,12 @@ class EveryNetSequence(Tern5Sequence):
     rounds: int = 4
 
     async def body(self) -> None:
-        rng = self.rng
+        rng, edges = self.rng, self.rng.sample(range(8), 8)
         for number in range(self.rounds):
             workers = self.most if number == 0 else self.workers()
-            threshold = rng.choice(
-                (1, 2, max(1, workers - 1), workers, workers + 1, 255, rng.randint(1, workers))
-            )
+            below, above = max(1, workers - 1), rng.randint(MAX_WORKERS + 1, 254)
+            thresholds = (1, 2, below, workers, workers + 1, above, 255, rng.randint(1, workers))
+            threshold = thresholds[edges[number % len(edges)]]
             config = self.layout.region(Mode.G_TERN5, 0, workers, threshold=threshold)
             await self.commit(0, config)
             random = np.random.default_rng(rng.getrandbits(64))
