@@ -363,9 +363,9 @@ module nf_core
   // A close waits until no answer with data is left in the device.
   assign reads_gone = (drs_owed == 8'd0) && drs_gone;
 
-  // A request is answered once.
-  `NF_ASSERT_NEVER(NdrAnsweredTwice_A, ndr_waiting > ndr_reserved)
-  `NF_ASSERT_NEVER(DrsAnsweredTwice_A, drs_waiting > drs_reserved)
+  // A request is answered once, and one that is told apart has not been answered yet.
+  `NF_ASSERT_NEVER(NdrAnsweredTwice_A, 9'(ndr_waiting) + 9'(ndr_apart) > 9'(ndr_reserved))
+  `NF_ASSERT_NEVER(DrsAnsweredTwice_A, 9'(drs_waiting) + 9'(drs_apart) > 9'(drs_reserved))
 
   // A poisoned write of plain memory beside a poisoned contribution: two in one clock.
   logic       plain_taken;

@@ -67,26 +67,22 @@ module nf_ctrl_window
       busy_q   <= 1'b0;
       read_q   <= 1'b0;
       answer_q <= 1'b0;
-      left_q   <= '0;
     end else if (take) begin
       busy_q   <= 1'b1;
       read_q   <= !op.write;
       answer_q <= op.write && op.words == '0;
-      left_q   <= op.words;  // of a read: whatever they are
     end else if (answered) begin
       busy_q   <= 1'b0;
       answer_q <= 1'b0;
     end else begin
       read_q <= 1'b0;
-      if (read_q) answer_q <= 1'b1;
-      if (writing && bus_done) begin
-        left_q <= left_q & ~first;
-        if (left_q == first) answer_q <= 1'b1;
-      end
+      if (read_q || (writing && bus_done && left_q == first)) answer_q <= 1'b1;
     end
   end
 
   always_ff @(posedge clk) begin
+    if (take) left_q <= op.words;  // of a read: whatever they are
+    else if (writing && bus_done) left_q <= left_q & ~first;
     if (take) op_q <= op;
     else if (read_q) op_q.data <= bus_line;
   end

@@ -228,7 +228,7 @@ module nf_engine
   logic                forward, forward_planes;
   logic                use_book2;
   ram_fault_t          book_fault, planes_fault, evict_fault, store_fault, mark_fault;
-  book_t               book2, held_book2, own_book2, book2_applied;
+  book_t               book2, held_book2, own_book2;
   logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
@@ -277,13 +277,12 @@ module nf_engine
     .is_op (is_op2), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
     .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
     .slot (s2_q.slot), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
-    .planes (own_planes2), .book_d (book2_applied), .planes_d (planes2_applied),
+    .planes (own_planes2), .book_d (book2_d), .planes_d (planes2_applied),
     .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
     .store_push (store_push2), .store (store2), .gather_push (gather_push2), .gather (gather2),
     .events
   );
 
-  assign book2_d   = book2_applied;
   assign planes2_d = is_keep2 ? PLANES_W'(op2.data) : planes2_applied;
   assign book_we   = is_fill2 || is_empty2 || changed2;
   assign planes_we = is_fill2 || is_empty2 || is_keep2
@@ -374,6 +373,7 @@ module nf_engine
   `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid || straight, s1_q)
   `NF_ASSERT_KEEPS(Stage2Keeps_A, !sx_valid && !straight, s2_q)
   `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, s3_book_q)
+  `NF_ASSERT_KEEPS(Planes3Keep_A, !(planes_we || lost2 || sends_drs2), s3_planes_q[63:0])
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || sums1
                                          || is_low_bit_op(s1_q.op.kind))))

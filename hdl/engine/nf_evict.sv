@@ -129,17 +129,11 @@ module nf_evict
   assign lost      = begun_q ? lost_q : bad;
   assign wr_poison = bad && !lost;
 
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      begun_q <= 1'b0;
-      lost_q  <= 1'b0;
-    end else begin
-      begun_q <= wr_valid && !sent;
-      lost_q  <= lost;
-    end
+  always_ff @(posedge clk) begin
+    begun_q  <= wr_valid && !sent;  // a clock with nothing to send is behind every reset
+    lost_q   <= lost;
+    planes_q <= planes;
   end
-
-  always_ff @(posedge clk) planes_q <= planes;
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(.RAM(RAM_EVICT), .ROWS(DEPTH), .WIDTH(STATE_W), .ECC(ECC)) u_guard (

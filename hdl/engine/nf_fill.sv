@@ -255,19 +255,30 @@ module nf_fill
 
   // ---- checks ----------------------------------------------------------------------------------
   logic [5:0] records_q;  // since the window grew, 63 at most
+  logic [1:0] waits_q;    // clocks in which it has held a request back since, 3 at most
 
   always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) records_q <= '0;
-    else if (grows) records_q <= '0;
-    else if (last_beat && records_q != '1) records_q <= records_q + 1'b1;
+    if (!rst_n) begin
+      records_q <= '0;
+      waits_q   <= '0;
+    end else if (grows) begin
+      records_q <= '0;
+      waits_q   <= '0;
+    end else begin
+      if (last_beat && records_q != '1) records_q <= records_q + 1'b1;
+      if (held && waits_q != '1) waits_q <= waits_q + 1'b1;
+    end
   end
 
   `NF_ASSERT_NEVER(WindowRange_A, 32'(window_q) > FLIGHT || 32'(window_q) < START)
+  `NF_ASSERT_NEVER(GrowsEarly_A, grows && waits_q != '1)
   `NF_ASSERT_NEVER(ShrinksEarly_A, last_beat && !grows && calm_q == '1 && records_q != '1)
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
   // Where nothing checks the marks, a flipped one may say more planes than there are.
   `NF_ASSERT_NEVER(BeatRange_A, ECC != 0 && 32'(beat_q) > CNT_W)
+  // What says that a record was lost, and is to be written back as that, is of the same place.
+  `NF_ASSERT_NEVER(LostBook_A, now_full && out_lost && !(out_book.lost && out_book.bitmap == '0))
   `NF_ASSERT_KEEPS(ArStable_A, ar_valid && !ar_ready, {ar_valid, ar_addr})
   `NF_ASSERT_KEEPS(OutStable_A, now_full && !out_ready, {now_full, out_book})
 

@@ -4,7 +4,7 @@
 // `push` appends an operation to the list of `push_slot`, `pop` takes the head of `pop_slot`'s list
 // (`pop_data`, valid while `waited[pop_slot]`); at most one of the two in a clock, never a push
 // into a full pool. A list whose slot is not ready holds up no other. `push_flags` are three facts
-// about an operation; those of each slot's head are told slot by slot.
+// about an operation; those of each slot's head are told slot by slot, while it waits.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -92,39 +92,33 @@ module nf_park
         next[tail[push_slot]]   <= place;
         more_q[tail[push_slot]] <= 1'b1;
       end else begin
-        head[push_slot] <= place;
+        head[push_slot]    <= place;
+        flag0_q[push_slot] <= push_flags[0];
+        flag1_q[push_slot] <= push_flags[1];
+        flag2_q[push_slot] <= push_flags[2];
       end
     end
-    if (pop && more_q[leaving]) head[pop_slot] <= follower;
+    if (pop) begin  // behind the last one nothing waits, and nobody looks
+      head[pop_slot]    <= follower;
+      flag0_q[pop_slot] <= follows[0];
+      flag1_q[pop_slot] <= follows[1];
+      flag2_q[pop_slot] <= follows[2];
+    end
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       used_q   <= '0;
       waited_q <= '0;
-      flag0_q  <= '0;
-      flag1_q  <= '0;
-      flag2_q  <= '0;
       count_q  <= '0;
     end else if (push) begin
       used_q[place]       <= 1'b1;
       waited_q[push_slot] <= 1'b1;
       count_q             <= count_q + 1'b1;
-      if (!waited_q[push_slot]) begin
-        flag0_q[push_slot] <= push_flags[0];
-        flag1_q[push_slot] <= push_flags[1];
-        flag2_q[push_slot] <= push_flags[2];
-      end
     end else if (pop) begin
       used_q[leaving] <= 1'b0;
       count_q         <= count_q - 1'b1;
-      if (more_q[leaving]) begin
-        flag0_q[pop_slot] <= follows[0];
-        flag1_q[pop_slot] <= follows[1];
-        flag2_q[pop_slot] <= follows[2];
-      end else begin
-        waited_q[pop_slot] <= 1'b0;
-      end
+      if (!more_q[leaving]) waited_q[pop_slot] <= 1'b0;
     end
   end
 

@@ -80,35 +80,37 @@ module nf_state_ram
   book_t               book_right;
   logic [PLANES_W-1:0] planes_right;
   logic                book_wrong, planes_wrong, book_one, planes_one;
-  logic                book_fixed, planes_fixed, book_bad, planes_bad, asked_planes_q, uses_planes;
+  logic                book_fixed, planes_fixed, book_lost, planes_lost;
+  logic                asked_planes_q, uses_planes;
+  logic                tells_book, tells_planes;  // a guard looks at what S2 uses, and may tell
+  ram_fault_t          book_found, planes_found;
 
   assign check_slot = CORRECTS ? slotx : slot2;
 
-  /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(.RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC)) u_book (
     .clk, .rst_n, .flip,
     .wr_en (write_book), .wr_row (slot2), .wr_data (book_d), .wr_check (book_check),
-    .rd_en (use_book && !CORRECTS), .rd_row (check_slot), .rd_word (book_ram_q[BOOK_W-1:0]),
+    .rd_en (tells_book), .rd_row (check_slot), .rd_word (book_ram_q[BOOK_W-1:0]),
     .rd_check (book_ram_q[BOOK_W +: BOOK_CW]), .data (book_right), .bad (book_wrong),
-    .corrected (book_one), .fault ()
+    .corrected (book_one), .fault (book_found)
   );
   nf_ram_guard #(.RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC)) u_planes (
     .clk, .rst_n, .flip,
     .wr_en (write_planes), .wr_row (slot2), .wr_data (planes_d), .wr_check (planes_check),
-    .rd_en (uses_planes && !CORRECTS), .rd_row (check_slot), .rd_word (planes_ram_q[PLANES_W-1:0]),
+    .rd_en (tells_planes), .rd_row (check_slot), .rd_word (planes_ram_q[PLANES_W-1:0]),
     .rd_check (planes_ram_q[PLANES_W +: PLANES_CW]), .data (planes_right), .bad (planes_wrong),
-    .corrected (planes_one), .fault ()
+    .corrected (planes_one), .fault (planes_found)
   );
-  /* verilator lint_on PINCONNECTEMPTY */
 
   if (CORRECTS) begin : g_stage
     book_t               book_q;
     logic [PLANES_W-1:0] planes_q;
     logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
-    logic                newer, newer_planes, planes_here_q;
+    logic                newer, newer_planes, planes_here_q, unused_found;
 
     assign newer        = s3_valid && (s3_slot == slotx);
     assign newer_planes = newer && s3_wrote_planes;
+    assign unused_found = ^{book_found, planes_found};
 
     always_ff @(posedge clk) begin
       planes_here_q  <= read_planes;
@@ -125,31 +127,34 @@ module nf_state_ram
 
     assign book         = book_q;
     assign planes       = planes_q;
-    assign book_bad     = book_bad_q;
-    assign planes_bad   = planes_bad_q;
+    assign book_lost    = use_book && book_bad_q;
+    assign planes_lost  = uses_planes && planes_bad_q;
     assign book_fixed   = book_fixed_q;
     assign planes_fixed = planes_fixed_q;
+    assign tells_book   = 1'b0;  // it is in SX, whose word is used a clock later, or not at all
+    assign tells_planes = 1'b0;
   end else begin : g_no_stage
     logic unused_stage;
     assign unused_stage = ^{sx_valid, slotx, s3_valid, s3_wrote_planes, s3_slot, s3_book,
-                            s3_planes, book_one, planes_one};
+                            s3_planes, book_one, planes_one, book_wrong, planes_wrong,
+                            book_found, planes_found};
     always_ff @(posedge clk) asked_planes_q <= read_planes;
     assign book         = book_right;
     assign planes       = planes_right;
-    assign book_bad     = book_wrong;
-    assign planes_bad   = planes_wrong;
+    assign book_lost    = book_found.bad;
+    assign planes_lost  = planes_found.bad;
     assign book_fixed   = 1'b0;  // parity corrects nothing
     assign planes_fixed = 1'b0;
+    assign tells_book   = use_book;
+    assign tells_planes = uses_planes;
   end
 
   assign uses_planes  = use_planes && asked_planes_q;
-  assign lost         = (use_book && book_bad) || (uses_planes && planes_bad);
+  assign lost         = book_lost || planes_lost;
   assign write_book   = book_we || lost || (use_book && book_fixed);
   assign write_planes = planes_we || lost || (uses_planes && planes_fixed);
-  assign book_fault   = make_ram_fault(use_book && book_bad, use_book && book_fixed,
-                                       RAM_ROW_W'(slot2));
-  assign planes_fault = make_ram_fault(uses_planes && planes_bad, uses_planes && planes_fixed,
-                                       RAM_ROW_W'(slot2));
+  assign book_fault   = make_ram_fault(book_lost, use_book && book_fixed, RAM_ROW_W'(slot2));
+  assign planes_fault = make_ram_fault(planes_lost, uses_planes && planes_fixed, RAM_ROW_W'(slot2));
 
   // A RAM that nobody asks does not toggle; the widest one is read for those who need its planes
   // alone.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_respond: in each clock one answer of each class goes to its queue, if there is any, and its
-// source is told so, no other; it is that source's. The queues are nf_fifo (fv_fifo). Assumed: the
-// places that nf_admit keeps, and that the answer of a plain write comes in a clock without one of
-// the engine: nf_axi_write holds it back meanwhile.
+// source is told so, no other; it is that source's, with the DevLoad of that clock. The queues are
+// nf_fifo (fv_fifo). Assumed: the places that nf_admit keeps, and that the answer of a plain write
+// comes in a clock without one of the engine: nf_axi_write holds it back meanwhile.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -76,6 +76,20 @@ module fv_respond
                     drs_told[2] ? gather_drs.meta : drs_told[3] ? view_drs.meta :
                     drs_told[4] ? ctrl_drs.meta : direct_meta;
 
+  // ---- DevLoad: the worst level whose threshold is reached; of a region in FALLBACK, 2 at least -
+  logic [1:0] level;
+
+  always_comb begin
+    level = 2'd0;
+    for (int i = 0; i < 3; i++)
+      if (devload_threshold[8*i +: 8] != 8'd0 && 32'(occupancy) >= 32'(devload_threshold[8*i +: 8]))
+        level = 2'(i + 1);
+  end
+
+  function automatic logic [1:0] told_load(input logic [1:0] now, input logic falls_back);
+    return (falls_back && now < 2'd2) ? 2'd2 : now;
+  endfunction
+
   `NF_ASSUME(Places_M, (ndrs == '0 || 32'(ndr_waiting) < NDR_DEPTH) &&
                        (drss == '0 || 32'(drs_waiting) < DRS_DEPTH))
   `NF_ASSUME(PlainWaitsAtMemory_M, !(engine_ndr_valid && plain_ndr_valid))
@@ -87,6 +101,10 @@ module fv_respond
                                                     dut.ndr_in.ldid != ndr_from.ldid))
   `NF_ASSERT_NEVER(AnotherDrs_A, drs_told != '0 && (dut.drs_in.tag != drs_from.tag ||
                                                     dut.drs_in.ldid != drs_from.ldid))
+  `NF_ASSERT_NEVER(NdrLoad_A, ndr_told != '0 && dut.ndr_in.devload !=
+                              told_load(level, ndr_from.in_region && fallback))
+  `NF_ASSERT_NEVER(DrsLoad_A, drs_told != '0 && dut.drs_in.devload !=
+                              told_load(level, drs_from.in_region && fallback))
   `NF_ASSERT(Offered_A, ndr_valid == (ndr_waiting != '0) && drs_valid == (drs_waiting != '0))
 
   `NF_COVER(AllAsk_C, drss == '1 && ndr_told[1] && ctrl_ndr_valid)

@@ -46,13 +46,9 @@ module nf_fp32_add (
     man_lo = {lo[30:23] != 8'd0, lo[22:0], 3'd0};
     shift  = exp_hi - exp_lo;
 
-    if (shift > 8'd26) begin
-      man_shifted = '0;
-      sticky      = |man_lo;
-    end else begin
-      man_shifted = man_lo >> shift;
-      sticky      = |(man_lo & ~({27{1'b1}} << shift));
-    end
+    // Of an operand that is 27 places below or more all bits are behind the last one.
+    man_shifted = man_lo >> shift;
+    sticky      = |(man_lo & ~({27{1'b1}} << shift));
 
     inf           = (hi[30:23] == 8'hFF) && (hi[22:0] == '0);
     out.nan       = ((hi[30:23] == 8'hFF) && (hi[22:0] != '0))

@@ -131,10 +131,8 @@ module nf_link_lrsm
       wrap_q      <= SEQ_W'(INITIAL_WRAP);
       num_retry_q <= '0;
       num_phy_q   <= '0;
-      timer_q     <= '0;
       retrain_q   <= 1'b0;
       phy_seen_q  <= 1'b0;
-      phy_low_q   <= 1'b0;
     end else begin
       state_q <= state_d;
 
@@ -154,16 +152,18 @@ module nf_link_lrsm
       else if (good_retryable || (ack_match && rx_empty))
         num_phy_q <= '0;
 
-      // TIMEOUT runs in LOCAL_IDLE only.
-      if (!local_idle)  timer_q <= '0;
-      else if (tx_flit) timer_q <= timer_q + 1'b1;
-
       // The physical layer answers a request by going down and coming back.
       if (ev_phy_reinit && !phy_drop) retrain_q <= 1'b1;
       else if (!phy_up)               retrain_q <= 1'b0;
       phy_seen_q <= phy_seen_q || phy_up;
-      phy_low_q  <= !phy_up;
     end
+  end
+
+  // TIMEOUT runs in LOCAL_IDLE only.
+  always_ff @(posedge clk) begin
+    if (!local_idle)  timer_q <= '0;
+    else if (tx_flit) timer_q <= timer_q + 1'b1;
+    phy_low_q <= !phy_up;
   end
 
   // ---- RRSM: a request of the peer waits for its RETRY.Ack -------------------------------------

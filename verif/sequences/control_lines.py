@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import cocotb
+
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.control_window import (
     CONTROL_LINES,
@@ -95,6 +97,7 @@ class ControlLinesSequence(ControlSequence):
         await self.commits(config)
         await self.refusals()
         await self.harmless()
+        await self.answers_together()
         await self.snapshots()
         await self.places(config)
 
@@ -208,6 +211,31 @@ class ControlLinesSequence(ControlSequence):
         await self.call(self.line_write(owner, self.owner))
         await self.call(self.line_write({WORD_BYTES * 0x60: 0xFFFF_FFFF}, MANAGER))
         await self.env.registers.read_all()
+
+    async def answers_together(self) -> None:
+        """The window answers in the clocks in which requests that go nowhere are answered, too.
+
+        Admission stops until ordinary memory has answered, so that all are admitted in a row. A
+        write that enables no byte is answered in the clock behind it, a read in the one after that.
+        """
+        mem, base = self.env.cfg.mem, self.window.base
+        stall, mem.r_stall = mem.r_stall, 1.0
+        await self.read(0)
+        await self.env.clocks(40)
+        moves = cocotb.start_soon(self.move(base))
+        await self.env.clocks(40)
+        nothing = replace(self.line_write({0: 0}, MANAGER), be=0)
+        for _ in range(3):
+            await self.issue(nothing)
+            await self.issue(M2SReq(ReqOp.MEM_INV, 0, base, ldid=3))
+        for _ in range(2):
+            await self.issue(self.line_read(0))
+            for _ in range(3):
+                await self.issue(M2SReq(ReqOp.MEM_RD_FWD, 0, base, ldid=MANAGER))
+        await self.env.clocks(40)
+        mem.r_stall = stall
+        assert await moves is CommitCode.OK
+        await self.drain()
 
     # -- places -------------------------------------------------------------------------------
     async def places(self, config: RegionConfig) -> None:

@@ -143,3 +143,42 @@ class LossAtOnceSequence(FlipSequence):
             self.env.scoreboard.quiescence.lose(0, line)
             await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
             assert await self.counted() == (1, 0), (ram, place)
+
+
+class ForwardedSequence(FlipSequence):
+    """A slot is damaged between operations that take its state from the one before: they are right,
+    and the first one that reads it from the RAM again finds it lost, or puts it right, once. Lines
+    take the slots in turn behind a reset.
+
+    With SECDED two lines take turns: the stage that corrects is ahead of the one that forwards.
+    """
+
+    reads: int = 8
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        config = self.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 3)
+        size = rams(hw)["BOOK"]
+        await self.commit(0, config)
+        await self.env.clocks(20 * hw.slots)  # the initialiser
+        for line in range(hw.slots):
+            await self.contribute(config, 0, line)
+            await self.drain()
+        for line in range(hw.slots - 1):
+            places = [rng.randrange(size.bits(hw.ecc))]
+            lines = [line]
+            if hw.ecc == SECDED:
+                places += [size.beside(places[0], rng)] * (line % 2 == 0)
+                lines.append(hw.slots - 1)
+            lost = hw.ecc != SECDED or len(places) == 2
+            reads = [(config, one, INFO_SELECTOR) for one in self.reads * lines]
+            await self.at_once(reads, [("BOOK", line, place) for place in places])
+            assert await self.counted() == (0, 0), "what is forwarded was not read"
+            if lost:
+                self.env.scoreboard.quiescence.lose(0, line)
+            await self.contribute(config, 1, line)
+            await self.drain()
+            assert await self.counted() == (int(lost), int(not lost)), places
+            await self.read_region(config, line, INFO_SELECTOR)
+            await self.drain()
+            assert await self.counted() == (0, 0), "it was found twice"

@@ -39,9 +39,14 @@ class FlipSequence(NfSequence):
         until all is answered."""
         await self.env.registers.write("CTRL_WINDOW_LO", 0)
 
-    async def at_once(self, reads: Iterable[tuple[RegionConfig, int, int]]) -> None:
+    async def at_once(
+        self,
+        reads: Iterable[tuple[RegionConfig, int, int]],
+        flips: Iterable[tuple[str, int, int]] = (),
+    ) -> None:
         """Reads, each a line of a region by a selector, that reach the engine in consecutive
-        clocks: admission stops until ordinary memory has answered, and all of them wait for it."""
+        clocks: admission stops until ordinary memory has answered, and all of them wait for it.
+        The flips, each a RAM, row and place, come while they pass."""
         mem = self.env.cfg.mem
         mem.r_stall = 1.0
         await self.read(0)
@@ -53,6 +58,8 @@ class FlipSequence(NfSequence):
         await self.env.clocks(40)
         mem.r_stall = 0.0
         await waits
+        for flip in flips:
+            await self.inject(*flip)
         await self.drain()
 
     async def counted(self) -> tuple[int, int]:

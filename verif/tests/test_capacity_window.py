@@ -148,18 +148,20 @@ class DevLoadEdgesTest(NfBaseTest):
         hw = self.cfg.hw
         fast = self.cfg.mem.latency
         for number in range(self.cases):
-            if number == 0 and self.cfg.profile is Profile.STREAMING:  # the device is full
-                held, reads, writes = HELD, PLACES, PLACES
+            full = self.cfg.profile is Profile.STREAMING and number < 3
+            if full:  # 2 to the 7, the highest bit of a threshold
+                reads = writes = PLACES
             else:
-                held = HELD
                 reads = rng.randint(1, min(40, hw.req_credits)) if number % 3 != 1 else 0
                 writes = rng.randint(1, min(24, hw.rwd_credits)) if number % 3 != 0 else 0
-            self.cfg.mem.latency = (held, held)
+            self.cfg.mem.latency = (HELD, HELD)
             outstanding = reads + writes
             edges = sorted(
                 rng.choice((0, outstanding, outstanding, outstanding + 1, max(1, outstanding - 1)))
                 for _ in range(3)
             )
+            if full:  # each level alone
+                edges = [outstanding * (number == one) for one in range(3)]
             word = THRESHOLDS.pack(OPTIMAL=edges[0], MODERATE=edges[1], SEVERE=edges[2])
             await self.env.registers.write("DEVLOAD_THRESHOLD", word)
             trace = self.env.trace = []

@@ -235,3 +235,40 @@ async def request_waits_for_its_answer(dut: Any) -> None:
         assert (int(dut.ack_eseq.value), int(dut.ack_num_retry.value)) == (asked, number)
         await bench.pulse("ack_begun")
         assert not int(dut.want_ack.value)
+
+
+@cocotb.test
+async def reset_forgets_the_request(dut: Any) -> None:
+    """No RETRY.Ack is owed once the physical layer has been down, for a clock or for longer, or the
+    link has asked for that: the peer, which sees it too, asks again."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+
+    async def asked() -> None:
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("got_req", "req_held")
+        assert int(dut.want_ack.value)
+
+    async def forgotten(clocks: int) -> None:
+        dut.phy_up.value = 0
+        for clock in range(clocks + 4):
+            await bench.edge
+            assert not int(dut.want_ack.value), f"{clock + 1} clocks after the physical layer fell"
+            dut.phy_up.value = clock + 1 >= clocks
+        await bench.pulse("req_sent")
+        await bench.answer()
+        assert int(dut.normal.value)
+        assert not int(dut.want_ack.value)
+
+    for clocks in (1, 2, rng.randrange(3, 20)):
+        await asked()
+        await forgotten(clocks)
+    await bench.pulse("lost")
+    while int(dut.lrsm.value) != REINIT:
+        await bench.pulse("req_sent")
+        await asked()
+        await bench.pulse("tx_flit", clocks=TIMEOUT + 1)
+        await bench.pulse()
+    await bench.pulse()
+    assert not int(dut.want_ack.value), "the link has given up what was before"
+    await forgotten(3)

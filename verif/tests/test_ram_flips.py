@@ -14,7 +14,7 @@ from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.sequences.held_data import HeldDataSequence
-from verif.sequences.lost_slots import LossAtOnceSequence, LostSlotSequence
+from verif.sequences.lost_slots import ForwardedSequence, LossAtOnceSequence, LostSlotSequence
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
     FlipTrafficSequence,
@@ -109,6 +109,13 @@ class LossAtOnceTest(NfBaseTest):
         await LossAtOnceSequence(self.env).run()
 
 
+class ForwardedTest(NfBaseTest):
+    """Reads in a row of a line whose slot is damaged meanwhile."""
+
+    async def scenario(self) -> None:
+        await ForwardedSequence(self.env).run()
+
+
 class DamagedMarksTest(NfBaseTest):
     """Marks of evicted lines flip; nothing may be lost, so that everything is compared."""
 
@@ -148,6 +155,12 @@ async def lost_slots(_dut: Any, lines: str) -> None:
 async def lost_at_once(_dut: Any) -> None:
     """Whoever comes while a loss is written sees the line lost, and nothing of what it was."""
     await run_uvm(LossAtOnceTest)
+
+
+@cocotb.test()
+async def forwarded(_dut: Any) -> None:
+    """What the operation before hands on is right, whatever flips in the slot meanwhile."""
+    await run_uvm(ForwardedTest)
 
 
 @cocotb.test()

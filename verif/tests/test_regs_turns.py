@@ -120,7 +120,7 @@ async def window_turns(dut: Any) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def move_code(dut: Any) -> None:
     """CTRL_WINDOW_LO reads as of the last move, whatever the core has said of others, until the
-    next one is decided."""
+    next one is decided. A write without a strobe moves nothing."""
     bench = await Bench(dut).start()
     rng, register = bench.rng, bench.regs["CTRL_WINDOW_LO"]
     codes = [CommitCode.OK, CommitCode.BASE_ALIGN, CommitCode.WINDOW_MEMORY]
@@ -140,4 +140,7 @@ async def move_code(dut: Any) -> None:
         assert await with_timeout(write, 1, "us") == Resp.OKAY
         place = asked if code is CommitCode.OK else place
         before = place | int(code)
+        assert await raw_read(dut, register.address) == before
+        nothing = raw_write(dut, register.address, rng.getrandbits(32), 0, 0, 0)
+        assert await with_timeout(nothing, 1, "us") == Resp.OKAY, "nothing was to be decided"
         assert await raw_read(dut, register.address) == before
