@@ -65,10 +65,15 @@ module nf_answer
 
   assign m = 7'($countones(book.bitmap));
 
+  // What counts 64 workers; planes above are 0, and no step is made for them.
+  localparam int PLANES_W = CNT_W * LINE_W;
+  logic [PLANES_W-1:0] counted;
+  assign counted = PLANES_W'(planes[counting_planes(CNT_W)*LINE_W-1:0]);
+
   nf_vote #(.CNT_W(CNT_W)) u_vote (
     .clk, .rst_n,
     .en            (vote_q),  // it keeps still for others
-    .ternary (d.mode == MODE_G_TERNARY), .planes,
+    .ternary (d.mode == MODE_G_TERNARY), .planes (counted),
     .contributions (m),
     .tie_minus (d.tie_minus), .threshold (d.threshold), .line (voted)
   );
@@ -89,7 +94,7 @@ module nf_answer
 
   nf_sum #(.CNT_W(CNT_W)) u_sum (
     .en (drs_q && sum_q), .wide (d.mode == MODE_G_INT8), .codes_signed (d.codes_signed),
-    .bytes (eight_q), .part (plane_q[1:0]), .planes, .line (sums)
+    .bytes (eight_q), .part (plane_q[1:0]), .planes (counted), .line (sums)
   );
 
   always_comb begin

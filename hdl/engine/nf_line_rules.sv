@@ -50,7 +50,7 @@ module nf_line_rules
   logic        seen, news, late, adds, takes, taints, early, lost_vote;
   logic [63:0] me, everyone;
   logic [8:0]  illegal, illegal_others;
-  logic [CNT_W*LINE_W-1:0] planes_others;
+  logic [CNT_W*LINE_W-1:0] planes_others, planes_counted;
 
   assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
   assign stores      = is_op && (op.kind == OP_FP_STORE);
@@ -75,13 +75,26 @@ module nf_line_rules
   assign takes  = adds || (is_stored && !stored_err);
   assign taints = op.poison && !closed && news;
 
+  // Planes above those that count 64 workers are 0 here and stay as they are: no step is made for
+  // them, and with seven below nothing saturates.
+  localparam int PLANES_W  = CNT_W * LINE_W;
+  localparam int COUNTED_W = counting_planes(CNT_W) * LINE_W;
+
+  if (COUNTED_W < PLANES_W) begin : g_above
+    logic unused_above;
+    assign unused_above  = ^planes_counted[PLANES_W-1:COUNTED_W];
+    assign planes_others = {planes[PLANES_W-1:COUNTED_W], planes_counted[COUNTED_W-1:0]};
+  end else begin : g_none_above
+    assign planes_others = planes_counted;
+  end
+
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
     .en         (adds && !d.tern5),
     .ternary    (d.mode == MODE_G_TERNARY),
     .ones       (is_int(d.mode)),
     .data       (op.data),
-    .planes_in  (planes),
-    .planes_out (planes_others),
+    .planes_in  (PLANES_W'(planes[COUNTED_W-1:0])),
+    .planes_out (planes_counted),
     .saturated  (lost_vote),
     .illegal    (illegal_others)
   );

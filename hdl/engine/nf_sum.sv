@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line of exact sums from the bit-sliced counters of a line of integer codes. Combinational.
 //
-// The planes count the ones of each bit of the line. Plane p is itself a line of codes, of weight
-// 2^p: the sum of an element is the sum over p of its code in plane p times 2^p. A SUM16 line holds
+// The planes count the ones of each bit of the line: the sum of an element is the sum over the bits
+// of its code of the count of bit j times 2^j. A SUM16 line holds
 // 32 sums of 16 bits, a SUM8 line (`bytes`, 4-bit codes alone) 64 sums of 8 bits; `part` is the
 // number of the line. 256 columns are at work: 64 groups of four, summed as 4-bit codes; an 8-bit
 // code is a low group and 16 times a high one. With `codes_signed` the highest bit of a code weighs
@@ -27,22 +27,24 @@ module nf_sum
   localparam int GROUPS = HALF_W / 4;
   localparam int SUM_W  = 13;  // 15 * 255, and a sign
 
-  // A 4-bit code, sign-extended where its highest bit weighs negative.
-  function automatic logic [SUM_W-1:0] value(input logic [3:0] code, input logic is_signed);
-    return {{(SUM_W - 4){is_signed && code[3]}}, code};
-  endfunction
-
-  // Four bits of each plane, plane 0 lowest, weighed by 2^p and added in pairs.
+  // Four bits of each plane, plane 0 lowest: bit j of a code is counted in one column, so its count
+  // weighs 2^j. Three additions, where the codes of eight planes would take seven.
   // A function that is called: copied into every group, it is computed in every clock, whatever
   // `en` says.
   function automatic logic [SUM_W-1:0] weighed(input logic [31:0] bits, input logic is_signed);
     /* verilator no_inline_task */
-    logic [SUM_W-1:0] low, high;
-    low  = (value(bits[3:0], is_signed) + (value(bits[7:4], is_signed) << 1))
-           + ((value(bits[11:8], is_signed) + (value(bits[15:12], is_signed) << 1)) << 2);
-    high = (value(bits[19:16], is_signed) + (value(bits[23:20], is_signed) << 1))
-           + ((value(bits[27:24], is_signed) + (value(bits[31:28], is_signed) << 1)) << 2);
-    return low + (high << 4);
+    logic [7:0]  c0, c1, c2, c3;
+    logic [9:0]  low;
+    logic [11:0] high;  // doubled: its lowest bit, always 0, makes the carry of a subtraction
+    for (int p = 0; p < 8; p++) begin
+      c0[p] = bits[4*p];
+      c1[p] = bits[4*p+1];
+      c2[p] = bits[4*p+2];
+      c3[p] = bits[4*p+3];
+    end
+    low  = {2'd0, c0} + {1'b0, c1, 1'b0};
+    high = {3'd0, c2, is_signed} + {{2'd0, c3, 1'b0} ^ {11{is_signed}}, is_signed};
+    return {3'd0, low} + {high, 1'b0};
   endfunction
 
   logic                     second;  // the upper half of the columns

@@ -2,10 +2,13 @@
 // The reduced line from the bit-sliced counters of a line. Combinational.
 //
 // G_BINARY: with c of m contributions non-negative, 2c > m gives 0 (+), 2c < m gives 1 (-), a tie
-// gives `tie_minus`; m = 0 gives zeros. One bit-sliced comparison of 2c with the scalar m.
-// G_TERNARY: plus - minus >= T gives +1 (10), minus - plus >= T gives -1 (11), else 0. Both sides
-// at once: X holds {minus, plus} counters, Y the same with the pairs swapped, and X >= Y + T is
-// decided in all 512 lanes; at an even lane it means +1, at an odd one -1.
+// gives `tie_minus`; m = 0 gives zeros. So an element is - where c is below half of m, rounded up,
+// or just above that half where ties are -.
+// G_TERNARY: plus - minus >= T gives +1 (10), minus - plus >= T gives -1 (11), else 0. Net is plus
+// less minus, at the odd lane of an element; without its sign it is compared with T.
+//
+// Both modes share one bit-sliced comparison with a scalar. A step of the subtraction and a step of
+// the comparison are functions of four bits, a LUT4 each.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -25,70 +28,59 @@ module nf_vote
   input  wire logic [7:0]              threshold,      // T, at least 1
   output logic [LINE_W-1:0]            line
 );
-  localparam int                WIDE = 10;  // 255 + 255 needs 9 bits, one more for the borrow
-  localparam logic [LINE_W-1:0] EVEN = {LINE_W/2{2'b01}};
+  localparam int                WIDE = 8;  // bits of the scalar
+  localparam logic [LINE_W-1:0] ODD  = {LINE_W/2{2'b10}};
 
-  // ---- binary -----------------------------------------------------------------------------------
-  logic [LINE_W-1:0] gt, eq, twice, binary_line;  // eq counts where not gt; twice: bit b of 2c
-  logic [WIDE-1:0]   m;
+  // ---- the scalar -------------------------------------------------------------------------------
+  logic [WIDE-1:0] half, scalar;
 
-  assign m = WIDE'(contributions);
+  assign half   = (contributions == 7'd0) ? '0
+                                          : (8'(contributions) + 8'(tie_minus) + 8'd1) >> 1;
+  assign scalar = ternary ? threshold - 8'd1 : half;
+
+  // ---- net --------------------------------------------------------------------------------------
+  // G_TERNARY: at odd lanes a net, at even ones the count of plus; else the counts as they are.
+  logic [CNT_W*LINE_W-1:0] nets;
+  logic [LINE_W-1:0]       plane, plus, borrow;
 
   always_comb begin
-    gt    = '0;
-    eq    = '1;
-    twice = '0;
-    if (en && !ternary) begin
-      for (int b = WIDE - 1; b >= 1; b--) begin
-        twice = (b <= CNT_W) ? planes[(b-1)*LINE_W +: LINE_W] : '0;
-        if (m[b]) eq = eq & twice;
-        else      gt = gt | (eq & twice);
+    nets   = '0;
+    plane  = '0;
+    plus   = '0;
+    borrow = '0;
+    if (en) begin
+      for (int b = 0; b < CNT_W; b++) begin
+        plane                    = planes[b*LINE_W +: LINE_W];
+        plus                     = ternary ? ((plane << 1) & ODD) : '0;
+        nets[b*LINE_W +: LINE_W] = plane ^ plus ^ borrow;
+        borrow = ternary ? (((~plus & plane) | (~(plus ^ plane) & borrow)) & ODD) : '0;
       end
-      if (m[0]) eq = '0;  // 2c is even
     end
   end
 
-  assign binary_line = (contributions == 7'd0) ? '0 : tie_minus ? ~gt : ~(gt | eq);
+  // ---- comparison -------------------------------------------------------------------------------
+  // Compared with T - 1, beginning with a borrow, is "below T". The complement of a negative net is
+  // one less than its size: there it begins without.
+  logic [LINE_W-1:0] negative, size, below;
 
-  // ---- ternary ----------------------------------------------------------------------------------
-  logic [LINE_W-1:0] x, y, y_plus_t;
-  logic [LINE_W-1:0] carry, borrow, wins, plus, minus, ternary_line;
-  logic [WIDE-1:0]   t;
-
-  assign t = WIDE'(threshold);
+  assign negative = borrow;
 
   always_comb begin
-    x        = '0;
-    y        = '0;
-    y_plus_t = '0;
-    carry    = '0;
-    borrow   = '0;
-    if (en && ternary) begin
+    size  = '0;
+    below = '0;
+    if (en) begin
+      below = ternary ? (~negative & ODD) : '0;
       for (int b = 0; b < WIDE; b++) begin
-        x = (b < CNT_W) ? planes[b*LINE_W +: LINE_W] : '0;
-        y = ((x >> 1) & EVEN) | ((x & EVEN) << 1);
-        if (t[b]) begin
-          y_plus_t = ~(y ^ carry);
-          carry    = y | carry;
-        end else begin
-          y_plus_t = y ^ carry;
-          carry    = y & carry;
-        end
-        borrow = (~x & y_plus_t) | (~(x ^ y_plus_t) & borrow);
+        size  = (b < CNT_W) ? (nets[b*LINE_W +: LINE_W] ^ negative) : '0;
+        below = scalar[b] ? (~size | below) : (~size & below);
       end
     end
   end
 
-  assign wins         = ~borrow;
-  assign plus         = wins & EVEN;
-  assign minus        = (wins >> 1) & EVEN;
-  assign ternary_line = ((plus | minus) << 1) | minus;
-
-  assign line = ternary ? ternary_line : binary_line;
+  assign line = ternary ? ((~below & ODD) | ((~below & negative) >> 1)) : below;
 
   // What nobody asked for is not computed: these are the widest gates of the engine.
-  `NF_ASSERT_NEVER(BinaryIdle_A, !(en && !ternary) && gt != '0)
-  `NF_ASSERT_NEVER(TernaryIdle_A, !(en && ternary) && (borrow != '0 || carry != '0))
+  `NF_ASSERT_NEVER(Idle_A, !en && (nets != '0 || below != '0))
 endmodule
 
 `default_nettype wire

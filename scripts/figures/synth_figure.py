@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neuron_fabric.text import say
 from scripts.build import native_yosys, yosys
@@ -15,7 +16,7 @@ from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
 from scripts.common import process, toolchain
 from scripts.common.arguments import add_jobs, seconds
 from scripts.common.errors import OptionError
-from scripts.common.records import FILELIST, TOP
+from scripts.common.records import FILELIST, TOP, Edit
 from scripts.figures import place_and_route
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Column, Measured, Table
@@ -27,33 +28,51 @@ _RTL = "scripts/figures/rtl"
 @dataclass(frozen=True)
 class Design:
     """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
-    ``targets``: what it is mapped to; ``routed``: placed and routed, too."""
+    ``targets``: what it is mapped to, in at most ``effort_s`` of processor time each; ``routed``:
+    placed and routed, too, in at most ROUTE_S; ``left``: why not more."""
 
     top: str
     flat: bool = True
     parameters: tuple[tuple[str, int], ...] = ()
     more: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ("ecp5", "ecp5_small", "generic")
+    targets: tuple[str, ...] = ("ecp5_small", "ecp5", "generic")
     routed: bool = False
+    effort_s: float = 240.0
+    left: str = ""
 
 
 LOW_BIT = "low-bit datapath"
 FIRST = "low-bit datapath without integer sums"
 FP32 = "16-lane FP32 adder datapath"
 WHOLE = "whole controller"
+SLICE, SLICES = 64, 8
+"""Columns of a line that a datapath is mapped for where its area is asked for, and how many such
+slices a line has: all do the same."""
+SLICED = Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", f"LINE_W      = {SLICE};")
 DESIGNS = {
-    WHOLE: Design(TOP, flat=False, targets=("ecp5", "generic")),
     LOW_BIT: Design("nf_low_bit_path", more=(f"{_RTL}/nf_low_bit_path.sv",), routed=True),
+    FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",), routed=True),
     FIRST: Design(
         *("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
-        targets=("ecp5", "generic"),
+        targets=("ecp5_small", "ecp5"),
     ),
-    FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",), routed=True),
-    "vote alone": Design("nf_vote", targets=("ecp5", "ecp5_small")),
-    "accumulation alone": Design("nf_accumulate", targets=("ecp5", "ecp5_small")),
-    "integer sums alone": Design("nf_sum", targets=("ecp5", "ecp5_small")),
+    "vote alone": Design("nf_vote", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    "accumulation alone": Design(
+        "nf_accumulate", parameters=(("CNT_W", 7),), targets=("ecp5_small",)
+    ),
+    "integer sums alone": Design("nf_sum", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    WHOLE: Design(
+        *(TOP, False),
+        targets=("ecp5_fast", "generic"),
+        effort_s=500.0,
+        left="not placed and routed, and mapped without abc9, which takes longer for the engine "
+        "than all other runs together",
+    ),
 }
-"""What takes longest comes first."""
+"""What is asked for first comes first: what is left of the processor time is for the rest."""
+ROUTE_S = 500.0
+BUDGET_S = 1500.0
+"""Processor time of all runs together: what is under way when it is gone may come to its end."""
 PARTS = {
     "engine": ("nf_engine",),
     "link": ("nf_link",),
@@ -65,19 +84,32 @@ PARTS = {
 """Parts of the whole controller, by the modules that they are."""
 AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
 """Modules that a controller of plain memory alone would not have."""
-TARGETS = {"ecp5": "ECP5", "ecp5_small": "ECP5 for area", "generic": "generic cells"}
+TARGETS = {
+    "ecp5_small": "ECP5 for area",
+    "ecp5": "ECP5",
+    "ecp5_fast": "ECP5 mapped fast",
+    "generic": "generic cells",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="designs whose name has it")
     parser.add_argument("--target", choices=list(TARGETS), help="one of them (all)")
-    parser.add_argument("--timeout", type=seconds, default=3600.0, metavar="S", help="of each run")
+    parser.add_argument(
+        "--effort",
+        type=seconds,
+        default=BUDGET_S,
+        metavar="S",
+        help="processor time of all runs together; what it does not reach is named "
+        f"({BUDGET_S:.0f} s)",
+    )
     parser.add_argument("--no-route", action="store_true", help="without place and route: no Fmax")
     add_jobs(parser)
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Map every design, several at a time; what yosys refuses is left out by name."""
+    """Map every design, several at a time; what yosys refuses, or there is no time for, is left out
+    by name."""
     designs = {name: one for name, one in DESIGNS.items() if args.only in name}
     if not designs:
         raise OptionError(f"--only {args.only!r}", "no design's name has that", "see --help")
@@ -86,11 +118,13 @@ def run(args: argparse.Namespace) -> Measured:
     work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
-    left: list[str] = []
+    work.sort(key=lambda one: targets.index(one[1]) > 1)  # areas and clocks of all datapaths first
+    left = [f"{name}: {one.left}" for name, one in designs.items() if one.left]
     done: dict[tuple[str, str], _Done] = {}
+    budget = Budget(args.effort)
     with ThreadPoolExecutor(args.jobs) as pool:
         try:
-            waits = {one: pool.submit(_one, *one, args.timeout, routes) for one in work}
+            waits = {one: pool.submit(_one, *one, budget, routes) for one in work}
             for one, wait in waits.items():
                 done[one] = wait.result()
         except BaseException:
@@ -120,9 +154,19 @@ def run(args: argparse.Namespace) -> Measured:
             ("parameters", "the defaults of nf_controller; CNT_W 8, parity"),
             ("LUTs", "LUT4, two a carry cell (CCU2C), four a RAM of 16 x 4 (TRELLIS_DPR16X4)"),
             ("memory bits", "that the RAM cells hold, used or not"),
-            ("ECP5 for area", "no LUTs of more than four inputs (synth_ecp5 -nowidelut)"),
+            (
+                "ECP5 for area",
+                "no LUTs of more than four inputs (synth_ecp5 -nowidelut); of datapaths a slice of "
+                f"{SLICE} columns is mapped, and its cells are counted {SLICES} times",
+            ),
             ("longest path", "cells between flip-flops, RAMs, ports and submodules (ltp)"),
+            ("ECP5 mapped fast", "as for area, by abc without a search for a better structure"),
             ("Fmax", f"nextpnr, ECP5-{place_and_route.PART}, the design alone and out of context"),
+            (
+                "processor time",
+                f"{args.effort:.0f} s for all runs together, {budget.used:.0f} s used; what was "
+                "kept of runs before took none",
+            ),
             (LOW_BIT, "accumulate, vote, sums and plane of one line a clock; registers, no RAM"),
             (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
             (
@@ -146,10 +190,33 @@ class _Done:
     lacks: str = ""
 
 
-def _one(name: str, target: str, timeout_s: float, routes: bool) -> _Done:
-    """Mapped, and what is flat placed and routed, if it fits and comes to an end."""
+class Budget:
+    """Processor time that several runs share: ``used`` of it is gone."""
+
+    def __init__(self, effort_s: float) -> None:
+        self._most, self.used = effort_s, 0.0
+        self._lock = threading.Lock()
+
+    def left(self, limit_s: float) -> float:
+        """What a run may take that takes at most a limit of its own; 0: it is too late for it."""
+        with self._lock:
+            left = min(limit_s, self._most - self.used)
+        return left if left >= 1.0 else 0.0
+
+    def take(self, seconds: float) -> None:
+        """So much is gone."""
+        with self._lock:
+            self.used += seconds
+
+
+def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
+    """Mapped, and placed and routed, if it fits and comes to an end."""
     design = DESIGNS[name]
+    effort_s = budget.left(design.effort_s)
+    if not effort_s:
+        return _Done(lacks="no processor time was left for it (--effort)")
     say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
+    slices = SLICES if design.flat and target == "ecp5_small" else 1
     try:
         mapped = yosys.synthesize(
             *(design.top, FILELIST, target),
@@ -158,15 +225,23 @@ def _one(name: str, target: str, timeout_s: float, routes: bool) -> _Done:
             more=design.more,
             hierarchy=not design.flat,
             netlist=design.routed and target == "ecp5",
-            timeout_s=timeout_s,
+            edits=(SLICED,) if slices > 1 else (),
+            effort_s=effort_s,
         )
     except yosys.SynthesisFailed as error:
+        budget.take(error.seconds)
         return _Done(lacks=str(error))
+    if mapped.fresh:
+        budget.take(mapped.seconds)
+    mapped = times(mapped, slices)
     if not (routes and design.routed and target == "ecp5"):
         return _Done(mapped)
-    found = place_and_route.route(mapped, timeout_s)
-    lacks = "" if found else f"no Fmax: nextpnr found no place, or took more than {timeout_s:.0f} s"
-    return _Done(mapped, found, lacks)
+    effort_s = budget.left(ROUTE_S)
+    if not effort_s:
+        return _Done(mapped, lacks="no Fmax: no processor time was left (--effort)")
+    ended = place_and_route.route(mapped, effort_s)
+    budget.take(ended.seconds)
+    return _Done(mapped, ended.route, ended.lacks)
 
 
 def _tools() -> str:
@@ -201,12 +276,12 @@ def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Rout
     for name, mapped in found.items():
         depth = max(mapped.depth.values(), default=0)
         rows.append((name, *_area(mapped.cells()), depth, _mhz(clocks, name), mapped.seconds))
-    share = ratio(found)
-    columns = ("design", *_AREA, "longest path, cells", "Fmax, MHz", "yosys, s")
-    note = f"{LOW_BIT} / {FP32}, LUTs: {share:.2f}" if share else ""
+    columns = ("design", *_AREA, "longest path, cells", "Fmax, MHz", "processor s")
+    shares = {name: ratio(found, name) for name in (LOW_BIT, FIRST)}
+    notes = tuple(f"{name} / {FP32}, LUTs: {of:.2f}" for name, of in shares.items() if of)
     return Table(
         f"Area, {TARGETS[target]}",
-        *(tuple(Column(name, 1) for name in columns), tuple(rows), (note,) if note else ()),
+        *(tuple(Column(name, 1) for name in columns), tuple(rows), notes),
     )
 
 
@@ -216,9 +291,12 @@ def _mhz(clocks: Mapping[str, Route], name: str) -> float | None:
 
 def _routes(clocks: Mapping[str, Route]) -> Table:
     """Why the clock is not faster."""
-    columns = ("design", "Fmax, MHz", "from", "to", "cells", "in cells, ns", "in wires, ns")
+    columns = (
+        *("design", "Fmax, MHz", "from", "to", "cells", "in cells, ns", "in wires, ns"),
+        "processor s",
+    )
     rows = [
-        (name, one.mhz, one.begins, one.ends, one.cells, one.logic_ns, one.wires_ns)
+        (name, one.mhz, one.begins, one.ends, one.cells, one.logic_ns, one.wires_ns, one.seconds)
         for name, one in clocks.items()
     ]
     return Table(
@@ -227,12 +305,21 @@ def _routes(clocks: Mapping[str, Route]) -> Table:
     )
 
 
-def ratio(found: Mapping[str, Mapped]) -> float | None:
-    """LUTs of the low-bit datapath over those of its yardstick."""
-    if LOW_BIT not in found or FP32 not in found:
+def times(mapped: Mapped, slices: int) -> Mapped:
+    """So many of a design that is one module, side by side."""
+    modules = {
+        name: {kind: slices * count for kind, count in cells.items()}
+        for name, cells in mapped.modules.items()
+    }
+    return replace(mapped, modules=modules)
+
+
+def ratio(found: Mapping[str, Mapped], name: str = LOW_BIT) -> float | None:
+    """LUTs of a datapath over those of its yardstick."""
+    if name not in found or FP32 not in found:
         return None
     yardstick = luts(found[FP32].cells())
-    return luts(found[LOW_BIT].cells()) / yardstick if yardstick else None
+    return luts(found[name].cells()) / yardstick if yardstick else None
 
 
 def part(mapped: Mapped, sources: tuple[str, ...]) -> Counter[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,13 +12,16 @@ import pytest
 from neuron_fabric.data import DataError
 from scripts.build import yosys
 from scripts.build.yosys import Mapped
+from scripts.cli.main import make_parser
 from scripts.common import process
+from scripts.common.paths import ROOT
+from scripts.common.records import Edit
 from scripts.figures import place_and_route, synth_figure
 from scripts.figures.place_and_route import Route
-from scripts.figures.result_file import Cell, Table
+from scripts.figures.result_file import Cell, Measured, Table
 
 NOWHERE = Path("nowhere")
-ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0)
+ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0)
 
 
 def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
@@ -87,11 +91,90 @@ def test_tables_of_a_whole_by_hand() -> None:
     assert row(parts, "all but aggregation")[2] == 10 + 30 + 4 * 3
     assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, 0)
     assert row(modules, "nf_engine")[:4] == ("nf_engine", 1, 150, 100)
-    assert row(routes, synth_figure.LOW_BIT)[1:] == (60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0)
+    assert row(routes, synth_figure.LOW_BIT)[1:] == (60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0)
     followed = synth_figure.followed_of("ecp5", found, clocks)
     assert followed["engine, ECP5: LUTs"] == 174
     assert followed[f"{synth_figure.LOW_BIT}, ECP5: Fmax, MHz"] == 60.0
     assert followed[f"{synth_figure.WHOLE}, ECP5: longest path, cells"] == 7
+
+
+class Tools:
+    """yosys and nextpnr that only use processor time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        self.seconds, self.kept, self.limits = seconds, False, list[float]()
+        monkeypatch.setattr(yosys, "synthesize", self._synthesize)
+        monkeypatch.setattr(place_and_route, "route", self._route)
+        monkeypatch.setattr(place_and_route, "installed", lambda: True)
+
+    def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
+        effort_s, sliced = options["effort_s"], options["edits"] == (synth_figure.SLICED,)
+        assert sliced == (target == "ecp5_small")
+        assert isinstance(effort_s, float)
+        self.limits.append(effort_s)
+        if self.seconds > effort_s:
+            raise yosys.SynthesisFailed(f"{top} failed: more than {effort_s:.0f} s", effort_s)
+        return dataclasses.replace(
+            mapped(top, {top: {"LUT4": 1}}, {}), seconds=self.seconds, fresh=not self.kept
+        )
+
+    def _route(self, _design: Mapped, effort_s: float) -> place_and_route.Ended:
+        self.limits.append(effort_s)
+        return place_and_route.Ended(ROUTE, "", self.seconds)
+
+
+def run(*words: str) -> Measured:
+    """`nf figures synth`, one run at a time."""
+    return synth_figure.run(make_parser("figures").parse_args(["figures", "synth", "-j1", *words]))
+
+
+def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes first is measured, the rest is named; none takes more than what is left."""
+    tools = Tools(monkeypatch, 200.0)
+    found = run("--effort", "700")
+    assert tools.limits == [240.0, 240.0, 300.0, 100.0]  # two areas, one clock, and too little
+    assert sum("no processor time was left" in text for text in found.left_out) == 10
+    assert any("more than 100 s" in text for text in found.left_out)
+    assert f"{synth_figure.LOW_BIT}, ECP5: Fmax, MHz" in found.followed
+    assert found.followed[f"{synth_figure.LOW_BIT}, ECP5: LUTs"] == 1
+    assert found.followed[f"{synth_figure.LOW_BIT}, ECP5 for area: LUTs"] == synth_figure.SLICES
+    assert f"{synth_figure.FP32}, ECP5: Fmax, MHz" not in found.followed
+
+
+def test_what_was_kept_takes_no_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = Tools(monkeypatch, 200.0)
+    tools.kept = True
+    found = run("--effort", "700", "--no-route")
+    assert len(tools.limits) == sum(len(one.targets) for one in synth_figure.DESIGNS.values())
+    assert [text for text in found.left_out if "processor time" in text] == []
+
+
+def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nextpnr that refuses, or takes too long, is told; only the first is kept."""
+    ended = [process.Finished(1, False, 9.0, 2.0), process.Finished(-9, True, 9.0, 30.0)]
+    monkeypatch.setattr(process, "run_logged", lambda *_, **__: ended[0])
+    netlist, log = tmp_path / "a.netlist.json", tmp_path / "a.log"
+    design = dataclasses.replace(WHOLE, key="one", netlist=netlist, log=log)
+    assert place_and_route.route(design) == place_and_route.Ended(
+        None, place_and_route.NO_PLACE, 2.0
+    )
+    assert place_and_route.route(design) == place_and_route.Ended(None, place_and_route.NO_PLACE)
+    del ended[0]
+    late = place_and_route.route(dataclasses.replace(design, key="another"), 30.0)
+    assert (late.route, late.seconds) == (None, 30.0)
+    assert late.lacks == "no Fmax: nextpnr took more than 30 s of processor time"
+
+
+def test_a_slice_of_a_line() -> None:
+    """As many columns as the package says, in a copy of it; the slices make a whole line."""
+    edit = synth_figure.SLICED
+    text = (ROOT / edit.file).read_text(encoding="utf-8")
+    assert text.count(edit.old) == 1
+    whole = int(edit.old.split("=")[1].strip(" ;"))
+    assert whole == synth_figure.SLICE * synth_figure.SLICES
+    of_eight = synth_figure.times(mapped("a", {"a": {"LUT4": 3, "CCU2C": 1}}, {"a": 7}), 8)
+    assert yosys.luts(of_eight.cells()) == 8 * 5
+    assert of_eight.depth == {"a": 7}
 
 
 def step(kind: str, delay: float, cell: str) -> dict[str, object]:
@@ -163,14 +246,17 @@ def test_what_is_the_same_is_not_mapped_again(
     assert first.depth == {"top": 4}
     assert mapped_now() == first
     assert len(runs) == 1
+    edit = Edit("a.sv", "top;", "top ;")
+    assert yosys.synthesize("top", "a.f", "ecp5", name="x", edits=(edit,)).key != first.key
+    assert (folder / "x.a.sv").read_text(encoding="utf-8") == "module top ; endmodule"
     assert mapped_now("generic").key != first.key
     assert mapped_now() == mapped_now()
-    assert len(runs) == 3
+    assert len(runs) == 4
     (tmp_path / "a.sv").write_text("module top; wire a; endmodule", encoding="utf-8")
     assert mapped_now().key != first.key
     (folder / "x.mapped.json").write_text('{"key": "', encoding="utf-8")
     mapped_now()
-    assert len(runs) == 5
+    assert len(runs) == 6
 
 
 @pytest.mark.nightly("yosys takes a minute of processor time; the sums are tested above")

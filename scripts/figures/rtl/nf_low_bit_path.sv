@@ -34,10 +34,12 @@ module nf_low_bit_path
   output logic [8:0]                   illegal_q
 );
   localparam int CONTROL_W = 27;
+  localparam int PLANES_W  = CNT_W * LINE_W;
+  localparam int COUNTED_W = counting_planes(CNT_W) * LINE_W;
 
   logic [CONTROL_W-1:0]    control2_q, control3_q;
   logic [LINE_W-1:0]       data_q, voted, summed, shown;
-  logic [CNT_W*LINE_W-1:0] planes2_q, planes_d;
+  logic [CNT_W*LINE_W-1:0] planes2_q, planes_d, counted_d, counted_q;
   logic                    saturated;
   logic [8:0]              illegal;
   logic                    adds2, ternary2, ones2;
@@ -51,19 +53,27 @@ module nf_low_bit_path
     = {control3_q[CONTROL_W-2], control3_q[23:0]};
 
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-    .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q), .planes_in (planes2_q),
-    .planes_out (planes_d), .saturated, .illegal
+    .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q),
+    .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated, .illegal
   );
 
+  // As in nf_line_rules and nf_answer: planes that count no worker pass.
+  if (COUNTED_W < PLANES_W) begin : g_above
+    assign planes_d = {planes2_q[PLANES_W-1:COUNTED_W], counted_d[COUNTED_W-1:0]};
+  end else begin : g_none_above
+    assign planes_d = counted_d;
+  end
+  assign counted_q = PLANES_W'(planes_q[COUNTED_W-1:0]);
+
   nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .clk, .rst_n, .en (vote3), .ternary (ternary3), .planes (planes_q), .contributions (m3),
+    .clk, .rst_n, .en (vote3), .ternary (ternary3), .planes (counted_q), .contributions (m3),
     .tie_minus (tie3), .threshold (t3), .line (voted)
   );
 
   if (SUMS != 0) begin : g_sums
     nf_sum #(.CNT_W(CNT_W)) u_sum (
       .en (sum3), .wide (wide3), .codes_signed (signed3), .bytes (bytes3), .part (plane3[1:0]),
-      .planes (planes_q), .line (summed)
+      .planes (counted_q), .line (summed)
     );
   end else begin : g_no_sums
     assign summed = '0;
