@@ -115,9 +115,7 @@ class Check:
         profile = profile_of(variant, sketch(net, head), guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
-        words: dict[str, Any] = {"reducer": reducer, "env": {}}
-        if variant != FP32:
-            words["monitor"] = log
+        words: dict[str, Any] = {"reducer": reducer, "env": {}, "monitor": log}
         start = time.monotonic()
         value, rt, weights, tail = self._train(seed, profile, words, spiked=self.spiked)
         every: list[Any] = [None] * self.work.workers
