@@ -189,6 +189,11 @@ class NormRatio:
         gate = self.gate.read(abs(ratio) > beyond, abs(ratio) <= within, limits.norm_count)
         return NormRatio(known, ratio, gate)
 
+    @property
+    def fresh(self) -> bool:
+        """Whether it has gone beyond its limit in this step: a new reference is wanted."""
+        return self.gate.run == 1 and not self.gate.bad
+
 
 @dataclass(frozen=True)
 class Cosine:

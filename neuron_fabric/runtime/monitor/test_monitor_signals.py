@@ -240,6 +240,25 @@ def test_units_of_a_report() -> None:
     assert c.cosine == 0.0  # a decoded gradient of zeros points nowhere
 
 
+def test_gradients_that_shrink_are_no_fault() -> None:
+    """By more than the limit from one sample to the next, as in `nf train-check digits`, where the
+    loss goes to 0: the FP32 norm is sampled anew before anybody is demoted."""
+    profile = SmallProfile((SmallRegion("a", 1000),))
+    one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
+    samples = []
+    for step in range(120):
+        due = one.samples()
+        samples += [step] if due else []
+        square = 0.8 ** max(0, step - 20)
+        cosines = dict.fromkeys(due, (0.6, 1.0, 1.0))
+        norms = {"a": (square, square if due else None)}
+        one.step_end(StepReport(step, cosines=cosines, norms=norms))
+    one.routes()
+    assert not [each for each in one.decisions if each.signal == Signal.NORM]
+    # None for nothing: 13 steps of 0.8 make a norm of a quarter, and two come in their time.
+    assert sum(step > 20 for step in samples) <= 99 // 13 + 2
+
+
 def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
     """Of one region: it is demoted; of most low-bit elements: FALLBACK."""
     profile = SmallProfile(tuple(SmallRegion(name, 1000) for name in "abc"))
