@@ -23,6 +23,7 @@ from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration import calibrate_command, impact
 from neuron_fabric.runtime.calibration.calibrating import Trainings
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
+from neuron_fabric.runtime.calibration.test_calibrating import Script, calibrated, good
 from neuron_fabric.runtime.calibration.workers import run_workers
 from neuron_fabric.runtime.capacity import Device
 from neuron_fabric.runtime.monitor import log
@@ -109,6 +110,21 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CalibrationError, match="torch is not installed"):
         run(parsed("--out", out, "--", str(script)), never)
+
+
+def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
+    """All its regions that are large enough go by votes or codes, and are given up by cosine."""
+
+    def metric(seed: int, low: frozenset[str]) -> float:
+        return good(seed, low) - 0.3 * ("embedding" in low)
+
+    script = Script(metric)
+    routes = (Route.G_BINARY, Route.G_INT8)
+    code, profile = calibrated(tmp_path, script, routes=routes, measured=("G_BINARY", "G_INT8"))
+    assert (code, profile.verified, profile.rule.routes) == (0, True, routes)
+    assert profile.region("head").phases["steady"].route == Route.G_INT8
+    assert script.jobs[0].routes == ("G_BINARY", "G_INT8")
+    assert script.ran[-1][1] == frozenset({"conv.0", "head"})
 
 
 def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

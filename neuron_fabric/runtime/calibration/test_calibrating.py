@@ -182,21 +182,6 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
         profile_verb(argparse.Namespace(**words, routes=routes))
 
 
-def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
-    """All its regions that are large enough go by votes or codes, and are given up by cosine."""
-
-    def metric(seed: int, low: frozenset[str]) -> float:
-        return good(seed, low) - 0.3 * ("embedding" in low)
-
-    script = Script(metric)
-    routes = (Route.G_BINARY, Route.G_INT8)
-    code, profile = calibrated(tmp_path, script, routes=routes, measured=("G_BINARY", "G_INT8"))
-    assert (code, profile.verified, profile.rule.routes) == (0, True, routes)
-    assert profile.region("head").phases["steady"].route == Route.G_INT8
-    assert script.jobs[0].routes == ("G_BINARY", "G_INT8")
-    assert script.ran[-1][1] == frozenset({"conv.0", "head"})
-
-
 def test_the_lowest_cosine_is_given_up_first(tmp_path: Path) -> None:
     def metric(seed: int, low: frozenset[str]) -> float:
         return good(seed, low) - 0.3 * ("embedding" in low)

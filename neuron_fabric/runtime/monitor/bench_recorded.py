@@ -3,24 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from neuron_fabric.runtime.monitor.bench import ALARMS, MOST_FALSE, soonest
 from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.log import Segment
-from neuron_fabric.runtime.monitor.recorded import decided, noise_of, with_loss
+from neuron_fabric.runtime.monitor.recorded import decided, noise_of, readings, with_loss
 from neuron_fabric.runtime.monitor.states import Decision
 from neuron_fabric.runtime.monitor.traces import CREEP
 
-WITHIN = 25
 SPACE = 60
 """Steps that a fault has until a recording ends, and those before it with a loss."""
-_SPIKE = (6.0,) * 10
-_FAULTS: Mapping[str, Sequence[float]] = {
-    "loss_spike": (*_SPIKE, *[1.0] * (SPACE - len(_SPIKE))),
-    "divergence": [CREEP**n for n in range(1, SPACE + 1)],
-}
 _PLACES = 5
+_BESIDE = 10  # losses either way that make a level
+
+
+def _spike(levels: Sequence[float]) -> list[float]:
+    """6 times as much for 10 steps."""
+    return [6.0 if n < 10 else 1.0 for n in range(SPACE)]
+
+
+def _divergence(levels: Sequence[float]) -> list[float]:
+    """1 % more a step, from the level where it began: the noise alone is the training's."""
+    return [CREEP ** (n + 1) * levels[0] / levels[n] for n in range(SPACE)]
+
+
+_FAULTS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {
+    "loss_spike": _spike,
+    "divergence": _divergence,
+}
 
 
 def alarms(found: Sequence[Decision]) -> list[Decision]:
@@ -60,8 +71,12 @@ def _faults(segment: Segment, off: Sequence[Signal]) -> str:
     places = sorted({first + n * (last - first) // (_PLACES - 1) for n in range(_PLACES)})
     noise = noise_of(segment)
     words = [f"noise {noise:5.1%}"]
+    levels = levels_of(segment)
     for fault, factors in _FAULTS.items():
-        after = [_after(with_loss(segment, at, factors), at, off) for at in places]
+        after = [
+            _after(with_loss(segment, at, factors(levels[at : at + SPACE])), at, off)
+            for at in places
+        ]
         found = sorted(one for one in after if one is not None)
         said = f"{found[0]:3} {found[-1]:3}" if found else "  -   -"
         missed = f" ({len(after) - len(found)} of {len(after)} not)" * (len(found) < len(after))
@@ -69,6 +84,16 @@ def _faults(segment: Segment, off: Sequence[Signal]) -> str:
     if noise:
         words.append(f"at the soonest {soonest(noise, lambda after: 1.0)}")
     return "  ".join(words)
+
+
+def levels_of(segment: Segment) -> list[float]:
+    """Of each step, the mean of the losses beside it."""
+    known = [one.loss for one in readings(segment)]
+    out = []
+    for n in range(len(known)):
+        near = [one for one in known[max(0, n - _BESIDE) : n + _BESIDE + 1] if one is not None]
+        out.append(sum(near) / len(near) if near else 1.0)
+    return out
 
 
 def _after(segment: Segment, at: int, off: Sequence[Signal]) -> int | None:

@@ -214,6 +214,18 @@ def test_margin_and_saturation_within(name: str, value: float, profile: float | 
     assert shares(name, value, 10, profile).bad(LIMITS, NONE) is None
 
 
+def test_a_spike_in_a_loss_that_falls() -> None:
+    """To a tenth within 100 steps, as in `nf train-check pairs100`: among all of these, 6 times the
+    last one would be no spike."""
+    falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
+    loss = losses(*falling)
+    assert not loss.spike.bad
+    assert not losses(falling[-1] * 1.2, falling[-1] * 1.2, loss=loss).spike.run
+    high = 6 * falling[-1]
+    assert high < 4.0
+    assert losses(high, high, high, loss=loss).spike.bad
+
+
 def test_three_steps_of_a_hundred() -> None:
     def after(*steps: int) -> bool:
         one = Events()
