@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from scripts.build import verilator
+from scripts.common.records import BuildSpec, RunSpec
 
 MAIN = """
 #include "toggles.h"
@@ -41,3 +42,12 @@ def test_a_toggle_counts_where_it_is(tmp_path: Path) -> None:
     assert text[:8] == "01000000"
     assert text[8:136] == "01" * 64
     assert text[136:] == "10" + "00" * 31 + "01"
+
+
+def test_what_is_drawn_at_power_on_is_no_toggle() -> None:
+    """Registers start at drawn values, but not where each such bit would count as reached."""
+    for coverage, start in ((False, "2"), (True, "0")):
+        build = BuildSpec("verilator", "nf_link", "hdl/link/nf_link.f", coverage=coverage)
+        spec = RunSpec(build, "test_link_block", seed=7)
+        words = verilator.Verilator.run_arguments(spec, Path("run"))
+        assert words[:2] == [f"+verilator+rand+reset+{start}", "+verilator+seed+7"]

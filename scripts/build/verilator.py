@@ -230,7 +230,10 @@ class Verilator(Simulator, runner.Verilator):
     @classmethod
     def run_arguments(cls, spec: RunSpec, folder: Path) -> list[str]:
         # Registers without reset start at values drawn from the seed: 2-state must not hide them.
-        arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{spec.seed % 0x7FFFFFFF or 1}"]
+        # Where toggles are counted, at 0: what is drawn would count as a toggle of each bit.
+        start = 0 if spec.build.coverage else 2
+        seed = spec.seed % 0x7FFFFFFF or 1
+        arguments = [f"+verilator+rand+reset+{start}", f"+verilator+seed+{seed}"]
         if spec.build.coverage:
             arguments.append(f"+verilator+coverage+file+{folder / cls.coverage_file}")
         if spec.build.waves is not None:

@@ -108,7 +108,7 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
             if point.lines:
                 for number in numbers(point.lines):
                     counts[line_place(place.file, number)] += hits
-    for place in [place for place in counts if place.kind == TOGGLE and _is_wave_name(place)]:
+    for place in [place for place in counts if place.line in _no_design(place.file)]:
         del counts[place]
     if not counts:
         return None
@@ -117,15 +117,18 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
     return Counted(runs, counts, judge(waivers, counts, whole))
 
 
-def _is_wave_name(place: Place) -> bool:
-    """Whether it is a bit of a text for waves (`NF_WAVE_NAME`), which is no part of the design."""
-    return place.line in _wave_names(place.file)
-
-
 @functools.lru_cache(maxsize=256)
-def _wave_names(file: str) -> frozenset[int]:
-    texts = enumerate(source_lines(file), 1)
-    return frozenset(number for number, text in texts if "`NF_WAVE_NAME(" in text)
+def _no_design(file: str) -> frozenset[int]:
+    """Lines that are no part of the design: texts for waves (`NF_WAVE_NAME`), and what assertions
+    alone look at (between `ifdef NF_CHECKED and its `endif)."""
+    out, nested = set(), 0
+    for number, text in enumerate(source_lines(file), 1):
+        word = text.split(maxsplit=1)[0] if text.strip() else ""
+        if nested or text.startswith("`ifdef NF_CHECKED"):
+            nested += word.startswith(("`ifdef", "`ifndef")) - (word == "`endif")
+        if nested or "`NF_WAVE_NAME(" in text:
+            out.add(number)
+    return frozenset(out)
 
 
 def figures(found: Counted | None) -> CodeCoverage | None:

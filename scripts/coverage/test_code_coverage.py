@@ -77,6 +77,16 @@ def test_places_are_summed_over_builds(merged: Merged) -> None:
     assert code_coverage.lines(None) == []
 
 
+def test_what_assertions_alone_look_at_is_no_design(tmp_path: Path, record: Make) -> None:
+    file, names = "hdl/engine/nf_evict.sv", ("same", "again")
+    texts = list(enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1))
+    at = {name: next(n for n, text in texts if f"assign {name}[" in text) for name in names}
+    found = [(key("toggle", file, at[name], f"{name}[0]:0->1"), 0) for name in names]
+    counted = code_coverage.count(merge([run(tmp_path / "1", record(), found)]))
+    assert counted is not None
+    assert [place.name for place in counted.counts] == ["same[0]:0->1"]
+
+
 def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
     upper = CodeWaiver(FILE, r"input.*in_data", "toggle", REASON, "in_data", "3:2")
     found = code_coverage.figures(code_coverage.count(merged, [upper]))

@@ -10,7 +10,7 @@ from models.line_packing import TERN5_CODES, elements_per_line
 from models.regions import CommitCode, Kind, RegionConfig
 from verif.coverage.count_points import NETS, no_net
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.value_classes import WORKERS, threshold_class, workers_class
+from verif.coverage.value_classes import THRESHOLDS, WORKERS, threshold_class, workers_class
 from verif.scoreboard.operations import Op
 
 BYTES = ("0", "1..241", str(TERN5_CODES - 1), str(TERN5_CODES), "244..254", "255")
@@ -40,7 +40,7 @@ class Tern5Points:
         self.net = cross(
             "G_TERN5 net",
             "each edge of the threshold; nobody can reach a T above W",
-            {"net": NETS, "T": ("1", "2", "W", "255")},
+            {"net": NETS, "T": THRESHOLDS},
             test="test_tern5::every_net",
             ignore=no_net,
         )

@@ -7,7 +7,7 @@ from cocotbext.cxl.wire.messages import M2SRwD
 from models.aggregated_line import AggregatedLine
 from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, Kind, RegionConfig
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT
+from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT, TERN5
 from verif.scoreboard.operations import Op
 
 _WRITES = (Kind.CONTRIBUTION, Kind.IDENTITY)
@@ -18,7 +18,7 @@ _READS = {
     Kind.RAW: "part",
     Kind.INFO: "INFO",
 }
-_MODES = (*AGGREGATING, *INTS)
+_MODES = (*AGGREGATING, *INTS, TERN5)
 _FLAGS = ("complete", "poisoned", "lost", "saturated", "closed")
 _FIGURES = ("complete lines", "done", "FALLBACK", "refused", "late", "poisoned lines")
 

@@ -15,13 +15,34 @@ INIT_ID = 3
 """AXI ID of the initialiser."""
 
 
+class _Area:
+    """Lines of a region that are still to be overwritten, by index. What has been written is kept:
+    an area of 2^30 lines is legal, and never written whole."""
+
+    def __init__(self, lines: int) -> None:
+        self._lines = lines
+        self._written: set[int] = set()
+
+    def write(self, index: int) -> bool:
+        """A line is overwritten; whether it was still to be."""
+        if not 0 <= index < self._lines or index in self._written:
+            return False
+        self._written.add(index)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left."""
+        return len(self._written) == self._lines
+
+
 class Initialiser:
     """Feed it with commits and with the writes of INIT_ID."""
 
     def __init__(self) -> None:
-        self._left: dict[int, set[int]] = {}
-        """Lines of each region that are still to be overwritten, by index."""
-        self._maybe: dict[int, set[int]] = {}
+        self._left: dict[int, _Area] = {}
+        """Areas that are not overwritten whole, by region."""
+        self._maybe: dict[int, _Area] = {}
         """The same, of an area that may not need it."""
         self._early: set[int] = set()
         """Regions with a write while their commit was under way."""
@@ -37,19 +58,19 @@ class Initialiser:
             self._left.pop(region, None)
             self._maybe.pop(region, None)
             return
-        lines = set(range(after.lines))
+        area = _Area(after.lines)
         if early:
             self._left.pop(region, None)
-            self._maybe[region] = lines
+            self._maybe[region] = area
         elif before is None or places(before, cnt_w) != places(after, cnt_w):
             self._maybe.pop(region, None)
-            self._left[region] = lines
+            self._left[region] = area
         elif unfinished and before == after:
-            self._maybe[region] = lines  # it goes on, or starts anew if a write was refused
+            self._maybe[region] = area  # it goes on, or starts anew if a write was refused
         else:
             # The place is the same: it may do without, unless it has lost its trust.
             self._left.pop(region, None)
-            self._maybe[region] = lines
+            self._maybe[region] = area
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
         """A line was overwritten, and memory has answered; the text says what is wrong with it.
@@ -58,10 +79,9 @@ class Initialiser:
         """
         if committing:
             self._early.add(region)
-        for lines in (self._left.get(region), self._maybe.get(region)):
-            if lines is not None and index in lines:
-                lines.discard(index)
-                if not lines:
+        for area in (self._left.get(region), self._maybe.get(region)):
+            if area is not None and area.write(index):
+                if area.done:
                     self._left.pop(region, None)
                     self._maybe.pop(region, None)
                 return None

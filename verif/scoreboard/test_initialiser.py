@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
 from models.line_packing import Mode
 from verif.scoreboard.initialiser import Initialiser
@@ -40,6 +41,19 @@ def test_a_repeated_commit_does_not_end_it() -> None:
     model.committed(0, None, BINARY, 8)
     model.write(0, 0, False)
     model.committed(0, BINARY, BINARY, 8)
+    assert model.busy() == Span(1, 1)
+
+
+def test_a_large_area_costs_what_is_written() -> None:
+    model = Initialiser()
+    tracemalloc.start()
+    model.committed(0, None, dataclasses.replace(BINARY, lines_log2=30), 8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000, "bytes"
+    assert model.write(0, (1 << 30) - 1, False) is None
+    assert "without need" in str(model.write(0, (1 << 30) - 1, False))
+    assert "without need" in str(model.write(0, 1 << 30, False))
     assert model.busy() == Span(1, 1)
 
 

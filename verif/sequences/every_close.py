@@ -8,7 +8,7 @@ import itertools
 from models.line_packing import Mode
 from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RAW_SELECTOR, RegionConfig, sum_selectors
 from verif.sequences.parked_programs import ParkedBase
-from verif.sequences.round_views import AGGREGATING
+from verif.sequences.round_views import aggregating
 
 UNTOUCHED, SOME, COMPLETE = range(3)
 """Lines, by the workers that they have when the round is closed."""
@@ -20,7 +20,7 @@ class EveryCloseSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        for mode, strict in itertools.product(AGGREGATING, (False, True)):
+        for mode, strict in itertools.product(aggregating(self.cfg.hw), (False, True)):
             config = self.layout.region(mode, 2, 2, strict=strict)
             await self.commit(0, config)
             for worker, line in ((0, SOME), (0, COMPLETE), (1, COMPLETE)):

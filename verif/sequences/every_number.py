@@ -196,7 +196,7 @@ class EveryChangeSequence(NfSequence):
 
 
 class LargeRegionSequence(NfSequence):
-    """Regions of 2^14 lines and more, of every mode. Needs a large memory and many slots.
+    """Regions of 2^10 lines and more, of every mode. Needs a large memory and many slots.
 
     Lines that aggregate are used long before the initialiser has come to them; it is stopped by the
     next commit, as so many records would take it a minute.
@@ -204,7 +204,7 @@ class LargeRegionSequence(NfSequence):
 
     async def body(self) -> None:
         rng = self.rng
-        for lines_log2 in (14, rng.randint(15, 20)):
+        for lines_log2 in (rng.randint(10, 13), 14, rng.randint(15, 20)):
             config = self.layout.region(Mode.IDENTITY, lines_log2, 1)
             await self.commit(0, config)
             places = [(rng.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
@@ -214,8 +214,11 @@ class LargeRegionSequence(NfSequence):
             for selector, line in places:
                 await self.read_region(config, line, selector)
             await self.drain()
-        for mode in rng.sample(AGGREGATING, len(AGGREGATING)):
-            config = self.layout.region(mode, rng.randint(14, 17), 3)
+        shapes = [
+            (mode, rng.randint(*limits)) for mode in AGGREGATING for limits in ((10, 13), (14, 17))
+        ]
+        for mode, lines_log2 in rng.sample(shapes, len(shapes)):
+            config = self.layout.region(mode, lines_log2, 3)
             await self.commit(0, config)
             lines = self.lines(config)
             for worker in (2, 0):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from models.line_packing import Mode
-from models.regions import INFO_SELECTOR, RegionConfig, state_lines
+from models.regions import INFO_SELECTOR, MAX_WORKERS, RegionConfig, state_lines
 from verif.mem.memory_config import MemBeat
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import ONES, ZEROS, random_line
@@ -44,6 +44,30 @@ class EvictionSequence(NfSequence):
         for config, line in places:
             for selector in (0, 8):
                 await self.read_region(config, line, selector)
+
+
+class AllInFlightSequence(NfSequence):
+    """As many lines as can be on their way to memory at a time, which answers to one in a while:
+    whatever is not in a slot is on its way, and is wanted again."""
+
+    rounds: int = 12
+
+    async def body(self) -> None:
+        hw, rng = self.cfg.hw, self.rng
+        lines = 2 * hw.slots
+        config = self.layout.region(Mode.G_BINARY, (lines - 1).bit_length(), MAX_WORKERS)
+        await self.commit(0, config)
+        while await self.env.registers.read("STATUS.INIT_BUSY"):
+            pass
+        self.env.cfg.mem.b_stall = 0.9
+        for _ in range(self.rounds):
+            for line in rng.sample(range(lines), lines):
+                await self.contribute(config, rng.randrange(MAX_WORKERS), line, limit=RACE_LIMIT)
+        self.env.cfg.mem.b_stall = 0.0
+        await self.drain()
+        for line in range(lines):
+            await self.read_region(config, line, rng.choice((0, 8)), limit=1)
+        await self.drain()
 
 
 class NeighbourRoundsSequence(NfSequence):

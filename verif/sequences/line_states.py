@@ -47,11 +47,15 @@ class StateBase(ParkedBase):
         await self.read_region(config, line, selector)
         await self.drain()
 
-    async def in_a_row(self, messages: Sequence[M2SMessage]) -> None:
-        """Operations on a line that has left: the first one goes along with its fill, each other
-        one finds the state that the one before it is about to write."""
+    async def in_a_row(
+        self, config: RegionConfig, line: int, messages: Sequence[M2SMessage]
+    ) -> None:
+        """Operations on a line that has left, each of which finds the state that the one before it
+        is about to write. Two reads of INFO come before them: the first one goes along with the
+        fill, the second one leaves clocks later, and from then on one leaves in each clock."""
+        info = self.read_msg(config.address(INFO_SELECTOR, line), self.ldid_for(config, 0))
         self.env.cfg.mem.r_stall = 1.0
-        await self.in_order(messages)
+        await self.in_order([info, info, *messages])
         await self.release()
 
     async def bring(self, config: RegionConfig, state: str, line: int, seen: int) -> None:
@@ -89,7 +93,7 @@ class ReadStateSequence(StateBase):
                 await self.reads(config, line, part)
             await self.leave()
             for line, (_, _, part) in enumerate(shapes):
-                await self.in_a_row(self.kinds(config, line, part))
+                await self.in_a_row(config, line, self.kinds(config, line, part))
 
     def kinds(self, config: RegionConfig, line: int, part: bool) -> list[M2SMessage]:
         """Both reads of a line, one kind first; FP32 also of the worker who comes last."""
@@ -154,15 +158,15 @@ class WriteStateSequence(StateBase):
     async def finish(
         self, config: RegionConfig, line: int, how: tuple[bool, bool], behind: bool = False
     ) -> None:
-        """The write, behind a read of INFO in the clock before or by itself; and a look at what it
+        """The write, behind an operation in the clock before or by itself; and a look at what it
         has done."""
         seen, poison = how
         worker = 1 if seen else 5
         if behind:
-            info = self.read_msg(config.address(INFO_SELECTOR, line), self.ldid_for(config, 0))
             data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
             address = config.address(worker, line)
-            await self.in_a_row([info, self.write_msg(address, data, ldid, poison=poison)])
+            message = self.write_msg(address, data, ldid, poison=poison)
+            await self.in_a_row(config, line, [message])
         else:
             await self.put(config, worker, line, poison)
         await self.get(config, line, part=False)

@@ -25,6 +25,7 @@ from verif.sequences.base import NfSequence
 from verif.sequences.line_data import byte_enables, line_for
 
 AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8)
+"""The modes that every device has."""
 HOSTS = 8
 FEW_SLOTS = 16
 """Where slots are many, it takes long until a line has left its slot."""
@@ -32,9 +33,15 @@ COUNTED = ("CONTRIBUTION", "DUPLICATE", "POISON_RECEIVED", "LATE")
 """Each contribution that no rule refuses is counted in one of them."""
 
 
+def aggregating(hw: DeviceParams) -> tuple[Mode, ...]:
+    """The modes that this device sums up in."""
+    return (*AGGREGATING, Mode.G_TERN5) if hw.tern5 else AGGREGATING
+
+
 def most_workers(mode: Mode, hw: DeviceParams) -> int:
-    """Integer sums must not saturate: a commit refuses more workers than a count holds."""
-    return min(MAX_WORKERS, hw.cnt_max) if mode.bits else MAX_WORKERS
+    """Sums that are exact must not saturate: a commit refuses more workers than a count holds."""
+    exact = mode.bits or mode is Mode.G_TERN5
+    return min(MAX_WORKERS, hw.cnt_max // mode.counts_to(1)) if exact else MAX_WORKERS
 
 
 class CloseSequence(NfSequence):
@@ -53,7 +60,8 @@ class CloseSequence(NfSequence):
         other = (region + 1) % self.cfg.hw.regions
         if other != region:
             await self.commit(other, beside)
-        modes = self.rng.sample(AGGREGATING, len(AGGREGATING))
+        every = aggregating(self.cfg.hw)
+        modes = self.rng.sample(every, len(every))
         configs = [self.draw(mode) for mode in (*modes, *modes)]
         for number in range(self.rounds):
             await self.one_round(region, configs[number % len(configs)])
@@ -260,7 +268,7 @@ class StatusSequence(NfSequence):
         for region in range(regions):
             workers = rng.choice((1, 2, 15, 16, 17, 33, 48, 49, 63, 64))
             mask = 0xFFFF ^ 1 << rng.randrange(16)
-            mode = Mode.FP32 if region == fp32 else rng.choice(AGGREGATING)
+            mode = Mode.FP32 if region == fp32 else rng.choice(aggregating(self.cfg.hw))
             workers = min(workers, most_workers(mode, self.cfg.hw))
             config = self.layout.region(mode, self.lines_log2, workers, ld_mask=mask)
             self.configs.append(config)
@@ -276,7 +284,7 @@ class StatusSequence(NfSequence):
             await (self.close(region) if round_ == 1 else self.commit(region))
         await self.look()
         await self.fallback()
-        await self.complete(0, self.layout.region(rng.choice(AGGREGATING), 1, 2))
+        await self.complete(0, self.layout.region(rng.choice(aggregating(self.cfg.hw)), 1, 2))
         await self.last_word()
         if self.many:
             log2 = (self.many - 1).bit_length()

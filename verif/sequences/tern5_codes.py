@@ -58,17 +58,17 @@ class EveryByteSequence(Tern5Sequence):
 
 
 class EveryNetSequence(Tern5Sequence):
-    """All workers contribute; every net from -W to W is in the line, at thresholds beside it."""
+    """All workers contribute; the line has every net from -W to W; thresholds of each kind."""
 
-    rounds: int = 4
+    rounds: int = 8
 
     async def body(self) -> None:
-        rng = self.rng
+        rng, edges = self.rng, self.rng.sample(range(8), 8)
         for number in range(self.rounds):
             workers = self.most if number == 0 else self.workers()
-            threshold = rng.choice(
-                (1, 2, max(1, workers - 1), workers, workers + 1, 255, rng.randint(1, workers))
-            )
+            below, above = max(1, workers - 1), rng.randint(MAX_WORKERS + 1, 254)
+            thresholds = (1, 2, below, workers, workers + 1, above, 255, rng.randint(1, workers))
+            threshold = thresholds[edges[number % len(edges)]]
             config = self.layout.region(Mode.G_TERN5, 0, workers, threshold=threshold)
             await self.commit(0, config)
             random = np.random.default_rng(rng.getrandbits(64))
@@ -95,6 +95,7 @@ class Tern5CodesSequence(Tern5Sequence):
         crowd = self.layout.region(Mode.G_BINARY, (2 * self.cfg.hw.slots - 1).bit_length(), 1)
         await self.commit(1, crowd)
         await self.fetched(crowd)
+        await self.marks()
         for _ in range(self.rounds):
             workers = self.workers()
             config = self.layout.region(
@@ -125,6 +126,23 @@ class Tern5CodesSequence(Tern5Sequence):
             await self.crowd_out(crowd)
         for line in range(config.lines):
             await self.read_views(config, line)
+
+    async def marks(self) -> None:
+        """One, some and 64 illegal bytes: of a new worker, of one already seen, of poisoned data;
+        and a line that has nothing but poison."""
+        rng, legal, illegal = self.rng, self.line("legal"), self.line("illegal")
+        config = self.layout.region(Mode.G_TERN5, 2, min(3, self.most))
+        await self.commit(0, config)
+        for line, count in enumerate((1, rng.randint(2, 63), 64)):
+            places = set(rng.sample(range(64), count))
+            data = bytes((illegal if byte in places else legal)[byte] for byte in range(64))
+            for worker, poison in ((0, False), (0, False), (1, True)):
+                await self.contribute(config, worker, line, data, poison=poison)
+                await self.drain()
+            await self.read_views(config, line)
+        await self.contribute(config, 0, 3, legal, poison=True)
+        await self.drain()
+        await self.read_views(config, 3)
 
     async def fill(self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig) -> None:
         """Contributions of some workers, or of all, between reads of every kind."""

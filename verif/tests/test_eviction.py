@@ -11,6 +11,7 @@ from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.env import Sink
 from verif.sequences.eviction import (
+    AllInFlightSequence,
     EvictionSequence,
     FetchedPlanesSequence,
     NeighbourRoundsSequence,
@@ -31,6 +32,13 @@ class EvictionShuffleTest(NfBaseTest):
         await EvictionSequence(
             self.env, shuffle=True, reads=0.3, modes=(Mode.G_BINARY, Mode.FP32)
         ).run()
+
+
+class AllInFlightTest(NfBaseTest):
+    """The eviction buffer as full as it gets."""
+
+    async def scenario(self) -> None:
+        await AllInFlightSequence(self.env).run()
 
 
 class NeighbourRoundsTest(NfBaseTest):
@@ -73,3 +81,9 @@ async def rounds_of_neighbours(_dut: Any) -> None:
 async def fetched_planes(_dut: Any) -> None:
     """A fetch moves the bookkeeping and the planes that mean something, no other ones."""
     await run_uvm(FetchedPlanesTest)
+
+
+@cocotb.test()
+async def all_in_flight(_dut: Any) -> None:
+    """A line that is wanted while memory has not answered to its eviction, at every place."""
+    await run_uvm(AllInFlightTest)

@@ -10,6 +10,7 @@ import cocotb
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence
 from verif.sequences.every_access import EveryAccessSequence
+from verif.sequences.every_bit import EveryBitSequence
 from verif.sequences.every_close import EveryCloseSequence
 from verif.sequences.every_code import EveryIntSequence
 from verif.sequences.every_count import EveryCountSequence, EveryPairSequence
@@ -98,6 +99,12 @@ async def between_beats(_dut: Any) -> None:
 async def latencies(_dut: Any) -> None:
     """Every path to memory, with every class of latency."""
     await _run(LatencySequence)
+
+
+@cocotb.test()
+async def descriptor_bits(_dut: Any) -> None:
+    """Every bit of a descriptor both ways, in every region."""
+    await _run(EveryBitSequence)
 
 
 @cocotb.test()

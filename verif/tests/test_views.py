@@ -16,6 +16,7 @@ from verif.sequences.round_views import (
     HeldCloseSequence,
     InfoSequence,
     StatusSequence,
+    aggregating,
 )
 
 ROUNDS = 100
@@ -57,7 +58,7 @@ class InfoTest(NfBaseTest):
     """INFO in each aggregating mode."""
 
     async def scenario(self) -> None:
-        for mode in AGGREGATING:
+        for mode in aggregating(self.cfg.hw):
             await InfoSequence(self.env, mode=mode).run()
 
 
