@@ -100,6 +100,11 @@ def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str])
     rows = {(one.region, one.signal): one for one in seen(segment)}
     assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
     assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
+    first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
+    assert first.norm is not None
+    assert first.reference is not None
+    ratio = 2 ** (first.norm - first.reference)
+    assert rows["head", Signal.NORM].values[0] == pytest.approx(ratio)
     assert ("head", Signal.MARGIN) not in rows  # votes alone come back
     path = next(folder.glob(f"*flipped{SUFFIX}"))
     assert command("signals", str(path)) == 0
