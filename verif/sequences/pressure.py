@@ -156,7 +156,7 @@ class StoreSequence(NfSequence):
             be = rng.getrandbits(64) if rng.random() < self.partial else None
             poison = rng.random() < 0.02
             data = fp32_line(rng)
-            await self.contribute(config, worker, line, data, limit=4, be=be, poison=poison)
+            await self.contribute(config, worker, line, data, limit=3, be=be, poison=poison)
 
 
 class StoreBurstSequence(NfSequence):
