@@ -26,6 +26,7 @@ from examples.check_variants import profile_of, spike
 from examples.workload import Data, Workload, workload
 from neuron_fabric.data import read_object
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
+from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
 from neuron_fabric.runtime import attach
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trained, made
@@ -82,7 +83,9 @@ class Check:
         """The calibrator's profile, of a seed that no table shows; without verification."""
         folder = self.folder / "calibration"
         folder.mkdir(exist_ok=True)
-        write_job(folder, Job(every=int(self.plan["every"])))
+        # Integer codes take as long to pack as all else of a sample, and no check chooses them.
+        routes = tuple(map(str, Rule().routes))
+        write_job(folder, Job(every=int(self.plan["every"]), routes=routes))
         dist.barrier()
         start = time.monotonic()
         self._train(seed, None, {"env": {CALIBRATE: str(folder)}}, spiked=False)
@@ -115,9 +118,7 @@ class Check:
         profile = profile_of(variant, sketch(net, head), guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
-        words: dict[str, Any] = {"reducer": reducer, "env": {}}
-        if variant != FP32:
-            words["monitor"] = log
+        words: dict[str, Any] = {"reducer": reducer, "env": {}, "monitor": log}
         start = time.monotonic()
         value, rt, weights, tail = self._train(seed, profile, words, spiked=self.spiked)
         every: list[Any] = [None] * self.work.workers

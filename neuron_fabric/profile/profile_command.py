@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   nf profile check p.toml --model net:make   the same, of a function, without memory
   nf profile diff a.toml b.toml              what changed
   nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml   other floors, without training
+  nf profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml   codes where votes fail
 """
 
 
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="least cosine of G_BINARY, G_TERNARY or other",
     )
     rule.add_argument("--shrink", choices=["fit", "one"], help="scale of votes")
+    rule.add_argument("--routes", type=routes_of, metavar="R,R", help="what to choose from")
     rule.add_argument("--out", type=Path, metavar="FILE", help="write the profile")
 
 
@@ -70,6 +72,15 @@ def _floor(word: str) -> tuple[str, float]:
     if not 0 <= cosine <= 1:
         raise argparse.ArgumentTypeError(f"{word!r}: a cosine from 0 to 1 is wanted")
     return name, cosine
+
+
+def routes_of(word: str) -> tuple[Route, ...]:
+    """Routes by name, with commas between them. ArgumentTypeError."""
+    known, names = [one for one in Route if one != Route.FP32], word.split(",")
+    if not set(names) <= set(known) or len(set(names)) < len(names):
+        what = f"{word!r} is no list of routes: {','.join(known)}"
+        raise argparse.ArgumentTypeError(what)
+    return tuple(Route(one) for one in names)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -232,8 +243,14 @@ def _rule(args: argparse.Namespace) -> int:
     samples = read_samples(samples_path(args.profile))
     floor = dataclasses.replace(profile.rule.floor, **dict(args.floor))
     rule: Rule = dataclasses.replace(
-        profile.rule, floor=floor, shrink=args.shrink or profile.rule.shrink
+        profile.rule,
+        floor=floor,
+        shrink=args.shrink or profile.rule.shrink,
+        routes=args.routes or profile.rule.routes,
     )
+    if lacking := set(args.routes or ()) - {way.route for way in samples.ways(STEADY)}:
+        names = ", ".join(sorted(lacking))
+        raise ProfileError(args.profile, f"{names}: not measured", "calibrate again with it")
     changed = apply_rule(dataclasses.replace(profile, rule=rule), samples)
     say(*(list(differences(profile, changed)) or ["the same"]))
     if args.out is not None:

@@ -235,15 +235,20 @@ class Rule:
     """What chose the routes. ``drop``: the cosine at which the monitor gives a region up.
     ``zeros``: the share of exact zeros from which they are named: a zero votes "+". ``shrink``:
     `fit`: what brings a vote nearest to the mean gradient; `one`: votes keep the workers' scale.
+    ``routes``: those it chooses from. Integer codes are measured too, but take 6 to 12 times the
+    bits of a vote, and pass their floor nearly everywhere: who wants them names them here.
     """
 
     floor: Floor = field(default_factory=Floor)
     drop: float = 0.30
     zeros: float = 0.05
     shrink: Literal["fit", "one"] = "fit"
+    routes: tuple[Route, ...] = (Route.G_BINARY, Route.G_TERNARY)
 
     def __post_init__(self) -> None:
-        """DataError for a number that is no cosine or share."""
+        """DataError for a number that is no cosine or share, and for routes that are no choice."""
+        if not self.routes or Route.FP32 in self.routes:
+            raise DataError("routes names those to choose from; FP32 is what is left without any")
         shares = {**vars(self.floor), "drop": self.drop, "zeros": self.zeros}
         for name, value in shares.items():
             if not 0 <= value <= 1:

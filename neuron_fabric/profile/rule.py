@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from neuron_fabric.codec.integer_codes import sum_kind
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.binding import LEAST
@@ -48,10 +49,13 @@ class Choice:
 
 def bits_both_ways(workers: int) -> Cost:
     """Bits of an element up and down: the cost where no network was measured. Votes come back as
-    votes, and with net as planes of counts too."""
+    votes, and with net as planes of counts too; integer codes come back as sums."""
 
     def cost(way: Way, elements: int) -> float:
         bits = Route(way.route).bits if way.route in Route.__members__ else int(way.route[1:])
+        if way.route in (Route.G_INT4, Route.G_INT8):
+            sums, _ = sum_kind(Route(way.route), workers)
+            return elements * (bits + bits * sums)
         planes = workers.bit_length() if way.decode == "net" else 1
         return elements * bits * (1 + planes)
 
@@ -83,7 +87,7 @@ def choose(
         measured.setdefault(way.route, {})[way.decode] = found
         floor = profile.rule.floor.of(way.route)
         least = found["cosine"][0]
-        if way.route not in Route.__members__ or way.route == Route.FP32:
+        if way.route not in profile.rule.routes:
             continue
         if least >= floor:
             admitted.append((way, found))
@@ -99,13 +103,31 @@ def choose(
 
 def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute:
     least, most = found["shrink"]
-    fitted = profile.rule.shrink == "fit" and way.decode == "vote" and least + most > 0
+    vote = Route(way.route).votes and way.decode == "vote"
+    fitted = profile.rule.shrink == "fit" and vote and least + most > 0
     shrink = round((least + most) / 2, 4) if fitted else 1.0
     why = f"cosine {found['cosine'][0]:.3f} >= {profile.rule.floor.of(way.route):.2f}"
     if found["zeros"][1] > profile.rule.zeros:
         why += f" with {found['zeros'][1]:.0%} zeros"
     decode: Literal["vote", "net"] = "net" if way.decode == "net" else "vote"
     return PhaseRoute(Route(way.route), decode, shrink=max(shrink, 1e-4), why=why)
+
+
+def passed_over(profile: Profile) -> list[str]:
+    """A line for each region in FP32 that integer codes would pass in, where the rule does not
+    choose from them."""
+    lines = []
+    for region in profile.regions:
+        if region.phases[STEADY].route != Route.FP32:
+            continue
+        for name, decodes in region.measured.get(STEADY, {}).items():
+            if name in profile.rule.routes or not Route(name).codes:
+                continue
+            least = min(found["cosine"][0] for found in decodes.values())
+            if least >= profile.rule.floor.of(name):
+                lines.append(f"{region.name}: {name} would pass, cosine {least:.3f}")
+                break
+    return lines
 
 
 def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:

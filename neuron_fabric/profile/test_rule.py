@@ -102,6 +102,18 @@ def sample(steps: int = 4, seed: int = 1) -> Samples:
 SAMPLES = sample()
 
 
+def test_codes_cost_their_sums_too() -> None:
+    """Bits up and down: 4-bit codes of more than 16 workers come back as 16-bit sums."""
+    costs = {
+        (route, workers): bits_both_ways(workers)(Way("steady", route, "vote"), 100)
+        for route in ("G_BINARY", "G_TERNARY", "G_INT4", "G_INT8")
+        for workers in (8, 17)
+    }
+    assert [costs[route, 8] for route in ("G_BINARY", "G_TERNARY")] == [200, 400]
+    assert (costs["G_INT4", 8], costs["G_INT4", 17]) == (1200, 2000)
+    assert costs["G_INT8", 8] == costs["G_INT8", 17] == 2400
+
+
 def test_cosine_decides() -> None:
     """The head's vote is orthogonal to the mean gradient, and goes in FP32 where its counts do
     not help; the body is good enough for the cheapest."""

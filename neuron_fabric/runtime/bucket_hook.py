@@ -211,17 +211,18 @@ class BucketRouter:
             flat = torch.cat(own)
             wait = self.reducer.first_group.all_reduce(flat, "max")
             self._count_ring(flat)
-        votes = {one.name: packed_vote(one) for one in signals if not one.how.route.codes}
+        votes = {n: packed_vote(one) for n, one in enumerate(signals) if not one.how.route.codes}
         if own:
             start, seconds = time.perf_counter(), self.reducer.counters.seconds
             largest = wait().split([one.numel() for one in own])
             waited = time.perf_counter() - start
             seconds["agree"] += waited
             seconds["pack"] -= waited
-            for one, most in zip(codes, largest, strict=True):
+            places = [n for n in range(len(signals)) if n not in votes]
+            for n, one, most in zip(places, codes, largest, strict=True):
                 u = units(most.numpy(), one.how.route)
-                votes[one.name] = packed_codes(one, u, self.step, self._rank)
-        return [votes[one.name] for one in signals]
+                votes[n] = packed_codes(one, u, self.step, self._rank)
+        return [votes[n] for n in range(len(signals))]
 
     def _decode(self, votes: Sequence[Vote], outcome: Outcome) -> None:
         again = []

@@ -20,13 +20,13 @@ from neuron_fabric.runtime.capacity import (
     refusals,
     ring_seconds,
 )
-from neuron_fabric.runtime.substrate import Substrate, read_substrate
+from neuron_fabric.runtime.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.text import say
 
 HELP = "whether a reducer can take a bucket, and whether that pays"
 EXAMPLES = """examples:
-  nf capacity table                          T_low / T_fp32 by bandwidth and workers
-  nf capacity table --substrate s.toml       by what was measured
+  nf capacity table                          T_low / T_fp32 by bandwidth and workers, of the RTL
+  nf capacity table --substrate s.toml       by what was measured of another device
   nf capacity fits 25 --workers 8            a bucket of 25 MiB: limits, rounds
 """
 BANDWIDTHS = (1.25, 25.0, 300.0)
@@ -70,7 +70,7 @@ def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any
 
 def run(args: argparse.Namespace) -> int:
     """Print; the exit code is 0. SubstrateError."""
-    substrate = read_substrate(args.substrate) if args.substrate else Substrate()
+    substrate = read_substrate(args.substrate) if args.substrate else shipped()
     if args.what == "fits":
         say(*fits_lines(substrate, int(args.mib * _MIB) // 4, args.workers))
     else:

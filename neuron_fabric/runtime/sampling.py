@@ -20,7 +20,8 @@ F32 = NDArray[np.float32]
 Index = NDArray[np.int64]
 
 WHOLE_BELOW = 4096
-"""Elements up to which a sampled tensor is sampled whole."""
+"""Elements up to which a sampled tensor is sampled whole, and the least of a larger one: a line of
+512 may be the weights of a few classes, whose norm and cosine are not those of the tensor."""
 ONE_LINE_IN = 16
 WATCHED = 4096
 """Elements of a region whose signs are watched."""
@@ -44,7 +45,8 @@ def sample_of(name: str, elements: int, step: int) -> Index | None:
     if elements < WHOLE_BELOW:
         return None
     draw = np.random.default_rng((_SEED, step, zlib.crc32(name.encode())))
-    chosen = np.sort(draw.choice(lines, -(-lines // ONE_LINE_IN), replace=False))
+    count = max(-(-lines // ONE_LINE_IN), WHOLE_BELOW // size)
+    chosen = np.sort(draw.choice(lines, count, replace=False))
     index = (chosen[:, None] * size + np.arange(size)).reshape(-1)
     return index[index < elements].astype(np.int64)
 

@@ -29,7 +29,7 @@ from neuron_fabric.runtime.capacity import (
     ring_seconds,
 )
 from neuron_fabric.runtime.capacity_command import BANDWIDTHS, table_lines
-from neuron_fabric.runtime.substrate import Substrate, read_substrate
+from neuron_fabric.runtime.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.text import say
 
 HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, replay: Replay | None = None) -> int:
     if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
         what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
         raise InputError("nf scale", what, "2 workers or more, and figures above 0")
-    substrate = read_substrate(args.substrate) if args.substrate else Substrate()
+    substrate = read_substrate(args.substrate) if args.substrate else shipped()
     if importlib.util.find_spec("torch") is None:
         raise InputError("nf scale", "torch is not installed", "pip install 'neuron-fabric[torch]'")
     begin, busy, before = time.perf_counter(), time.process_time(), _peak()

@@ -24,6 +24,9 @@ from neuron_fabric.typed import typed
 FORMAT = "neuron-fabric-substrate"
 VERSION = 1
 MOST_BYTES = 1 << 20
+SHIPPED = Path(__file__).with_name("rtl.toml")
+"""What `nf capacity measure --device-only --out neuron_fabric/runtime/rtl.toml` has measured of the
+RTL; of no host."""
 
 
 class SubstrateError(InputError):
@@ -57,6 +60,11 @@ def read_substrate(path: Path) -> Substrate:
     except (ValueError, RecursionError) as error:  # also what tomllib says
         raise SubstrateError(path, error, "write it by `nf capacity measure`") from None
     return found
+
+
+def shipped() -> Substrate:
+    """The RTL as it was measured, where no file is given."""
+    return read_substrate(SHIPPED)
 
 
 def write_substrate(path: Path, substrate: Substrate) -> None:

@@ -19,6 +19,7 @@ from neuron_fabric.runtime.substrate import (
     Substrate,
     SubstrateError,
     read_substrate,
+    shipped,
     write_substrate,
 )
 
@@ -51,10 +52,23 @@ def test_the_table_of_the_specification() -> None:
 
 
 def test_the_printed_table() -> None:
-    lines = capacity_command.table_lines(Substrate(), capacity_command.BANDWIDTHS, CELLS)
+    known = Substrate()
+    lines = capacity_command.table_lines(known, capacity_command.BANDWIDTHS, CELLS)
     assert [line.split()[0] for line in lines[3:]] == ["1.25", "25", "300"]
     assert "0.32 (0.15)" in lines[4]
     assert [line.count("*") for line in lines[3:]] == [0, 1, 5]
+
+
+def test_without_a_file_it_is_the_rtl_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """Misses cost a fifth of what the specification was written with."""
+    known = shipped().coefficients
+    assert 0.7 < known.lines_in[Traffic.STREAM] < 1
+    assert known.miss < Coefficients().miss / 3
+    args = argparse.Namespace(what="table", substrate=None, bandwidth=[25.0], cells=CELLS)
+    assert capacity_command.run(args) == 0
+    wanted = capacity_command.table_lines(shipped(), [25.0], CELLS)
+    assert capsys.readouterr().out.splitlines() == wanted
+    assert "RTL (verilator" in wanted[0]
 
 
 def test_memory_holds_what_the_specification_says() -> None:

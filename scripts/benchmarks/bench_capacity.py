@@ -5,6 +5,7 @@ speed of this host's codec, into a substrate file."""
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="lines a worker (1024)",
     )
+    add("--device-only", action="store_true", help="not this host's packing: it takes no time then")
     add_memory(parser, "48")
 
 
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
             Traffic.APART: bench.stream(tile=args.lines),
         }
         out, miss = bench.hits(write=False), bench.misses(Mode.G_BINARY, 8)
-    packed, unpacked = host_rates()
+    packed, unpacked = (math.inf, math.inf) if args.device_only else host_rates()
     known = Coefficients(
         flit_s=args.flit_ns * 1e-9,
         lines_in={traffic: round(rate, 4) for traffic, rate in rates.items()},
@@ -110,5 +112,7 @@ def summary(substrate: Substrate) -> list[str]:
     ]
     out.append(f"  out          {known.lines_out:8.4f} lines a flit time")
     out.append(f"  a miss       {known.miss:8.2f} clocks")
-    out.append(f"  pack, unpack {known.pack_rate / 1e9:.3g}, {known.unpack_rate / 1e9:.3g} GB/s")
+    if known.pack_rate != math.inf:
+        rates = known.pack_rate / 1e9, known.unpack_rate / 1e9
+        out.append(f"  pack, unpack {rates[0]:.3g}, {rates[1]:.3g} GB/s")
     return out

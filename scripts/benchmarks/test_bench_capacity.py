@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from models.line_packing import Mode
 from neuron_fabric.runtime.capacity import Traffic
-from neuron_fabric.runtime.substrate import read_substrate
+from neuron_fabric.runtime.substrate import read_substrate, shipped
 from scripts.benchmarks import bench_capacity, bench_clocks
 from scripts.cli import replay
 from scripts.cli.main import main
@@ -43,6 +44,19 @@ class NoSimulator:
         pass
 
 
+@pytest.mark.nightly("builds the design and drives it for some minutes")
+def test_the_shipped_file_is_of_this_rtl(tmp_path: Path) -> None:
+    """Within 10 %; else it is to be measured anew (`substrate.SHIPPED` says how)."""
+    out = tmp_path / "s.toml"
+    assert main(["capacity", "measure", "--device-only", "--out", str(out)]) == 0
+    now, was = read_substrate(out), shipped()
+    assert now.device == was.device
+    assert dict(now.coefficients.lines_in) == pytest.approx(was.coefficients.lines_in, rel=0.1)
+    for name in ("lines_out", "miss"):
+        wanted = pytest.approx(getattr(was.coefficients, name), rel=0.1)
+        assert getattr(now.coefficients, name) == wanted, name
+
+
 def test_a_substrate_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,6 +69,12 @@ def test_a_substrate_is_measured(
     assert (known.lines_out, known.miss, known.flit_s) == (0.5, 20.0, 4.25e-9)
     assert known.pack_rate > 1e6
     assert known.unpack_rate > 1e6
+    words = ["capacity", "measure", "--device-only", "--out", str(tmp_path / "d.toml")]
+    assert main(words) == 0
+    device = read_substrate(tmp_path / "d.toml").coefficients
+    assert (device.pack_rate, device.unpack_rate) == (math.inf, math.inf)
+    assert device.lines_in == known.lines_in
+    assert "pack" not in capsys.readouterr().out.split("a miss")[-1]
     capsys.readouterr()
     words = ["--bandwidth", "25", "--cells", "G_BINARY/8"]
     assert main(["capacity", "table", "--substrate", str(out), *words]) == 0

@@ -29,7 +29,8 @@ class Key:
 
     def words(self) -> tuple[int, int]:
         """128 bits of a digest."""
-        text = repr((self.seed, self.step, self.rank, self.parameter, self.stage))
+        numbers = int(self.seed), int(self.step), int(self.rank)  # numpy's print otherwise
+        text = repr((*numbers, str(self.parameter), str(self.stage)))
         digest = hashlib.sha256(text.encode()).digest()
         return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
 

@@ -39,6 +39,11 @@ KEY = Key(1, 2, 3, "w")
 QUANTIZERS = st.builds(Quantizer, st.integers(2, 8), st.sampled_from([128, 136, 512, 1024]))
 
 
+def test_a_key_of_numpy_is_the_same() -> None:
+    """numpy prints its integers as np.int64(2): other draws would round another way."""
+    assert Key(np.int64(1), np.int64(2), np.int32(3), "w").words() == KEY.words()  # type: ignore[arg-type]
+
+
 @st.composite
 def tensors(draw: st.DrawFn) -> F32:
     """Of every magnitude, some buckets constant."""

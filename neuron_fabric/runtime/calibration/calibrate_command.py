@@ -16,17 +16,22 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.output import check_output
+from neuron_fabric.profile.profile_command import routes_of
+from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
 from neuron_fabric.runtime.calibration.workers import run_workers
+from neuron_fabric.runtime.substrate import read_substrate
 from neuron_fabric.text import say
 
 HELP = "a profile for a training: FP32 with the packed reduction beside it, the rule, verification"
 EXAMPLES = """examples:
   nf calibrate --out p.toml --workers 4 -- train.py --lr 0.1    measure, choose, verify
   nf calibrate --out p.toml --no-verify -- train.py             measure and choose alone
+  nf calibrate --out p.toml --routes G_BINARY,G_INT4 -- train.py   integer codes where votes fail
   nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml      other floors, without training
 """
 MOST_WORKERS = 255
@@ -45,6 +50,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--warmup", type=_warmup, default=0.10, metavar="X", help="share of steps, or steps (0.1)")
     add("--windows", type=_count, default=3, metavar="N", help="of the steady phase (3)")
     add("--shrink", choices=["fit", "one"], default="fit", help="scale of votes, as in the rule")
+    add(
+        "--routes",
+        type=routes_of,
+        metavar="R,R",
+        help="what the rule chooses from (G_BINARY,G_TERNARY); all are measured",
+    )
+    add(
+        "--substrate",
+        type=Path,
+        metavar="FILE",
+        help="of the device that will reduce: routes that it lacks are left out",
+    )
     add("--impact", action="store_true", help="also what each region alone does to the loss")
     add(
         "--verify",
@@ -66,6 +83,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of FP32's mean (the larger of 1 %% of it and 2 of its standard deviations)",
     )
     add("script", nargs="+", metavar="SCRIPT", help="and its arguments, after --")
+
+
+def of_device(
+    path: Path | None, asked: tuple[Route, ...] | None
+) -> tuple[tuple[Route, ...], tuple[Route, ...]]:
+    """Routes to choose from, and to measure: those that the device of the substrate file has.
+    SubstrateError; CalibrationError where one is asked for that it has not got, or none is left."""
+    every = tuple(one for one in Route if one != Route.FP32)
+    if path is None:
+        return asked or Rule().routes, every
+    device = read_substrate(path).device.routes
+    lacking = [one for one in every if one not in device]
+    if lacking:
+        say(f"left out, as the device of {path} has not got it: {', '.join(lacking)}")
+    chosen = tuple(one for one in asked or Rule().routes if one in device)
+    if not chosen or any(one in lacking for one in asked or ()):
+        what = f"{', '.join(asked or Rule().routes)}: the device of {path} has {', '.join(device)}"
+        raise CalibrationError("--routes", what, "name routes that it has")
+    return chosen, tuple(one for one in every if one in device)
 
 
 def _count(word: str) -> int:
@@ -99,6 +135,7 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         raise CalibrationError("calibrate", "torch is not installed", "install it")
     check_output(args.out, "--out")
     check_output(samples_path(args.out), "--out")
+    routes, measured = of_device(args.substrate, args.routes)
     asked = Asked(
         args.out,
         args.workers,
@@ -112,6 +149,8 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         args.verify,
         args.impact,
         args.shrink,
+        routes,
+        measured,
     )
     command = [sys.executable, str(script.absolute()), *args.script[1:]]
 

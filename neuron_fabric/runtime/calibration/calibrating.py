@@ -32,7 +32,7 @@ from neuron_fabric.profile.profile_types import (
     ValidFor,
     Warmup,
 )
-from neuron_fabric.profile.rule import apply_rule
+from neuron_fabric.profile.rule import apply_rule, passed_over
 from neuron_fabric.profile.samples import Samples, samples_path, write_samples
 from neuron_fabric.runtime.calibration.calibration_job import (
     CalibrationError,
@@ -55,7 +55,8 @@ Better = Literal["higher", "lower", "either"]
 class Asked:
     """What a calibration is to do. ``within``: how far the metric's mean may be from FP32's; None:
     the larger of 1 % of it and two of its standard deviations. ``better``: values on that side of
-    FP32's are never too far. ``shrink``: as `Rule` has it."""
+    FP32's are never too far. ``shrink`` and ``routes``: as `Rule` has them. ``measured``: routes
+    that run beside FP32; None: all."""
 
     out: Path
     workers: int
@@ -69,6 +70,8 @@ class Asked:
     verify: bool = True
     impact: bool = False
     shrink: Literal["fit", "one"] = "fit"
+    routes: tuple[Route, ...] = Rule().routes
+    measured: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
     """
     stopped = False
     try:
-        first = trainings.run(Job(every=asked.every), asked.seed)
+        first = trainings.run(Job(every=asked.every, routes=asked.measured), asked.seed)
     except KeyboardInterrupt:
         first, stopped = trainings.done[-1], True
     profile, samples = made(asked, first)
@@ -168,19 +171,22 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
             ValidFor((about.workers, about.workers), optimizer=about.optimizer),
         ),
         phases=Phases(Warmup(share), Steady(ends)),
-        rule=Rule(shrink=asked.shrink),
+        rule=Rule(shrink=asked.shrink, routes=asked.routes),
         calibration=Calibration(asked.seed, total, len(steps), about.every),
     )
     return apply_rule(profile, samples), samples
 
 
 def told(profile: Profile) -> list[str]:
-    """Regions, routes and why."""
+    """Regions, routes and why; and which could go by integer codes, if the rule had them."""
     lines = []
     for one in profile.regions:
         steady = one.phases[STEADY]
-        words = [steady.route.value] + [steady.decode] * (steady.route != Route.FP32)
+        words = [steady.route.value] + [steady.decode] * steady.route.votes
         lines.append(f"  {one.name:14}{one.elements:11,}  {' '.join(words):16}  {steady.why}")
+    if over := passed_over(profile):
+        lines += ["not chosen from (--routes, or `nf profile rule --routes`):"]
+        lines += [f"  {one}" for one in over]
     return lines
 
 

@@ -29,13 +29,14 @@ class CalibrationError(InputError):
 
 @dataclass(frozen=True)
 class Job:
-    """``every`` so many steps the packed reduction runs beside FP32; 0: never. ``profile``: train
-    by this file instead, whatever the script names. ``stop``: end the training once the loss of so
-    many steps was observed."""
+    """``every`` so many steps the packed reduction runs beside FP32, by all ``routes`` (None: that
+    there are); 0: never. ``profile``: train by this file instead, whatever the script names.
+    ``stop``: end the training once the loss of so many steps was observed."""
 
     every: int = 0
     profile: str | None = None
     stop: int | None = None
+    routes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

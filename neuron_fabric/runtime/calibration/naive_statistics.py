@@ -7,6 +7,7 @@ Nothing here is shared with the codec, the reducer or the hook.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +38,45 @@ def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict
         got = s * np.where(voices > 0, 1.0, np.where(voices < 0, -1.0, tie))
     random = sum(abs(2 * c - workers) * math.comb(workers, c) for c in range(workers + 1))
     random /= workers * 2**workers
-    agree = np.sign(got) == np.sign(mean)
     margin = (np.abs(voices) / workers - random).sum() / (1 - random) if workers > 1 else 0.0
+    return _sums(wide, mean, got) | {
+        "zeros": float((sent == 0).sum() / workers),
+        "gate": gates / workers,
+        "margin": float(margin),
+    }
+
+
+def naive_codes(
+    sent: NDArray[np.float32], bits: int, uniform: NDArray[np.float64]
+) -> dict[str, float]:
+    """The same of integer codes of so many bits, rounded by ``uniform`` [W, n]: 1,024 elements have
+    one unit, by which the largest of all workers is the largest code."""
+    wide = sent.astype(np.float64)
+    workers, size = wide.shape
+    top, got = 2 ** (bits - 1) - 1, np.zeros(size)
+    here = max(1, sum(bool(one.any()) for one in sent))
+    for at in range(0, size, 1024):
+        inside = slice(at, at + 1024)
+        unit = np.float32(np.abs(wide[:, inside]).max() / top)
+        if float(unit) * top < np.abs(wide[:, inside]).max():
+            unit = np.nextafter(unit, np.float32(np.inf))
+        if unit > 0:
+            codes = np.floor(wide[:, inside] / float(unit) + uniform[:, inside])
+            codes[[not one.any() for one in sent]] = 0
+            got[inside] = (float(unit) * codes.sum(axis=0) / here).astype(np.float32)
+    return _sums(wide, wide.mean(axis=0), got) | {
+        "zeros": float((sent == 0).sum() / workers),
+        "gate": float(size),
+        "margin": 0.0,
+    }
+
+
+def _sums(wide: Any, mean: Any, got: Any) -> dict[str, float]:
+    agree, workers = np.sign(got) == np.sign(mean), len(wide)
     return {
         "dot": float((mean * got).sum()),
         "mean2": float((mean**2).sum()),
         "decoded2": float((got**2).sum()),
-        "zeros": float((sent == 0).sum() / workers),
-        "gate": gates / workers,
-        "margin": float(margin),
         "agree": float(agree.sum()),
         "weighted": float((np.abs(mean) * agree).sum()),
         "mean1": float(np.abs(mean).sum()),

@@ -17,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.model_sketch import Parameter
@@ -46,8 +47,12 @@ class About:
 
     @property
     def ways(self) -> list[tuple[str, str]]:
-        """Route and decode, in the order of a row."""
-        return [(route, decode) for route in self.routes for decode in DECODES]
+        """Route and decode, in the order of a row; integer codes have one decoding alone."""
+        return [
+            (route, decode)
+            for route in self.routes
+            for decode in (("vote",) if Route(route).codes else DECODES)
+        ]
 
     @property
     def trained(self) -> list[Parameter]:

@@ -28,7 +28,6 @@ from neuron_fabric.runtime.calibration.shadow_sums import (
 from neuron_fabric.runtime.decode import common_scale, decode
 from neuron_fabric.runtime.outgoing import (
     Vote,
-    packed_vote,
     parts_of,
     places,
     signal_of,
@@ -53,8 +52,8 @@ class ShadowRouter(BucketRouter):
     ) -> None:
         super().__init__(model, {}, reducer)
         self._every = every
-        # The counts come back: votes follow from them.
-        self._hows = [PhaseRoute(route, "net") for route in routes]
+        # Of votes the counts come back: the votes follow from them.
+        self._hows = [PhaseRoute(route, "net" if route.votes else "vote") for route in routes]
         self._looks = dist.get_rank(model.process_group) == 0
         self.found: Found = {}
 
@@ -89,13 +88,15 @@ class ShadowRouter(BucketRouter):
 
     def _votes(self, bucket: dist.GradBucket) -> list[Vote]:
         """Of every parameter that is large enough, one by each route."""
-        return [
-            packed_vote(signal_of(name, "", gradient.view(-1), how, None, shadow=True))
-            for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
-            if parameter.numel() >= LEAST
-            for name in [self.names[id(parameter)]]
-            for how in self._hows
-        ]
+        return self._packed(
+            [
+                signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+                for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
+                if parameter.numel() >= LEAST
+                for name in [self.names[id(parameter)]]
+                for how in self._hows
+            ]
+        )
 
     def _look(self, votes: Sequence[Vote], outcome: Outcome, own: Any) -> None:
         """``own``: float64[W, votes * 3], see `_own`."""
@@ -105,15 +106,22 @@ class ShadowRouter(BucketRouter):
         sums = total.reshape(len(votes), 3)
         for n, (vote, part, first) in enumerate(places(votes)):
             route, present = vote.how.route, outcome.present[n]
-            s = common_scale(outcome.scales[n], present, vote.how)
-            net = np.empty(vote.view.numel(), np.float32)
-            decode(outcome.parts[part], route, True, first, net, np.float32(present), present)
+            s, net = common_scale(outcome.scales[n], present, vote.how), None
+            out = np.empty(vote.view.numel(), np.float32)
+            if vote.units is None:
+                net = out
+                decode(outcome.parts[part], route, True, first, out, np.float32(present), present)
+                decoded = {
+                    "vote": decoded_vote(net, route, s),
+                    "net": decoded_net(net, s, present) if present else net,
+                }
+            else:
+                more = (vote.units, self.workers)
+                decode(outcome.parts[part], route, False, first, out, s, present, *more)
+                decoded = {"vote": out}
             m = values_of(vote.view)
             of_workers = OfWorkers(sums[n, 0], sums[n, 1], {route: sums[n, 2]})
-            for name, d in (
-                ("vote", decoded_vote(net, route, s)),
-                ("net", decoded_net(net, s, present) if present else net),
-            ):
+            for name, d in decoded.items():
                 key = (vote.name, route.value, name)
                 self.found[key] = shadow_sums(m, d, net, self.workers, route, of_workers)
 

@@ -26,8 +26,8 @@ from neuron_fabric.runtime.calibration.shadow_router import ShadowRouter
 from neuron_fabric.runtime.monitor import StepReport
 from neuron_fabric.runtime.refusal import check_model, warn
 
-ROUTES = (Route.G_BINARY, Route.G_TERNARY)
-"""What runs as a shadow, where the reducer has it."""
+ROUTES = tuple(route for route in Route if route != Route.FP32)
+"""What runs as a shadow, where the reducer and the job have it."""
 
 
 def shadowed(
@@ -45,7 +45,8 @@ def shadowed(
     group = model.process_group
     reducer = TorchReducer(timeout_s)
     reducer.open(group)
-    routes = [route for route in ROUTES if route in reducer.limits.routes]
+    wanted = ROUTES if job.routes is None else job.routes
+    routes = [route for route in ROUTES if route in reducer.limits.routes and route in wanted]
     router = ShadowRouter(model, reducer, job.every, routes)
     recorder = Recorder(router)
     if job.every and dist.get_rank(group) == 0:

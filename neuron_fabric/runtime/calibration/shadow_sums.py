@@ -8,7 +8,7 @@ in float64 and in one order, so that the same gradients give the same bits:
 |---|---|
 | dot, mean2, decoded2 | <m, d>, <m, m>, <d, d> |
 | zeros, gate | exact zeros, and elements with a vote: means over the workers |
-| margin | abs(plus - minus) / W, scaled to 0 for random signs and 1 for one voice |
+| margin | abs(plus - minus) / W, scaled to 0 for random signs and 1 for one voice; codes: 0 |
 | agree, weighted | elements where d has the sign of m; the same, each weighing abs(m) |
 | mean1, mean4 | abs(m), and m to the 4th power |
 | noise2 | squared norm of g_w - m, mean over the workers |
@@ -58,19 +58,20 @@ def decoded_net(net: F32, s: np.float32, present: np.float32) -> F32:
 
 
 def shadow_sums(
-    m: F32, d: F32, net: F32, workers: int, route: Route, own: OfWorkers
+    m: F32, d: F32, net: F32 | None, workers: int, route: Route, own: OfWorkers
 ) -> dict[str, float]:
-    """All of a tensor and one decode of one route. A mean or decoded gradient that is not finite
-    leaves zeros: a cosine of 0."""
+    """All of a tensor and one decode of one route; ``net``: plus - minus of its votes, None: it has
+    integer codes. A mean or decoded gradient that is not finite leaves zeros: a cosine of 0."""
     if not (np.isfinite(m).all() and np.isfinite(d).all() and np.isfinite(own.own2)):
         return dict.fromkeys(NAMES, 0.0)
     total = dict.fromkeys(NAMES, 0.0)
     for at in range(0, m.size, _PIECE):
         for name, value in _piece(m[at : at + _PIECE], d[at : at + _PIECE]).items():
             total[name] += value
-    voices = sum(_sum(np.abs(net[at : at + _PIECE])) for at in range(0, net.size, _PIECE))
-    least = random_margin(workers)
-    margin = (voices / workers - least * m.size) / (1 - least) if workers > 1 else 0.0
+    margin, least = 0.0, random_margin(workers)
+    if net is not None and workers > 1:
+        voices = sum(_sum(np.abs(net[at : at + _PIECE])) for at in range(0, net.size, _PIECE))
+        margin = (voices / workers - least * m.size) / (1 - least)
     return {
         **total,
         "zeros": own.zeros / workers,

@@ -23,8 +23,11 @@ from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration import calibrate_command, impact
 from neuron_fabric.runtime.calibration.calibrating import Trainings
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
+from neuron_fabric.runtime.calibration.test_calibrating import Script, calibrated, good
 from neuron_fabric.runtime.calibration.workers import run_workers
+from neuron_fabric.runtime.capacity import Device
 from neuron_fabric.runtime.monitor import log
+from neuron_fabric.runtime.substrate import Substrate, write_substrate
 
 TRAINING = """
 import os, sys
@@ -71,6 +74,8 @@ def parsed(*words: str) -> argparse.Namespace:
         (["--within", "nan"], "--within: 'nan' is no number from 0 on"),
         (["--warmup", "much"], "--warmup: 'much' is no number from 0 on"),
         (["--better", "more"], "--better: invalid choice: 'more'"),
+        (["--routes", "G_INT4,FP32"], "'G_INT4,FP32' is no list of routes: G_BINARY,G_TERNARY,"),
+        (["--routes", "G_INT4,G_INT4"], "'G_INT4,G_INT4' is no list of routes"),
     ],
 )
 def test_a_wrong_word(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,6 +110,43 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CalibrationError, match="torch is not installed"):
         run(parsed("--out", out, "--", str(script)), never)
+
+
+def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
+    """All its regions that are large enough go by votes or codes, and are given up by cosine."""
+
+    def metric(seed: int, low: frozenset[str]) -> float:
+        return good(seed, low) - 0.3 * ("embedding" in low)
+
+    script = Script(metric)
+    routes = (Route.G_BINARY, Route.G_INT8)
+    code, profile = calibrated(tmp_path, script, routes=routes, measured=("G_BINARY", "G_INT8"))
+    assert (code, profile.verified, profile.rule.routes) == (0, True, routes)
+    assert profile.region("head").phases["steady"].route == Route.G_INT8
+    assert script.jobs[0].routes == ("G_BINARY", "G_INT8")
+    assert script.ran[-1][1] == frozenset({"conv.0", "head"})
+
+
+def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a device lacks is neither measured nor chosen, by name."""
+    path = tmp_path / "s.toml"
+    routes = (Route.FP32, Route.G_BINARY, Route.G_INT4)
+    write_substrate(path, Substrate(device=Device(routes=routes)))
+    of_device = calibrate_command.of_device
+    votes = (Route.G_BINARY, Route.G_TERNARY)
+    codes = (Route.G_INT4, Route.G_INT8)
+    assert of_device(None, None) == (votes, (*votes, *codes))
+    assert of_device(None, codes) == (codes, (*votes, *codes))
+    assert not capsys.readouterr().out
+    assert of_device(path, None) == (votes[:1], routes[1:])
+    assert "left out, as the device of" in (said := capsys.readouterr().out)
+    assert said.endswith("has not got it: G_TERNARY, G_INT8\n")
+    assert of_device(path, codes[:1]) == (codes[:1], routes[1:])
+    with pytest.raises(CalibrationError, match=r"G_INT4, G_INT8: the device of .* has FP32, G_B"):
+        of_device(path, codes)
+    write_substrate(path, Substrate(device=Device(routes=(Route.FP32, Route.G_INT4))))
+    with pytest.raises(CalibrationError, match=r"G_BINARY, G_TERNARY: the device .* name routes"):
+        of_device(path, None)
 
 
 def test_the_worker_that_fails_first_is_told() -> None:

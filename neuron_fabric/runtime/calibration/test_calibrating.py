@@ -17,9 +17,12 @@ import pytest
 
 from neuron_fabric.codec import Route
 from neuron_fabric.data import read_object
+from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile import Kind, Parameter, Profile, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
-from neuron_fabric.profile.samples import read_samples, samples_path
+from neuron_fabric.profile.profile_types import Floor
+from neuron_fabric.profile.rule import apply_rule, passed_over
+from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 from neuron_fabric.runtime.calibration import calibrating, impact
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.runtime.calibration.calibration_job import (
@@ -34,8 +37,10 @@ from neuron_fabric.runtime.calibration.calibration_job import (
 )
 from neuron_fabric.runtime.calibration.row_file import ROWS, About, RowWriter, read_rows, warmup_of
 from neuron_fabric.runtime.calibration.shadow_sums import NAMES
+from neuron_fabric.typed import typed
 
 COSINES = {"first.weight": 0.50, "second.weight": 0.60, "head.weight": 0.10, "tiny": 0.9}
+CODES = {"G_INT4": 0.85, "G_INT8": 0.99}
 STEPS, EVERY = 40, 4
 
 
@@ -48,14 +53,16 @@ def parameters() -> tuple[Parameter, ...]:
 
 
 def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
-    """Samples in which G_BINARY's vote has these cosines, and all else 0.2."""
-    about = About(4, EVERY, ("G_BINARY", "G_TERNARY"), parameters(), about_steps, "SGD()")
+    """Samples in which G_BINARY's vote has these cosines, codes have `CODES`, all else 0.2."""
+    routes = ("G_BINARY", "G_TERNARY", *CODES)
+    about = About(4, EVERY, routes, parameters(), about_steps, "SGD()")
     rows = RowWriter(folder, about)
     for step in range(0, steps, EVERY):
         found: dict[tuple[str, str, str], dict[str, float]] = {}
         for name, cosine in COSINES.items():
             for route, decode in about.ways:
                 least = cosine if (route, decode) == ("G_BINARY", "vote") else 0.2
+                least = CODES.get(route, least)
                 sums = dict.fromkeys(NAMES, 1.0) | {"dot": least, "zeros": 0.0}
                 if name != "tiny":
                     found[name, route, decode] = sums
@@ -73,9 +80,11 @@ class Script:
     silent: bool = False
     same: bool = False
     ran: list[tuple[int, frozenset[str] | None]] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
 
     def __call__(self, folder: Path, seed: int) -> str | None:
-        job = Job(**read_object(folder / "job.json"))
+        job = typed(Job, read_object(folder / "job.json"))
+        self.jobs.append(job)
         low: frozenset[str] | None = None
         if job.profile is not None:
             profile = read_profile(Path(job.profile))
@@ -136,12 +145,41 @@ def test_the_rule_again_without_training(tmp_path: Path) -> None:
     assert samples.steps["warmup"].tolist() == [0]  # 4 steps of 40
     assert samples.steps["steady"].tolist() == list(range(4, STEPS, EVERY))
     args = argparse.Namespace(
-        what="rule", profile=path, floor=[("G_BINARY", 0.55)], shrink=None, out=path
+        what="rule", profile=path, floor=[("G_BINARY", 0.55)], shrink=None, routes=None, out=path
     )
     assert profile_verb(args) == 0
     changed = read_profile(path)
     assert changed.region("embedding").phases["steady"].route == Route.FP32
     assert changed.region("conv.0").phases["steady"].route == Route.G_BINARY
+
+
+def test_codes_are_measured_and_chosen_where_they_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A vote costs less; codes go where none passes, and 4 bits before 8."""
+    calibrated(tmp_path, Script(good), verify=False)
+    out = capsys.readouterr().out
+    assert "nf profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
+    path = tmp_path / "p.toml"
+    found = read_profile(path).region("head").measured["steady"]["G_INT8"]["vote"]
+    assert found["cosine"] == pytest.approx((0.99, 0.99))
+    assert "margin" not in found or found["margin"][0] > 0
+    words = {"what": "rule", "profile": path, "floor": [], "shrink": None, "out": path}
+    routes = (Route.G_BINARY, Route.G_INT8, Route.G_INT4)
+    assert profile_verb(argparse.Namespace(**words, routes=routes)) == 0
+    changed = read_profile(path)
+    assert changed.rule.routes == routes
+    assert changed.region("conv.0").phases["steady"].route == Route.G_BINARY
+    head = changed.region("head").phases
+    assert (head["steady"].route, head["steady"].why) == (Route.G_INT4, "cosine 0.850 >= 0.80")
+    assert (head["steady"].shrink, head["recovery"].route) == (1, Route.G_INT8)
+    assert not passed_over(changed)
+    again = replace(changed, rule=replace(changed.rule, floor=Floor(other=0.995)))
+    assert not passed_over(apply_rule(again, read_samples(samples_path(path))))
+    put = replace(read_samples(samples_path(path)), sums={})
+    write_samples(put, samples_path(path))
+    with pytest.raises(ProfileError, match="G_BINARY, G_INT4, G_INT8: not measured; calibrate"):
+        profile_verb(argparse.Namespace(**words, routes=routes))
 
 
 def test_the_lowest_cosine_is_given_up_first(tmp_path: Path) -> None:
@@ -261,7 +299,7 @@ def test_a_cut_row_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     _, steps, sums = read_rows(tmp_path)
     assert steps.tolist() == [0, 4]
-    assert sums.shape == (2, 4, len(NAMES), 4)
+    assert sums.shape == (2, 4 + len(CODES), len(NAMES), 4)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CalibrationError, match="no sample was taken"):
         read_rows(tmp_path)

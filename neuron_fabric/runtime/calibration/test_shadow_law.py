@@ -16,13 +16,16 @@ pytest.importorskip("torch", reason="torch is not installed: see requirements-to
 
 from neuron_fabric.profile import read_profile, write_profile
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
+from neuron_fabric.runtime.bits.draws import Key, draws
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trained, made
 from neuron_fabric.runtime.calibration.calibration_job import read_report
-from neuron_fabric.runtime.calibration.naive_statistics import naive_statistics
+from neuron_fabric.runtime.calibration.naive_statistics import naive_codes, naive_statistics
 from neuron_fabric.runtime.calibration.row_file import read_rows
 from neuron_fabric.runtime.calibration.shadow_case_ranks import EVERY, STEPS, WORLDS
 from neuron_fabric.runtime.calibration.shadow_sums import NAMES
+from neuron_fabric.runtime.outgoing import SEED
 
+BITS = {"G_INT4": 4, "G_INT8": 8}
 worlds = pytest.mark.parametrize("world", WORLDS)
 
 
@@ -64,11 +67,17 @@ def test_statistics_are_those_of_numpy(ran: Path, world: int) -> None:
     ranks = [np.load(ran / f"{world}-rank-{rank}.npz") for rank in range(world)]
     large = [name for name, n in places.items() if about.trained[n].elements >= 1024]
     assert set(large) == {"words.weight", "up.weight", "down.weight", "head.weight"}
+    assert {route for route, _ in about.ways} == {"G_BINARY", "G_TERNARY", *BITS}
     for row, step in enumerate(steps):
         for name in large:
             sent = np.stack([one[f"{step}/{name}"].reshape(-1) for one in ranks])
             for n, (route, decode) in enumerate(about.ways):
-                wanted = naive_statistics(sent, route, decode)
+                if route in BITS:
+                    keys = [Key(SEED, step, rank, name) for rank in range(world)]
+                    uniform = np.stack([draws(key, sent.shape[1]) for key in keys])
+                    wanted = naive_codes(sent, BITS[route], uniform)
+                else:
+                    wanted = naive_statistics(sent, route, decode)
                 found = dict(zip(NAMES, sums[row, n, :, places[name]], strict=True))
                 assert found == pytest.approx(wanted, rel=2e-4, abs=1e-9), (step, name, route)
     small = [n for name, n in places.items() if name not in large]

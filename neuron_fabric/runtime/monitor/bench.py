@@ -155,14 +155,19 @@ def bench_lines(
     return out, good
 
 
-def soonest(noise: float) -> int:
+def _falls(after: int) -> float:
+    return level(AT + after, STEPS) / level(AT, STEPS)
+
+
+def soonest(noise: float, falls: Callable[[int], float] = _falls) -> int:
     """Steps that a test of the loss needs to see `divergence`, if a flat loss is healthy and it has
     one false alarm in 10,000 steps: until the mean log of the likelihood ratio is that of 10,000
-    (Lorden's bound), for a test that knows the noise, the fault, and where the loss stood."""
+    (Lorden's bound), for a test that knows the noise, the fault, and where the loss stood.
+    ``falls``: what is left of the healthy loss so many steps after."""
     total, after = 0.0, 0
     while total < math.log(1 / MOST_FALSE):
         after += 1
-        creep = CREEP**after * level(AT + after, STEPS) / level(AT, STEPS) - 1
+        creep = CREEP**after * falls(after) - 1
         total += max(creep, 0.0) ** 2 / (2 * noise * noise)
     return after
 

@@ -49,6 +49,8 @@ class Limits:
     spike_out: float = 4.0
     spike_count: int = 3
     loss_window: int = 100
+    # The same of the last few: among 100 losses that fall to a tenth, 6 times as much is no spike.
+    spike_window: int = 20
     loss_least: int = 20  # losses before the median is trusted
 
     drift_in: float = 0.10  # above the best mean of `mean_window`, relative
@@ -144,6 +146,7 @@ _ORDER = (
     ("capacity_admit", "capacity_drop"),
     ("cooldown", "cooldown_most"),
     ("loss_least", "loss_window"),
+    ("spike_window", "loss_window"),
     ("mean_window", "loss_window"),
     ("slope_window", "loss_window"),
     ("slope_out", "slope_in"),

@@ -17,12 +17,13 @@ can: a last line that was cut, and kinds that it does not know, are left out.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from neuron_fabric.data import DataError, open_file, parse_json
 from neuron_fabric.errors import MonitorError
@@ -166,7 +167,7 @@ def read(path: Path) -> tuple[list[Segment], list[str]]:
     segments: list[Segment] = []
     left_out: list[str] = []
     try:
-        with open_file(path) as stream:
+        with open_file(path) as file, _plain_text(file, path) as stream:
             for number in range(1, MOST_LINES + 1):
                 line = stream.readline(MOST_LINE + 1)
                 if not line:
@@ -178,10 +179,17 @@ def read(path: Path) -> tuple[list[Segment], list[str]]:
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise MonitorError(path, f"cannot be read ({why})", "give the folder of a run") from None
+    except (lzma.LZMAError, EOFError) as error:
+        raise MonitorError(path, f"is damaged ({error})", "give another recording") from None
     if not segments:
         what = left_out[0] if left_out else "is empty"
         raise MonitorError(path, f"no log of a run ({what})", "give the folder of a run")
     return segments, left_out
+
+
+def _plain_text(file: BinaryIO, path: Path) -> BinaryIO | lzma.LZMAFile:
+    """A recording is compressed."""
+    return lzma.LZMAFile(file) if path.suffix == ".xz" else file
 
 
 def _take(segments: list[Segment], line: bytes) -> str:

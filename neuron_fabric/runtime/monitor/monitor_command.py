@@ -16,10 +16,12 @@ from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 from neuron_fabric.runtime.monitor import log, page, summary
 from neuron_fabric.runtime.monitor.bench import FAULTS, bench_lines
+from neuron_fabric.runtime.monitor.bench_recorded import recorded_lines
 from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.limits import Signal, limits_of
 from neuron_fabric.runtime.monitor.log import Segment
 from neuron_fabric.runtime.monitor.plan_of import plan_of
+from neuron_fabric.runtime.monitor.recorded import name_of, record, recordings, seen_lines
 from neuron_fabric.runtime.monitor.replay_log import replay
 from neuron_fabric.text import say
 
@@ -30,9 +32,12 @@ EXAMPLES = """examples:
   nf monitor replay runs/x                   the recorded signals give the recorded decisions
   nf monitor replay runs/x --set drop=0.4    what another threshold would have decided
   nf monitor bench --without cosine          which faults the other signals find
+  nf monitor bench --recorded captures/trainings   false alarms in real trainings
+  nf monitor signals runs/x                  how near each signal came to its limit
+  nf monitor record runs/x --out captures/trainings   its signals, for that bench
 """
 _MOST_SHOWN = 40
-REPLAY, BENCH = "replay", "bench"
+REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "nf monitor RUN [--html FILE]\n"
         "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
         "       nf monitor bench [--without SIGNAL] [--fault NAME]\n"
-        "                        [--seed N] [--seeds N] [--healthy N]"
+        "                        [--seed N] [--seeds N] [--healthy N] [--recorded FOLDER]\n"
+        "       nf monitor signals RUN [RUN ...]\n"
+        "       nf monitor record RUN [RUN ...] --out FOLDER"
     )
     add = parser.add_argument
-    add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, or bench")
-    add("of", nargs="?", type=Path, metavar="RUN", help="of replay: the folder")
+    add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, bench, signals, record")
+    add("of", nargs="*", type=Path, metavar="RUN", help="of replay: the folder; of others: several")
     add("--html", type=Path, metavar="FILE", help="write a page: one file, no network")
     add("--profile", type=Path, metavar="FILE", help="replay by the thresholds of this profile")
     add(
@@ -76,20 +83,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--healthy", type=int, default=20, metavar="N", help="bench: healthy runs of 500 steps (20)"
     )
+    add("--recorded", type=Path, metavar="FOLDER", help="bench: of trainings that were recorded")
+    add("--out", type=Path, metavar="FOLDER", help="record: where recordings go")
 
 
 def run(args: argparse.Namespace) -> int:
     """The exit code: 1 when a replay differs without being asked to, or a fault is not found."""
     off = tuple(Signal(one) for one in args.without)
-    if args.what == BENCH and args.of is None:
-        lines, good = bench_lines(args.seed, args.healthy, off, args.fault, args.seeds)
+    if args.what == BENCH and not args.of:
+        if args.recorded is not None:
+            lines, good = recorded_lines(recordings(args.recorded), off)
+        else:
+            lines, good = bench_lines(args.seed, args.healthy, off, args.fault, args.seeds)
         say(*lines)
         return 0 if good or off else 1
-    if args.what == REPLAY and args.of is None:
-        raise MonitorError("nf monitor replay", "no run is given", "give a run's folder")
-    if args.what != REPLAY and args.of is not None:
-        raise MonitorError(args.of, "is one word too many", "give one run's folder")
-    path = log.find(args.of or Path(args.what))
+    if args.what in (REPLAY, SIGNALS, RECORD) and not args.of:
+        raise MonitorError(f"nf monitor {args.what}", "no run is given", "give a run's folder")
+    if args.what == SIGNALS:
+        for path in args.of:
+            for segment in log.read(log.find(path))[0]:
+                say(*seen_lines(name_of(path), segment))
+        return 0
+    if args.what == RECORD:
+        return _record(args.out, args.of)
+    if len(args.of) > int(args.what == REPLAY):
+        raise MonitorError(args.of[-1], "is one word too many", "give one run's folder")
+    path = log.find(args.of[0] if args.of else Path(args.what))
     segments, left_out = log.read(path)
     say(*(f"{path}: {one}" for one in left_out[:5]))
     if args.what == REPLAY:
@@ -100,6 +119,23 @@ def run(args: argparse.Namespace) -> int:
         say(f"wrote {args.html}")
     else:
         say(*summary.lines(segments))
+    return 0
+
+
+def _record(folder: Path | None, runs: Sequence[Path]) -> int:
+    if folder is None or not folder.is_dir():
+        what = "is not given" if folder is None else f"{folder} is no folder"
+        raise MonitorError("--out", what, "give the folder for recordings")
+    names = [name_of(one) for one in runs]
+    if len(set(names)) < len(names):
+        raise MonitorError("nf monitor record", "two runs have one name", "record them apart")
+    for one in runs:
+        try:
+            path = record(one, folder)
+        except OSError as error:
+            what = f"cannot be written ({error.strerror})"
+            raise MonitorError(folder, what, "choose another folder") from None
+        say(f"wrote {path}, {path.stat().st_size:,} bytes")
     return 0
 
 

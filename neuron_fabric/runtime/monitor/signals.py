@@ -84,7 +84,7 @@ class Bad:
 
 @dataclass(frozen=True)
 class Loss:
-    """Spikes above the median of the last losses, drifts above their best mean, and lines through
+    """Spikes above the medians of the last losses, drifts above their best mean, and lines through
     them that rise."""
 
     recent: tuple[float, ...] = ()
@@ -104,12 +104,11 @@ class Loss:
             return self
         spike, band, limit = self.spike, self.band + 1, None
         if len(self.recent) >= limits.loss_least:
-            middle = _median(self.recent)
-            spread = _median([abs(one - middle) for one in self.recent])
-            noise = max(_MAD * spread, _FLAT * abs(middle))
-            limit = middle + limits.spike_in * noise
+            middle, noise = _middle(self.recent)
+            now, least = _middle(self.recent[-limits.spike_window :])
             outer = middle + limits.spike_out * noise
-            spike = spike.read(loss > limit, loss <= outer, limits.spike_count)
+            limit = min(middle + limits.spike_in * noise, now + limits.spike_in * least)
+            spike = spike.read(loss > limit, loss <= min(limit, outer), limits.spike_count)
             band = band if loss <= outer else 0
         recent = (*self.recent, loss)[-limits.loss_window :]
         since = min(self.since + 1, limits.slope_window)
@@ -188,6 +187,11 @@ class NormRatio:
         beyond, within = math.log2(limits.norm_in), math.log2(limits.norm_out)
         gate = self.gate.read(abs(ratio) > beyond, abs(ratio) <= within, limits.norm_count)
         return NormRatio(known, ratio, gate)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it has gone beyond its limit in this step: a new reference is wanted."""
+        return self.gate.run == 1 and not self.gate.bad
 
 
 @dataclass(frozen=True)
@@ -354,6 +358,13 @@ class JobSignals:
         if self.nonfinite.bad(limits) and Signal.NONFINITE not in off:
             return Bad(Signal.NONFINITE, len(self.nonfinite.steps), limits.nonfinite_count)
         return self.loss.bad(limits, off)
+
+
+def _middle(values: Sequence[float]) -> tuple[float, float]:
+    """The median, and the standard deviation that the median distance from it stands for."""
+    middle = _median(values)
+    spread = _median([abs(one - middle) for one in values])
+    return middle, max(_MAD * spread, _FLAT * abs(middle))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -117,7 +117,9 @@ def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
 def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
     """Regions whose cosine is to be sampled in the next step: all every `sample_every` steps, one
     at its admission, those in PROBE (and all that are eligible in the second half of the warm-up)
-    every `probe_every` steps."""
+    every `probe_every` steps; and one whose norm has just gone beyond its limit: gradients may
+    shrink by as much between two samples, and beside the FP32 norm of now it is a fault or none.
+    """
     step, limits = state.step + 1, plan.limits
     if state.mode == Mode.LOCKED_FP32:
         return ()
@@ -132,6 +134,7 @@ def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
         for number in plan.eligible
         if (state.regions[number].status == Status.PROBE and due_probes)
         or (state.regions[number].status == Status.LOW and state.regions[number].since == step - 1)
+        or (state.regions[number].status == Status.LOW and state.regions[number].signals.norm.fresh)
     )
 
 

@@ -214,6 +214,18 @@ def test_margin_and_saturation_within(name: str, value: float, profile: float | 
     assert shares(name, value, 10, profile).bad(LIMITS, NONE) is None
 
 
+def test_a_spike_in_a_loss_that_falls() -> None:
+    """To a tenth within 100 steps, as in `nf train-check pairs100`: among all of these, 6 times the
+    last one would be no spike."""
+    falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
+    loss = losses(*falling)
+    assert not loss.spike.bad
+    assert not losses(falling[-1] * 1.2, falling[-1] * 1.2, loss=loss).spike.run
+    high = 6 * falling[-1]
+    assert high < 4.0
+    assert losses(high, high, high, loss=loss).spike.bad
+
+
 def test_three_steps_of_a_hundred() -> None:
     def after(*steps: int) -> bool:
         one = Events()
@@ -238,6 +250,25 @@ def test_units_of_a_report() -> None:
     assert (a.cosine, a.norm, a.reference, a.margin) == (0.5, 2.0, 1.0, 1.0)
     assert (b.cosine, b.norm, b.reference, b.margin) == (None, None, None, None)
     assert c.cosine == 0.0  # a decoded gradient of zeros points nowhere
+
+
+def test_gradients_that_shrink_are_no_fault() -> None:
+    """By more than the limit from one sample to the next, as in `nf train-check digits`, where the
+    loss goes to 0: the FP32 norm is sampled anew before anybody is demoted."""
+    profile = SmallProfile((SmallRegion("a", 1000),))
+    one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
+    samples = []
+    for step in range(120):
+        due = one.samples()
+        samples += [step] if due else []
+        square = 0.8 ** max(0, step - 20)
+        cosines = dict.fromkeys(due, (0.6, 1.0, 1.0))
+        norms = {"a": (square, square if due else None)}
+        one.step_end(StepReport(step, cosines=cosines, norms=norms))
+    one.routes()
+    assert not [each for each in one.decisions if each.signal == Signal.NORM]
+    # None for nothing: 13 steps of 0.8 make a norm of a quarter, and two come in their time.
+    assert sum(step > 20 for step in samples) <= 99 // 13 + 2
 
 
 def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of trainings: what is kept, what the bench makes of it, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric.errors import MonitorError
+from neuron_fabric.runtime.monitor import bench, bench_recorded, log, monitor_command
+from neuron_fabric.runtime.monitor.limits import Limits, Signal
+from neuron_fabric.runtime.monitor.recorded import (
+    SUFFIX,
+    decided,
+    noise_of,
+    readings,
+    record,
+    recordings,
+    seen,
+    with_loss,
+)
+from neuron_fabric.runtime.monitor.replay_log import replay
+
+STEPS = 200
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings of a healthy training and of one with a wrong vote from step 251 on."""
+    runs = tmp_path_factory.mktemp("check")
+    out = tmp_path_factory.mktemp("recordings")
+    bench.trained(1, steps=STEPS, folder=runs / "healthy")
+    bench.trained(1, "flipped_vote", steps=400, folder=runs / "flipped")
+    for run in ("healthy", "flipped"):
+        record(runs / run, out)
+    return out
+
+
+def command(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    monitor_command.add_arguments(parser)
+    return monitor_command.run(parser.parse_args(words))
+
+
+def named(folder: Path, word: str) -> log.Segment:
+    return next(one for name, one in recordings(folder).items() if word in name)
+
+
+def test_a_recording_decides_as_the_training_did(folder: Path, tmp_path: Path) -> None:
+    found = bench.trained(1, "flipped_vote", steps=400, folder=tmp_path)
+    segment = named(folder, "flipped")
+    # Times are not kept, so the network's are not: no region is rejected for them.
+    wanted = [one for one in found if one.signal != Signal.CAPACITY]
+    assert [(one.step, one.region, one.target) for one in decided(segment)] == [
+        (one.step, one.region, one.target) for one in wanted
+    ]
+    assert replay(segment).decisions == decided(segment)
+    assert all(one.link_mib is None for one in readings(segment))
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    assert size < (tmp_path / log.NAME).stat().st_size / 4
+
+
+def test_what_is_said_of_false_alarms(folder: Path) -> None:
+    healthy, flipped = named(folder, "healthy"), named(folder, "flipped")
+    lines, good = bench_recorded.recorded_lines({"a": healthy})
+    assert good
+    assert f"  1 healthy runs, {STEPS} steps: 0 false alarms" in lines
+    lines, good = bench_recorded.recorded_lines({"a": healthy, "b": flipped})
+    assert not good  # the region and the job
+    assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
+    lines, good = bench_recorded.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
+    assert not [one for one in lines if "agreement -" in one]
+    tight = decided(healthy, limits=replace(Limits(), norm_in=1.0001, norm_out=1.0001))
+    assert bench_recorded.alarms(tight)
+
+
+def test_faults_of_the_loss(folder: Path) -> None:
+    segment = named(folder, "healthy")
+    assert 0.02 < noise_of(segment) < 0.1
+    spiked = with_loss(segment, 150, [6.0] * 10)
+    assert len(spiked.steps) == 160
+    for at, (before, after) in enumerate(zip(readings(segment), readings(spiked), strict=False)):
+        assert before.loss is not None
+        wanted = before.loss * (6 if at >= 150 else 1)
+        assert after.loss == pytest.approx(wanted, rel=1e-5)
+    [alarm] = bench_recorded.alarms(decided(spiked))
+    assert (alarm.step, alarm.signal) == (152, Signal.LOSS_SPIKE)
+    lines, _ = bench_recorded.recorded_lines({"a": segment})
+    found = re.search(r"loss_spike   2   2  divergence +(\d+) +(\d+)  at the", lines[-1])
+    assert found is not None
+    assert 10 < int(found[1]) <= int(found[2]) < 60
+
+
+def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = named(folder, "flipped")
+    rows = {(one.region, one.signal): one for one in seen(segment)}
+    assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
+    assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
+    first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
+    assert first.norm is not None
+    assert first.reference is not None
+    ratio = 2 ** (first.norm - first.reference)
+    assert rows["head", Signal.NORM].values[0] == pytest.approx(ratio)
+    assert ("head", Signal.MARGIN) not in rows  # votes alone come back
+    path = next(folder.glob(f"*flipped{SUFFIX}"))
+    assert command("signals", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "400 steps, 4 workers; low-bit: head, conv, stem" in out
+    assert re.search(r"conv +agreement +\d+ steps +-0\.\d+ .* limit >= -0.05  worker \d in", out)
+
+
+def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(MonitorError, match=r"holds no recordings \(\*.jsonl.xz\); make them by"):
+        command("bench", "--recorded", str(tmp_path))
+    with pytest.raises(MonitorError, match="--out: is not given; give the folder for"):
+        command("record", str(folder))
+    with pytest.raises(MonitorError, match="nowhere is no folder; give"):
+        command("record", str(folder), "--out", "nowhere")
+    with pytest.raises(MonitorError, match="nf monitor signals: no run is given"):
+        command("signals")
+    path = next(folder.glob(f"*healthy{SUFFIX}"))
+    with pytest.raises(MonitorError, match="two runs have one name; record them apart"):
+        command("record", str(path), str(path), "--out", str(tmp_path))
+    (tmp_path / f"cut{SUFFIX}").write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
+        command("bench", "--recorded", str(tmp_path))
+    (tmp_path / f"cut{SUFFIX}").write_bytes(b"no xz at all")
+    with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
+        command("signals", str(tmp_path / f"cut{SUFFIX}"))
