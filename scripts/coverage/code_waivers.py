@@ -28,7 +28,8 @@ class CodeWaiver:
     `source`: regular expression, searched in the text of the point's line. `name`: regular
     expression that the whole name fits (`Place.name`; of a toggle the signal, without its edge, and
     without its last index where there are `bits`); None for every name. `bits`: of a toggle, as
-    `nf cov holes` prints them ("7:4,0"). `edge`: "0->1" or "1->0".
+    `nf cov holes` prints them ("7:4,0"); with `every`, of each field of so many bits. `edge`:
+    "0->1" or "1->0".
     """
 
     file: str
@@ -37,6 +38,7 @@ class CodeWaiver:
     reason: str
     name: str | None = None
     bits: str | None = None
+    every: int | None = None
     edge: str | None = None
 
     @cached_property
@@ -57,6 +59,7 @@ class CodeWaiver:
     def label(self) -> str:
         """The waiver in one line, without its reason."""
         bits = f" [{self.bits}]" if self.bits else ""
+        bits += f" of each {self.every}" if self.every else ""
         return f"{self.file}: {self.kind} {self.name or 'all'}{bits} on /{self.source}/"
 
     def fits_text(self, text: str) -> bool:
@@ -74,7 +77,7 @@ class CodeWaiver:
             found = _BIT.fullmatch(name)
             if found is None:
                 return False
-            bit = int(found[2])
+            bit = int(found[2]) % self.every if self.every else int(found[2])
             if not any(first <= bit <= last for last, first in self._bits):
                 return False
             name = found[1]
@@ -85,15 +88,16 @@ def read(path: Path = FILE) -> list[CodeWaiver]:
     """Read and check the list; NfError in one line."""
     out = []
     for value in data.load(path, "coverage_waivers")["waivers"]:
-        waiver = CodeWaiver(**value)
+        files = value["file"] if isinstance(value["file"], list) else [value["file"]]
+        waivers = [CodeWaiver(**{**value, "file": file}) for file in files]
         try:
-            re.compile(waiver.source)
-            re.compile(waiver.name or "")
+            re.compile(waivers[0].source)
+            re.compile(waivers[0].name or "")
         except re.error as error:
             raise NfError(
-                f"{shown(path)}: {waiver.label}: no regular expression ({error})."
+                f"{shown(path)}: {waivers[0].label}: no regular expression ({error})."
             ) from error
-        out.append(waiver)
+        out.extend(waivers)
     return out
 
 

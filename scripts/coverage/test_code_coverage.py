@@ -93,6 +93,13 @@ def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
     assert found is not None
     assert found.files[0].toggle == Share(4, 3, 4)
     assert found.unneeded == ()
+    pairs = replace(upper, bits="1", every=2)  # bits 1 and 3, of which 1 fell
+    found = code_coverage.figures(code_coverage.count(merged, [pairs]))
+    assert found is not None
+    assert found.files[0].toggle == Share(5, 3, 3)
+    assert [text.partition("/: ")[2] for text in found.unneeded] == [
+        f"1 of 4 are reached ({LINE} in_data[1]:1->0)"
+    ]
     hit = replace(upper, bits="1:0", edge="1->0")
     nothing = replace(upper, source="no such text")
     elsewhere = replace(upper, file="hdl/nf_core.sv")  # no build has it: it cannot be judged
@@ -113,6 +120,9 @@ def test_mistakes_in_waivers(write: Callable[[str, str], Path]) -> None:
     path = write("waivers.yaml", f"waivers: [{line}, {line}, {line.replace('in_data', 'gone')}]\n")
     waivers = code_waivers.read(path)
     assert waivers[0].bits == "3"
+    both = line.replace(f"file: {FILE}", f"file: [{FILE}, hdl/nf_core.sv]")
+    more = code_waivers.read(write("more.yaml", f"waivers: [{both}]\n"))
+    assert [waiver.file for waiver in more] == [FILE, "hdl/nf_core.sv"]
     first, second = code_waivers.problems(waivers)
     assert first.startswith("coverage waived twice")
     assert second.startswith("coverage waiver of a line that does not exist")
