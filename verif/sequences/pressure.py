@@ -73,26 +73,28 @@ class MissSequence(NfSequence):
 
 class EverySlotSequence(NfSequence):
     """FP32 stores and sums of a few more lines than slots, in bursts: each slot is filled, stored
-    to, summed from and given to another line; the next epoch takes all of them at once."""
-
-    epochs: int = 2
+    to, summed from and given to another line; the next epoch takes all of them at once. Then the
+    same with sums that are kept, which a slot gives without asking for its workers' lines."""
 
     async def body(self) -> None:
         rng = self.rng
         self.env.cfg.mem.latency = (10, 40)
         slots = self.cfg.hw.slots
-        config = self.layout.region(Mode.FP32, max(4, slots.bit_length()), 2)
-        lines = rng.sample(range(config.lines), slots + max(8, slots // 8))
+        lines_log2 = max(4, slots.bit_length())
+        lines = rng.sample(range(1 << lines_log2), slots + max(8, slots // 8))
         region = rng.randrange(self.cfg.hw.regions)
-        for epoch in range(self.epochs):
-            await self.commit(region, None if epoch else config)
-            for worker in range(config.workers):
-                for line in rng.sample(lines, len(lines)):
-                    await self.contribute(config, worker, line)
-            await self.drain()
-            for line in rng.sample(lines, len(lines)):
-                await self.read_region(config, line, 0)
-            await self.drain()
+        for keep in (False, True):
+            config = self.layout.region(Mode.FP32, lines_log2, 2, keep_sum=keep)
+            for epoch in range(2):
+                await self.commit(region, None if epoch else config)
+                for worker in range(config.workers):
+                    for line in rng.sample(lines, len(lines)):
+                        await self.contribute(config, worker, line)
+                await self.drain()
+                for _ in range(1 + keep):
+                    for line in rng.sample(lines, len(lines)):
+                        await self.read_region(config, line, 0)
+                    await self.drain()
 
 
 class ReadOnlySequence(NfSequence):

@@ -98,7 +98,7 @@ async def misses(_dut: Any) -> None:
 
 @cocotb.test()
 async def every_slot(_dut: Any) -> None:
-    """Stores and sums find their line in whatever slot it is."""
+    """Stores and sums, kept ones too, find their line in whatever slot it is."""
     await run_uvm(EverySlotTest)
 
 
