@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.control_window import CONTROL_LINES
-from models.line_packing import Mode
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
 from models.regions import (
     MAX_WORKERS,
@@ -64,8 +63,7 @@ def check_commit(
         for other in others
     ):
         return CommitCode.STATE_OVERLAP
-    exact = config.mode.bits or config.mode is Mode.G_TERN5  # a count that saturates is wrong
-    if exact and config.most > params.cnt_max:
+    if config.mode.exact and config.most > params.cnt_max:
         return CommitCode.PLANES
     return CommitCode.OK
 

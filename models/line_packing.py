@@ -69,6 +69,11 @@ class Mode(IntEnum):
         """Bits of a code, in the modes whose result is the sum of codes; 0 in all others."""
         return {Mode.G_INT4: 4, Mode.G_INT8: 8}.get(self, 0)
 
+    @property
+    def exact(self) -> bool:
+        """Its result is a sum: a count that saturates is wrong, and a commit sees to it."""
+        return self.bits > 0 or self is Mode.G_TERN5
+
     def counts_to(self, workers: int) -> int:
         """The highest count of a column that so many workers reach, in the modes that count."""
         return 2 * workers if self is Mode.G_TERN5 else workers

@@ -33,7 +33,6 @@ module nf_counter #(
   end
 
 `ifdef NF_CHECKED
-  /* verilator coverage_off */
   logic [WIDTH-1:0] before_q;  // the count before the last event
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -41,7 +40,6 @@ module nf_counter #(
     else if (clear)     before_q <= '0;
     else if (inc != '0) before_q <= count_q;
   end
-  /* verilator coverage_on */
 `endif
   `NF_ASSERT_NEVER(CountNeverWraps_A, count_q < before_q)
 endmodule

@@ -72,8 +72,7 @@ class ScenarioSequence(NfSequence):
                 await self.quiet()
             await self._play(operation)
         await self.quiet()
-        while await self.env.registers.read("STATUS.INIT_BUSY"):  # records are still initialised
-            pass
+        await self.initialised()
 
     async def quiet(self) -> None:
         """Waits until every request is answered and every register access done."""

@@ -69,6 +69,11 @@ class NfSequence(uvm_sequence):
         code = await self.env.registers.commit(region, config, self.epoch)
         assert code == expect, f"commit of region {region} gave {code.name}, not {expect.name}"
 
+    async def initialised(self) -> None:
+        """Waits until the initialiser has nothing more to do."""
+        while await self.env.registers.read("STATUS.INIT_BUSY"):
+            pass
+
     async def close(self, region: int) -> None:
         """Ends the round of a region."""
         await self.env.registers.write(f"REGION[{region}].CTRL", 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from models.commit_check import check_commit
 from models.line_packing import LINE_BYTES, Mode
 from models.parameters import LINE_ADDRESS_BITS
-from models.regions import SELECTOR_BITS, CommitCode, RegionConfig, record_lines
+from models.regions import MAX_WORKERS, SELECTOR_BITS, CommitCode, RegionConfig, record_lines
 from verif.sequences.base import NfSequence
 
 SPACE = 1 << LINE_ADDRESS_BITS
@@ -43,26 +43,26 @@ class EveryBitSequence(NfSequence):
     def opposite(self, region: int) -> tuple[RegionConfig, RegionConfig]:
         """Two descriptors that differ in every bit that a legal one can have."""
         rng, hw = self.rng, self.cfg.hw
-        record = record_lines(64, hw.cnt_w)
+        record = record_lines(MAX_WORKERS, hw.cnt_w)
         while True:
             modes = rng.sample(rng.choice(OPPOSITE), 2)
             base, state = rng.randrange(SPACE), rng.randrange(hw.mem_lines)
             threshold, mask = rng.randint(1, 254), rng.randrange(1, 0xFFFF)
             flags = rng.getrandbits(5)
-            shift = rng.randrange(4)
+            shift = rng.choice((1, 2))
             pair = [
                 RegionConfig(
                     (base ^ flip * (SPACE - 1)) >> SELECTOR_BITS << SELECTOR_BITS + 6,
                     (state ^ flip * (hw.mem_lines - 1)) // record * record * LINE_BYTES,
                     0,
-                    64 - flip,
+                    MAX_WORKERS - flip,
                     mode,
                     tie_minus=bool(flags & 1) != bool(flip),
                     strict=bool(flags & 2) != bool(flip),
                     bind=bool(flags & 4) != bool(flip),
                     signed=bool(flags & 8) != bool(flip),
                     keep_sum=bool(flags & 16) != bool(flip),
-                    bind_shift=min(shift ^ 3 * flip, 2),
+                    bind_shift=shift ^ 3 * flip,
                     threshold=threshold ^ 255 * flip,
                     ld_mask=mask ^ 0xFFFF * flip,
                 )
@@ -93,20 +93,16 @@ class EveryBitSequence(NfSequence):
             out.append(config)
         return out
 
-    def nobody(self, config: RegionConfig, worker: int) -> bool:
-        """Whether no LD-ID may write for the worker."""
-        return config.bind and config.owner(worker) >= LD_IDS
-
     async def use(self, region: int, config: RegionConfig) -> None:
         """Commits the descriptor, writes by it, and reads again."""
         self.live[region] = config
         await self.commit(region, config)
-        hosts = [worker for worker in range(config.workers) if not self.nobody(config, worker)]
+        every = range(config.workers)  # with BIND, some of them belong to no LD-ID
+        hosts = [one for one in every if not config.bind or config.owner(one) < LD_IDS]
         for worker in self.rng.sample(hosts, min(2, len(hosts))):
             await self.contribute(config, worker, self.rng.randrange(config.lines), limit=1)
         await self.drain()
-        if config.mode is not Mode.IDENTITY:
-            await self.read_views(config, 0)
+        await self.read_views(config, 0)
         for bit in range(SELECTOR_BITS, LINE_ADDRESS_BITS, 5):  # one bit away, somebody else's
             line = config.base_line ^ 1 << min(bit + region % 5, LINE_ADDRESS_BITS - 1)
             await self.read(line * LINE_BYTES, limit=1)

@@ -57,8 +57,7 @@ class AllInFlightSequence(NfSequence):
         lines = 2 * hw.slots
         config = self.layout.region(Mode.G_BINARY, (lines - 1).bit_length(), MAX_WORKERS)
         await self.commit(0, config)
-        while await self.env.registers.read("STATUS.INIT_BUSY"):
-            pass
+        await self.initialised()
         self.env.cfg.mem.b_stall = 0.9
         for _ in range(self.rounds):
             for line in rng.sample(range(lines), lines):
@@ -110,8 +109,7 @@ class FetchedPlanesSequence(NfSequence):
         self.read_beats = 0
         config = self.layout.region(Mode.G_BINARY, (2 * hw.slots - 1).bit_length(), 15)
         await self.commit(0, config)
-        while await self.env.registers.read("STATUS.INIT_BUSY"):
-            pass
+        await self.initialised()
         for _ in range(self.rounds):
             await self.commit(0)
             counts = [rng.choice((1, 2, 3, 7, 8)) for _ in range(config.lines)]

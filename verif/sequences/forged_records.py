@@ -37,11 +37,6 @@ class ForgedSequence(NfSequence):
         every = (1 << config.workers) - 1
         return every if self.rng.random() < 0.5 else self.rng.getrandbits(64) & every | 1
 
-    async def initialised(self) -> None:
-        """Waits until the initialiser has nothing more to do."""
-        while await self.env.registers.read("STATUS.INIT_BUSY"):
-            pass
-
     async def empty(self, config: RegionConfig, lines: list[int]) -> None:
         """Reads the lines, one request at a time on each; the model knows that they are empty.
 

@@ -90,8 +90,7 @@ class GivenUpAreaSequence(NfSequence):
         fast = mem.latency
         for _ in range(self.rounds):
             await self.commit(region, old)
-            while await self.env.registers.read("STATUS.INIT_BUSY"):
-                pass
+            await self.initialised()
             mem.latency = (20, 200)
             lines = rng.sample(range(old.lines), 2 * self.cfg.hw.slots)
             await self.env.registers.write_shadow(region, plain)

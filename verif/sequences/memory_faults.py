@@ -110,11 +110,6 @@ class RecordSequence(NfSequence):
         planes = planes_kept(config.most, cnt_w) if config.mode.low_bit else distance - 1
         return list(range(first, first + 1 + planes))
 
-    async def initialised(self) -> None:
-        """Waits until the records of the area are overwritten."""
-        while await self.env.registers.read("STATUS.INIT_BUSY"):
-            pass
-
     async def each(self, config: RegionConfig, lines: list[int], worker: int | None) -> None:
         """A contribution of `worker` to each line, or a read of it; one request at a time."""
         for line in lines:

@@ -40,8 +40,7 @@ def aggregating(hw: DeviceParams) -> tuple[Mode, ...]:
 
 def most_workers(mode: Mode, hw: DeviceParams) -> int:
     """Sums that are exact must not saturate: a commit refuses more workers than a count holds."""
-    exact = mode.bits or mode is Mode.G_TERN5
-    return min(MAX_WORKERS, hw.cnt_max // mode.counts_to(1)) if exact else MAX_WORKERS
+    return min(MAX_WORKERS, hw.cnt_max // mode.counts_to(1)) if mode.exact else MAX_WORKERS
 
 
 class CloseSequence(NfSequence):

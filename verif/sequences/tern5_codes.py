@@ -10,6 +10,7 @@ import numpy as np
 from models.line_packing import TERN5_CODES, Mode, elements_per_line, trits_to_lines
 from models.regions import MAX_WORKERS, CommitCode, RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.sequences.round_views import most_workers
 
 WORKERS = (1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64)
 SHAPES = ("plus", "minus", "off", "legal", "any byte", "illegal")
@@ -22,7 +23,7 @@ class Tern5Sequence(NfSequence):
     @property
     def most(self) -> int:
         """The most workers that the counters of this build hold."""
-        return min(MAX_WORKERS, self.cfg.hw.cnt_max // 2)
+        return most_workers(Mode.G_TERN5, self.cfg.hw)
 
     def workers(self) -> int:
         """A number of workers that the counters of this build hold."""

@@ -79,8 +79,7 @@ class FloodedSequence(NfSequence):
         flood = cocotb.start_soon(self.flood())
         await self.env.clocks(60)
         await self.commit(0, region)
-        while await self.env.registers.read("STATUS.INIT_BUSY"):
-            pass
+        await self.initialised()
         assert not flood.done(), "the last record came behind the writes of all others"
         await flood
 
