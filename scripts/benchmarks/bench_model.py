@@ -148,7 +148,7 @@ def compare(libraries: tuple[Path, Path], mode: Mode, lines: int, runs: int) -> 
     for _ in range(runs):
         returned = []
         for place, library in enumerate(libraries):
-            clocks, seconds = _run_once(library, blocks)
+            clocks, seconds = run_once(library, blocks)
             speeds[place] = Speed(clocks, [*speeds[place].seconds, seconds])
             returned.append([block.got.copy() for block in blocks])
         for first, second in zip(*returned, strict=True):
@@ -157,8 +157,8 @@ def compare(libraries: tuple[Path, Path], mode: Mode, lines: int, runs: int) -> 
     return speeds
 
 
-def _run_once(library: Path, blocks: list[Block]) -> tuple[int, float]:
-    """Clocks and seconds of user CPU time."""
+def run_once(library: Path, blocks: list[Block]) -> tuple[int, float]:
+    """Clocks and seconds of user CPU time of the blocks on a device of their own."""
     with closing(VerilatedDevice(library, _LINES_LOG2, SEED, MEMORY)) as device:
         clocks, start = device.figures().cycles, _user_seconds()
         for block in blocks:

@@ -11,6 +11,7 @@ BENCHES = {
     "runner": "scripts.benchmarks.bench_runner",
     "replay": "scripts.benchmarks.bench_replay",
     "model": "scripts.benchmarks.bench_model",
+    "profile": "scripts.benchmarks.bench_profile",
     "misses": "scripts.benchmarks.bench_misses",
     "draws": "scripts.benchmarks.bench_draws",
     "coverage": "scripts.benchmarks.bench_coverage",
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   nf bench replay --sim verilator            bulk replay against the bare model
   nf bench model                             the verilated RTL against the first edition
   nf bench model --baseline HEAD~1           what the last commit cost or brought
+  nf bench profile                           where its instructions go, by part
   nf bench misses --memory-latency 48        hits, misses and isolation, in clocks
   nf bench replay --jobs 2                   what two cores bring to it
   nf bench draws                             a draw of a scenario against the libraries
