@@ -20,6 +20,7 @@ from verif.sequences.every_number import (
     EveryWorkersSequence,
     LargeRegionSequence,
 )
+from verif.sequences.every_place import EveryMarkSequence, EveryTallySequence
 from verif.sequences.every_status import EveryStatusSequence
 from verif.sequences.eviction_buffer import EvictionSequence
 from verif.sequences.full_queues import (
@@ -213,3 +214,15 @@ async def held_channels(_dut: Any) -> None:
 async def busy_commits(_dut: Any) -> None:
     """Commits of each mode while others have requests in memory."""
     await _run(BusyCommitSequence)
+
+
+@cocotb.test()
+async def tallies(_dut: Any) -> None:
+    """The tally of every worker of every region."""
+    await _run(EveryTallySequence)
+
+
+@cocotb.test()
+async def marks(_dut: Any) -> None:
+    """Every row of marks of evicted lines, of every region."""
+    await _run(EveryMarkSequence)
