@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every place of two tables that a draw fills here and there: marks of evicted lines, tallies of
-workers. A table that is too short, or whose rows share a place, answers for the wrong line."""
+"""Every place of tables that a draw fills here and there: marks of evicted lines, tallies of
+workers, what waits for a slot. A table that is too short, or whose rows share a place, answers for
+the wrong line."""
 
 from __future__ import annotations
 
 from models.line_packing import Mode
 from models.regions import INFO_SELECTOR, RegionConfig
 from verif.sequences.base import NfSequence
+from verif.sequences.line_data import byte_enables
 
 
 class EveryTallySequence(NfSequence):
@@ -66,3 +68,43 @@ class EveryMarkSequence(NfSequence):
         for config, line in self.rng.sample(work, len(work)):
             await self.contribute(config, worker, line)
         await self.drain()
+
+
+class EveryMissSequence(NfSequence):
+    """FP32 operations of every kind wait for the record of their line in every slot: whole and
+    partial stores, sums, lines of a worker. Memory answers to the stores before the records or
+    behind them, and in the second epoch it refuses half of the stores."""
+
+    passes: int = 12
+
+    async def body(self) -> None:
+        rng, mem, slots = self.rng, self.env.cfg.mem, self.cfg.hw.slots
+        config = self.layout.region(Mode.FP32, slots.bit_length(), 4)
+        lines = rng.sample(range(config.lines), slots + slots // 4)
+        data = range(config.state_line, config.state_line + config.workers * config.lines)
+        for refuses in (False, True):
+            await self.commit(0, config)
+            await self.initialised()
+            for line in lines:
+                await self.contribute(config, 0, line)
+            await self.drain()
+            refused = rng.sample(data, len(data) // 2) if refuses else []
+            mem.write_error_lines.update(refused)
+            self.env.scoreboard.model.write_errors.update(refused)
+            for number in range(self.passes):
+                mem.r_stall = 0.9 if refuses or number % 2 else 0.0
+                for line in rng.sample(lines, len(lines)):
+                    await self.one(config, line)
+                await self.drain()
+        mem.r_stall = 0.0
+        mem.write_error_lines.clear()
+        self.env.scoreboard.model.write_errors.clear()
+
+    async def one(self, config: RegionConfig, line: int) -> None:
+        """An operation of any kind."""
+        kind = self.rng.random()
+        if kind < 0.6:
+            be = byte_enables(self.rng) if kind < 0.15 else None
+            await self.contribute(config, self.rng.randrange(config.workers), line, be=be)
+        else:
+            await self.read_region(config, line, 0 if kind < 0.8 else None)

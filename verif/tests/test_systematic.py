@@ -20,7 +20,11 @@ from verif.sequences.every_number import (
     EveryWorkersSequence,
     LargeRegionSequence,
 )
-from verif.sequences.every_place import EveryMarkSequence, EveryTallySequence
+from verif.sequences.every_place import (
+    EveryMarkSequence,
+    EveryMissSequence,
+    EveryTallySequence,
+)
 from verif.sequences.every_status import EveryStatusSequence
 from verif.sequences.eviction_buffer import EvictionSequence
 from verif.sequences.full_queues import (
@@ -226,3 +230,9 @@ async def tallies(_dut: Any) -> None:
 async def marks(_dut: Any) -> None:
     """Every row of marks of evicted lines, of every region."""
     await _run(EveryMarkSequence)
+
+
+@cocotb.test()
+async def misses(_dut: Any) -> None:
+    """FP32 operations of every kind that wait for a record, in every slot."""
+    await _run(EveryMissSequence)
