@@ -166,7 +166,7 @@ module nf_regions
     logic [31:0]        epoch_q;
     logic [MADDR_W-1:0] state_end_q;
     logic [GEN_W-1:0]   gen_q;
-    logic [31:0]        complete_q;
+    logic [INDEX_W:0]   complete_q, all_lines;  // a region may have 2^32 lines and more
     logic               hit, gen_wraps;
 
     assign hit           = (event_region == 4'(r));
@@ -179,8 +179,7 @@ module nf_regions
                            && (commit_desc.mode != MODE_IDENTITY);
     assign init_cancel[r] = apply[r] && (commit_desc.mode == MODE_IDENTITY);
     assign done_now[r]   = (closes && !done[r])
-                           || (line_complete && hit
-                               && (complete_q + 32'd1 == (32'd1 << desc_q.lines_log2)));
+                           || (line_complete && hit && (complete_q + 1'b1 == all_lines));
 
     always_ff @(posedge clk or negedge rst_n) begin
       if (!rst_n) begin
@@ -201,7 +200,7 @@ module nf_regions
         complete_q  <= '0;
       end else begin
         if (closes)               closed_q <= 1'b1;
-        if (line_complete && hit) complete_q <= complete_q + 32'd1;
+        if (line_complete && hit) complete_q <= complete_q + 1'b1;
         if (saturated_set && hit) saturated_q <= 1'b1;
         if (illegal_set && hit)   illegal_q <= 1'b1;
       end
@@ -213,14 +212,14 @@ module nf_regions
     end
 
     assign desc_q                          = desc[r*DESC_W +: DESC_W];
+    assign all_lines                       = (INDEX_W+1)'(1) << desc_q.lines_log2;
     assign committed[r]                    = committed_q;
     assign state_end[r*MADDR_W +: MADDR_W] = state_end_q;
     assign gen[r*REC_GEN_W +: REC_GEN_W] = REC_GEN_W'(gen_q);
     assign epoch[r*32 +: 32]               = epoch_q;
     assign closed[r]                       = closed_q;
-    assign complete[r*32 +: 32]            = complete_q;
-    assign done[r]                         = closed_q
-                                             || (complete_q == (32'd1 << desc_q.lines_log2));
+    assign complete[r*32 +: 32]            = complete_q[31:0];
+    assign done[r]                         = closed_q || (complete_q == all_lines);
     assign saturated[r]                    = saturated_q;
     assign illegal[r]                      = illegal_q;
   end

@@ -14,6 +14,7 @@ SPACE = 1 << LINE_ADDRESS_BITS
 OPPOSITE = ((Mode.G_TERNARY, Mode.G_INT8), (Mode.FP32, Mode.G_INT4))
 """Modes whose numbers differ in each of the lower three bits."""
 LD_IDS = 16
+EPOCH_BITS = (1 << 32) - 1
 SIZE_BITS = 31
 """Bits of LINES_LOG2 that regions have who share a memory."""
 
@@ -96,6 +97,7 @@ class EveryBitSequence(NfSequence):
     async def use(self, region: int, config: RegionConfig) -> None:
         """Commits the descriptor, writes by it, and reads again."""
         self.live[region] = config
+        self.epoch ^= EPOCH_BITS
         await self.commit(region, config)
         every = range(config.workers)  # with BIND, some of them belong to no LD-ID
         hosts = [one for one in every if not config.bind or config.owner(one) < LD_IDS]

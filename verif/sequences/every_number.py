@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
-from models.regions import CommitCode, RegionConfig
+from models.regions import CommitCode, RegionConfig, state_lines
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import line_for
 from verif.sequences.memory_faults import RecordSequence
@@ -228,7 +228,34 @@ class LargeRegionSequence(NfSequence):
             for line in lines:
                 await self.read_region(config, line, 0)
             await self.drain()
+        for mode in rng.sample(AGGREGATING, len(AGGREGATING)):
+            await self.largest(mode)
+        self.layout.next_line = self.layout.plain_lines
         await self.commit(0, self.layout.region(Mode.G_BINARY, 0, 1))
+
+    async def largest(self, mode: Mode) -> None:
+        """Records in half of memory. No more lines are used than there are slots: one that leaves
+        waits for the initialiser, which would take hours."""
+        rng = self.rng
+        self.layout.next_line = self.layout.plain_lines
+        lines_log2 = self.cfg.hw.mem_lines.bit_length() - 2
+        config = RegionConfig(0, 0, lines_log2, 3, mode)
+        while state_lines(config, self.cfg.hw.cnt_w) > self.cfg.hw.mem_lines // 2:
+            config = replace(config, lines_log2=config.lines_log2 - 1)
+        config = self.layout.region(mode, config.lines_log2, 3)
+        await self.commit(0, config)
+        lines = [*self.lines(config), *(rng.randrange(config.lines) for _ in range(100))]
+        lines = list(dict.fromkeys(lines))
+        for worker in (2, 0):
+            for line in rng.sample(lines, len(lines)):
+                await self.contribute(config, worker, line)
+                if worker == 0:  # waits for the store
+                    await self.read_region(config, line, 0)
+            await self.drain()
+        for line in rng.sample(lines, len(lines)):
+            await self.read_region(config, line, 0)
+        await self.drain()
+        await self.env.registers.read("REGION[0].STATUS")  # far from DONE
 
     def lines(self, config: RegionConfig) -> list[int]:
         """Both ends, any line, and those that differ from it in one bit of the index."""

@@ -108,3 +108,37 @@ class EveryMissSequence(NfSequence):
             await self.contribute(config, self.rng.randrange(config.workers), line, be=be)
         else:
             await self.read_region(config, line, 0 if kind < 0.8 else None)
+
+
+class EveryParkSequence(NfSequence):
+    """As many operations wait for records as the device admits: a host with all its credits sends
+    contributions and reads, of a few lines or of many, and memory answers when all have come."""
+
+    rounds: int = 12
+    admitted: int = 64
+    """Of each kind, by default: as many answers as the device has places for."""
+
+    async def body(self) -> None:
+        rng, mem, slots = self.rng, self.env.cfg.mem, self.cfg.hw.slots
+        config = self.layout.region(Mode.G_BINARY, slots.bit_length() + 1, 64)
+        await self.commit(0, config)
+        await self.initialised()
+        for number in range(self.rounds):
+            for line in range(config.lines // 2 * (number % 2), config.lines // (2 - number % 2)):
+                await self.contribute(config, number, line)  # the others leave
+            await self.drain()
+            away = config.lines // 2 * (1 - number % 2)
+            few = rng.sample(range(away, away + config.lines // 2), rng.choice((2, 6, 40)))
+            written, read = few[::2], few[1::2]  # what races on a line commutes
+            workers = rng.sample(range(config.workers), config.workers)
+            mem.r_stall = 1.0
+            work = [True, False] * self.admitted
+            rng.shuffle(work)
+            for write in work:
+                if write:
+                    await self.contribute(config, workers.pop(), rng.choice(written))
+                else:
+                    await self.read_region(config, rng.choice(read), INFO_SELECTOR)
+            await self.env.clocks(600)
+            mem.r_stall = 0.0
+            await self.drain()

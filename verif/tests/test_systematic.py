@@ -23,6 +23,7 @@ from verif.sequences.every_number import (
 from verif.sequences.every_place import (
     EveryMarkSequence,
     EveryMissSequence,
+    EveryParkSequence,
     EveryTallySequence,
 )
 from verif.sequences.every_status import EveryStatusSequence
@@ -236,3 +237,9 @@ async def marks(_dut: Any) -> None:
 async def misses(_dut: Any) -> None:
     """FP32 operations of every kind that wait for a record, in every slot."""
     await _run(EveryMissSequence)
+
+
+@cocotb.test()
+async def parked(_dut: Any) -> None:
+    """As many operations as the device admits wait for records."""
+    await _run(EveryParkSequence)
