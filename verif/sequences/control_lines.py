@@ -268,3 +268,27 @@ class ControlLinesSequence(ControlSequence):
             assert await self.move(place) is CommitCode.OK
             await self.fetch(stays)
             await self.fetch(place)
+
+
+class EveryOwnerSequence(ControlSequence):
+    """An owner for each region of the device: it commits and reads back, anybody else may not."""
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        for flip in (0, 15):  # each bit of an owner both ways
+            owners = {region: (3 * region + 1) % 16 ^ flip for region in range(hw.regions)}
+            await self.open(0, owners)
+            for region in rng.sample(range(hw.regions), hw.regions):
+                config = self.layout.region(Mode.G_BINARY, 0, 2)
+                words = self.commit_words(region, config, rng.getrandbits(32))
+                stranger = owners[region] ^ 1 << rng.randrange(4)
+                await self.call(self.line_write(words, stranger))
+                await self.call(self.line_write(words, owners[region]))
+                await self.contribute(config, 0, 0)
+                await self.call(self.line_read(REGION_LINE + region, owners[region]))
+                await self.env.registers.read(f"REGION[{region}].STATUS")
+            for region in owners:
+                await self.env.registers.write(f"REGION[{region}].OWNER_LD", 0)
+                words = self.words({f"REGION[{region}].WORKERS": 7})
+                await self.call(self.line_write(words, owners[region]))
+                await self.env.registers.read(f"REGION[{region}].WORKERS")

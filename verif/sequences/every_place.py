@@ -6,7 +6,7 @@ the wrong line."""
 from __future__ import annotations
 
 from models.line_packing import Mode
-from models.regions import INFO_SELECTOR, RegionConfig
+from models.regions import INFO_SELECTOR, VIEW_SELECTORS, RegionConfig
 from verif.sequences.base import NfSequence
 from verif.sequences.line_data import byte_enables
 
@@ -142,3 +142,38 @@ class EveryParkSequence(NfSequence):
             await self.env.clocks(600)
             mem.r_stall = 0.0
             await self.drain()
+
+
+class EveryFigureSequence(NfSequence):
+    """Each figure of STATUS, of every region, counts to 256: complete and poisoned lines, refused
+    accesses, and late contributions behind CLOSE. The predictor compares what is read."""
+
+    lines_log2: int = 8
+
+    async def body(self) -> None:
+        rng, regions = self.rng, self.cfg.hw.regions
+        for region in rng.sample(range(regions), regions):
+            config = self.layout.region(Mode.G_BINARY, self.lines_log2, 2, ld_mask=0x00FF)
+            await self.commit(region, config)
+            for worker in range(2):
+                for line in rng.sample(range(config.lines), config.lines):
+                    await self.contribute(config, worker, line, poison=not worker)
+                await self.drain()
+            for line in range(config.lines):
+                await self.read(config.address(0, line), ldid=rng.randrange(8, 16))
+            await self.figures(region, config)
+            await self.commit(region)
+            await self.close(region)
+            for line in range(config.lines):
+                await self.contribute(config, line % 2, line)
+            await self.figures(region, config)
+            await self.commit(region, self.layout.region(Mode.G_BINARY, 0, 1))
+
+    async def figures(self, region: int, config: RegionConfig) -> None:
+        """Reads the figures by both ways."""
+        await self.drain()
+        for name in ("STATUS", "COMPLETE_LINES"):
+            await self.env.registers.read(f"REGION[{region}].{name}")
+        for selector in VIEW_SELECTORS:
+            await self.read_region(config, 0, selector)
+        await self.drain()

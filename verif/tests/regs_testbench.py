@@ -16,8 +16,15 @@ from models.register_map import Register
 from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
+from verif.tests.packed_structs import layout
 
 CLOCK_NS = 10
+EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events", "ram_events")}
+COUNTED = {
+    port: [member for member in members if member[0].upper() in REG_MAP.counters()]
+    for port, members in EVENTS.items()
+}
+"""Members that a counter counts; the others say where the first of them was."""
 
 
 class Bench:

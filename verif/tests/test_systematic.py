@@ -21,6 +21,7 @@ from verif.sequences.every_number import (
     LargeRegionSequence,
 )
 from verif.sequences.every_place import (
+    EveryFigureSequence,
     EveryMarkSequence,
     EveryMissSequence,
     EveryParkSequence,
@@ -243,3 +244,9 @@ async def misses(_dut: Any) -> None:
 async def parked(_dut: Any) -> None:
     """As many operations as the device admits wait for records."""
     await _run(EveryParkSequence)
+
+
+@cocotb.test()
+async def figures(_dut: Any) -> None:
+    """Every figure of STATUS of every region, up to 256."""
+    await _run(EveryFigureSequence)

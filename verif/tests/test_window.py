@@ -13,7 +13,7 @@ from verif.env.base_test import PROFILES, NfBaseTest, run_negative, run_uvm
 from verif.env.config import EnvConfig, Parts
 from verif.scoreboard.operations import Op
 from verif.scoreboard.register_predictor import RegisterPredictor
-from verif.sequences.control_lines import ControlLinesSequence
+from verif.sequences.control_lines import ControlLinesSequence, EveryOwnerSequence
 from verif.sequences.window_commits import MovedWindowSequence, WindowCommitsSequence
 
 ROUNDS = 100
@@ -25,6 +25,13 @@ class LinesTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await ControlLinesSequence(self.env).run()
+
+
+class OwnersTest(NfBaseTest):
+    """An owner of each region."""
+
+    async def scenario(self) -> None:
+        await EveryOwnerSequence(self.env).run()
 
 
 class CommitsTest(NfBaseTest):
@@ -103,6 +110,12 @@ async def negative(_dut: Any, twin: tuple[type[NfBaseTest], str]) -> None:
 async def lines(_dut: Any, profile: str) -> None:
     """Snapshots, writes by whom they are allowed, commits, refusals with their cause, places."""
     await run_uvm(LinesTest, profile)
+
+
+@cocotb.test()
+async def owners(_dut: Any) -> None:
+    """Each region of the device has an owner of its own, who alone may write its registers."""
+    await run_uvm(OwnersTest)
 
 
 @cocotb.test()
