@@ -273,8 +273,11 @@ module nf_fill
   `NF_ASSERT_NEVER(WindowRange_A, 32'(window_q) > FLIGHT || 32'(window_q) < START)
   `NF_ASSERT_NEVER(GrowsEarly_A, grows && waits_q != '1)
   `NF_ASSERT_NEVER(ShrinksEarly_A, last_beat && !grows && calm_q == '1 && records_q != '1)
+  `NF_ASSERT_NEVER(WindowRoom_A, head_take && flight >= window_q)
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
+  `NF_ASSERT_NEVER(Meanwhile_A, r_valid && track_valid && (track_kind == FILL_FETCH) && !r_ready
+                                && full_q != '1)
   // Where nothing checks the marks, a flipped one may say more planes than there are.
   `NF_ASSERT_NEVER(BeatRange_A, ECC != 0 && 32'(beat_q) > CNT_W)
   // What says that a record was lost, and is to be written back as that, is of the same place.

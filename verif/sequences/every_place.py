@@ -42,6 +42,12 @@ class EveryMarkSequence(NfSequence):
 
     async def body(self) -> None:
         rng, regions = self.rng, self.cfg.hw.regions
+        small = self.layout.region(Mode.G_BINARY, 8, 3)
+        await self.commit(0, small)
+        await self.initialised()
+        work = [(small, line) for line in range(0, small.lines, 2)]
+        await self.each(work, 0)
+        await self.unmarked(work)
         configs: list[RegionConfig] = []
         for region in range(regions):
             config = self.layout.region(Mode.G_BINARY, (self.rows * self.lines).bit_length() - 1, 3)
@@ -54,6 +60,7 @@ class EveryMarkSequence(NfSequence):
         ]
         await self.initialised()
         await self.each(work, 0)
+        await self.unmarked(work)
         for region in rng.sample(range(regions), regions // 2):
             await self.commit(region)
         await self.each(work, 1)
@@ -62,6 +69,20 @@ class EveryMarkSequence(NfSequence):
         await self.drain()
         for region in range(regions):
             await self.commit(region, self.layout.region(Mode.G_BINARY, 0, 1))
+
+    async def unmarked(self, work: list[tuple[RegionConfig, int]]) -> None:
+        """Lines beside those that have left, which nobody has used, ask memory for nothing."""
+        self.env.cfg.mem.r_stall = 1.0
+        used = set(work)
+        reads = [
+            await self.read_region(config, line ^ 1, 0)
+            for config, line in self.rng.sample(work, self.rows // 4)
+            if (config, line ^ 1) not in used
+        ]
+        await self.env.clocks(300)
+        assert all(read.response is not None for read in reads), "a line without a mark is fetched"
+        self.env.cfg.mem.r_stall = 0.0
+        await self.drain()
 
     async def each(self, work: list[tuple[RegionConfig, int]], worker: int) -> None:
         """A worker's contribution to each of these lines, in any order."""
