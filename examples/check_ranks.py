@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from neuron_fabric.runtime import attach
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trained, made
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.runtime.calibration.shadow_run import weights_of
+from neuron_fabric.runtime.calibration.verifying import SEEDS, Bar, Verification, verify
 from scripts.report.train_targets import FP32
 
 TAIL = 0.8  # of the steps: what comes behind is the steady state
@@ -80,7 +82,8 @@ class Check:
                     self.train(variant, seed, guided, "torch")
 
     def calibrated(self, seed: int) -> Profile:
-        """The calibrator's profile, of a seed that no table shows; without verification."""
+        """The calibrator's profile, of seeds that no table shows: verified, or as far as that has
+        come. A training that is too short to be judged is none to verify by."""
         folder = self.folder / "calibration"
         folder.mkdir(exist_ok=True)
         # Integer codes take as long to pack as all else of a sample, and no check chooses them.
@@ -88,12 +91,17 @@ class Check:
         write_job(folder, Job(every=int(self.plan["every"]), routes=routes))
         dist.barrier()
         start = time.monotonic()
-        self._train(seed, None, {"env": {CALIBRATE: str(folder)}}, spiked=False)
+        value, *_ = self._train(seed, None, {"env": {CALIBRATE: str(folder)}}, spiked=False)
         asked = Asked(self.folder / "guided.toml", self.work.workers, int(self.plan["every"]), seed)
         profile, samples = made(asked, Trained(folder, None, None))
+        table: dict[str, Sequence[float]] = {}
         if self.rank == 0:
             write_profile(profile, asked.out)
             write_samples(samples, samples_path(asked.out))
+        if self.plan["verify"]:
+            found = self._verified(profile, asked, value)
+            profile, table = found.profile, dict(found.table)
+        if self.rank == 0:
             regions = [
                 {
                     "name": one.name,
@@ -106,16 +114,48 @@ class Check:
                 for one in profile.regions
             ]
             seconds = time.monotonic() - start
-            self._put({"kind": "calibration", "seed": seed, "seconds": seconds, "regions": regions})
+            verified = profile.verified if self.plan["verify"] else None
+            line = {"seed": seed, "seconds": seconds, "regions": regions, "verified": verified}
+            self._put({"kind": "calibration", **line, "table": table})
         dist.barrier()
-        return profile
+        return profile if self.plan["verify"] else replace(profile, verified=True)
 
-    def train(self, variant: str, seed: int, guided: Profile, reducer: str) -> None:
-        """One training, and its line."""
+    def _verified(self, profile: Profile, asked: Asked, first: float) -> Verification:
+        """As `nf calibrate` does it; ``first``: what the training that was measured has reached."""
+        seeds = [asked.seed + n for n in range(SEEDS)]
+        full = [first, *(self._reached(self._profile(FP32, seed), seed) for seed in seeds[1:])]
+        bar = Bar(self.plan["within"], "higher" if self.work.higher else "lower")
+
+        def again(by: Profile) -> list[float]:
+            trial = replace(by, verified=True)  # else every region would be tried beside FP32
+            return [self._reached(trial, seed) for seed in seeds]
+
+        def keep(one: Profile) -> None:
+            if self.rank == 0:
+                write_profile(one, asked.out)
+
+        def tell(text: str) -> None:
+            if self.rank == 0:
+                self._put({"kind": "said", "text": text})
+
+        return verify(profile, self.work.metric, full, again, bar, keep, tell)
+
+    def _reached(self, profile: Profile, seed: int) -> float:
+        """By a training with a profile: as rank 0 has it, so that all decide the same."""
+        value, *_ = self._train(seed, profile, {"reducer": "torch", "env": {}}, spiked=False)
+        said = [value]
+        dist.broadcast_object_list(said, 0)
+        return said[0]
+
+    def _profile(self, variant: str, seed: int, guided: Profile | None = None) -> Profile:
         torch.manual_seed(seed)
         net = self.work.net()
         head = traced_head(net, self.data.batch(seed, 0, 0, 1, 1)[0])
-        profile = profile_of(variant, sketch(net, head), guided)
+        return profile_of(variant, sketch(net, head), guided)
+
+    def train(self, variant: str, seed: int, guided: Profile, reducer: str) -> None:
+        """One training, and its line."""
+        profile = self._profile(variant, seed, guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
         words: dict[str, Any] = {"reducer": reducer, "env": {}, "monitor": log}

@@ -31,10 +31,14 @@ _WARM = Phases(Warmup(0.10))
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
 
 
-def profile_of(variant: str, parameters: tuple[Parameter, ...], guided: Profile) -> Profile:
-    """The profile of a variant. All count as verified: what is tried is what they say."""
+def profile_of(
+    variant: str, parameters: tuple[Parameter, ...], guided: Profile | None = None
+) -> Profile:
+    """The profile of a variant; ``guided``: the calibrator's. Those that are written down here
+    count as verified: what is tried is what they say."""
     if variant == GUIDED:
-        return replace(guided, verified=True)
+        assert guided is not None
+        return guided
     whole = replace(draft(variant, parameters), verified=True)
     if variant == FP32:
         return whole

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import torch
 
 from examples.check_variants import profile_of, spike, spike_at
 from examples.workload import MODULES, workload
-from neuron_fabric.profile import sketch, traced_head
+from neuron_fabric.profile import read_profile, sketch, traced_head
 from neuron_fabric.profile.draft import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
@@ -50,9 +51,10 @@ def test_variants() -> None:
     net = work.net()
     parameters = sketch(net, ("head.weight",))
     for variant in CHECKS["pairs100"].variants:
-        profile = profile_of(variant, parameters, draft("guided", parameters))
+        guided = draft("guided", parameters)
+        profile = profile_of(variant, parameters, guided)
         full = {one.name for one in profile.regions if not one.low_bit}
-        assert profile.verified
+        assert profile is guided if variant == GUIDED else profile.verified
         if variant == BINARY_HEAD:
             assert "head" in full
             assert len(full) < len(profile.regions)
@@ -72,7 +74,7 @@ def test_a_spike_is_ten_steps() -> None:
         (["digits", "--seeds", "1,x"], "'1,x' is no list of numbers"),
         (["digits", "--steps", "0"], "'0' is not a number from 1"),
         (["digits", "--others", "3,4"], "--others names a seed of --seeds: give other ones."),
-        (["digits", "--seeds", "1001"], "seed 1001 is the calibration's: give another one."),
+        (["digits", "--seeds", "1001"], "seed 1001 is one of the calibration's: give another one."),
         (["digits", "--only", "ternary"], "no training of digits is called 'ternary': FP32; "),
     ],
 )
@@ -107,6 +109,28 @@ def test_sixty_steps(
     assert {"G_BINARY", "G_TERNARY"} & trained["sent"].keys()
     page = next((tmp_path / "pairs100").glob("*.html")).read_text(encoding="utf-8")
     assert "<svg" in page
+
+
+def test_what_is_trained_by_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At full length (here a quarter), by seeds that no table shows; one that is not stays so."""
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+    monkeypatch.setitem(CHECKS, "digits", replace(CHECKS["digits"], steps=24))
+    words = ["train-check", "digits", "--seeds", "1", "--only", GUIDED]
+    cli.main(words)
+    out = capsys.readouterr().out
+    lines = (tmp_path / "digits" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    calibrated = next(one for one in map(json.loads, lines) if one["kind"] == "calibration")
+    rounds = calibrated["table"]
+    assert len(rounds[FP32]) == len(rounds["round 1"]) == 3
+    assert len(set(rounds[FP32])) > 1
+    profile = read_profile(tmp_path / "digits" / "guided.toml")
+    near = sum(rounds[f"round {len(rounds) - 1}"]) >= sum(rounds[FP32]) - 3 * 1.5
+    assert profile.verified is calibrated["verified"] is near
+    assert profile.reference is not None
+    mark = "ok" if near else "missed"
+    assert f"[{mark}] the calibrator's profile is verified" in out
 
 
 def test_a_server_of_its_own(

@@ -65,18 +65,19 @@ class Samples:
         self, way: Way, members: Sequence[int], windows: Sequence[NDArray[np.bool_]]
     ) -> dict[str, Range]:
         """[least, most] over ``windows`` (which samples are in each) of the means of a region, the
-        parameters of these numbers: cosine, shrink, error and zeros, and what `MORE` gives. A
-        cosine of nothing is 0. A margin that is not above 0 is left out: closed gates and random
-        signs have one of their own, against which the monitor could not judge."""
-        dot, mean2, decoded2, zeros = (
-            self.sums[way][name][:, list(members)].sum(axis=1) for name in SUMS
-        )
+        parameters of these numbers: cosine, shrink, error and zeros, and what `MORE` gives. The
+        cosine is that of the parameter where it is least: each is decoded by a scale of its own,
+        and in a sum over all the one of the largest gradients hides the others. A cosine of nothing
+        is 0. A margin that is not above 0 is left out: closed gates and random signs have one of
+        their own, against which the monitor could not judge."""
+        of_each = [self.sums[way][name][:, list(members)] for name in SUMS]
+        dot, mean2, decoded2, zeros = (one.sum(axis=1) for one in of_each)
         elements = sum(self.sizes[number] for number in members)
-        cosine = _ratio(dot, np.sqrt(mean2) * np.sqrt(decoded2))
+        cosines = _cosine(*of_each[:3])
+        least = [float(cosines[inside].mean(axis=0).min()) for inside in windows]
         values = {
-            "cosine": cosine,
             "shrink": _ratio(dot, decoded2),
-            "error": 1 - cosine**2,
+            "error": 1 - _cosine(dot, mean2, decoded2) ** 2,
             "zeros": zeros / max(1, elements),
         }
         more = {name: self.sums[way].get(name) for name in MORE}
@@ -91,12 +92,16 @@ class Samples:
                 "weighted_agreement": _ratio(sums["weighted"], sums["mean1"]),
                 "moment4": _ratio(_ratio(sums["mean4"] * elements, mean2), mean2),
             }
-        found: dict[str, Range] = {}
+        found: dict[str, Range] = {"cosine": (min(least), max(least))}
         for name, one in values.items():
             means = [float(one[inside].mean()) for inside in windows]
             if name != "margin" or min(means) > 0:
                 found[name] = (min(means), max(means))
         return found
+
+
+def _cosine(dot: F64, mean2: F64, decoded2: F64) -> F64:
+    return _ratio(dot, np.sqrt(mean2) * np.sqrt(decoded2))
 
 
 def _ratio(a: F64, b: F64) -> F64:

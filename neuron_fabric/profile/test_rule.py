@@ -133,16 +133,38 @@ def test_cosine_decides() -> None:
     assert "recovery" not in norm.phases
 
 
-def test_cosines_are_those_of_the_whole_region() -> None:
-    members, way = [0, 1], WAYS[0]
-    found = SAMPLES.statistics(way, members, [np.ones(4, bool)])
+def test_the_least_cosine_of_a_region_is_its_own() -> None:
+    """Of body and head as one region: the sum over both is near the body's, whose gradients are
+    larger, and would admit the head's vote with it."""
+    members, way, whole = [0, 1], WAYS[0], [np.ones(4, bool)]
+    found = SAMPLES.statistics(way, members, whole)
+    alone = [SAMPLES.statistics(way, [one], whole)["cosine"][0] for one in members]
+    assert found["cosine"] == pytest.approx((min(alone), min(alone)))
     sums = {name: one[:, :2].sum(axis=1) for name, one in SAMPLES.sums[way].items()}
-    cosine = (sums["dot"] / np.sqrt(sums["mean2"] * sums["decoded2"])).mean()
-    assert found["cosine"] == pytest.approx((cosine, cosine))
+    cosine = sums["dot"] / np.sqrt(sums["mean2"] * sums["decoded2"])
+    assert alone[1] < 0.45 < cosine.mean()
+    error = (1 - cosine**2).mean()
+    assert found["error"] == pytest.approx((error, error))
+    both = Region("all", Kind.LINEAR, ("*.weight",), sum(SIZES), {"warmup": FULL, "steady": FULL})
+    steady = apply_rule(dataclasses.replace(PROFILE, regions=(both,)), SAMPLES).regions[0].phases
+    assert (steady["steady"].route, steady["steady"].decode) != (Route.G_BINARY, "vote")
     assert found["zeros"] == (0, 0)
     zeros = {way: {**SAMPLES.sums[way], "zeros": np.full((4, 3), 100.0)}}
-    found = dataclasses.replace(SAMPLES, sums=zeros).statistics(way, members, [np.ones(4, bool)])
+    found = dataclasses.replace(SAMPLES, sums=zeros).statistics(way, members, whole)
     assert found["zeros"] == pytest.approx((200 / 7096, 200 / 7096))
+
+
+def test_each_window_has_its_own_least_parameter() -> None:
+    """A parameter that is bad in one window is not saved by the others, nor by its own mean."""
+    way = WAYS[0]
+    sums = {name: one.copy() for name, one in SAMPLES.sums[way].items()}
+    sums["dot"][:, 1] = 0.9 * np.sqrt(sums["mean2"][:, 1] * sums["decoded2"][:, 1])
+    sums["dot"][2:, 0] *= 0.1
+    windows = [np.arange(4) < 2, np.arange(4) >= 2]
+    changed = dataclasses.replace(SAMPLES, sums={way: sums})
+    body = [changed.statistics(way, [0], [one])["cosine"][0] for one in windows]
+    assert changed.statistics(way, [0, 1], windows)["cosine"] == pytest.approx((body[1], body[0]))
+    assert body[1] < 0.1 < body[0]
 
 
 def test_floors_and_windows() -> None:

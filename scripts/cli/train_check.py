@@ -30,13 +30,13 @@ from scripts.report.train_targets import CHECKS, Calibrated, Found, Row, lines_o
 ALL = "all"
 FOLDER = BUILD / "train-check"
 MODULE = "examples.check_ranks"
-CALIBRATED_WITH = 1001
-"""Seed of the calibration: none that a table shows."""
+CALIBRATED_WITH = (1001, 1002, 1003)
+"""Seeds of the calibration and of its verification: none that a table shows."""
 _POLL_SECONDS = 0.5
 
 EXAMPLES = """examples:
-  nf train-check pairs100                    FP32, 1 bit, 2 bits, the calibrator's profile
-  nf train-check pairs100 --steps 60 --seeds 1   shorter: shown, not judged
+  nf train-check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
+  nf train-check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
   nf train-check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
   nf train-check all --others 4,5,6          every check, three more seeds beside those judged
   nf monitor build/train-check/pairs100      its pages are there too: *.html
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
     seeds = (*args.seeds, *args.others)
     if len(set(seeds)) < len(seeds):
         raise NfError("--others names a seed of --seeds: give other ones.")
-    if CALIBRATED_WITH in seeds:
-        raise NfError(f"seed {CALIBRATED_WITH} is the calibration's: give another one.")
+    for seed in set(CALIBRATED_WITH).intersection(seeds):
+        raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
         if importlib.util.find_spec(module) is None:
             raise NfError(f"{word} is not installed: `make torch`.")
@@ -104,7 +104,8 @@ def _check(name: str, args: argparse.Namespace) -> int:
 
 
 def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
-    folder, steps = FOLDER / name, args.steps or CHECKS[name].steps
+    info, folder = CHECKS[name], FOLDER / name
+    steps = args.steps or info.steps
     shutil.rmtree(folder, ignore_errors=True)
     writable(folder)
     plan = {
@@ -114,7 +115,9 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
         "variants": _variants(name, args),
         "reducer": reducer,
         "every": args.every,
-        "calibrated_with": CALIBRATED_WITH,
+        "calibrated_with": CALIBRATED_WITH[0],
+        "verify": steps == info.steps,
+        "within": info.within,
     }
     write_text(folder / "plan.json", json.dumps(plan))
     found, start = Found(name, args.seeds, args.others), time.monotonic()
@@ -167,6 +170,9 @@ def _take(found: Found, lines: list[bytes], names: Mapping[str, str]) -> None:
         try:
             values = dict(parse_json(line))
             kind = values.pop("kind")
+            if kind == "said":
+                say(values["text"], flush=True)
+                continue
             if kind == "calibration":
                 found.calibrated = typed(Calibrated, values)
                 say(f"calibrated in {found.calibrated.seconds:.0f} s", flush=True)

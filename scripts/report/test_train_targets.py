@@ -50,6 +50,8 @@ HEAD = Calibrated(
             ("head", "head", "FP32", "G_BINARY vote: cosine 0.000 < 0.45"),
         )
     ],
+    verified=True,
+    table={FP32: [95.0, 96.0, 97.0], "round 1": [94.0, 95.0, 96.0]},
 )
 PAIRS = {FP32: 96.0, BINARY: 24.0, GUIDED: 94.5, BAD: 44.0, BAD_MONITOR: 93.0}
 CASES = [
@@ -100,11 +102,28 @@ def test_the_set_in_fp32() -> None:
     ]
 
 
+def test_a_profile_that_is_not_verified() -> None:
+    """It misses a goal; one that nobody has tried to verify proves nothing."""
+    for verified, mark, words in (
+        (True, "ok", "verified"),
+        (False, "missed", "not verified"),
+        (None, "not run", "not verified"),
+    ):
+        one = found("digits", {FP32: 90.0, GUIDED: 90.0})
+        one.calibrated = replace(HEAD, verified=verified)
+        lines = lines_of(one, 96)
+        assert f"  [{mark}] the calibrator's profile is verified" in lines
+        assert f"  the calibrator's profile, of seed 9, {words}:" in lines
+        assert missed(one, 96) == (verified is False)
+        cells = next(x for x in lines if "round 1" in x).split()
+        assert cells[2:] == ["94.0", "95.0", "96.0", "95.0"]
+
+
 def test_a_spike() -> None:
     decided = [[130, "", "LOWBIT", "FALLBACK", "loss_spike"], [180, "", "RECOVERY", "LOWBIT", "x"]]
     row = replace(ROW, variant=GUIDED, value=95.0, decisions=decided)
     rows = [replace(ROW, value=96.0), row]
-    good = Found("spike", (1,), rows=rows)
+    good = Found("spike", (1,), rows=rows, calibrated=HEAD)
     assert all(one.reached for one in goals(good))
     for change in (
         {"decisions": [[146, *decided[0][1:]]]},
@@ -117,7 +136,7 @@ def test_a_spike() -> None:
 
 
 def replace_row(of: Found, change: dict[str, Any]) -> Found:
-    return Found(of.check, of.seeds, rows=[of.rows[0], replace(of.rows[1], **change)])
+    return replace(of, rows=[of.rows[0], replace(of.rows[1], **change)])
 
 
 def test_two_reducers() -> None:

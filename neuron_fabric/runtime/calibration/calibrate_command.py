@@ -23,6 +23,7 @@ from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
+from neuron_fabric.runtime.calibration.verifying import Bar
 from neuron_fabric.runtime.calibration.workers import run_workers
 from neuron_fabric.runtime.substrate import read_substrate
 from neuron_fabric.text import say
@@ -144,8 +145,7 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         args.warmup,
         args.windows,
         args.metric,
-        args.better,
-        args.within,
+        Bar(args.within, args.better),
         args.verify,
         args.impact,
         args.shrink,

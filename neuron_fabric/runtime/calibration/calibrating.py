@@ -6,8 +6,6 @@ Nothing here knows how a training is started: `Train` does one, by a job in a fo
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,16 +16,11 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
-    FULL,
     STEADY,
-    WARMUP,
     Calibration,
     Phases,
     Profile,
-    Reference,
-    Region,
     Rule,
-    Spread,
     Steady,
     ValidFor,
     Warmup,
@@ -43,20 +36,14 @@ from neuron_fabric.runtime.calibration.calibration_job import (
 )
 from neuron_fabric.runtime.calibration.impact import vetoed
 from neuron_fabric.runtime.calibration.row_file import read_rows, samples_of, warmup_of
+from neuron_fabric.runtime.calibration.verifying import SEEDS, Bar, verify
 from neuron_fabric.text import say
-
-ROUNDS = 4
-"""Regions that are given up, one a round, before the calibration is."""
-SEEDS = 3
-Better = Literal["higher", "lower", "either"]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a calibration is to do. ``within``: how far the metric's mean may be from FP32's; None:
-    the larger of 1 % of it and two of its standard deviations. ``better``: values on that side of
-    FP32's are never too far. ``shrink`` and ``routes``: as `Rule` has them. ``measured``: routes
-    that run beside FP32; None: all."""
+    """What a calibration is to do. ``bar``: what verification asks for. ``shrink`` and ``routes``:
+    as `Rule` has them. ``measured``: routes that run beside FP32; None: all."""
 
     out: Path
     workers: int
@@ -65,8 +52,7 @@ class Asked:
     warmup: float = 0.10
     windows: int = 3
     metric: str | None = None
-    better: Better = "either"
-    within: float | None = None
+    bar: Bar = field(default_factory=Bar)
     verify: bool = True
     impact: bool = False
     shrink: Literal["fit", "one"] = "fit"
@@ -200,36 +186,25 @@ def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings)
     seeds = [asked.seed + n for n in range(SEEDS)]
     full = [first, *(trainings.reported(Job(), seed) for seed in seeds[1:])]
     _check_seeds(full)
-    table = [("FP32", [_value(one, metric) for one in full])]
-    fp32 = _spread(table[0][1])
-    if math.isnan(fp32.mean):
-        what = f"{metric} of the trainings in FP32 is not finite"
-        raise CalibrationError("calibrate", what, "choose other arguments for the script")
-    profile = replace(profile, reference=Reference(metric, fp32))
-    write_profile(profile, asked.out)
-    for number in range(ROUNDS + 1):
+
+    def again(by: Profile) -> list[float]:
         candidate = trainings.base / "candidate.toml"
-        write_profile(replace(profile, verified=True), candidate)
+        write_profile(replace(by, verified=True), candidate)
         job = Job(profile=str(candidate))
-        values = [_value(trainings.reported(job, seed), metric) for seed in seeds]
-        table.append((f"round {number + 1}", values))
-        found = _spread(values)
-        if _good(asked, fp32, found):
-            reference = Reference(metric, fp32, found)
-            write_profile(replace(profile, verified=True, reference=reference), asked.out)
-            say(*_shown(metric, seeds, table), f"wrote {asked.out}, verified")
-            return 0
-        worst = _worst(profile.regions)
-        if number == ROUNDS or worst is None:
-            break
-        cosine = _cosine(worst)
-        say(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} goes in FP32")
-        profile = demoted(profile, worst.name, f"verification missed, cosine {cosine:.3f} lowest")
-        write_profile(profile, asked.out)
-        if _worst(profile.regions) is None:
-            break
-    say(*_shown(metric, seeds, table))
-    say(f"wrote {asked.out}, not verified: {metric} is not within {band(asked, fp32):.4g} of FP32")
+        return [_value(trainings.reported(job, seed), metric) for seed in seeds]
+
+    values = [_value(one, metric) for one in full]
+    found = verify(
+        *(profile, metric, values, again, asked.bar),
+        keep=lambda one: write_profile(one, asked.out),
+        tell=say,
+    )
+    say(*_shown(metric, seeds, found.table))
+    if found.profile.verified:
+        say(f"wrote {asked.out}, verified")
+        return 0
+    near = f"{metric} is not within {asked.bar.band(found.fp32):.4g} of FP32"
+    say(f"wrote {asked.out}, not verified: {near}")
     return 1
 
 
@@ -246,49 +221,6 @@ def _value(report: Report, metric: str) -> float:
             "--metric", f"{metric!r} was not reported, but {known}", "choose one"
         )
     return report.metrics[metric]
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    if not all(map(math.isfinite, values)):
-        return Spread(math.nan, math.nan)
-    return Spread(statistics.fmean(values), statistics.stdev(values))
-
-
-def band(asked: Asked, fp32: Spread) -> float:
-    """How far a mean may be from that of FP32."""
-    if asked.within is not None:
-        return asked.within
-    return max(0.01 * abs(fp32.mean), 2 * fp32.std)
-
-
-def _good(asked: Asked, fp32: Spread, found: Spread) -> bool:
-    off = found.mean - fp32.mean
-    if asked.better == "higher":
-        off = max(0.0, -off) if not math.isnan(off) else off
-    elif asked.better == "lower":
-        off = max(0.0, off) if not math.isnan(off) else off
-    return abs(off) <= band(asked, fp32)  # not for NaN
-
-
-def demoted(profile: Profile, name: str, why: str) -> Profile:
-    """The profile with a region in FP32."""
-    phases = {WARMUP: FULL, STEADY: replace(FULL, why=why)}
-    regions = [
-        dataclasses.replace(one, phases=phases) if one.name == name else one
-        for one in profile.regions
-    ]
-    return replace(profile, regions=tuple(regions), verified=False)
-
-
-def _cosine(region: Region) -> float:
-    steady = region.phases[STEADY]
-    return region.measured[STEADY][steady.route.value][steady.decode]["cosine"][0]
-
-
-def _worst(regions: Sequence[Region]) -> Region | None:
-    """The low-bit region of the lowest cosine."""
-    low = [one for one in regions if one.low_bit]
-    return min(low, key=_cosine) if low else None
 
 
 def _shown(

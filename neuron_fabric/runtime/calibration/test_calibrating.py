@@ -23,7 +23,7 @@ from neuron_fabric.profile.profile_command import run as profile_verb
 from neuron_fabric.profile.profile_types import Floor
 from neuron_fabric.profile.rule import apply_rule, passed_over
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
-from neuron_fabric.runtime.calibration import calibrating, impact
+from neuron_fabric.runtime.calibration import impact
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.runtime.calibration.calibration_job import (
     CalibrationError,
@@ -37,6 +37,7 @@ from neuron_fabric.runtime.calibration.calibration_job import (
 )
 from neuron_fabric.runtime.calibration.row_file import ROWS, About, RowWriter, read_rows, warmup_of
 from neuron_fabric.runtime.calibration.shadow_sums import NAMES
+from neuron_fabric.runtime.calibration.verifying import ROUNDS, Bar, Better
 from neuron_fabric.typed import typed
 
 COSINES = {"first.weight": 0.50, "second.weight": 0.60, "head.weight": 0.10, "tiny": 0.9}
@@ -191,7 +192,8 @@ def test_the_lowest_cosine_is_given_up_first(tmp_path: Path) -> None:
     assert (code, profile.verified) == (0, True)
     assert [low for _, low in script.ran[-3:]] == [frozenset({"conv.0"})] * 3
     steady = profile.region("embedding").phases["steady"]
-    assert (steady.route, steady.why) == (Route.FP32, "verification missed, cosine 0.500 lowest")
+    why = "verification missed, cosine 0.500 least above its floor"
+    assert (steady.route, steady.why) == (Route.FP32, why)
     assert "recovery" not in profile.region("embedding").phases
 
 
@@ -231,7 +233,7 @@ def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
         patch.setitem(globals(), "COSINES", {name: 0.5 + n / 50 for n, name in enumerate(names)})
         code, profile = calibrated(tmp_path, script)
     assert code == 1
-    assert len(script.ran) == 3 + 3 * (calibrating.ROUNDS + 1)
+    assert len(script.ran) == 3 + 3 * (ROUNDS + 1)
     assert [len(low or ()) for _, low in script.ran[3::3]] == [7, 6, 5, 4, 3]
     given_up = [one.name for one in profile.regions if not one.low_bit]
     assert given_up == ["head", "embedding", "norm", "bias"]
@@ -241,21 +243,22 @@ def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
     ("better", "off", "code"),
     [("either", 0.2, 1), ("higher", 0.2, 0), ("lower", -0.2, 0), ("lower", 0.2, 1)],
 )
-def test_which_side_is_better(tmp_path: Path, better: Any, off: float, code: int) -> None:
+def test_which_side_is_better(tmp_path: Path, better: Better, off: float, code: int) -> None:
     script = Script(lambda seed, low: good(seed, low) + off * bool(low))
-    assert calibrated(tmp_path, script, better=better)[0] == code
+    assert calibrated(tmp_path, script, bar=Bar(better=better))[0] == code
 
 
 def test_within(tmp_path: Path) -> None:
     script = Script(lambda seed, low: good(seed, low) - 0.05 * bool(low))
-    assert calibrated(tmp_path, script, within=0.06)[0] == 0
-    assert calibrated(tmp_path, script, within=0.04)[0] == 1
+    assert calibrated(tmp_path, script, bar=Bar(0.06))[0] == 0
+    assert calibrated(tmp_path, script, bar=Bar(0.04))[0] == 1
 
 
 def test_no_number_is_good_enough(tmp_path: Path) -> None:
-    for better in ("either", "higher", "lower"):
+    sides: tuple[Better, ...] = ("either", "higher", "lower")
+    for better in sides:
         script = Script(lambda seed, low: math.nan if low else good(seed, low))
-        assert calibrated(tmp_path, script, better=better)[0] == 1
+        assert calibrated(tmp_path, script, bar=Bar(better=better))[0] == 1
     with pytest.raises(CalibrationError, match="accuracy of the trainings in FP32 is not finite"):
         calibrated(tmp_path, Script(lambda seed, low: math.inf))
 
