@@ -177,6 +177,7 @@ def test_an_unknown_name_is_one_line() -> None:
 OWN = {
     *("verilator.py", "icarus.py", "registry.py", "bulk_build.py", "nightly.py"),
     *("bench_replay.py", "bench_cores.py", "bench_coverage.py", "bench_model.py"),
+    "bench_profile.py",  # of the verilated model
     "cosimulation.py",  # MyHDL's, which has a VPI module for one of them
 }
 NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)

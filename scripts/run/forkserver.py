@@ -114,6 +114,7 @@ def fork(work: Callable[[dict[str, Any]], None]) -> Server:
     it; the child ends with exit code 0, or with 1 where that raises. For a process without threads:
     what one of them holds is held in the fork for ever."""
     ours, theirs = connection()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         theirs.close()
@@ -123,7 +124,7 @@ def fork(work: Callable[[dict[str, Any]], None]) -> Server:
         return Server(ours, pid)
     code = 1
     try:
-        zygote.end_with_parent()
+        zygote.end_with_parent(parent)
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)  # Ctrl-C is for the parent
         ours.close()

@@ -15,7 +15,7 @@ import pytest
 from scripts.build import registry
 from scripts.common.records import FailureKind, RunRecord
 from scripts.conftest import Toy
-from scripts.run import forkserver
+from scripts.run import forkserver, zygote
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
 DICE = ("toy.unset", "toy.rolled")
@@ -129,3 +129,12 @@ def test_processor_time_is_not_the_wall_clock() -> None:
     assert ended.seconds > 0.5
     assert ended.used is not None
     assert ended.used < 0.4
+
+
+def test_a_child_whose_parent_has_gone_already_ends() -> None:
+    """The kernel tells of a death alone that comes after it was asked to."""
+    pid = os.fork()
+    if pid == 0:
+        zygote.end_with_parent(os.getppid() + 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1

@@ -55,9 +55,10 @@ def children(connection: socket.socket) -> dict[str, Any]:
     _say(connection, {"ready": os.getpid()})
     while packet := connection.recv(MAX_REQUEST):
         request: dict[str, Any] = json.loads(packet)
+        server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            end_with_parent()
+            end_with_parent(server)
             connection.close()
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
@@ -70,9 +71,12 @@ def children(connection: socket.socket) -> dict[str, Any]:
     os._exit(0)
 
 
-def end_with_parent() -> None:
-    """The kernel ends this process when the thread that made it is gone."""
+def end_with_parent(parent: int) -> None:
+    """The kernel ends this process when the thread that made it, of process ``parent``, is gone;
+    one that went before the kernel was asked ends it here."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def write_to(log: str, greeting: bytes = b"") -> None:
