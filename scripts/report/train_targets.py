@@ -40,12 +40,7 @@ CHECKS: Mapping[str, CheckInfo] = {
     name: CheckInfo(*info)
     for name, info in {
         "pairs100": (
-            8,
-            16,
-            200,
-            "accuracy, %",
-            "two digits side by side, 100 classes",
-            2.0,
+            *(8, 16, 200, "accuracy, %", "two digits side by side, 100 classes", 2.0),
             _PAIRS,
         ),
         "digits": (4, 16, 96, "accuracy, %", "scikit-learn's digits", 1.5, (FP32, BINARY, GUIDED)),

@@ -80,7 +80,9 @@ class EveryMarkSequence(NfSequence):
             if (config, line ^ 1) not in used
         ]
         await self.env.clocks(300)
-        assert all(read.response is not None for read in reads), "a line without a mark is fetched"
+        at_once = [read.response is not None for read in reads]
+        assert at_once, "no line without a mark was read"
+        assert all(at_once), "a line without a mark is fetched"
         self.env.cfg.mem.r_stall = 0.0
         await self.drain()
 
