@@ -77,7 +77,8 @@ class FaultRule:
 
     ``rate``: chance for each flit that the kind can hit; ``places``: these of them by number, from
     0 when the injector is armed. ``where`` narrows the flits that can be hit. ``spare_retry``: no
-    RETRY flit is hit. ``clocks`` (min, max): length of an episode (delayed acknowledgements,
+    RETRY flit is hit; ``in_retry``: flits that pass while either end is in a retry are hit alone.
+    ``clocks`` (min, max): length of an episode (delayed acknowledgements,
     exhausted credits). ValueError: the rate is no chance, or nothing says when.
     """
 
@@ -87,6 +88,7 @@ class FaultRule:
     places: tuple[int, ...] = ()
     where: Callable[[WireFlit], bool] | None = None
     spare_retry: bool = False
+    in_retry: bool = False
     clocks: tuple[int, int] = (50, 250)
 
     def __post_init__(self) -> None:
@@ -175,6 +177,13 @@ class FaultInjector:
         """No episode is going on and the link has recovered from everything."""
         return not self._open and not self._episodes
 
+    @property
+    def retrying(self) -> bool:
+        """Either end asks for, waits for or sends a replay."""
+        host, way = self._host, self._tracker.m2s if self._tracker else None
+        missing = way is not None and (way.frozen or way.cursor < way.accepted)
+        return missing or (host is not None and (host.retry.busy or host.buffer.replaying))
+
     # -------------------------------------------------------------------------- hooks
 
     def to_device(self, wire: WireFlit) -> WireFlit:
@@ -217,6 +226,8 @@ class FaultInjector:
         hit = None
         for number, rule in enumerate(self.plan.rules):
             if rule.direction not in (None, direction) or not _can_hit(rule, wire):
+                continue
+            if rule.in_retry and not self.retrying:
                 continue
             place = self._candidates[number, direction]
             self._candidates[number, direction] += 1

@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fix:
         command([ruff, "check", "--quiet", "--fix", *folders])
         command([ruff, "format", "--quiet", *folders])
+        command(REGISTERS[:-1])
     sources = tree.files(ROOT, ".py")
     checks: dict[str, Callable[[], list[str]]] = {
         "ruff format": partial(command, [ruff, "format", "--check", *folders]),

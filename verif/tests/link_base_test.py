@@ -74,10 +74,7 @@ class LinkTest(NfBaseTest):
         await super().start()
 
     def _injected(self, kind: FaultKind, _direction: Direction) -> None:
-        way, host = self.env.cxl.monitor.tracker.m2s, self.host
-        retrying = way.frozen or way.cursor < way.accepted or host.retry.busy
-        retrying = retrying or host.buffer.replaying
-        self.env.coverage.link_fault.fault(kind, retrying, str(self.cfg.profile))
+        self.env.coverage.link_fault.fault(kind, self.faults.retrying, str(self.cfg.profile))
 
     async def _tick(self) -> None:
         edge, tick = RisingEdge(self.dut.clk), self.faults.tick

@@ -26,7 +26,7 @@ from verif.sequences.mixed import MixedRegionsSequence
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
 
 FLITS = 350 if ICARUS else 1000
-"""Each way and case; 21 cases make 21,000. NF_SCALE = 56 makes more than 1,000,000."""
+"""Each way and case; 22 cases make 22,000. NF_SCALE = 56 makes more than 1,000,000."""
 MULTI_HEADER = REG_MAP.expand()["CTRL"].field("MULTI_HEADER").mask
 RATES = {"1_in_1000": 0.001, "1_in_100": 0.01, "1_in_20": 0.05}
 _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
@@ -34,6 +34,17 @@ _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, Fau
 
 def rules_of(case: str) -> tuple[FaultRule, ...]:
     """The rules of a case by name."""
+    if case == "in_retry":
+        carrier = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
+        kinds = [kind for kind in CAMPAIGN if kind not in _RETRY_FLITS]
+        # A place each here too: a run has few flits of retries.
+        return (
+            *(
+                FaultRule(kind, rate=0.004, places=(3 + 7 * number,), in_retry=True)
+                for number, kind in enumerate(kinds)
+            ),
+            carrier,
+        )
     if case.startswith("mixed"):
         rate = RATES[case.removeprefix("mixed_")]
         kinds = [kind for kind in CAMPAIGN if kind not in _RETRY_FLITS]
@@ -64,7 +75,12 @@ def rules_of(case: str) -> tuple[FaultRule, ...]:
     return (FaultRule(kind, rate=0.02, places=(30,), clocks=(150, 600)),)
 
 
-CASES = [kind.name.lower() for kind in CAMPAIGN] + [*RATES] + [f"mixed_{rate}" for rate in RATES]
+CASES = [
+    *(kind.name.lower() for kind in CAMPAIGN),
+    *RATES,
+    *(f"mixed_{rate}" for rate in RATES),
+    "in_retry",
+]
 
 
 class LinkTrafficSequence(MixedRegionsSequence):
@@ -159,7 +175,7 @@ class CampaignTest(LinkTest):
 @cocotb.test()
 @cocotb.parametrize(case=[cocotb.Param(value=case, name=case) for case in CASES])
 async def link_faults(_dut: Any, case: str) -> None:
-    """Each kind of fault alone, bit errors up to 1 flit in 20, and all of them mixed.
+    """Each kind of fault alone, bit errors up to 1 flit in 20, and all of them mixed, and in retries alone.
 
     Three seeds in a row have each case under each profile: the seed of a test is that of the run
     plus a number that depends on its name.
