@@ -14,6 +14,9 @@ from verif.env.ram_sizes import rams
 from verif.scoreboard.ram_faults import SECDED
 from verif.sequences.ram_flips import LINE_BITS, FlipSequence
 
+_OF_SLOTS = ("PLANES", "MARKS")
+"""Of lines that leave their slots for the deferred ones."""
+
 
 class HeldDataSequence(FlipSequence):
     """Memory stands still, data waits in a RAM, bits of it flip: then everything is read.
@@ -49,7 +52,8 @@ class HeldDataSequence(FlipSequence):
                 rows = [(self.evictions - 3) % size.rows]
             for row in rows:
                 # In turn in the lowest line of the row, whose bits are all used, and anywhere.
-                bits = LINE_BITS if number % 2 == 0 else size.bits(hw.ecc)
+                whole = number % 2 or self.ram == "MARKS"  # whose rows are short
+                bits = size.bits(hw.ecc) if whole else LINE_BITS
                 place = rng.randrange(bits)
                 if begun:  # of its bitmap: with a worker less the burst would be shorter
                     place = hw.cnt_w * LINE_BITS + rng.randrange(self.workers)
@@ -79,7 +83,7 @@ class HeldDataSequence(FlipSequence):
             losses = self.losses()
             assert bad or not losses, f"{losses} poisoned answers, and no error was counted"
             # Deferred misses take every slot before a commit goes on that waits for them.
-            total += bad if self.ram != "PLANES" or waits is not None else 0
+            total += bad if self.ram not in _OF_SLOTS or waits is not None else 0
             if total and number >= 2:
                 break
         assert total, f"no damaged row of {self.ram} was ever used"
@@ -95,6 +99,7 @@ class HeldDataSequence(FlipSequence):
             "ANSWERS": self.reads_before + 14,  # the first ones have
             "WRITES": self.rng.randrange(8),
             "PLANES": number,  # each slot has a line that must be written back
+            "MARKS": 0,  # of the low-bit region: each such line is marked there
         }[self.ram]
         return first, first + 1
 
@@ -107,19 +112,19 @@ class HeldDataSequence(FlipSequence):
         """Requests that leave data in the RAM."""
         mem, lines, slots = self.env.cfg.mem, list(range(low.lines)), self.cfg.hw.slots
         self.plain = self.rng.sample(range(self.layout.plain_lines), 30)
-        if self.ram in ("EVICT", "PARKED", "DEFERRED", "PLANES"):
+        if self.ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
             # Lines whose records are in memory, one at a time: nothing of this waits in a RAM.
             for config in (fp32, low):
                 for line in lines if self.ram != "EVICT" else lines[:slots]:
                     for worker in range(self.workers if self.ram == "EVICT" else 1):
                         await self.contribute(config, worker, line)
                     await self.drain()
-        mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES", "PLANES"))
+        mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
         mem.w_stall = float(self.ram == "EVICT")
-        mem.ar_stall = float(self.ram not in ("ANSWERS", "PLANES"))
+        mem.ar_stall = float(self.ram not in ("ANSWERS", *_OF_SLOTS))
         if self.ram == "PARKED":
             await self.parked(low, fp32)
-        elif self.ram in ("DEFERRED", "PLANES"):
+        elif self.ram in ("DEFERRED", *_OF_SLOTS):
             await self.deferred(low)
         elif self.ram == "STORES":
             for line in lines:

@@ -132,7 +132,9 @@ async def flips(_dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(ram=["EVICT", "PARKED", "DEFERRED", "STORES", "ANSWERS", "WRITES", "PLANES"])
+@cocotb.parametrize(
+    ram=["EVICT", "PARKED", "DEFERRED", "STORES", "ANSWERS", "WRITES", "PLANES", "MARKS"]
+)
 async def held_data(_dut: Any, ram: str) -> None:
     """Data that waits in a RAM is damaged there: it is poisoned, and everything else is right."""
     await run_uvm(HeldDataTest, ram=ram)
