@@ -27,7 +27,8 @@ class Tern5Sequence(NfSequence):
 
     def workers(self) -> int:
         """A number of workers that the counters of this build hold."""
-        return min(self.rng.choice((*WORKERS, self.rng.randint(1, self.most))), self.most)
+        rng, most = self.rng, self.most
+        return min(rng.choice(WORKERS), most) if rng.random() < 0.5 else rng.randint(1, most)
 
     def line(self, shape: str) -> bytes:
         """A line of one sign, of any legal bytes, of any bytes, or of illegal bytes alone."""
