@@ -86,7 +86,7 @@ module nf_link_tx_pack
   assign ndr_send = {ndr_go2, ndr_go1 && !ndr_go2};
 
   // Data slots: all behind a header in slot 0, one less when slots 1-3 hold the header.
-  assign take       = adf ? 3'd4 : three_drs ? 3'd2 : can_drs ? 3'd3 : owed[2:0];
+  assign take       = adf ? 3'd4 : three_drs ? 3'd2 : can_drs ? 3'd3 : {1'b0, owed[1:0]};
   assign owed_after = {1'b0, owed} + {1'b0, drs_send, 2'b00} - {2'b00, take};
 
   assign flit_valid = (owed != '0) || can_drs || ndr_go1;

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from scripts.build.design_lines import no_design
 from scripts.coverage.code_waivers import CodeWaiver, Judged, judge, source_lines
 from scripts.coverage.merged import Merged
 from scripts.coverage.places import (
@@ -119,16 +120,7 @@ def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
 
 @functools.lru_cache(maxsize=256)
 def _no_design(file: str) -> frozenset[int]:
-    """Lines that are no part of the design: texts for waves (`NF_WAVE_NAME`), and what assertions
-    alone look at (between `ifdef NF_CHECKED and its `endif)."""
-    out, nested = set(), 0
-    for number, text in enumerate(source_lines(file), 1):
-        word = text.split(maxsplit=1)[0] if text.strip() else ""
-        if nested or text.startswith("`ifdef NF_CHECKED"):
-            nested += word.startswith(("`ifdef", "`ifndef")) - (word == "`endif")
-        if nested or "`NF_WAVE_NAME(" in text:
-            out.add(number)
-    return frozenset(out)
+    return no_design(source_lines(file))
 
 
 def figures(found: Counted | None) -> CodeCoverage | None:

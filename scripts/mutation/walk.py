@@ -3,8 +3,8 @@
 
 What decides at compile time cannot be switched at run time and is left out: parameters, types and
 widths, generate, bounds of loops, replication counts, functions that a constant calls. So are
-clocks, assertions, text that a macro makes, `nf_wave_pkg`, which names codes in waves, and what
-`unused` signals take in, which tell lint that nobody reads it.
+clocks, assertions and what they alone look at, text that a macro makes, `nf_wave_pkg`, which names
+codes in waves, and what `unused` signals take in, which tell lint that nobody reads it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import pyslang.ast as ast
 
 from scripts.build import slang
+from scripts.build.design_lines import no_design
 from scripts.build.filelist import FileList
 from scripts.mutation import operators
 from scripts.mutation.mutant import Mutant, Part, numbered
@@ -88,6 +89,7 @@ class _Walk:
         self._manager = compilation.sourceManager
         self._sources = sources
         self._names = names
+        self._no_design = {name: no_design(text.splitlines()) for name, text in sources.items()}
         self._found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
         self._at_compile_time: set[str] = set()
 
@@ -135,6 +137,8 @@ class _Walk:
         source, key = self._sources[file], (file, tuple(parts))
         line = source.count("\n", 0, parts[0].start) + 1
         last = source.count("\n", 0, parts[0].end) + 1
+        if line in self._no_design[file]:
+            return
         self._found.setdefault(
             key, Mutant("", file, place.module, operator, line, last, tuple(parts), place.feeds)
         )
