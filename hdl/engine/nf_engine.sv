@@ -258,8 +258,7 @@ module nf_engine
   assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2 ? fill_planes : planes2;
   assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
 
-  assign use_book2      = (s2_valid_q && (s2_q.act == ACT_OP || s2_q.act == ACT_STORED))
-                          || (miss2 && s2_q.dirty);
+  assign use_book2      = s2_valid_q && !is_fill2 && (!miss2 || s2_q.dirty);
 
   nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
     .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
@@ -283,7 +282,7 @@ module nf_engine
     .events
   );
 
-  assign planes2_d = is_keep2 ? PLANES_W'(op2.data) : planes2_applied;
+  assign planes2_d = (is_keep2 && !lost2) ? PLANES_W'(op2.data) : planes2_applied;
   assign book_we   = is_fill2 || is_empty2 || changed2;
   assign planes_we = is_fill2 || is_empty2 || is_keep2
                      || (changed2 && is_low_bit_op(op2.kind));
