@@ -165,7 +165,7 @@ module nf_core
   fp_stored_t          stored;
   logic [3:0]          evict_failed_region, lookup_region;
   line_id_t            fill_line, evict_line;
-  logic                fill_fresh, evict_fresh, evict_idle, evict_failed;
+  logic                fill_fresh, evict_fresh, settled, evict_failed;
   logic                slot_hit, slot_miss, lookup_contribution, eviction, fill;
 
   logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall;
@@ -187,8 +187,8 @@ module nf_core
     .OPS(NDR_OWED + DRS_OWED)
   ) u_engine (
     .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
-    .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q), .evict_idle,
-    .op_valid, .op_ready, .op,
+    .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q),
+    .settle (commit_region), .settled, .op_valid, .op_ready, .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
     .drs_valid (eng_drs_valid), .drs (eng_drs),
     .store_valid, .store_ready, .store, .store_bad (wr_poison[2]),
@@ -351,13 +351,14 @@ module nf_core
     .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
   );
 
-  // A commit waits until everything admitted is answered (which may still wait for the link) and
-  // memory is quiet. The initialiser stops last: an eviction may wait for it to pass its record.
-  logic       answered;
+  // A commit waits until everything admitted is answered (which may still wait for the link) and no
+  // state of its region is under way. The initialiser stops last: an eviction may wait for it.
   logic [7:0] ndr_owed, drs_owed;  // not by the control window
+  logic       answered;
   assign ndr_owed  = ndr_reserved - 8'(ndr_apart);
   assign drs_owed  = drs_reserved - 8'(drs_apart);
-  assign answered  = (ndr_owed == ndr_waiting) && (drs_owed == drs_waiting) && evict_idle;
+  assign answered  = (ndr_owed == ndr_waiting) && (drs_owed == drs_waiting) && settled
+                     && !gather_end_valid;
   assign init_hold = hold && answered;
   assign core_idle = answered && !init_writes;
   // A close waits until no answer with data is left in the device.

@@ -48,7 +48,8 @@ module nf_engine
   input  wire logic [REGIONS*32-1:0]    epoch,
   input  wire logic [REGIONS-1:0]       closed,
   input  wire logic [REGIONS-1:0]       untrusted,
-  output logic                          evict_idle,
+  input  wire logic [3:0]               settle,   // the region that is asked about
+  output logic                          settled,  // nothing in the stages, no state of it leaves
 
   input  wire logic                     op_valid,
   output logic                          op_ready,
@@ -258,8 +259,7 @@ module nf_engine
   assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2 ? fill_planes : planes2;
   assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
 
-  assign use_book2      = (s2_valid_q && (s2_q.act == ACT_OP || s2_q.act == ACT_STORED))
-                          || (miss2 && s2_q.dirty);
+  assign use_book2      = s2_valid_q && !is_fill2 && (!miss2 || s2_q.dirty);
 
   nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
     .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
@@ -283,7 +283,7 @@ module nf_engine
     .events
   );
 
-  assign planes2_d = is_keep2 ? PLANES_W'(op2.data) : planes2_applied;
+  assign planes2_d = (is_keep2 && !lost2) ? PLANES_W'(op2.data) : planes2_applied;
   assign book_we   = is_fill2 || is_empty2 || changed2;
   assign planes_we = is_fill2 || is_empty2 || is_keep2
                      || (changed2 && is_low_bit_op(op2.kind));
@@ -304,8 +304,9 @@ module nf_engine
   logic [EVICT_CW-1:0]  evict_count, evicts_ahead;
   logic [FLIGHT_CW-1:0] evict_flight;
   logic [FILL_CW-1:0]   fill_count;
-  logic                 fill_req_ready, evicting;
+  logic                 fill_req_ready, evicting, evict_idle;
 
+  assign settled     = evict_idle && !s1_valid_q && !sx_valid && !s2_valid_q;
   assign evict_push2 = miss2 && s2_q.dirty;
   assign evicts_ahead = EVICT_CW'(evicts1) + EVICT_CW'(evictsx && CORRECTS)
                         + EVICT_CW'(evict_push2);
@@ -319,7 +320,7 @@ module nf_engine
     .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
     .push_line (s2_q.victim), .push_book (held_book2),
     .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .count (evict_count),
-    .flight (evict_flight), .idle (evict_idle), .match_line (fill_line), .match (evicting),
+    .flight (evict_flight), .settle, .idle (evict_idle), .match_line (fill_line), .match (evicting),
     .head (evict_line), .head_fresh (evict_fresh),
     .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_poison, .wr_last, .b_valid, .b_err,
     .failed (evict_failed), .failed_region (evict_failed_region)
@@ -377,9 +378,8 @@ module nf_engine
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
                                      && (s1_q.act == ACT_MISS || sums1
                                          || is_low_bit_op(s1_q.op.kind))))
-  // Only what memory has answered goes before a fill, and one that is still in the pipeline.
 `ifdef NF_CHECKED
-  logic fill_due_q;
+  logic fill_due_q;  // what memory has answered alone, and a fill on its way, go before a fill
   always_ff @(posedge clk) begin
     fill_due_q <= fill_valid && !stored_valid && !is_fill2
                   && !(s1_valid_q && s1_q.act == ACT_FILL) && !(sx_valid && sx.act == ACT_FILL);
@@ -389,8 +389,8 @@ module nf_engine
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evictsx, evict_push2)
   // A commit finds nothing of the old epoch under way.
-  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || sx_valid || s2_valid_q || evict_count != '0
-                                           || fill_count != '0 || store_valid || gather_valid))
+  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || sx_valid || s2_valid_q || !evict_idle
+                   || end_valid || fill_count != '0 || store_valid || gather_valid))
 
   `NF_WAVE_NAME(act1_name, s1_q.act, action_name)
   `NF_WAVE_NAME(act2_name, s2_q.act, action_name)

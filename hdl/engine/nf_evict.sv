@@ -36,7 +36,8 @@ module nf_evict
   input  wire logic [CNT_W*LINE_W-1:0]  push_planes,
   output logic [$clog2(DEPTH+1)-1:0]    count,
   output logic [$clog2(FLIGHT+1)-1:0]   flight,
-  output logic                          idle,
+  input  wire logic [3:0]               settle,
+  output logic                          idle,  // no line of region `settle` is under way
 
   input  wire line_id_t                 match_line,
   output logic                          match,
@@ -73,7 +74,7 @@ module nf_evict
   line_id_t                line_q [FLIGHT];
   logic [CHECK_W+STATE_W-1:0] state_q [DEPTH];
   logic [DEPTH-1:0]        kept_q;
-  logic [FLIGHT-1:0]       live_q, same;
+  logic [FLIGHT-1:0]       live_q, same, unsettled;
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
   logic [FP_W-1:0]         push_line_q, send_line_q, done_line_q;
   logic [CW-1:0]           unsent_q;
@@ -177,13 +178,16 @@ module nf_evict
   end
 
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
-    assign same[e] = live_q[e] && (line_q[e] == match_line);
+    line_id_t held;
+    assign held         = line_q[e];
+    assign same[e]      = live_q[e] && (held == match_line);
+    assign unsettled[e] = live_q[e] && (held.region == settle);
   end
 
   assign match         = |same;
   assign count         = unsent_q;
   assign flight        = flight_q;
-  assign idle          = (flight_q == '0);
+  assign idle          = (unsettled == '0);
   assign failed        = b_valid && b_err;
   assign answered      = line_q[done_line_q];
   assign failed_region = answered.region;

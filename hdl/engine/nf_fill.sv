@@ -282,7 +282,9 @@ module nf_fill
   `NF_ASSERT_NEVER(BeatRange_A, ECC != 0 && 32'(beat_q) > CNT_W)
   // What says that a record was lost, and is to be written back as that, is of the same place.
   `NF_ASSERT_NEVER(LostBook_A, now_full && out_lost && !(out_book.lost && out_book.bitmap == '0))
-  `NF_ASSERT_KEEPS(ArStable_A, ar_valid && !ar_ready, {ar_valid, ar_addr})
+  // A request that waits is taken back only when the region's records become doubtful meanwhile.
+  `NF_ASSERT_KEEPS(ArStable_A, ar_valid && !ar_ready,
+                   {ar_valid || head_kind == FILL_LOST, ar_addr})
   `NF_ASSERT_KEEPS(OutStable_A, now_full && !out_ready, {now_full, out_book})
 
   `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)

@@ -3,9 +3,10 @@
 //
 // Commit handshake: `commit_valid` is held with stable region and descriptor until `commit_done`
 // pulses for one clock with the code. In between, `hold` stops the admission of transactions; the
-// descriptor is judged and applied only when `core_idle` says that everything
-// admitted has been answered and every write has reached memory. So each transaction lies wholly
-// before or wholly after a commit, and the blocks may read `desc` without further care.
+// descriptor is judged and applied only when `core_idle` says that everything admitted has been
+// answered and every write of the region has reached memory (write-backs of others may be under
+// way). So each transaction lies wholly before or wholly after a commit, and the blocks may read
+// `desc` without further care.
 //
 // CLOSE is the same handshake with `commit_close`: it waits for `reads_gone` too, and then sets
 // `closed` in place of the descriptor. So no read that found the round open is answered after it.

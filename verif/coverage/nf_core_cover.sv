@@ -179,7 +179,7 @@ bind nf_core nf_core_cover #(
   .ctrl_busy     (u_ctrl.busy_q),
   .waiting       (|u_engine.u_lookup.waited || u_engine.u_lookup.deferred_valid),
   .filling       (u_engine.u_fill.head_valid || u_engine.u_fill.track_valid),
-  .evicting      (!evict_idle),
+  .evicting      (u_engine.evict_flight != '0),
   .storing       (store_valid || u_store.u_track.count_q != '0),
   .gathering     (gather_valid || u_gather.t_valid),
   .plain         (plain_valid || wr_valid[1] || rd_valid[1] || u_plain.rd_track_valid

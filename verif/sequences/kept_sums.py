@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import cocotb
+
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import RAW_SELECTOR, RegionConfig, records
 from verif.mem.memory_config import LINE_BITS, MemBeat
@@ -237,6 +239,28 @@ class RefusedStoreSequence(KeptSequence):
                 places.clear()
             await self.sums(config, lines)
             await self.sums(config, lines)
+
+
+class CommitSequence(KeptSequence):
+    """A commit that waits for nothing but a sum, which comes back to be kept: the round that it
+    begins has nothing of it."""
+
+    rounds: int = 4
+
+    async def body(self) -> None:
+        config, lines = await self.begin()
+        memory = self.env.cfg.mem
+        for _ in range(self.rounds):
+            line = self.rng.choice(lines)
+            await self.complete(config, [line])
+            memory.r_stall = 1.0
+            await self.read_region(config, line, 0)
+            await self.env.clocks(40)
+            commit = cocotb.start_soon(self.commit(self.region))
+            await self.env.clocks(40)
+            memory.r_stall = 0.0
+            await commit
+            await self.sums(config, [line])
 
 
 class ReshapedSequence(KeptSequence):

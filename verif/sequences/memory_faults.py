@@ -209,6 +209,32 @@ class RefusedWriteBackSequence(RecordSequence):
         await self.whole_epoch(config, lines)
 
 
+class RefusedMeanwhileSequence(RecordSequence):
+    """A write-back is refused while a read of another record of its region waits for the port."""
+
+    async def body(self) -> None:
+        rng, mem = self.rng, self.env.cfg.mem
+        config = self.make()
+        await self.commit(self.region, config)
+        await self.initialised()
+        slots = self.cfg.hw.slots
+        lines = rng.sample(range(config.lines), 2 * slots)
+        await self.each(config, lines, 0)
+        await self.each(config, lines[: slots - 1], None)  # one line is left to be written back
+        errors = mem.write_error_lines
+        errors.add(self.record(config, lines[-1])[0])
+        mem.ar_stall = mem.b_stall = 1.0
+        for line in lines[slots - 1 : slots + 3]:  # the last one waits for the read channel
+            await self.contribute(config, 1, line, limit=1)
+        await self.env.clocks(60)
+        mem.b_stall = 0.0
+        await self.env.clocks(60)
+        mem.ar_stall = 0.0
+        await self.drain()
+        errors.clear()
+        await self.whole_epoch(config, lines)
+
+
 class RefusedInitialisationSequence(RecordSequence):
     """Old records that could not be overwritten are not taken for state.
 

@@ -10,6 +10,7 @@ import cocotb
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.env import Sink
 from verif.sequences.kept_sums import (
+    CommitSequence,
     KeptFaultSequence,
     KeptSequence,
     MixedKeptSequence,
@@ -56,6 +57,12 @@ class RefusedStoreTest(KeptTest):
     sequence = RefusedStoreSequence
 
 
+class CommitTest(KeptTest):
+    """Commits behind a sum that comes back."""
+
+    sequence = CommitSequence
+
+
 class ReshapedTest(KeptTest):
     """A region that begins to keep sums."""
 
@@ -86,6 +93,12 @@ async def faults(_dut: Any) -> None:
 async def refused_stores(_dut: Any) -> None:
     """A first store that memory refuses poisons its line, whichever answer comes first."""
     await run_uvm(RefusedStoreTest)
+
+
+@cocotb.test()
+async def commits(_dut: Any) -> None:
+    """A commit finds nothing under way, not even a sum on its way back to its slot."""
+    await run_uvm(CommitTest)
 
 
 @cocotb.test()

@@ -17,6 +17,7 @@ from verif.sequences.memory_faults import (
     RandomErrorSequence,
     RecordErrorSequence,
     RefusedInitialisationSequence,
+    RefusedMeanwhileSequence,
     RefusedWriteBackSequence,
 )
 
@@ -44,6 +45,14 @@ class RefusedWriteBackTest(NfBaseTest):
     async def scenario(self) -> None:
         for mode in (self.env.rng.choice(LOW_BIT), Mode.FP32):
             await RefusedWriteBackSequence(self.env, mode=mode).run()
+
+
+class RefusedMeanwhileTest(NfBaseTest):
+    """Errors when an evicted line is written back, while records are asked for."""
+
+    async def scenario(self) -> None:
+        for mode in (self.env.rng.choice(LOW_BIT), Mode.FP32):
+            await RefusedMeanwhileSequence(self.env, mode=mode).run()
 
 
 class RefusedInitialisationTest(NfBaseTest):
@@ -90,6 +99,12 @@ async def record_errors(_dut: Any, profile: str) -> None:
 async def refused_write_backs(_dut: Any, profile: str) -> None:
     """A line whose write-back is refused is lost, and no line of the region is wrong."""
     await run_uvm(RefusedWriteBackTest, profile)
+
+
+@cocotb.test()
+async def refused_meanwhile(_dut: Any) -> None:
+    """A read that waits for the memory port while its region's records become doubtful."""
+    await run_uvm(RefusedMeanwhileTest)
 
 
 @cocotb.test()

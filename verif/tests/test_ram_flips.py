@@ -14,7 +14,12 @@ from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.sequences.held_data import HeldDataSequence
-from verif.sequences.lost_slots import ForwardedSequence, LossAtOnceSequence, LostSlotSequence
+from verif.sequences.lost_slots import (
+    ForwardedSequence,
+    KeptOverDamageSequence,
+    LossAtOnceSequence,
+    LostSlotSequence,
+)
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
     FlipTrafficSequence,
@@ -116,6 +121,13 @@ class ForwardedTest(NfBaseTest):
         await ForwardedSequence(self.env).run()
 
 
+class KeptOverDamageTest(NfBaseTest):
+    """Sums that come back to a slot that is damaged meanwhile."""
+
+    async def scenario(self) -> None:
+        await KeptOverDamageSequence(self.env).run()
+
+
 class DamagedMarksTest(NfBaseTest):
     """Marks of evicted lines flip; nothing may be lost, so that everything is compared."""
 
@@ -163,6 +175,12 @@ async def lost_at_once(_dut: Any) -> None:
 async def forwarded(_dut: Any) -> None:
     """What the operation before hands on is right, whatever flips in the slot meanwhile."""
     await run_uvm(ForwardedTest)
+
+
+@cocotb.test()
+async def kept_over_damage(_dut: Any) -> None:
+    """A sum to keep finds its line lost; nothing of the damaged state is handed on."""
+    await run_uvm(KeptOverDamageTest)
 
 
 @cocotb.test()

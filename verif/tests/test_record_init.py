@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
+from cocotb.utils import get_sim_time
 
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.config import CLOCK_NS
 from verif.sequences.base import NfSequence
 
 
@@ -45,6 +47,34 @@ class CommitDuringInitSequence(NfSequence):
             await self.contribute(config, line % self.workers, line)
             if line - back in lines and self.rng.random() < 0.3:
                 await self.contribute(config, (line - back + 1) % self.workers, line - back)
+
+
+class CommitElsewhereSequence(NfSequence):
+    """Lines of a large region wait to be written back until the initialiser has passed them. All
+    is answered; a commit of another region waits for none of that, nor does anybody behind it."""
+
+    lines_log2: int = 13
+    most: int = 400  # clocks; the initialiser takes 8,192 and more
+
+    async def body(self) -> None:
+        hw = self.cfg.hw
+        large = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
+        other = self.layout.region(Mode.G_TERNARY, 1, 2)
+        await self.commit(1, other)
+        await self.initialised()
+        await self.commit(0, large)
+        for line in range(large.lines - hw.slots - 2, large.lines):  # two are evicted
+            await self.contribute(large, 0, line)
+        await self.drain()
+        commit = cocotb.start_soon(self.commit(1))
+        await self.env.clocks(60)
+        began = get_sim_time("ns")
+        await self.read(0)
+        await self.drain()
+        await commit
+        took = (get_sim_time("ns") - began) / CLOCK_NS
+        assert took < self.most, f"a commit and a read of ordinary memory took {took:.0f} clocks"
+        assert await self.env.registers.read("STATUS.INIT_BUSY"), "nothing had to wait"
 
 
 class ReshapeDuringInitSequence(NfSequence):
@@ -96,6 +126,13 @@ class CommitDuringInitTest(NfBaseTest):
         await CommitDuringInitSequence(self.env).run()
 
 
+class CommitElsewhereTest(NfBaseTest):
+    """Commits of one region beside the initialiser of another."""
+
+    async def scenario(self) -> None:
+        await CommitElsewhereSequence(self.env).run()
+
+
 class FloodedTest(NfBaseTest):
     """A region is committed into a flood of writes."""
 
@@ -122,6 +159,12 @@ async def commit_during_init(_dut: Any, profile: str) -> None:
 async def reshape_during_init(_dut: Any, profile: str) -> None:
     """A region becomes IDENTITY before its records are all initialised."""
     await run_uvm(ReshapeDuringInitTest, profile)
+
+
+@cocotb.test()
+async def commit_elsewhere(_dut: Any) -> None:
+    """A commit, and who comes behind it, does not wait for another region's initialiser."""
+    await run_uvm(CommitElsewhereTest)
 
 
 @cocotb.test()
