@@ -160,7 +160,7 @@ class LinkTracker:
     def _lost(self, way: Way, event: FlitEvent, kind: FlitKind) -> FlitEvent:
         event.kind = kind
         way.frames = way.since_loss = 0
-        if self.retry and way.clean_seen:
+        if self.retry:
             way.frozen = True
         return event
 
