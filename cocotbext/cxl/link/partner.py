@@ -316,10 +316,13 @@ class LinkPartner(Generic[TxT, RxT]):
     def _control(self, payload: int, normal: bool) -> None:
         control, wrong = decode_control(payload)
         if wrong:
-            # Elsewhere it may be an ADF in the shadow of an error.
+            # Elsewhere it may be an ADF in the shadow of an error. Here nobody knows whether it
+            # was a retryable flit: it is lost.
             self.retry.other()
             if normal:
                 self._issue("protocol_error", "; ".join(wrong))
+                if self.config.retry:
+                    self.retry.error()
             return
         if isinstance(control, Llcrd | InitParam):
             self.retry.other()

@@ -274,7 +274,7 @@ class LinkTracker:
             self._error(way, "static_bits", text)
         if wrong:
             self._count(way, "PROTOCOL_ERROR")
-            return event
+            return self._lost(way, event, FlitKind.CONTROL)
         if isinstance(control, RetryIdle):
             self._end_of_frames(way)
         elif isinstance(control, RetryFrame | RetryReq | RetryAck):
