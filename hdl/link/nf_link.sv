@@ -60,7 +60,7 @@ module nf_link
 
   input  wire logic         drs_valid,
   output logic              drs_ready,
-  output logic              drs_gone,  // no DRS taken is left inside (or none can leave)
+  output logic              drs_gone,  // no DRS taken is left inside (or none will ever leave)
   input  wire s2m_drs_t     drs,
 
   output logic              link_up,
@@ -221,7 +221,7 @@ module nf_link
 
   assign ndr_ready = ndr_room || aborted;
   assign drs_ready = drs_room || aborted;
-  assign drs_gone  = (drs_empty && !has_new) || quiet;
+  assign drs_gone  = (drs_empty && !has_new) || aborted;
 
   nf_link_ndr_queue u_ndr_queue (
     .clk, .rst_n, .in_valid(ndr_valid && !aborted), .in_ready(ndr_room), .in_data(ndr),
