@@ -60,7 +60,7 @@ module nf_link
 
   input  wire logic         drs_valid,
   output logic              drs_ready,
-  output logic              drs_gone,  // no DRS taken is left inside (or none can leave)
+  output logic              drs_gone,  // no DRS taken is left inside (or none will ever leave)
   input  wire s2m_drs_t     drs,
 
   output logic              link_up,
@@ -81,7 +81,7 @@ module nf_link
   );
 
   logic       any_clean, init_received, good_retryable, take_protocol, take_adf, take_credits;
-  logic       take_init, take_ack, got_frame, got_req, got_ack, got_other, control_error;
+  logic       take_init, take_ack, got_frame, got_req, got_ack, got_other, broken, control_error;
   logic       normal, discard, quiet, local_idle, aborted;
   logic [3:0] owed;
   link_error_e control_kind;
@@ -90,7 +90,7 @@ module nf_link
   nf_link_rx_ctrl u_rx_ctrl (
     .clk, .rst_n, .flit_valid, .flit, .adf_due(owed > 4'd3), .normal, .discard, .any_clean,
     .init_received, .good_retryable, .take_protocol, .take_adf, .take_init, .take_credits,
-    .take_ack, .ack_count(acked), .got_frame, .got_req, .got_ack, .got_other,
+    .take_ack, .ack_count(acked), .got_frame, .got_req, .got_ack, .got_other, .broken,
     .protocol_error(control_error), .error_kind(control_kind)
   );
 
@@ -194,7 +194,8 @@ module nf_link
   logic [RETRY_W-1:0] num_retry, num_phy_reinit, ack_num_retry;
 
   nf_link_lrsm #(.RETRY_TIMEOUT(RETRY_TIMEOUT)) u_lrsm (
-    .clk, .rst_n, .phy_up, .retrain_request, .lost, .good_retryable, .got_init(take_init),
+    .clk, .rst_n, .phy_up, .retrain_request, .lost(lost || broken), .good_retryable,
+    .got_init(take_init),
     .init_wrap(flit[95:88]), .got_frame, .got_req, .got_ack, .got_other, .req_held,
     .rx_eseq(flit[71:64]), .rx_num_retry(flit[84:80]), .rx_echo(flit[71:67]), .rx_empty(flit[64]),
     .normal, .discard, .quiet, .local_idle, .aborted, .lrsm, .want_req, .eseq, .num_retry,
@@ -220,7 +221,7 @@ module nf_link
 
   assign ndr_ready = ndr_room || aborted;
   assign drs_ready = drs_room || aborted;
-  assign drs_gone  = (drs_empty && !has_new) || quiet;
+  assign drs_gone  = (drs_empty && !has_new) || aborted;
 
   nf_link_ndr_queue u_ndr_queue (
     .clk, .rst_n, .in_valid(ndr_valid && !aborted), .in_ready(ndr_room), .in_data(ndr),

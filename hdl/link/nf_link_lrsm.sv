@@ -2,12 +2,13 @@
 // State machines of link-level retry, receiving side (link spec §9): LRSM, RRSM, ESeq, NUM_RETRY,
 // NUM_PHY_REINIT and TIMEOUT.
 //
-// In: `lost` (a flit with a bad CRC or Protocol ID), `got_frame`, or `got_other` (any other good
-// flit: it breaks a run of RETRY.Frame), with it `good_retryable` or a RETRY strobe. `normal` and
-// `discard` say what may become of the flit of this clock: all of it, or nothing; in between only
-// RETRY flits count. Out to the sender: `want_req` and `want_ack` are levels, taken with
-// `req_sent` and `ack_begun`; a RETRY.Req that comes after `ack_begun` is answered by another
-// sequence. `tx_flit` counts sent flits for TIMEOUT. `quiet`: nothing may be sent.
+// In: `lost` (a flit with a bad CRC or Protocol ID, or a broken control flit), `got_frame`, or
+// `got_other` (any other good flit: it breaks a run of RETRY.Frame), with it `good_retryable` or a
+// RETRY strobe. `normal` and `discard` say what may become of the flit of this clock: all of it, or
+// nothing; in between only RETRY flits count. Out to the sender: `want_req` and `want_ack` are
+// levels, taken with `req_sent` and `ack_begun`; a RETRY.Req that comes after `ack_begun` is
+// answered by another sequence. `tx_flit` counts sent flits for TIMEOUT. `quiet`: nothing may be
+// sent.
 
 `default_nettype none
 `include "nf_assert.svh"

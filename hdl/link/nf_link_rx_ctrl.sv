@@ -6,7 +6,8 @@
 // all-data flit, and the state of the local retry. Out: exactly one of `take_protocol`, `take_adf`,
 // `take_llcrd`, `take_init`, a RETRY strobe or none; an error may stand beside it. While
 // `normal` is low only RETRY flits count, whatever is owed, and what looks like a broken control
-// flit may be data; under `discard` nothing counts.
+// flit may be data; under `discard` nothing counts. `broken`: a control flit that breaks its form.
+// Nobody knows which one it was, nor whether it counts in ESeq: it is lost, as if by its CRC.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -37,6 +38,7 @@ module nf_link_rx_ctrl
   output logic                      got_req,
   output logic                      got_ack,
   output logic                      got_other,  // a flit that is no RETRY.Frame
+  output logic                      broken,
 
   output logic                      protocol_error,
   output link_error_e               error_kind
@@ -99,7 +101,8 @@ module nf_link_rx_ctrl
   assign got_frame = retry_ok && retry_frame;
   assign got_req   = retry_ok && retry_req;
   assign got_ack   = retry_ok && retry_ack;
-  assign got_other = seen && !got_frame;
+  assign got_other = seen && !got_frame && !control_bad;
+  assign broken    = control_bad;
 
   assign protocol_error = control_bad || early || second_init;
   assign error_kind     = control_bad ? LINK_ERR_CONTROL     :

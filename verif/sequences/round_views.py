@@ -168,9 +168,11 @@ class HeldCloseSequence(NfSequence):
     link, more inside the core as well. CLOSE is answered behind them.
 
     One that comes later must be of the closed round, which is never early: the scoreboard says so.
+    ``retrain``: the physical layer is down when CLOSE is written.
     """
 
     most: int = 6
+    retrain: bool = False
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, 0, 3, strict=True)
@@ -178,11 +180,17 @@ class HeldCloseSequence(NfSequence):
             await self.commit(0, config)
             await self.contribute(config, 0, 0)
             await self.drain()
-            for _ in range(reads):
-                await self.read_region(config, 0, 0)
+            host = self.env.cxl.host
+            flying = [await self.read_region(config, 0, 0) for _ in range(reads)]
             await self.env.clocks(60)
+            if self.retrain:
+                assert host.retrain()
+                await self.env.clocks(20)
             await self.close(0)
+            closed = host.cycle
             await self.drain()
+            late = [read for read in flying if read.end > closed and read.response.poison]
+            assert not late, f"{len(late)} of {reads} reads found the round open behind its CLOSE"
 
 
 class InfoSequence(NfSequence):

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import ProtocolCode
 from models.nf_regs import REG_MAP
 from verif.tests.packed_structs import layout, unpack
 
@@ -39,3 +43,16 @@ def _check_error_kind(events: dict[str, int], kind: int) -> None:
         allowed = _NO_STROBE
     told = [one for one, value in events.items() if value]
     assert name in allowed, f"error kind {name} beside the strobes {told}"
+
+
+async def broken(bench: Any, payload: int) -> None:
+    """A control flit that is none: one error, and one retry, which the bench ends at once."""
+    errors, retries = bench.events["protocol_error"], bench.events["retry_local"]
+    bench.to_send.append((ProtocolCode.CACHEMEM.word, seal(payload)))
+    await bench.clocks(4)
+    for _ in range(60):
+        if not unpack(STATUS, int(bench.dut.status.value))["lrsm"]:
+            break
+        await bench.clock()
+    assert bench.events["protocol_error"] == errors + 1, f"{payload:x}h is no error, or two"
+    assert bench.events["retry_local"] == retries + 1, f"{payload:x}h starts no retry"

@@ -345,8 +345,9 @@ async def broken_flits(dut: Any) -> None:
     await bench.clocks(100)
     assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
     # Control flits: a static bit, an unknown code.
-    await feed(seal(control.encode_control(control.RetryIdle()) | 1 << 300), protocol_error=1)
-    await feed(seal(1 | 5 << 32), protocol_error=1)
+    for wrong in (control.encode_control(control.RetryIdle()) | 1 << 300, 1 | 5 << 32):
+        await feed(seal(wrong), protocol_error=1)
+        await bench.clocks(20)  # each starts a retry
     bench.unacked -= 2
     for kind in (
         control.RetryReq(3),

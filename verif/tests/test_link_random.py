@@ -61,7 +61,9 @@ async def _drawn(dut: Any, kinds: tuple[str, ...], rounds: int) -> None:
         episodes.calm()
         left = len(bench.sent_req) + len(bench.sent_rwd)
         left += len(bench.sent_ndr) + len(bench.sent_drs)
-        await _settle(bench, 40 * left + 60 * RETRY_TIMEOUT)
+        # A host that grants one credit at a time may take this long for each.
+        each = 40 + settings["return_delay"][1] + settings["flush_retimer"]
+        await _settle(bench, each * left + 60 * RETRY_TIMEOUT)
         if "damage" not in kinds:
             told = {k: v for k, v in bench.events.items() if v and k not in ("rx_flit", "tx_flit")}
             assert not told, f"nothing was wrong, and {told} was counted"

@@ -89,10 +89,11 @@ async def damaged_from_the_start(dut: Any) -> None:
         bench.tracker = None
         rng = random.Random(seed)
         bench.to_device = random_damage(rng, 0.3)
+        bench.to_host = random_damage(rng, (0.0, 0.3, 1.0)[seed % 3])
         await bench.start(seed == 0)
         fill(bench, 5)
         await bench.clocks(rng.randrange(20, 300))
-        bench.to_device = None
+        bench.to_device = bench.to_host = None
         await bench.until(lambda b=bench: b.complete, 60 * RETRY_TIMEOUT)  # type: ignore[misc]
         bench.check()
 

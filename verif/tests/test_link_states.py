@@ -44,6 +44,7 @@ _FRAMES = [RetryFrame()] * 5
 _GOOD = ("data or header", "LLCRD", "INIT.Param")
 _SILENT = ("RETRY.Idle", "RETRY.Frame", "RETRY.Req alone", "RETRY.Ack alone")
 _BAD = {"bad CRC": "CRC", "bad Protocol ID": "PROTOCOL_ID"}
+_BROKEN = "broken control flit"  # an error in NORMAL alone
 
 
 class StateBench(RetryTestbench):
@@ -121,6 +122,10 @@ class StateBench(RetryTestbench):
             return [self.bad()]
         if event == "bad Protocol ID":
             return [self.bad_id()]
+        if event == _BROKEN:
+            kind = rng.choice((Llcrd(0, 9, 0, 9), RetryIdle(), RetryFrame(), request, answer))
+            payload = encode_control(kind) | 1 << rng.randrange(192, 512)
+            return [(PID, seal(rng.choice((payload, 1 | 5 << 32))))]
         if event == "data or header":
             raw = M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6).pack()
             return [(PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0)))]
@@ -170,6 +175,7 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
     told = {
         "INIT.Param": ["SECOND_INIT"] * (state == NORMAL),
         "RETRY.Ack": ["RETRY_ACK"] * (state == NORMAL),
+        _BROKEN: ["CONTROL"] * (state == NORMAL),
     }.get(event, [_BAD[event]] if event in _BAD else [])
     if not (event == "RETRY.Ack" and state == LLRREQ):  # the link spec is silent
         assert errors == told, f"{where}: {errors}"
@@ -178,7 +184,7 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
         follows = (LLRREQ,)
     elif event == "RETRY.Ack" and fits:
         follows = (NORMAL,)
-    elif event in _BAD or event == "phy down" or state == LOCAL_IDLE:
+    elif event in (*_BAD, _BROKEN, "phy down") or state == LOCAL_IDLE:
         follows = (LOCAL_IDLE,)
     else:
         follows = (NORMAL,)
@@ -190,7 +196,8 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
 async def states(dut: Any) -> None:
     """What each state makes of each flit, and of a fall of phy_up."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, "phy down"]
+    events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, _BROKEN]
+    events.append("phy down")
     first = True
     for state in (NORMAL, LLRREQ, LOCAL_IDLE):
         for event in rng.sample(events, len(events)):

@@ -54,6 +54,21 @@ class HeldCloseTest(NfBaseTest):
         await HeldCloseSequence(self.env).run()
 
 
+class RetrainCloseTest(NfBaseTest):
+    """The same while the physical layer is down."""
+
+    def configure(self, cfg: EnvConfig) -> None:
+        def shape(config: CxlConfig) -> None:
+            one_credit(config)
+            config.link.retry = True
+            config.retrain_clocks = 300
+
+        cfg.shape_link = shape
+
+    async def scenario(self) -> None:
+        await HeldCloseSequence(self.env, retrain=True).run()
+
+
 class InfoTest(NfBaseTest):
     """INFO in each aggregating mode."""
 
@@ -94,6 +109,12 @@ async def many_rounds(_dut: Any, profile: str) -> None:
 async def held_close(_dut: Any) -> None:
     """CLOSE is answered when every read that found the round open has its data."""
     await run_uvm(HeldCloseTest)
+
+
+@cocotb.test()
+async def close_in_retrain(_dut: Any) -> None:
+    """CLOSE while the physical layer is down waits for the same reads."""
+    await run_uvm(RetrainCloseTest)
 
 
 @cocotb.test()

@@ -83,6 +83,7 @@ class LinkPartner(Generic[TxT, RxT]):
         self._in_adf_run = False
         self._raw: deque[tuple[int, int, bool, int, int]] = deque()
         self.phy = True
+        self._phy_seen = False  # it has been up in some clock
 
     # -------------------------------------------------------------------------- status
 
@@ -130,11 +131,11 @@ class LinkPartner(Generic[TxT, RxT]):
         self._raw.append((protocol_id, flit, retryable, plain, data))
 
     def set_phy(self, up: bool) -> None:
-        """State of the physical layer; a drop after the first good flit starts a retry."""
+        """State of the physical layer; a drop, though not its first training, starts a retry."""
         if up == self.phy:
             return
         self.phy = up
-        if self.config.retry and self._clean_seen:
+        if self.config.retry and self._phy_seen:
             if up:
                 self.retry.phy_up()
             else:
@@ -146,11 +147,11 @@ class LinkPartner(Generic[TxT, RxT]):
         """A clock in which the wire takes nothing."""
         self.now += 1
         self._flush += 1
+        self._phy_seen = self._phy_seen or self.phy
 
     def next_flit(self) -> WireFlit | None:
         """The flit of this clock, or None for an idle clock."""
-        self.now += 1
-        self._flush += 1
+        self.stall()
         if not self.phy or self.retry.lrsm in (Lrsm.PHY_REINIT, Lrsm.ABORT):
             return None
         self.returns.tick(self.now)
@@ -302,8 +303,9 @@ class LinkPartner(Generic[TxT, RxT]):
         return self._protocol(payload)
 
     def _lost(self, counter: str) -> list[RxT]:
+        # Also before the first clean flit: the peer may have had one, and sent its INIT.Param.
         self.counters[counter] += 1
-        if self.config.retry and self._clean_seen:
+        if self.config.retry:
             self.retry.error()
         return []
 
@@ -314,10 +316,13 @@ class LinkPartner(Generic[TxT, RxT]):
     def _control(self, payload: int, normal: bool) -> None:
         control, wrong = decode_control(payload)
         if wrong:
-            # Elsewhere it may be an ADF in the shadow of an error.
+            # Elsewhere it may be an ADF in the shadow of an error. Here nobody knows whether it
+            # was a retryable flit: it is lost.
             self.retry.other()
             if normal:
                 self._issue("protocol_error", "; ".join(wrong))
+                if self.config.retry:
+                    self.retry.error()
             return
         if isinstance(control, Llcrd | InitParam):
             self.retry.other()

@@ -263,10 +263,12 @@ def test_credit_overflow_and_surplus_acks_are_reported() -> None:
 
 
 def test_control_flit_with_a_static_bit() -> None:
-    host = HostLink()
-    _bring_up(host)
-    host.receive(PID, seal(encode_control(RetryFrame()) | 1 << 300))
-    assert host.counters["protocol_error"] == 1
+    for retry in (False, True):
+        host = HostLink(LinkConfig(retry=retry))
+        _bring_up(host)
+        host.receive(PID, seal(encode_control(RetryFrame()) | 1 << 300))
+        assert host.counters["protocol_error"] == 1
+        assert host.retry.lrsm is (Lrsm.LLRREQ if retry else Lrsm.NORMAL), "nobody knows its ESeq"
 
 
 # ------------------------------------------------------------------------------ retry

@@ -160,7 +160,7 @@ class LinkTracker:
     def _lost(self, way: Way, event: FlitEvent, kind: FlitKind) -> FlitEvent:
         event.kind = kind
         way.frames = way.since_loss = 0
-        if self.retry and way.clean_seen:
+        if self.retry:
             way.frozen = True
         return event
 
@@ -274,7 +274,7 @@ class LinkTracker:
             self._error(way, "static_bits", text)
         if wrong:
             self._count(way, "PROTOCOL_ERROR")
-            return event
+            return self._lost(way, event, FlitKind.CONTROL)
         if isinstance(control, RetryIdle):
             self._end_of_frames(way)
         elif isinstance(control, RetryFrame | RetryReq | RetryAck):
