@@ -34,6 +34,8 @@ RECORDS, PLAIN = 0, 1
 NEAR, COVER = 12, 12
 """A latency, and records of two beats that cover it: half as many, and those that are asked for
 until the first comes."""
+FAR, CALM = 60, 8
+"""A latency that takes more records; rounds of 64 records after which they are as few again."""
 MORE = 6
 """Requests beyond what fits."""
 FIRST = 1
@@ -53,6 +55,7 @@ class StandstillSequence(ParkedBase):
         await self.initialised()
         await self.new_epoch()
         await self.busy_channel()
+        await self.gathers()
         await self.victims()
         await self.fills()
         await self.evictions()
@@ -100,18 +103,48 @@ class StandstillSequence(ParkedBase):
 
     async def busy_channel(self) -> None:
         """Memory sends records all the time: it is asked for as many as cover its latency, and the
-        reads of others stand behind no more."""
-        lines = await self.recorded(self.cfg.hw.slots)
-        mem = self.env.cfg.mem
-        latency, mem.latency = mem.latency, (NEAR, NEAR)
+        reads of others stand behind no more; also when it was slower some hundred records ago."""
+        slots, mem = self.cfg.hw.slots, self.env.cfg.mem
+        lines = await self.recorded(max(64, 2 * slots))
+        latency, mem.latency = mem.latency, (FAR, FAR)
+        for number in range(1 + CALM):
+            for line in lines:
+                await self.read_region(self.low, line, 0)
+            await self.drain()
+            if not number:
+                mem.latency = (NEAR, NEAR)
         most = 0
-        for line in lines:
+        for line in lines[:slots]:
             await self.read_region(self.low, line, 0)
         while self.env.host.flight:
             await self.env.clocks(1)
             most = max(most, self.env.mem.responder.waiting[0].count(RECORDS))
         mem.latency = latency
         assert most <= COVER, f"{most} records asked for, {COVER} cover a latency of {NEAR}"
+
+    async def gathers(self) -> None:
+        """Memory takes no reads: a sum that is kept is answered from its slot, however many reads
+        of workers' lines wait."""
+        mem, kept = self.env.cfg.mem, self.layout.region(Mode.FP32, 0, 2, keep_sum=True)
+        await self.commit(2, kept)
+        await self.initialised()
+        for worker in range(WORKERS):
+            await self.contribute(self.fp32, worker, 0)
+            await self.contribute(kept, worker % kept.workers, 0)
+            await self.drain()
+        await self.read_region(kept, 0, 0)
+        await self.drain()
+        mem.ar_stall = 1.0
+        sums = []
+        for number in range(EXITS + MORE):
+            await self.issue(self.message(self.fp32, "raw", 0, number % WORKERS))
+            await self.env.clocks(APART)
+            sums.append(await self.read_region(kept, 0, 0))
+            await self.env.clocks(2 * APART)
+        found = [one.done for one in sums]
+        mem.ar_stall = 0.0
+        await self.drain()
+        assert all(found), f"sums that are kept wait for reads of workers' lines: {found}"
 
     async def fills(self) -> None:
         """Lines that miss while memory takes no address, and while it answers to none."""

@@ -175,7 +175,7 @@ class CampaignTest(LinkTest):
 @cocotb.test()
 @cocotb.parametrize(case=[cocotb.Param(value=case, name=case) for case in CASES])
 async def link_faults(_dut: Any, case: str) -> None:
-    """Each kind of fault alone, bit errors up to 1 flit in 20, and all of them mixed, and in retries alone.
+    """Each kind of fault alone, bit errors up to 1 flit in 20, all of them mixed, and in retries.
 
     Three seeds in a row have each case under each profile: the seed of a test is that of the run
     plus a number that depends on its name.
