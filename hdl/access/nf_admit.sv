@@ -93,6 +93,23 @@ module nf_admit
   `NF_ASSERT_NEVER(DrsOver_A, drs_q > 8'(DRS_DEPTH))
   `NF_ASSERT_NEVER(NdrUnder_A, ndr_sent && ndr_q == 8'd0)
   `NF_ASSERT_NEVER(DrsUnder_A, drs_sent && drs_q == 8'd0)
+`ifdef NF_CHECKED
+  // One that could go was passed by one of the other kind: it is its turn.
+  logic req_passed_q, rwd_passed_q;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      req_passed_q <= 1'b0;
+      rwd_passed_q <= 1'b0;
+    end else begin
+      if (take_req) req_passed_q <= 1'b0;
+      else if (take_rwd && req_ok) req_passed_q <= 1'b1;
+      if (take_rwd) rwd_passed_q <= 1'b0;
+      else if (take_req && rwd_ok) rwd_passed_q <= 1'b1;
+    end
+  end
+  `NF_ASSERT_NEVER(ReqTurn_A, take_rwd && req_ok && req_passed_q)
+  `NF_ASSERT_NEVER(RwdTurn_A, take_req && rwd_ok && rwd_passed_q)
+`endif
   `NF_ASSERT_KEEPS(OutStable_A, out_valid && !out_ready, {out_valid, out_msg})
 endmodule
 

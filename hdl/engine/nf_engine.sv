@@ -328,7 +328,7 @@ module nf_engine
 
   nf_written #(.REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC)) u_written (
     .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
-    .ask (lk_line), .ask_used (fetch), .maybe (record_maybe), .planes_used (ar_valid),
+    .ask (lk_line), .maybe (record_maybe), .planes_used (ar_valid),
     .planes_ask (fill_line), .planes (record_planes),
     .mark (evict_push2), .mark_line (s2_q.victim),
     .mark_planes (planes_in_use(held_book2.bitmap, victim_desc2.tern5, 4'(CNT_W)))

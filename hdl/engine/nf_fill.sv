@@ -254,6 +254,7 @@ module nf_fill
   end
 
   // ---- checks ----------------------------------------------------------------------------------
+`ifdef NF_CHECKED
   logic [5:0] records_q;  // since the window grew, 63 at most
   logic [1:0] waits_q;    // clocks in which it has held a request back since, 3 at most
 
@@ -270,9 +271,10 @@ module nf_fill
     end
   end
 
-  `NF_ASSERT_NEVER(WindowRange_A, 32'(window_q) > FLIGHT || 32'(window_q) < START)
   `NF_ASSERT_NEVER(GrowsEarly_A, grows && waits_q != '1)
   `NF_ASSERT_NEVER(ShrinksEarly_A, last_beat && !grows && calm_q == '1 && records_q != '1)
+`endif
+  `NF_ASSERT_NEVER(WindowRange_A, 32'(window_q) > FLIGHT || 32'(window_q) < START)
   `NF_ASSERT_NEVER(WindowRoom_A, head_take && flight >= window_q)
   `NF_ASSERT_NEVER(Overflow_A, req_valid && !req_ready)
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)

@@ -4,14 +4,13 @@
 //
 // A line for which `maybe` is 0 has no state in memory, whatever memory holds: nothing has to be
 // fetched. `planes` is asked for another line, for which it was 1: no more of its record's planes
-// mean anything. `mark`
-// says that the line `mark_line` is written back with `mark_planes` planes; it is seen from the
+// mean anything. `mark` says that the line `mark_line` is written back with `mark_planes` planes; it is seen from the
 // next clock on. `clear[r]` (the commit of region r) forgets region r. A region has 2^LOG2 marks:
 // one a line up to that size; above it neighbours share one, which holds the most of them all.
 //
 // The marks are a protected RAM. In a row with a wrong bit every line may have a record of every
-// plane: that costs fetches, not answers. Where such a row was used, which `ask_used` and
-// `planes_used` tell, it is written so in the next clock without a mark, and counted then.
+// plane: that costs fetches, not answers. Where such a row is found by the fetch that it has caused
+// (`planes_used`), it is written so in the next clock without a mark, and counted then.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -33,7 +32,6 @@ module nf_written
   input  wire logic [DESCS_W-1:0] desc,
   input  wire logic [REGIONS-1:0] clear,
   input  wire line_id_t           ask,
-  input  wire logic               ask_used,
   output logic                    maybe,
   input  wire line_id_t           planes_ask,
   input  wire logic               planes_used,
@@ -121,21 +119,20 @@ module nf_written
 
   logic [CHECK_W-1:0] check;
   logic               ask_bad, ask_one, planes_bad, planes_one, held_bad, held_one;
-  logic               ask_doubt, planes_doubt;
+  logic               planes_doubt;
 
   assign ask_wrong    = ask_bad || ask_one;
   assign planes_wrong = planes_bad || planes_one;
   assign held_wrong   = held_bad || held_one;
-  assign ask_doubt    = ask_used && used_q[ask_row] && ask_wrong;
   assign planes_doubt = planes_used && planes_wrong;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) doubtful_q <= 1'b0;
-    else if (!doubtful_q || mend) doubtful_q <= ask_doubt || planes_doubt;
+    else if (!doubtful_q || mend) doubtful_q <= planes_doubt;
   end
 
   always_ff @(posedge clk) begin
-    if (!doubtful_q || mend) doubtful_row_q <= ask_doubt ? ask_row : planes_row;
+    if (!doubtful_q || mend) doubtful_row_q <= planes_row;
   end
 
   /* verilator lint_off PINCONNECTEMPTY */

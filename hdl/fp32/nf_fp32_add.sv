@@ -51,8 +51,8 @@ module nf_fp32_add (
     sticky      = |(man_lo & ~({27{1'b1}} << shift));
 
     inf           = (hi[30:23] == 8'hFF) && (hi[22:0] == '0);
+    // A NaN is above every number: it is `hi`.
     out.nan       = ((hi[30:23] == 8'hFF) && (hi[22:0] != '0))
-                    || ((lo[30:23] == 8'hFF) && (lo[22:0] != '0))
                     || (inf && (lo[30:23] == 8'hFF) && (hi[31] != lo[31]));
     out.inf       = inf;
     out.sign      = hi[31];

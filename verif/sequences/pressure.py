@@ -307,7 +307,7 @@ class FlowSequence(NfSequence):
 
     reads_flood: bool = True
     flood: int = 160
-    patience: int = 90
+    patience: int = 150
 
     async def body(self) -> None:
         self.env.cfg.mem.w_stall = 0.7  # the flood backs up into the device

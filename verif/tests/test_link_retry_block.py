@@ -189,6 +189,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     assert not bench.out_ndr
     assert not bench.out_drs
     assert not int(dut.retrain_request.value)
+    assert bench.errors == [_ERR_CRC, _ERR_ABORT], "told once"
     fresh = RetryTestbench(dut, 6)
     await fresh.start(first=False)
     fill(fresh, 30)
