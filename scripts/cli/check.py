@@ -114,7 +114,8 @@ def _mutation_waivers() -> list[str]:
     waived = waivers.read()
     if not waived:
         return []
-    return waivers.unmatched(waived, walk.find(ROOT, TOP, read_filelist(ROOT, FILELIST))[0])
+    found, _ = walk.find(ROOT, TOP, read_filelist(ROOT, FILELIST), walk.shapes())
+    return waivers.unmatched(waived, found)
 
 
 def _waivers() -> list[str]:
