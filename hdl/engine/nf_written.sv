@@ -4,9 +4,10 @@
 //
 // A line for which `maybe` is 0 has no state in memory, whatever memory holds: nothing has to be
 // fetched. `planes` is asked for another line, for which it was 1: no more of its record's planes
-// mean anything. `mark` says that the line `mark_line` is written back with `mark_planes` planes; it is seen from the
-// next clock on. `clear[r]` (the commit of region r) forgets region r. A region has 2^LOG2 marks:
-// one a line up to that size; above it neighbours share one, which holds the most of them all.
+// mean anything. `mark` says that the line `mark_line` is written back with `mark_planes` planes;
+// it is seen from the next clock on. `clear[r]` (the commit of region r) forgets region r. A region
+// has 2^LOG2 marks: one a line up to that size; above it neighbours share one, which holds the most
+// of them all.
 //
 // The marks are a protected RAM. In a row with a wrong bit every line may have a record of every
 // plane: that costs fetches, not answers. Where such a row is found by the fetch that it has caused
