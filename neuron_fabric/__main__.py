@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -55,9 +56,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LineError as error:
         say(f"neuron_fabric: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        say("neuron_fabric: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
+    except OSError as error:  # a full disk
+        _drop_output()
+        where = f": {one_line(error.filename)}" if error.filename else ""
+        say(f"neuron_fabric: {error.strerror or error}{where}", file=sys.stderr)
+        return 2
+
+
+def _drop_output() -> None:
+    """What standard output could not take: Python would tell of it once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,10 @@ def test_typed_makes_what_the_fields_say() -> None:
         ({"colour": []}, "colour: a list is not one of red"),
         ({"parts": {}}, "parts: an object is not a list"),
         ({"parts": [{"name": "x", "size": "y"}]}, r"parts\[0\].size: 'y' is not a number"),
+        (
+            {"parts": [{"name": "x", "size": 10**400}]},
+            r"parts\[0\].size: 10+\.\.\. is not a number",
+        ),
         ({"parts": [{}]}, r"parts\[0\]: field 'name' is missing"),
         ({"parts": [None]}, r"parts\[0\]: None is not an object"),
         ({"pairs": [["a"]]}, r"pairs\[0\]: a list is not a list of 2"),

@@ -57,7 +57,10 @@ def _plain(kind: Any, value: object, place: str) -> Any:
         return value if fits else _wrong(value, "an integer", place)
     if kind is float:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
-        number = float(cast(float, value)) if fits else math.nan
+        try:
+            number = float(cast(float, value)) if fits else math.nan
+        except OverflowError:  # TOML and a command line have integers of any length
+            number = math.inf
         return number if math.isfinite(number) else _wrong(value, "a number", place)
     if kind in (str, Path):
         return kind(value) if isinstance(value, str) else _wrong(value, "a text", place)

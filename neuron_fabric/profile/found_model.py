@@ -58,7 +58,10 @@ def model_of_name(name: str) -> Any:
         with mock.patch.object(sys, "path", [os.getcwd(), *sys.path]):
             make = getattr(importlib.import_module(module), function)
         with torch.device("meta"):
-            return make()
+            made = make()
+        if not isinstance(made, torch.nn.Module):
+            raise TypeError(f"{type(made).__name__} is no torch.nn.Module")
+        return made
     except Exception as error:
         what = f"gives no model ({type(error).__name__}: {error})"
         raise ProfileError(name, what, "give MODULE:FUNCTION, without arguments") from error

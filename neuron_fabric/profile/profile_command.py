@@ -17,6 +17,7 @@ from neuron_fabric.profile.profile_file import read_profile, write_profile
 from neuron_fabric.profile.profile_types import RECOVERY, STEADY, PhaseRoute, Profile, Region, Rule
 from neuron_fabric.profile.rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
+from neuron_fabric.runtime.monitor.plan_of import check_monitor
 from neuron_fabric.text import say
 
 HELP = "operating profiles: show one, hold it against a model, compare two, run its rule again"
@@ -93,7 +94,9 @@ def run(args: argparse.Namespace) -> int:
         return int(bool(lines))
     if args.what == "rule":
         return _rule(args)
-    say(*shown(read_profile(args.profile)))
+    profile = read_profile(args.profile)
+    check_monitor(profile, args.profile)
+    say(*shown(profile))
     return 0
 
 
@@ -216,6 +219,7 @@ def _text(value: object) -> str:
 
 def _check(args: argparse.Namespace) -> int:
     profile = read_profile(args.profile)
+    check_monitor(profile, args.profile)
     if not args.script and not args.model:
         say(f"{args.profile}: {len(profile.regions)} regions; no model to hold it against")
         return 0

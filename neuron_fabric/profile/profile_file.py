@@ -43,6 +43,7 @@ from neuron_fabric.profile.profile_types import (
 from neuron_fabric.typed import typed
 
 SCHEMA = Path(__file__).with_name("profile.schema.json")
+BOM = "\ufeff"
 SIZE = 4 << 20
 """Bytes of a profile at most."""
 
@@ -100,6 +101,8 @@ def read_profile(path: str | Path) -> Profile:
 def parse_profile(text: str, where: object) -> Profile:
     """The profile of a TOML text; ``where`` is its name in a ProfileError."""
     try:
+        if text.startswith(BOM):
+            raise DataError("it begins with a byte order mark: save it as UTF-8 without")
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProfileError(where, f"is no TOML ({error or 'nested'})", "mend it") from None

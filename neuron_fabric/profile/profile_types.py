@@ -20,7 +20,9 @@ from neuron_fabric.data import DataError
 FORMAT = "neuron-fabric-profile"
 VERSION = 1
 WARMUP, STEADY, RECOVERY = "warmup", "steady", "recovery"
-FIXED = re.compile(r"fixed:(\d+\.?\d*(?:e[+-]?\d+)?)")
+FIXED = re.compile(r"fixed:([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
+LEAST_F32, MOST_F32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+"""Of float32, in which a vote is scaled: with less it would be 0 in every step, with more NaN."""
 
 Range = tuple[float, float]
 Measured = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Range]]]]
@@ -77,6 +79,13 @@ class PhaseRoute:
             raise DataError(f"scale {self.scale!r} is none of mean_abs, rms, fixed:NUMBER")
         if not self.shrink > 0:
             raise DataError(f"shrink {self.shrink} is not above 0")
+        factors = [("shrink", self.shrink)]
+        if fixed:
+            step = float(fixed[1]) * self.shrink
+            factors += [("scale", float(fixed[1])), ("scale * shrink", step)]
+        for name, factor in factors:
+            if not LEAST_F32 <= factor <= MOST_F32:
+                raise DataError(f"{name} {factor:g} is no float32 of full precision")
         if not 0 < self.beta < 1:
             raise DataError(f"beta {self.beta} is not between 0 and 1")
         if self.decode == "net" and not self.route.votes:

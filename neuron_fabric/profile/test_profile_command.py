@@ -78,6 +78,28 @@ def test_bad_words(
     assert not said.out
 
 
+@pytest.mark.parametrize("verb", ["show", "check"])
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ("drpo = 0.3", "monitor: field 'drpo' is not known here; mend [monitor]"),
+        ("drop = 3.0", "monitor.drop is 3.0, must be above 0, and 1 at most"),
+        ('off = "cosine"', "monitor.off: 'cosine' is not a list"),
+        ('off = ["cosin"]', "'cosin' is not a valid Signal: one of loss_spike"),
+    ],
+)
+def test_thresholds_are_looked_at(
+    verb: str, values: str, text: str, path: Path, capsys: Capture
+) -> None:
+    """Here, and not first when a training attaches the profile."""
+    path.write_text(f"{EXAMPLE.split('[[region]]', 1)[0]}[monitor]\n{values}\n", "utf-8")
+    assert nf(verb, path) == 2
+    said = capsys.readouterr()
+    assert f"{path}: {text}" in said.err.replace("monitor.off: 'cosin'", "'cosin'")
+    assert len(said.err.splitlines()) == 1
+    assert not said.out
+
+
 def test_diff(path: Path, tmp_path: Path, capsys: Capture) -> None:
     assert nf("diff", path, path) == 0
     assert capsys.readouterr().out == "the same\n"
@@ -196,6 +218,8 @@ def test_check_of_what_has_no_model(path: Path, tmp_path: Path, capsys: Capture)
     assert "2 regions; no model to hold it against" in capsys.readouterr().out
     assert nf("check", "--model", "none:make", path) == 2
     assert "none:make: gives no model (ModuleNotFoundError" in capsys.readouterr().err
+    assert nf("check", "--model", "os:getcwd", path) == 2
+    assert "os:getcwd: gives no model (TypeError: str is no torch" in capsys.readouterr().err
     assert nf("check", "--model", "a:b", path, "--", script) == 2
     assert "a script and --model are given" in capsys.readouterr().err
 

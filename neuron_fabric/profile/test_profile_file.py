@@ -117,6 +117,18 @@ WRONG = {
     "elements": ("= 32256", "= -1", "region 'conv.2': elements -1 is negative"),
     "scale": ("shrink = 0.4210", 'scale = "max"', "scale 'max' is none of mean_abs, rms, fixed"),
     "fixed 0": ("shrink = 0.4210", 'scale = "fixed:0"', "scale 'fixed:0' is none of"),
+    "more than float32": ("0.4210", "1e39", "region[1].steady: shrink 1e+39 is no float32"),
+    "less than float32": ("0.4210", "1e-60", "region[1].steady: shrink 1e-60 is no float32"),
+    "huge integer": ("0.4210", "1" + "0" * 400, "region[1].steady.shrink: 100000"),
+    "fixed inf": ("shrink = 0.4210", 'scale = "fixed:1e999"', "scale inf is no float32"),
+    "fixed tiny": ("shrink = 0.4210", 'scale = "fixed:1e-60"', "scale 1e-60 is no float32"),
+    "fixed times shrink": (
+        "shrink = 0.4210",
+        'scale = "fixed:1e30", shrink = 1e30',
+        "scale * shrink 1e+60 is no float32",
+    ),
+    "other digits": ("shrink = 0.4210", 'scale = "fixed:\u0661"', "is none of mean_abs, rms"),
+    "byte order mark": ("\nformat", "\ufeff\nformat", "it begins with a byte order mark"),
     "net without planes": (
         'route = "FP32"',
         'decode = "net", route = "FP32"',

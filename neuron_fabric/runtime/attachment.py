@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,7 +34,7 @@ from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.runtime.calibration.shadow_run import shadowed, told
 from neuron_fabric.runtime.fp32_paths import ORDERED, PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
-from neuron_fabric.runtime.monitor.plan_of import WARMUP, plan_of
+from neuron_fabric.runtime.monitor.plan_of import WARMUP, check_monitor, plan_of
 from neuron_fabric.runtime.refusal import check_model, second_hook, warn
 from neuron_fabric.runtime.substrate import Substrate, read_substrate
 from neuron_fabric.runtime.vetting import Vetted, vet
@@ -67,6 +68,9 @@ class Options:
             if value not in known:
                 what = f"{name} {value!r} is none of {', '.join(known)}"
                 raise AttachError("attach", what, "choose one")
+        for name, number in (("steps", self.steps), ("timeout_s", self.timeout_s)):
+            if number is not None and not (isinstance(number, Real) and 0 < number < 1e9):
+                raise AttachError("attach", f"{name} is {number!r}", "give a number above 0")
 
 
 def attach(
@@ -190,6 +194,7 @@ def _asked(
     optimizer: Any,
 ) -> _Asked:
     read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
+    check_monitor(read, f"profile {read.name!r}")
     check_model(model)
     world = dist.get_world_size(model.process_group)
     if world > MAX_WORKERS:

@@ -62,7 +62,7 @@ def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any
     )
     fits = kinds.add_parser("fits", help="whether a bucket can go through the device")
     fits.add_argument("mib", type=_above_0, metavar="MIB", help="FP32 size of the bucket")
-    fits.add_argument("--workers", type=int, default=8, metavar="W", help="workers (8)")
+    fits.add_argument("--workers", type=_workers, default=8, metavar="W", help="workers (8)")
     for one in (table, fits):
         one.add_argument("--substrate", type=Path, metavar="FILE", help="measured coefficients")
     return kinds
@@ -135,8 +135,17 @@ def fits_lines(substrate: Substrate, elements: int, workers: int) -> list[str]:
     return out
 
 
+def _workers(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6 or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number of workers")
+    return int(text)
+
+
 def _above_0(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
     return value

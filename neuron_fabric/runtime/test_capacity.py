@@ -252,6 +252,11 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "0.32 (0.15)" in said
     assert capacity_command.run(parser.parse_args(["fits", "25", "--workers", "70"])) == 0
     assert capsys.readouterr().out.count("refused: 70 workers") == len(Route)
-    for bad in (["table", "--cells", "FP32/8"], ["table", "--cells", "G_BINARY/1"], ["fits", "-1"]):
+    for bad in (
+        ["table", "--cells", "FP32/8"],
+        ["table", "--cells", "G_BINARY/1"],
+        *(["fits", "-1"], ["fits", "x"]),
+        *(["fits", "25", "--workers", "0"], ["fits", "25", "--workers", "-3"]),
+    ):
         with pytest.raises(SystemExit):
             parser.parse_args(bad)

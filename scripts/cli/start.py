@@ -4,11 +4,13 @@ that it tests the checkout which the user means."""
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import sys
 from pathlib import Path
 
+from scripts.common.arguments import seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.plain_names import named, temporary_problem
@@ -56,9 +58,18 @@ def check() -> None:
             "NF_CHECKERS_OFF switches checkers off, and green would say nothing: unset it. "
             "`nf mutate --without` sets it for its own runs."
         )
+    _check_scale(os.environ.get("NF_SCALE", "1"))
     problem = temporary_problem()
     if problem is not None:
         raise NfError(problem)
+
+
+def _check_scale(text: str) -> None:
+    """A factor of -1 would leave one transaction of a sequence, and that would be green."""
+    try:
+        seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise NfError(f"NF_SCALE: {error}: unset it, or give a factor.") from None
 
 
 def checkout(folder: Path) -> Path | None:

@@ -70,6 +70,19 @@ def test_bad_input_is_one_line(words: list[str], capfd: pytest.CaptureFixture[st
     assert len(capfd.readouterr().err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("factor", ["-1", "0", "nan", "inf", "x"])
+def test_a_factor_that_is_none_is_one_line(
+    factor: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With -1 every sequence had one transaction, and was green."""
+    monkeypatch.setenv("NF_SCALE", factor)
+    assert main(["run", "test_regs::unmapped", "--dry-run"]) == 2
+    said = capfd.readouterr().err
+    assert said == (
+        f"nf: NF_SCALE: {factor!r} is not a number above 0: unset it, or give a factor.\n"
+    )
+
+
 def test_a_command_of_its_own() -> None:
     """Where nothing of a test is at hand."""
     done = subprocess.run(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from scripts.record.database import History, keys_of
 
 REPEAT = "repeat"  # --seed repeat
 STIMULUS = ("NF_WEIGHTS", "NF_SCENARIO")  # of scenario tests
+FROM_USERS = ("NF_SCALE", *STIMULUS)  # options have the last word
 GREEN = ""  # --changed without a revision: since each test was green
 
 
@@ -84,6 +86,12 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     for name, value in zip(STIMULUS, (args.weights, args.scenario), strict=True):
         if value:
             specs = [replace(spec, env=(*spec.env, (name, value))) for spec in specs]
+    for name in FROM_USERS:  # what reaches a run by the environment is a part of its record, too
+        if value := os.environ.get(name):
+            specs = [
+                spec if name in dict(spec.env) else replace(spec, env=(*spec.env, (name, value)))
+                for spec in specs
+            ]
     if args.link_trace:  # link.trace beside the run's log
         specs = [replace(spec, env=(*spec.env, ("NF_LINK_TRACE", "1"))) for spec in specs]
     return specs

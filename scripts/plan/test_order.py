@@ -267,3 +267,14 @@ def test_every_suite_says_why() -> None:
     for suite in testplan.read(ROOT / "verif" / "testplan").suites.values():
         assert suite.seeds >= 1
         assert len(suite.reason) > 20
+
+
+def test_the_environment_is_recorded(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reaches a run from the user's shell: `nf rerun` and cluster workers have no such
+    shell."""
+    monkeypatch.setenv("NF_SCALE", "0.5")
+    monkeypatch.setenv("NF_WEIGHTS", '{"mode": {"FP32": 9}}')
+    (one,) = selection.plan_runs(words(TEST, "--sim", "verilator"))
+    assert dict(one.env) == {"NF_SCALE": "0.5", "NF_WEIGHTS": '{"mode": {"FP32": 9}}'}
+    (one,) = selection.plan_runs(words(TEST, "--sim", "verilator", "--scale", "2"))
+    assert dict(one.env)["NF_SCALE"] == "2"

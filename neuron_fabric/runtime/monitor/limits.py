@@ -120,8 +120,10 @@ class Limits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if not (value > 0 and value < 1e9):
-                raise ValueError(f"monitor.{one.name} is {value}, must be above 0")
+            most = 1 if one.name in _SHARES else 1e9
+            if not 0 < value <= most:
+                what = f"must be above 0, and {most:,.0f} at most"
+                raise ValueError(f"monitor.{one.name} is {value}, {what}")
         for less, more in _ORDER:
             if getattr(self, less) > getattr(self, more):
                 raise ValueError(
@@ -135,6 +137,11 @@ class Limits:
         return self.drop + self.readmit
 
 
+_SHARES = frozenset(
+    ("drop", "readmit", "floor", "margin_in", "margin_out", "saturation_in")
+    + ("saturation_out", "against_in", "against_out", "severe")
+)
+"""Shares and cosines: above 1 they would decide always, or never."""
 _ORDER = (
     ("spike_out", "spike_in"),
     ("drift_out", "drift_in"),

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a signal that decides nothing",
     )
     add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: one fault alone")
-    add("--seed", type=int, default=1, metavar="N", help="bench: the first of the traces' (1)")
+    add("--seed", type=_seed, default=1, metavar="N", help="bench: the first of the traces' (1)")
     add(
         "--seeds",
         type=_some,
@@ -81,7 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bench: so many trainings with each fault (3)",
     )
     add(
-        "--healthy", type=int, default=20, metavar="N", help="bench: healthy runs of 500 steps (20)"
+        "--healthy",
+        type=_some,
+        default=20,
+        metavar="N",
+        help="bench: healthy runs of 500 steps (20)",
     )
     add("--recorded", type=Path, metavar="FOLDER", help="bench: of trainings that were recorded")
     add("--out", type=Path, metavar="FOLDER", help="record: where recordings go")
@@ -194,6 +198,12 @@ def _changed(
 def _some(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 1000:
         raise argparse.ArgumentTypeError(f"{text} is not 1 to 1000")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text} is no seed: a number from 0 on")
     return int(text)
 
 

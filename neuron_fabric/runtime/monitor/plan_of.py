@@ -8,9 +8,11 @@ from typing import Any
 
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.data import DataError
+from neuron_fabric.errors import ProfileError
 from neuron_fabric.runtime.capacity import Coefficients, low_seconds
 from neuron_fabric.runtime.monitor.job_plan import Cost, Phase, Plan, ProfileLike, RegionPlan
 from neuron_fabric.runtime.monitor.limits import Limits, Signal, limits_of
+from neuron_fabric.typed import typed
 
 _NEVER = 1e-9  # a drop of 0 gives up what points backwards alone
 WARMUP = 100
@@ -28,8 +30,9 @@ def plan_of(
     """What the states need of ``profile``; regions that a reducer has ``refused`` stay in FP32.
     DataError for values of `[monitor]` that are none."""
     values = _with_drop(dict(profile.monitor), getattr(profile, "rule", None))
+    named = typed(tuple[str, ...], values.pop("off", ()), "monitor.off")
     try:
-        off = tuple(Signal(str(one)) for one in _texts(values.pop("off", ())))
+        off = tuple(Signal(one) for one in named)
     except ValueError as error:
         names = ", ".join(Signal)
         raise DataError(f"monitor.off: {error}: one of {names}") from None
@@ -45,6 +48,14 @@ def plan_of(
         for region in profile.regions
     )
     return Plan(regions, warmup, limits_of(values), unverified, off)
+
+
+def check_monitor(profile: ProfileLike, where: object) -> None:
+    """ProfileError, with ``where`` in front, for values of `[monitor]` that are none."""
+    try:
+        plan_of(profile)
+    except DataError as error:
+        raise ProfileError(where, error, "mend [monitor]") from None
 
 
 def costs_of(
@@ -86,10 +97,6 @@ def _with_drop(values: dict[str, object], rule: object) -> dict[str, object]:
         values["drop"] = max(float(drop), _NEVER)
         values.setdefault("floor", min(Limits().floor, max(float(drop), _NEVER)))
     return values
-
-
-def _texts(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def _route(phase: object) -> str:

@@ -53,7 +53,7 @@ def record(run: Path, folder: Path) -> Path:
 def _records(segments: Sequence[Segment]) -> Iterator[dict[str, object]]:
     for segment in segments:
         yield {"kind": "run", **plain(replace(segment.run, about={}))}
-        times = [segment.run.fields.index(one) for one in _TIMES]
+        times = [n for n, one in enumerate(segment.run.fields) if one in _TIMES]
         for step in segment.steps:
             vector = [0 if n in times else one for n, one in enumerate(step.vector)]
             yield {"kind": "step", "step": step.step, "vector": vector, "mode": step.mode}
@@ -95,8 +95,11 @@ def _louder(step: Step, factor: float) -> Step:
 
 
 def readings(segment: Segment) -> list[Reading]:
-    """What the ranks have agreed on in every step."""
+    """What the ranks have agreed on in every step. MonitorError where it is of other regions."""
     codec = Codec(segment.run.plan, segment.run.world, 0)
+    if len(segment.run.fields) not in codec.lengths:
+        what = "the log's numbers are of other regions than its plan"
+        raise MonitorError("signals", what, "the log is damaged, or of another version")
     return [codec.decode(one.step, one.vector) for one in segment.steps]
 
 

@@ -203,7 +203,10 @@ def test_wrong_logs_and_thresholds(recorded: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(MonitorError, match=f"--set: .*{said}"):
             command("replay", str(recorded), "--set", setting)
-    for words in (["replay", "x", "--set", "drop"], ["bench", "--without", "luck"]):
+    for words in (
+        *(["replay", "x", "--set", "drop"], ["bench", "--without", "luck"]),
+        *(["bench", "--seed", "-1"], ["bench", "--healthy", "-1"], ["bench", "--healthy", "0"]),
+    ):
         with pytest.raises(SystemExit):
             command(*words)
 

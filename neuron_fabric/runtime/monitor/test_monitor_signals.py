@@ -297,6 +297,9 @@ def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
     [
         ({"drop": "x"}, "monitor.drop: 'x' is not a number"),
         ({"drop": 0}, "monitor.drop is 0"),
+        ({"drop": 3.0}, "monitor.drop is 3.0, must be above 0, and 1 at most"),
+        ({"saturation_in": 50.0}, "monitor.saturation_in is 50.0"),
+        ({"spike_in": 1e10}, "must be above 0, and 1,000,000,000 at most"),
         ({"norm_out": 9}, "monitor.norm_out is 9"),
         ({"speed": 1}, "field 'speed' is not known"),
     ],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import lzma
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,19 @@ def command(*words: str) -> int:
 
 def named(folder: Path, word: str) -> log.Segment:
     return next(one for name, one in recordings(folder).items() if word in name)
+
+
+def test_numbers_of_other_regions_are_one_line(folder: Path, tmp_path: Path) -> None:
+    """A log whose plan and numbers do not belong together."""
+    segment = named(folder, "healthy")
+    plan = replace(segment.run.plan, regions=segment.run.plan.regions[:1])
+    with pytest.raises(MonitorError, match="signals: the log's numbers are of other regions"):
+        readings(replace(segment, run=replace(segment.run, plan=plan)))
+    [path] = [one for one in folder.iterdir() if "healthy" in one.name]
+    text = lzma.decompress(path.read_bytes()).replace(b'"link_latency"', b'"x"')
+    (tmp_path / log.NAME).write_bytes(text)
+    again = log.read(record(tmp_path, tmp_path))[0][0]  # no such time is no time
+    assert len(again.steps) == len(segment.steps)
 
 
 def test_a_recording_decides_as_the_training_did(folder: Path, tmp_path: Path) -> None:
