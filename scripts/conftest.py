@@ -70,6 +70,11 @@ BENCH = """
             json.dump({"cycles": 3, "parameters": json.loads(os.environ["NF_PARAMETERS"])}, f)
 
     @cocotb.test()
+    async def shell(dut):
+        found = [os.environ[f"NF_{name}"] for name in ("SCALE", "WEIGHTS", "SCENARIO")]
+        assert found == ["1", "", ""], found
+
+    @cocotb.test()
     @cocotb.parametrize(n=[1, 2])
     async def many(dut, n):
         await start(dut)

@@ -107,6 +107,7 @@ module nf_admit
       else if (take_req && rwd_ok) rwd_passed_q <= 1'b1;
     end
   end
+  `NF_ASSERT_NEVER(Passed_A, (req_passed_q && !last_rwd_q) || (rwd_passed_q && last_rwd_q))
   `NF_ASSERT_NEVER(ReqTurn_A, take_rwd && req_ok && req_passed_q)
   `NF_ASSERT_NEVER(RwdTurn_A, take_req && rwd_ok && rwd_passed_q)
 `endif

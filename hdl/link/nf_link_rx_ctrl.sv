@@ -78,7 +78,7 @@ module nf_link_rx_ctrl
   assign take        = flit_valid && normal;
   assign control_ok  = is_control && known && statics_clean && !(normal && adf_due);
   assign control_bad = take && !adf_due && is_control && !(known && statics_clean);
-  assign retry_ok    = seen && control_ok && is_retry;
+  assign retry_ok    = seen && control_ok;
 
   assign take_adf      = take && adf_due;
   assign take_protocol = take && init_received_q && !adf_due && !is_control;

@@ -167,6 +167,10 @@ def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
         "NF_SIM": spec.build.sim,
         "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),
         "NF_METRICS": str(folder / _METRICS),
+        # Stimulus is what the record has of it, whatever the user's shell says by now.
+        "NF_SCALE": "1",
+        "NF_WEIGHTS": "",
+        "NF_SCENARIO": "",
         "PYTHONPATH": str(spec.build.root),
     }
     if spec.build.dut is not Dut.RTL and spec.build.edits:

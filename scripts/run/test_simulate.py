@@ -53,6 +53,14 @@ def test_failure_kinds(toy: Toy, sim: str, test: str, kind: FailureKind, cause: 
     assert f"toy_bench::{test}" in record.rerun
 
 
+def test_stimulus_is_of_the_record_alone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the shell says at a rerun changes nothing."""
+    for name in ("NF_SCALE", "NF_WEIGHTS", "NF_SCENARIO"):
+        monkeypatch.setenv(name, "7")
+    record = toy.run(toy.spec("icarus"), "shell")
+    assert record.passed, record.cause
+
+
 def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
     record = toy.run(toy.spec("icarus"), "adds_one", "no_such_test")
     assert record.kind is FailureKind.NO_TEST

@@ -122,6 +122,31 @@ class LostSlotSequence(FlipSequence):
             await self.counted()
 
 
+class MendedSequence(FlipSequence):
+    """With SECDED a word that was corrected is right in its RAM: the next flip of the same word is
+    a single one again. Lines take the slots in turn behind a reset."""
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        config = self.layout.region(Mode.G_BINARY, 2, 3)
+        await self.commit(0, config)
+        await self.env.clocks(200)  # the initialiser
+        for line in range(config.lines):
+            for worker in range(config.workers):
+                await self.contribute(config, worker, line)
+            await self.drain()
+        for line in range(config.lines):
+            for ram in ("PLANES", "BOOK"):
+                size = rams(hw)[ram]
+                place = rng.randrange(size.bits(hw.ecc))
+                for bit in (place, size.beside(place, rng)):
+                    await self.inject(ram, line, bit)
+                    for want in ((0, 1), (0, 0)):
+                        await self.read_region(config, line, PLANE_SELECTOR)
+                        await self.drain()
+                        assert await self.counted() == want, f"{ram}, bit {bit} behind {place}"
+
+
 class LossAtOnceSequence(FlipSequence):
     """Operations in the clocks in which a loss is written find the line lost, and it is counted
     once. Lines take the slots in turn behind a reset."""

@@ -34,8 +34,10 @@ RECORDS, PLAIN = 0, 1
 NEAR, COVER = 12, 12
 """A latency, and records of two beats that cover it: half as many, and those that are asked for
 until the first comes."""
-FAR, CALM = 60, 8
-"""A latency that takes more records; rounds of 64 records after which they are as few again."""
+MISS = 16
+"""Clocks of a read that misses, from and to the host, beside those of memory."""
+FAR, CALM = 24, 4
+"""A latency that takes more records; rounds after which they are as few again."""
 MORE = 6
 """Requests beyond what fits."""
 FIRST = 1
@@ -57,6 +59,7 @@ class StandstillSequence(ParkedBase):
         await self.busy_channel()
         await self.gathers()
         await self.victims()
+        await self.lone_misses()
         await self.fills()
         await self.evictions()
         await self.admission()
@@ -93,6 +96,26 @@ class StandstillSequence(ParkedBase):
         missed = await self.env.registers.read("SLOT_MISS") - before
         assert not missed, f"{missed} lines left their slots before older ones"
 
+    async def lone_misses(self) -> None:
+        """A line that misses alone waits for memory and its way there, whether the line that leaves
+        for it has to be written or not."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        lines = await self.recorded(16)
+        latency, mem.latency = mem.latency, (NEAR, NEAR)
+        took = []
+        for dirty in (False, True):
+            await self.leave()
+            for line in range(slots):
+                if dirty:
+                    await self.contribute(self.low, 0, line)
+            await self.drain()
+            for _ in range(8):
+                read = await self.read_region(self.low, lines.pop(), 0)
+                await self.drain()
+                took.append(read.end - read.start)
+        mem.latency = latency
+        assert max(took) <= NEAR + MISS, f"misses take {took} clocks at a latency of {NEAR}"
+
     async def recorded(self, lines: int) -> list[int]:
         """Lines of which memory holds a record of this epoch; no slot holds them."""
         last = self.low.lines
@@ -105,7 +128,7 @@ class StandstillSequence(ParkedBase):
         """Memory sends records all the time: it is asked for as many as cover its latency, and the
         reads of others stand behind no more; also when it was slower some hundred records ago."""
         slots, mem = self.cfg.hw.slots, self.env.cfg.mem
-        lines = await self.recorded(max(64, 2 * slots))
+        lines = await self.recorded(2 * slots)
         latency, mem.latency = mem.latency, (FAR, FAR)
         for number in range(1 + CALM):
             for line in lines:

@@ -19,6 +19,7 @@ from verif.sequences.lost_slots import (
     KeptOverDamageSequence,
     LossAtOnceSequence,
     LostSlotSequence,
+    MendedSequence,
 )
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
@@ -114,6 +115,13 @@ class LossAtOnceTest(NfBaseTest):
         await LossAtOnceSequence(self.env).run()
 
 
+class MendedTest(NfBaseTest):
+    """Two single flips of a word, with a read between them."""
+
+    async def scenario(self) -> None:
+        await MendedSequence(self.env).run()
+
+
 class ForwardedTest(NfBaseTest):
     """Reads in a row of a line whose slot is damaged meanwhile."""
 
@@ -169,6 +177,12 @@ async def lost_slots(_dut: Any, lines: str) -> None:
 async def lost_at_once(_dut: Any) -> None:
     """Whoever comes while a loss is written sees the line lost, and nothing of what it was."""
     await run_uvm(LossAtOnceTest)
+
+
+@cocotb.test()
+async def mended(_dut: Any) -> None:
+    """A corrected word is mended in its RAM."""
+    await run_uvm(MendedTest)
 
 
 @cocotb.test()

@@ -35,6 +35,11 @@ class ResetTest(NfBaseTest):
         self.env.scoreboard.on_error = lambda _text: None  # its books are closed
         cocotb.start_soon(self.traffic())
         await self.env.clocks(self.env.rng.randint(*self.cut_after))
+        mem = self.env.cfg.mem
+        mem.b_stall = mem.r_stall = 1.0  # so that the commit waits, and the reset meets it
+        cocotb.start_soon(self.env.registers.commit(0, None, 0))
+        await self.env.clocks(self.env.rng.randint(30, 90))
+        mem.b_stall = mem.r_stall = 0.0
 
     def errors(self) -> Sequence[str]:
         return self.said
