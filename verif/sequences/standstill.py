@@ -146,8 +146,9 @@ class StandstillSequence(ParkedBase):
         assert most <= COVER, f"{most} records asked for, {COVER} cover a latency of {NEAR}"
 
     async def gathers(self) -> None:
-        """Memory takes no reads, or no writes: a sum that is kept is answered from its slot beside
-        any number of reads of workers' lines that wait, and beside stores to another line."""
+        """Memory takes no reads, or answers to no writes: a sum that is kept is answered from its
+        slot beside any number of reads of workers' lines that wait, and beside a store to another
+        line in no more clocks."""
         mem, kept = self.env.cfg.mem, self.layout.region(Mode.FP32, 0, 2, keep_sum=True)
         await self.commit(2, kept)
         await self.initialised()
@@ -168,15 +169,18 @@ class StandstillSequence(ParkedBase):
         mem.ar_stall = 0.0
         await self.drain()
         assert all(found), f"sums that are kept wait for reads of workers' lines: {found}"
-        mem.aw_stall = 1.0
+        mem.b_stall = 1.0
         await self.contribute(self.fp32, 0, 0)
         await self.env.clocks(APART)
         other = await self.read_region(kept, 0, 0)
         await self.env.clocks(2 * APART)
-        found = [other.done]
-        mem.aw_stall = 0.0
+        done = other.done
+        mem.b_stall = 0.0
         await self.drain()
-        assert all(found), "a sum waits for a store to another line"
+        alone = max(one.end - one.start for one in sums)
+        took = other.end - other.start
+        assert done, "a sum waits for a store to another line"
+        assert took <= alone, f"{took} clocks beside a store to another line, not {alone}"
 
     async def fills(self) -> None:
         """Lines that miss while memory takes no address, and while it answers to none."""
