@@ -324,3 +324,22 @@ async def broken_control_flit(dut: Any) -> None:
         assert bench.got_req == bench.sent_req
         assert bench.got_rwd == bench.sent_rwd
         assert bench.lrsm == NORMAL
+
+
+@cocotb.test
+@covered
+async def dirty_request(dut: Any) -> None:
+    """A RETRY.Req behind its Frames, clean but for one static bit, is not obeyed: no RETRY.Ack."""
+    for number, dirt in enumerate((1 << 300, 0)):
+        bench = RetryTestbench(dut, number)
+        bench.tracker = None
+        await bench.start(first=not number)
+        await bench.until(lambda b=bench: b.host.credits.data > 0, 600)  # type: ignore[misc]
+        await bench.clocks(100)
+        sent = len(bench.tx_log)
+        bench.put(*_FRAMES)
+        request = encode_control(RetryReq(bench.host.retry.eseq, 1))
+        bench.raw.append((PID, seal(request | dirt)))
+        await bench.clocks(100)
+        acks = [c for c in bench.controls(sent) if isinstance(c, RetryAck)]
+        assert len(acks) == number, f"{len(acks)} RETRY.Ack"
