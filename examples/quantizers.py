@@ -28,8 +28,7 @@ from models.reducers import reduce_binary, reduce_ternary
 from models.regions import planes_kept
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import say
-from scripts.cli.start import settle_output
+from neuron_fabric.text import say, settle_output
 from scripts.common.arguments import positive
 from verif.replay.routing import default_routes
 from verif.replay.tensors import pack_shared, pack_tensor

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from neuron_fabric.text import LineError, one_line, say
+from neuron_fabric.text import LineError, one_line, say, settle_output
 
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which gives the exit code.
 VERBS = {
@@ -60,23 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("neuron_fabric: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:  # `... | head`
-        _drop_output()
+        settle_output()
         return 1
     except OSError as error:  # a full disk
-        _drop_output()
+        settle_output()
         where = f": {one_line(error.filename)}" if error.filename else ""
         say(f"neuron_fabric: {error.strerror or error}{where}", file=sys.stderr)
         return 2
-
-
-def _drop_output() -> None:
-    """What standard output could not take: Python would tell of it once more at its end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
 
 
 if __name__ == "__main__":

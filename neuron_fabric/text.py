@@ -8,6 +8,7 @@ prints one line a text, and every error that a user sees is a `LineError`. ruff 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -67,3 +68,14 @@ class LineError(Exception):
     def __init__(self, message: object) -> None:
         """``message``: line breaks and control characters in it are escaped, and it is cut."""
         super().__init__(one_line(message, MAX_LINE))
+
+
+def settle_output() -> None:
+    """Write what is left for standard output; where that cannot be (a closed pipe, a full disk)
+    drop it, or Python would tell of it once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -78,8 +78,8 @@ class FaultRule:
     ``rate``: chance for each flit that the kind can hit; ``places``: these of them by number, from
     0 when the injector is armed. ``where`` narrows the flits that can be hit. ``spare_retry``: no
     RETRY flit is hit; ``in_retry``: flits that pass while either end is in a retry are hit alone.
-    ``clocks`` (min, max): length of an episode (delayed acknowledgements,
-    exhausted credits). ValueError: the rate is no chance, or nothing says when.
+    ``clocks`` (min, max): length of an episode (delayed acknowledgements, exhausted credits).
+    ValueError: the rate is no chance, or nothing says when.
     """
 
     kind: FaultKind

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from neuron_fabric.text import LineError, one_line, say
+from neuron_fabric.text import LineError, one_line, say, settle_output
 from scripts.cli import completion, start
 from scripts.common import process
 
@@ -132,10 +132,10 @@ def _main(argv: Sequence[str] | None) -> int:
         say(f"nf: ended by {signal.Signals(end.args[0]).name}", file=sys.stderr)
         return 128 + int(end.args[0])
     except BrokenPipeError:  # `nf list | head`
-        start.settle_output()
+        settle_output()
         return 1
     except OSError as error:
-        start.settle_output()
+        settle_output()
         where = f": {one_line(error.filename)}" if error.filename else ""
         say(f"nf: {error.strerror}{where}", file=sys.stderr)
         return 2

@@ -34,17 +34,6 @@ def streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def settle_output() -> None:
-    """Write what is left for standard output; where that cannot be (a closed pipe, a full disk)
-    drop it, or Python would tell of it once more at its end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
-
-
 def check() -> None:
     """Raises NfError when `nf` would test another tree than the user means, or could not work."""
     meant = checkout(Path.cwd()) or checkout(Path(sys.prefix))

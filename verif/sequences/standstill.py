@@ -105,9 +105,8 @@ class StandstillSequence(ParkedBase):
         took = []
         for dirty in (False, True):
             await self.leave()
-            for line in range(slots):
-                if dirty:
-                    await self.contribute(self.low, 0, line)
+            for line in range(slots if dirty else 0):
+                await self.contribute(self.low, 0, line)
             await self.drain()
             for _ in range(8):
                 read = await self.read_region(self.low, lines.pop(), 0)
