@@ -210,6 +210,17 @@ module nf_lookup
     else if (do_head) turn_q <= parked_slot + 1'b1;
   end
 
+`ifdef NF_CHECKED
+  // The last slot stands for all: while it can go, each of the others goes once before it.
+  logic [SLOT_W-1:0] passed_q;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) passed_q <= '0;
+    else if (!can_go[SLOTS-1] || (do_head && choice[SLOTS-1])) passed_q <= '0;
+    else if (do_head) passed_q <= passed_q + 1'b1;
+  end
+  `NF_ASSERT_NEVER(InTurn_A, do_head && can_go[SLOTS-1] && !choice[SLOTS-1] && &passed_q)
+`endif
+
   // A fill takes the first operation of its slot along, if that has room at its exit; an early
   // store needs none.
   logic [SLOTS-1:0]  filling;

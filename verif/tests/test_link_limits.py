@@ -26,8 +26,8 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import FlitHeader, chunks_of_line, decode_credit, encode_credit
-from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp
+from cocotbext.cxl.wire.flits import FlitHeader, decode_credit, encode_credit
+from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, ReqOp
 from cocotbext.cxl.wire.packer import Credits
 from cocotbext.cxl.wire.slots import S2M_G_3DRS
 from verif.tests.link_coverage import covered
@@ -35,14 +35,10 @@ from verif.tests.link_rules import broken
 from verif.tests.link_testbench import (
     PID,
     REQ_CREDITS,
-    RWD_CREDITS,
     LinkTestbench,
     count_scale,
     random_drs,
     random_ndr,
-    random_rwd,
-    rwd_word,
-    slots_flit,
 )
 
 _FORCE, _FLUSH, _HEADER = 16, 32, 8  # acks, clocks that force an LLCRD; acks a header takes
@@ -114,62 +110,6 @@ async def control_but_for_its_type(dut: Any) -> None:
     assert bench.out_ndr
     assert len(bench.tx_log) <= sent + 1, "flits are sent though nobody has acknowledged any"
     assert (bench.events["cache_message"], bench.events["protocol_error"]) == (15, 0)
-
-
-@cocotb.test
-@covered
-async def request_without_credit(dut: Any) -> None:
-    """A request without a credit is counted and dropped; the ones before it are not hurt."""
-    bench = await LinkTestbench(dut).up()
-    bench.knobs.req_ready = 0.0
-    count = REQ_CREDITS + 1
-    bench.unacked += count
-    bench.credits.plain = 0
-    for tag in range(count):
-        raw = M2SReq(ReqOp.MEM_RD, tag, tag << 6).pack()
-        bench.to_send.append((PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0))))
-    await bench.clocks(count + 10)
-    assert bench.events["protocol_error"] == 1
-    bench.knobs.req_ready = 1.0
-    await bench.clocks(count + 300)  # several LLCRD, each of a power of two
-    assert [word >> 50 & 0xFFFF for word in bench.got_req] == list(range(REQ_CREDITS))
-    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
-
-
-@cocotb.test
-@cocotb.parametrize(held_by=["core", "wire"])
-@covered
-async def write_without_credit(dut: Any, held_by: str) -> None:
-    """Writes beyond the credits are counted and dropped whole; those before them are not hurt.
-
-    No credit comes back as the core takes no write (the queue is full), or as the wire takes no
-    flit (the queue is empty: a write too many would find room; some grants had left before).
-    """
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LinkTestbench(dut).up()
-    held = {"core": "rwd_ready", "wire": "tx_ready"}[held_by]
-    setattr(bench.knobs, held, 0.0)
-    extra = rng.randrange(1, 4) if held_by == "core" else 2 * RWD_CREDITS
-    writes = [random_rwd(rng, 0.0) for _ in range(RWD_CREDITS + extra)]
-    bench.unacked += 2 * len(writes)
-    bench.credits.data = 0
-    for part in (writes[:RWD_CREDITS], writes[RWD_CREDITS:]):
-        for write in part:
-            d = chunks_of_line(write.data)
-            bench.to_send.append((PID, slots_flit((4, 0, 0, 0), (write.pack(), *d[:3]), True)))
-            bench.to_send.append((PID, slots_flit((5, 0, 4, 4), (0, d[3], 0, 0))))
-        await bench.clocks(2 * len(part) + 50)  # until no more grants go out
-    dropped = bench.events["protocol_error"]
-    assert dropped == extra if held_by == "core" else 0 < dropped <= extra
-    bench.credits.data -= extra - dropped  # those spent on grants that the host has not seen yet
-    setattr(bench.knobs, held, 1.0)
-    await bench.clocks(2 * len(writes) + 300)
-    assert bench.got_rwd == [rwd_word(write) for write in writes[:-dropped]]
-    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
-    after: M2SRwD = random_rwd(rng)
-    bench.packer.push(after)
-    await bench.clocks(60)
-    assert bench.got_rwd[-1] == rwd_word(after), "the link goes on"
 
 
 @cocotb.test
