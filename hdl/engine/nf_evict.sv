@@ -178,10 +178,8 @@ module nf_evict
   end
 
   for (genvar e = 0; e < FLIGHT; e++) begin : g_match
-    line_id_t held;
-    assign held         = line_q[e];
-    assign same[e]      = live_q[e] && (held == match_line);
-    assign unsettled[e] = live_q[e] && (held.region == settle);
+    assign same[e]      = live_q[e] && (line_q[e] == match_line);
+    assign unsettled[e] = live_q[e] && (line_q[e][INDEX_W +: 4] == settle);
   end
 
   assign match         = |same;
