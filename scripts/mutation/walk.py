@@ -56,9 +56,10 @@ def find(
     names = {str((root / name).resolve()): name for name in files.sources}
     paths, includes = ([root / name for name in of] for of in (files.sources, files.includes))
     found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
+    walked: set[tuple[str, ...]] = set()
     for parameters in ((), *more):
         compilation = slang.elaborate(top, paths, includes, parameters)
-        for place, mutant in _Walk(compilation, sources, names).all().items():
+        for place, mutant in _Walk(compilation, sources, names, walked).all().items():
             found.setdefault(place, replace(mutant, extra=bool(parameters)))
     return numbered(found.values(), sources), sources
 
@@ -84,11 +85,19 @@ def shapes() -> list[Parameters]:
 
 
 class _Walk:
-    def __init__(self, compilation: Any, sources: dict[str, str], names: dict[str, str]) -> None:
+    def __init__(
+        self,
+        compilation: Any,
+        sources: dict[str, str],
+        names: dict[str, str],
+        walked: set[tuple[str, ...]],
+    ) -> None:
         self._compilation = compilation
         self._manager = compilation.sourceManager
         self._sources = sources
         self._names = names
+        self._walked = walked  # modules with their parameters: another instance has nothing new
+        self._buffers: dict[int, str | None] = {}
         self._no_design = {name: no_design(text.splitlines()) for name, text in sources.items()}
         self._found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
         self._at_compile_time: set[str] = set()
@@ -111,7 +120,11 @@ class _Walk:
         start, end = node.sourceRange.start, node.sourceRange.end
         if self._manager.isMacroLoc(start) or self._manager.isMacroLoc(end):
             return None
-        name = self._names.get(str(self._manager.getFullPath(start.buffer)))
+        buffer = start.buffer.id
+        if buffer not in self._buffers:
+            path = str(self._manager.getFullPath(start.buffer))
+            self._buffers[buffer] = self._names.get(path)
+        name = self._buffers[buffer]
         return None if name is None else (name, start.offset, end.offset)
 
     def _text(self, node: Any) -> str:
@@ -158,7 +171,11 @@ class _Walk:
             called.body.visit(self._note_call)
 
     def _instance(self, instance: Any) -> None:
-        self._scope(instance.body, Place(instance.body.definition.name))
+        body = instance.body
+        shape = (body.definition.name, *(str(one.value) for one in body.parameters))
+        if shape not in self._walked:
+            self._walked.add(shape)
+            self._scope(body, Place(body.definition.name))
 
     def _scope(self, scope: Any, place: Place) -> None:
         for member in scope:
