@@ -53,6 +53,8 @@ LIMITS = Limits()
 def open_file(path: str | Path) -> BufferedReader:
     """A regular file, open for reading. OSError when it cannot be opened, and when it is something
     else than a file: its kind is looked at without waiting for anybody to write to it."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "no name of a file: it has a NUL in it", str(path))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         mode = os.fstat(handle).st_mode

@@ -73,6 +73,8 @@ def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             read_bytes("socket")
     with pytest.raises(FileNotFoundError):
         read_bytes("missing")
+    with pytest.raises(OSError, match="has a NUL in it"):
+        read_bytes("a\0b")
 
 
 class Colour(StrEnum):

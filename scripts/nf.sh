@@ -5,5 +5,6 @@
 here=$(dirname -- "$(readlink -f -- "$0")")
 exec "$here/python" -c 'import sys
 sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]
+sys.argv[0] = "nf"  # for whom a lock keeps out
 from scripts.cli.main import main
 sys.exit(main())' "${here%/.venv/bin}" "$@"

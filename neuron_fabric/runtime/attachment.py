@@ -7,6 +7,7 @@ version. What is refused is one line and exit code 2 on every rank.
 
 # No postponed annotations here, as in the hook's own module.
 
+import errno
 import hashlib
 import os
 from collections.abc import Mapping
@@ -299,6 +300,8 @@ def _writable(folder: Path | None) -> Path | None:
     if folder is None:
         return None
     try:
+        if "\0" in str(folder):
+            raise OSError(errno.EINVAL, "no name of a folder")
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder

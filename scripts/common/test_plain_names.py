@@ -84,6 +84,17 @@ def test_a_copy_and_a_moved_checkout(tree: Path, tmp_path: Path, name: str) -> N
     works_on(tmp_path / "third/.venv/bin/nf", tmp_path, tmp_path / "third")
 
 
+def test_a_lock_names_the_command(tree: Path, tmp_path: Path) -> None:
+    """Not `-c`, as which the wrapper starts it: this is what a second command says of the first."""
+    stub = tree / "scripts/cli/list.py"
+    named = "Lock(ROOT / 'x').acquire().holder()"
+    text = stub.read_text(encoding="utf-8").replace("named(ROOT)", named)
+    stub.write_text(f"from neuron_fabric.lock import Lock\n{text}", encoding="utf-8")
+    code, out, said = nf(tree / ".venv/bin/nf", tmp_path)
+    assert (code, said) == (0, "")
+    assert out.startswith("in use by `nf list` (process ")
+
+
 def test_links(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "tree").symlink_to(tree)
     (tmp_path / "nf").symlink_to(tree / ".venv/bin/nf")

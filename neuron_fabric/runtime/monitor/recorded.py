@@ -34,7 +34,9 @@ _LOSS = list(JOB_FIELDS).index("loss")
 
 
 def name_of(run: Path) -> str:
-    """`CHECK-VARIANT-SEED-REDUCER` of a folder of `nf train-check`."""
+    """`CHECK-VARIANT-SEED-REDUCER` of a folder of `nf train-check`; of a recording, its own."""
+    if run.name.endswith(SUFFIX):
+        return run.name.removesuffix(SUFFIX)
     folder = run if run.is_dir() else run.parent
     return f"{folder.parent.name}-{folder.name}"
 

@@ -124,6 +124,7 @@ def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str])
     assert command("signals", str(path)) == 0
     out = capsys.readouterr().out
     assert "400 steps, 4 workers; low-bit: head, conv, stem" in out
+    assert out.startswith(path.name.removesuffix(SUFFIX))  # not the name of the folder
     assert re.search(r"conv +agreement +\d+ steps +-0\.\d+ .* limit >= -0.05  worker \d in", out)
 
 
