@@ -17,11 +17,16 @@ pytest.importorskip("sklearn", reason=REASON.format("scikit-learn"))
 VOTES, CODES = "votes_in_the_loop", "integer_codes_in_the_loop"
 
 
-@pytest.mark.parametrize("simulator", ["verilator"])
-def test_it_trains_on_votes(simulator: str) -> None:
+RTL = pytest.mark.nightly("trainings on the RTL; verif/serve trains on it in every change")
+
+
+@pytest.mark.parametrize(
+    "device", [("--device", "model"), pytest.param(("--sim", "verilator"), marks=RTL)]
+)
+def test_it_trains_on_votes(device: tuple[str, str]) -> None:
     """A few steps of every variant; the server compares each line with the models, and what votes
     are sent for takes fewer bytes."""
-    done = example(VOTES, "--sim", simulator, "--steps", "8", "--workers", "2")
+    done = example(VOTES, *device, "--steps", "8", "--workers", "2")
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^(\S.*?)  +([\d.]+) +([\d.]+) +[\d.]+% +([\d,]+)$", done.stdout, re.M)
     sent = {variant: int(count.replace(",", "")) for variant, _, _, count in rows}
@@ -42,18 +47,26 @@ def rows_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [" ".join(row) for row in rows]
 
 
+def trained_on_codes(*device: str) -> tuple[list[str], str]:
+    """A few steps of every row: the table, and all that was printed."""
+    done = example(CODES, *device, "--steps", "8", "--workers", "2")
+    rows = rows_of(done)
+    assert re.search(r"ended: [1-9]\d+ buckets done, 0 lost, [\d,]+ lines", done.stdout)
+    return rows, done.stdout
+
+
+def test_it_trains_on_codes() -> None:
+    _, out = trained_on_codes("--device", "model")
+    assert " 0 cycles" in out
+
+
+@RTL
 @pytest.mark.parametrize("simulator", ["verilator"])
-def test_it_trains_on_codes(simulator: str) -> None:
-    """A few steps of every row, by the RTL as by the models; the server compares each line of the
-    RTL with the models before it is used."""
-    words = ("--steps", "8", "--workers", "2")
-    rtl = example(CODES, "--sim", simulator, *words)
-    model = example(CODES, "--device", "model", *words)
-    assert rows_of(rtl) == rows_of(model)
-    for done in (rtl, model):
-        assert re.search(r"ended: [1-9]\d+ buckets done, 0 lost, [\d,]+ lines", done.stdout)
-    assert " 0 cycles" in model.stdout
-    assert " 0 cycles" not in rtl.stdout
+def test_rtl_and_models_train_alike_on_codes(simulator: str) -> None:
+    """The server compares each line of the RTL with the models before it is used."""
+    rows, out = trained_on_codes("--sim", simulator)
+    assert rows == trained_on_codes("--device", "model")[0]
+    assert " 0 cycles" not in out
 
 
 @pytest.mark.parametrize("name", [VOTES, CODES])

@@ -71,7 +71,7 @@ def test_codes(tmp_path: Path, simulator: str) -> None:
         assert "against torch: 0 of 5,154 weights differ" in out
 
 
-@pytest.mark.parametrize("simulator", ["icarus"])
+@pytest.mark.parametrize("simulator", ["verilator"])
 def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -> None:
     """A device that raises FALLBACK at each bucket: the region goes in FP32 and comes back, each
     time for twice as long, and the log says so."""

@@ -272,3 +272,48 @@ async def reset_forgets_the_request(dut: Any) -> None:
     await bench.pulse()
     assert not int(dut.want_ack.value), "the link has given up what was before"
     await forgotten(3)
+
+
+@cocotb.test
+async def request_beside_an_answer(dut: Any) -> None:
+    """A RETRY.Req that comes in the very clock in which the answer to the one before it begins is
+    owed an answer of its own."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for clocks in (0, 1, rng.randrange(2, 9)):
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("got_req", "req_held")
+        await bench.pulse(clocks=clocks)
+        await bench.pulse("got_frame", clocks=5)
+        asked = rng.getrandbits(8)
+        dut.rx_eseq.value = asked
+        await bench.pulse("got_req", "req_held", "ack_begun")
+        assert int(dut.want_ack.value), "the second request is forgotten"
+        assert int(dut.ack_eseq.value) == asked
+        await bench.pulse("ack_begun")
+        assert not int(dut.want_ack.value)
+
+
+@cocotb.test
+async def retrains_of_others(dut: Any) -> None:
+    """A retrain that the link has not asked for counts in no number and asks for no other one,
+    whatever state it comes in and however short it is (the table of §9: no action)."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for clocks in (1, 2, rng.randrange(3, 30)):
+        for before in ((), ("lost",), ("lost", "req_sent")):
+            await bench.reset()
+            await bench.pulse()  # the physical layer has been up
+            for step in before:
+                await bench.pulse(step)
+            dut.phy_up.value = 0
+            await bench.pulse(clocks=clocks)
+            dut.phy_up.value = 1
+            for _ in range(3):
+                await bench.edge
+                assert not int(dut.retrain_request.value), f"{clocks} clocks down, after {before}"
+            assert int(dut.num_phy_reinit.value) == 0
+            await bench.pulse("req_sent")
+            await bench.answer()
+            assert int(dut.normal.value)
+            assert int(dut.num_phy_reinit.value) == 0

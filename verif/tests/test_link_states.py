@@ -24,7 +24,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import decode_protocol_id
+from cocotbext.cxl.wire.flits import ProtocolCode, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_state_points import ERRORS
 from verif.tests.link_coverage import covered
@@ -41,6 +41,7 @@ from verif.tests.link_retry_testbench import (
 from verif.tests.link_testbench import PID, random_ndr, slots_flit
 
 _FRAMES = [RetryFrame()] * 5
+_NULLS = (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
 _GOOD = ("data or header", "LLCRD", "INIT.Param")
 _SILENT = ("RETRY.Idle", "RETRY.Frame", "RETRY.Req alone", "RETRY.Ack alone")
 _BAD = {"bad CRC": "CRC", "bad Protocol ID": "PROTOCOL_ID"}
@@ -221,7 +222,8 @@ async def states(dut: Any) -> None:
 @cocotb.test
 @covered
 async def frames_in_a_row(dut: Any) -> None:
-    """Whatever stands between RETRY.Frame flits ends their run, also what is discarded."""
+    """Whatever flit stands between RETRY.Frame flits ends their run, also what is discarded; NULL
+    is no flit of the link, and a clock without a flit is nothing."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(6):
         bench = StateBench(dut, rng.getrandbits(32))
@@ -243,6 +245,14 @@ async def frames_in_a_row(dut: Any) -> None:
         bench.put(*_FRAMES[before:], RetryReq(wr, 1))
         await bench.clocks(40)
         assert not bench.answers(sent), f"{before} frames, a retrain, {5 - before} frames"
+        # NULL in their midst: they still are five.
+        null, asked = rng.choice(_NULLS), bench.requests(sent)[-1]
+        bench.put(*_FRAMES[:before])
+        bench.raw.append((null.word, rng.getrandbits(528)))
+        await bench.clocks(before + rng.randrange(1, 5))
+        bench.put(*_FRAMES[before:], RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
+        await bench.clocks(30)
+        assert bench.lrsm == NORMAL, f"{before} frames, {null.name}, {5 - before} frames"
 
 
 @cocotb.test
