@@ -25,6 +25,8 @@ from verif.sequences.base import RACE_LIMIT, NfSequence
 
 INTS = (Mode.G_INT4, Mode.G_INT8)
 WORKERS = (1, 2, 7, 8, 15, 16, 17, 63, 64)
+SELECTORS = (0, 7, 15, 16, 17, 18, 19, 20, 31, 32, 33, 34, 48, 64, 80, 144, 160)
+"""First, middle and last of each view, and what lies between and behind them."""
 SHAPES = ("smallest", "largest", "alternating", "one hot", "zeros", "random")
 
 
@@ -182,10 +184,11 @@ class IntRefusalSequence(IntSequence):
             config = self.layout.region(mode, 0, workers, signed=rng.random() < 0.5)
             await self.commit(0, config)
             await self.contribute(config, 0, 0)
-            for selector in {0, 7, 15, 16, 17, 18, 19, 20, 31, 32, 33, 34, 48, 64, 80, 144, 160}:
-                await self.read(config.address(selector, 0))
-            await self.write(config.address(0, 0), bytes(64), be=rng.getrandbits(64))
-            await self.write(config.address(workers % 256, 0), bytes(64))
+            for selector in rng.sample(SELECTORS, len(SELECTORS)):
+                await self.read(config.address(selector, 0), RACE_LIMIT)
+            partial = rng.getrandbits(64)
+            await self.write(config.address(0, 0), bytes(64), RACE_LIMIT, be=partial)
+            await self.write(config.address(workers % 256, 0), bytes(64), RACE_LIMIT)
             await self.drain()
         await self.commits(config)
 
