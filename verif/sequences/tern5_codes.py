@@ -67,7 +67,8 @@ class EveryNetSequence(Tern5Sequence):
     async def body(self) -> None:
         rng, edges = self.rng, self.rng.sample(range(8), 8)
         for number in range(self.rounds):
-            workers = self.most if number == 0 else self.workers()
+            # The widest even and the widest odd W, then any.
+            workers = max(1, self.most - number) if number < 2 else self.workers()
             below, above = max(1, workers - 1), rng.randint(MAX_WORKERS + 1, 254)
             thresholds = (1, 2, below, workers, workers + 1, above, 255, rng.randint(1, workers))
             threshold = thresholds[edges[number % len(edges)]]
