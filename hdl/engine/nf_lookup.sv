@@ -165,7 +165,7 @@ module nf_lookup
   assign fill_early  = early_q[fill_slot];
   assign fill_landed = landed_q[fill_slot];
   assign lands       = stored_valid && early_q[stored.slot[SLOT_W-1:0]];
-  assign do_late     = do_fill && fill_early && fill_landed;
+  assign do_late     = do_fill && fill_landed;
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin

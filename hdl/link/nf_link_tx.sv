@@ -124,6 +124,7 @@ module nf_link_tx
                                && (pick_replay ? replay_adf && !replay_bad : pick_new && new_adf))
   `NF_ASSERT_NEVER(RunStarved_A, go && run_q && !chosen)
   `NF_ASSERT_NEVER(CrcIdle_A, !valid1_q && crc != '0)
+  `NF_ASSERT_NEVER(NewIsFlit_A, (new1_q && !valid1_q) || (new2_q && !valid2_q))
   `NF_ASSERT_KEEPS(TxStable_A, tx_valid && !tx_ready, {tx_valid, tx_flit})
 endmodule
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
+from cocotb.triggers import ClockCycles
 
 from models.fp32 import ordered_sum
 from verif.tests.gather_testbench import LINES, ONES, GatherBench, Sum, as_line
@@ -109,3 +110,25 @@ async def shared_channel(dut: Any) -> None:
         for workers in (2, 9, 64):
             await check(bench, [Sum(1, (1 << workers) - 1)])
         assert bench.held == 0, f"RREADY was low for {bench.held} clocks with a line of a lone sum"
+
+
+@cocotb.test()
+async def ends_pass_answers(dut: Any) -> None:
+    """A request that is answered ends though nobody takes the next answer, and the other way round:
+    neither side waits for the other one."""
+    bench = GatherBench(dut)
+    await bench.reset()
+    bench.fill(error=0, poison=0)
+    sums = [Sum(1, 1 << 3, raw=True), Sum(2, 1 << 5, raw=True), Sum(3, 0b11)]
+    for first, second in (("end", "drs"), ("drs", "end")):
+        bench.stalls = {first: 1.0}
+        running = cocotb.start_soon(check(bench, sums))
+        await ClockCycles(dut.clk, 60)
+        taken = {"end": bench.ends, "drs": bench.answers}
+        assert not taken[first]
+        assert len(taken[second]) == 1, "one request at a time"
+        bench.stalls = {second: 1.0}
+        await ClockCycles(dut.clk, 60)
+        assert len(taken[first]) == 2, f"{first} of the next one waits for {second}"
+        bench.stalls = {}
+        await running

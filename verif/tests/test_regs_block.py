@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
-from cocotb.triggers import FallingEdge, RisingEdge, with_timeout
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
 
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
@@ -146,6 +146,14 @@ async def ram_error(dut: Any) -> None:
         watch.cancel()
         want = {"valid": 1, **{name.lower(): value for name, value in place.items()}}
         assert seen == [want], f"{seen}, not {want}"
+    # A reset flips nothing, nor does the clock behind it.
+    dut.rst_n.value = 0
+    await ClockCycles(dut.clk, 2)
+    flipped: list[dict[str, int]] = []
+    cocotb.start_soon(flips_seen(dut, flipped))
+    dut.rst_n.value = 1
+    await ClockCycles(dut.clk, 4)
+    assert not flipped, f"flipped by a reset: {flipped}"
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
