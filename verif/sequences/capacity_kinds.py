@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cocotbext.cxl.wire.messages import RwdOp
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from models.regions import RegionConfig
+from models.regions import VIEW_SELECTORS, CommitCode, RegionConfig
 from verif.sequences.base import NfSequence
 
+THRESHOLDS = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
 IRQ_FALLBACK = REG_MAP.expand()["IRQ_STATUS"].field("FALLBACK").mask
 KINDS = ("clean", "poisoned", "late")
 
@@ -28,10 +32,13 @@ class CapacityKindsSequence(NfSequence):
             await self.env.registers.write("CAP_THRESHOLD", threshold)
             await self.env.registers.write("CAP_WINDOW", self.rng.randint(threshold + 1, most + 1))
             await self.commit(region, config)
-            if kind == "late":
-                await self.close(region)
+            ends = self.rng.randint(0, threshold)
             lines = self.rng.sample(range(config.lines), threshold + 2)
-            for line in lines[:-1]:
+            for number, line in enumerate(lines[:-1]):
+                if number == ends:  # what came before is in the window still
+                    await self.commit(region, replace(config, workers=0), CommitCode.WORKERS)
+                    if kind == "late":
+                        await self.close(region)
                 assert not await self.env.registers.read("FALLBACK"), f"{kind}: too early"
                 await self.miss(config, line, kind)
             assert await self.env.registers.read("FALLBACK") == 1 << region, f"{kind}: none"
@@ -49,3 +56,46 @@ class CapacityKindsSequence(NfSequence):
         await self.contribute(config, worker, line, poison=kind == "poisoned")
         await self.drain()
         await self.env.registers.read("SLOT_MISS")  # tells the scoreboard that it was one
+
+
+class FallbackAnswersSequence(NfSequence):
+    """FALLBACK outlives commits: every kind of answer of a region in each mode has to tell it.
+
+    Light and optimal are lifted, severe is not; the scoreboard checks the DevLoad of each answer.
+    """
+
+    async def body(self) -> None:
+        rng, registers = self.rng, self.env.registers
+        region = rng.randrange(self.cfg.hw.regions)
+        await registers.write("CAP_THRESHOLD", 0)
+        await registers.write("CAP_WINDOW", 1)
+        votes = self.layout.region(Mode.G_BINARY, 0, 3)
+        await self.commit(region, votes)
+        await self.contribute(votes, 0, 0)
+        await self.drain()
+        assert await registers.read("FALLBACK") == 1 << region
+        others = [self.layout.region(mode, 0, 3) for mode in (Mode.FP32, Mode.G_INT4)]
+        plain = self.layout.region(Mode.IDENTITY, 0, 1)
+        for config in rng.sample((votes, plain, *others), 4):
+            await self.commit(region, config)
+            for optimal, severe in rng.sample(((0, 0), (1, 0), (1, 1)), 3):
+                levels = THRESHOLDS.pack(OPTIMAL=optimal, MODERATE=0, SEVERE=severe)
+                await registers.write("DEVLOAD_THRESHOLD", levels)
+                await self.every_answer(config)
+
+    async def every_answer(self, config: RegionConfig) -> None:
+        """One at a time: what is taken, what is a duplicate, what is refused, what is read."""
+        worker = self.rng.randrange(config.workers)
+        for poison in (True, False, False):
+            await self.contribute(config, worker, 0, poison=poison)
+            await self.drain()
+        selectors = self.read_selectors(config)
+        chosen = self.rng.sample(selectors, min(8, len(selectors)))
+        if config.mode is not Mode.IDENTITY:
+            chosen += [0, *VIEW_SELECTORS, 255]  # the last one is refused
+            await self.write(config.address(255, 0), bytes(64))
+            await self.drain()
+        for selector in chosen:
+            await self.fetch(config.address(selector, 0))
+        unknown = replace(self.write_msg(config.address(0, 0), bytes(64)), opcode=RwdOp.MEM_WR_PTL)
+        await self.call(unknown)

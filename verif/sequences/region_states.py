@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.line_packing import Mode
-from models.regions import CommitCode, RegionConfig
+from models.regions import STATUS_SELECTOR, CommitCode, RegionConfig
 from verif.sequences.base import NfSequence
 
 ILLEGAL = b"\x55" * 64
@@ -46,27 +46,37 @@ class NoRoundSequence(NfSequence):
 
 
 class RefusedSequence(NfSequence):
-    """Commits that are refused, of a region with every flag set, before and after its CLOSE."""
+    """Commits that are refused, of a region with every flag set, before and after its CLOSE.
+
+    Its lines are in memory when the first of them comes, and in slots when others do.
+    """
 
     async def body(self) -> None:
         rng, hw = self.rng, self.cfg.hw
         region = rng.randrange(hw.regions)
         workers = min(64, 2 * hw.cnt_max + 2) if hw.cnt_max < 64 else rng.randint(2, 5)
         config = self.layout.region(Mode.G_TERNARY, rng.randint(1, 2), workers)
+        beside = (region + 1) % hw.regions
+        crowd = self.layout.region(Mode.G_BINARY, (2 * hw.slots).bit_length(), 1)
+        await self.commit(beside, crowd)
         await self.commit(region, config)
         whole = rng.randrange(config.lines)
         for worker in range(workers):  # more than a count holds, if there are so many
             data = ILLEGAL if worker == rng.randrange(workers) else PLUS
             await self.contribute(config, worker, whole, data)
-        await self.contribute(config, 0, (whole + 1) % config.lines, ILLEGAL)
-        await self.drain()
+        other = (whole + 1) % config.lines
+        await self.contribute(config, 0, other, ILLEGAL)
+        await self.contribute(config, 0, other, poison=True, limit=1)
+        await self.read(config.address(255, 0))  # refused
+        await self.crowd_out(crowd)
         for closed in (False, True):
             if closed:
                 await self.close(region)
             for code, bad in rng.sample(self.faults(config), 3):
                 await self.commit(region, bad, expect=code)
                 await self.env.registers.read_status()
-            other = (whole + 1) % config.lines
+                await self.fetch(config.address(STATUS_SELECTOR, 0))
+            await self.read_views(config, rng.choice((whole, other)))
             await self.contribute(config, rng.randrange(1, workers), other)
             await self.drain()
             await self.read_views(config, other)
@@ -80,10 +90,27 @@ class RefusedSequence(NfSequence):
     def faults(self, config: RegionConfig) -> list[tuple[CommitCode, RegionConfig]]:
         """Descriptors that are refused, by rules of different kinds."""
         beyond = self.layout.params.mem_lines << 6
+        plain = replace(config, mode=Mode.IDENTITY)
         return [
             (CommitCode.WORKERS, replace(config, workers=0)),
+            (CommitCode.THRESHOLD, replace(plain, threshold=0)),
             (CommitCode.THRESHOLD, replace(config, threshold=0)),
             (CommitCode.BASE_ALIGN, replace(config, base=config.base + 64)),
             (CommitCode.WINDOW_MEMORY, replace(config, base=0)),
             (CommitCode.STATE_MEMORY, replace(config, state_base=beyond)),
         ]
+
+
+class InitialisedSequence(NfSequence):
+    """A commit is refused while the records of its region are initialised: they are, to the end."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        region = rng.randrange(self.cfg.hw.regions)
+        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.FP32)), rng.randint(7, 9), 3)
+        await self.commit(region, config)
+        plain = replace(config, mode=Mode.IDENTITY, threshold=0)
+        await self.env.registers.write_shadow(region, plain)
+        await self.commit(region, None, CommitCode.THRESHOLD)
+        assert await self.env.registers.read("STATUS.INIT_BUSY"), "it ended too early for this"
+        await self.initialised()

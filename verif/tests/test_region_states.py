@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.region_states import NoRoundSequence, RefusedSequence
+from verif.sequences.region_states import InitialisedSequence, NoRoundSequence, RefusedSequence
 
 
 class NoRoundTest(NfBaseTest):
@@ -25,6 +25,13 @@ class RefusedTest(NfBaseTest):
         await RefusedSequence(self.env).run()
 
 
+class InitialisedTest(NfBaseTest):
+    """An area that is being claimed."""
+
+    async def scenario(self) -> None:
+        await InitialisedSequence(self.env).run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def no_round(_dut: Any, profile: str) -> None:
@@ -37,3 +44,9 @@ async def no_round(_dut: Any, profile: str) -> None:
 async def refused(_dut: Any, profile: str) -> None:
     """Flags, counts and the end of a round stay over commits that are refused."""
     await run_uvm(RefusedTest, profile)
+
+
+@cocotb.test()
+async def initialised(_dut: Any) -> None:
+    """The initialiser goes on over a commit that is refused."""
+    await run_uvm(InitialisedTest)
