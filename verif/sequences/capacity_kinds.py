@@ -29,13 +29,14 @@ class CapacityKindsSequence(NfSequence):
         region = self.rng.randrange(self.cfg.hw.regions)
         for kind in self.rng.sample(KINDS, len(KINDS)):
             threshold = self.rng.randrange(most)
-            await self.env.registers.write("CAP_THRESHOLD", threshold)
+            await self.env.registers.write("CAP_THRESHOLD", threshold + self.rng.randrange(3))
             await self.env.registers.write("CAP_WINDOW", self.rng.randint(threshold + 1, most + 1))
             await self.commit(region, config)
             ends = self.rng.randint(0, threshold)
             lines = self.rng.sample(range(config.lines), threshold + 2)
             for number, line in enumerate(lines[:-1]):
                 if number == ends:  # what came before is in the window still
+                    await self.env.registers.write("CAP_THRESHOLD", threshold)
                     await self.commit(region, replace(config, workers=0), CommitCode.WORKERS)
                     if kind == "late":
                         await self.close(region)

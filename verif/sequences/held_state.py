@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from models.line_packing import Mode
@@ -51,3 +52,31 @@ class HeldStateSequence(ControlSequence):
         await self.drain()
         if region == 0 or self.rng.random() < 0.5:
             await self.close(region)
+
+
+class ClearsSequence(HeldStateSequence):
+    """Each command that ends something, one after the other: it ends nothing else.
+
+    The scoreboard compares every register behind each of them.
+    """
+
+    async def body(self) -> None:
+        type(self).places = []  # it begins with no case before it
+        await super().body()
+        rng, registers = self.rng, self.env.registers
+        for name, value in rng.sample(list(self.clears()), len(list(self.clears()))):
+            await registers.write(name, value)
+            await registers.read_all()
+
+    def clears(self) -> Iterator[tuple[str, int]]:
+        """A register, and what is written to it."""
+        yield "CTRL", REGS["CTRL"].pack(CLEAR_COUNTERS=1)
+        yield "ERR_INFO", 1
+        yield "LINK_ERR_INFO", 1
+        yield "RAS_ERROR", 1
+        for field in REGS["IRQ_STATUS"].fields:
+            if field.name in ("DONE", "FALLBACK", "ACCESS_ERROR", "POISON"):
+                yield "IRQ_STATUS", field.mask
+        for region in self.rng.sample(range(self.cfg.hw.regions), 2):
+            yield "FALLBACK", 1 << region
+            yield f"REGION[{region}].EPOCH", self.rng.getrandbits(32)
