@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 
-from cocotbext.cxl.wire.messages import DevLoad, M2SMessage, M2SReq, ReqOp
+from cocotbext.cxl.wire.messages import DevLoad, M2SMessage, M2SReq, ReqOp, S2MMessage
 from models.line_packing import Mode
 from models.regions import STATUS_SELECTOR, RegionConfig
 from verif.scoreboard.test_scoreboard import Bench
@@ -31,6 +31,10 @@ def asked(selector: int, opcode: ReqOp = ReqOp.MEM_RD) -> M2SMessage:
 )
 def test_answers_of_a_region_in_fallback(msg: M2SMessage, belongs: bool) -> None:
     for devload in (DevLoad.LIGHT, DevLoad.MODERATE):
+
+        def loaded(answer: S2MMessage, load: DevLoad = devload) -> S2MMessage:
+            return dataclasses.replace(answer, devload=load)
+
         bench = Bench(REGION)
         rule = bench.scoreboard.devload
         rule.thresholds_begin(0, 0, 0)
@@ -38,6 +42,6 @@ def test_answers_of_a_region_in_fallback(msg: M2SMessage, belongs: bool) -> None
         rule.set_capacity(16, 2)
         rule.saw_fallback(bench.scoreboard.now, 1, 8)
         begun = bench.begin(msg)
-        bench.answer(begun, lambda answer, load=devload: dataclasses.replace(answer, devload=load))
+        bench.answer(begun, loaded)
         wrong = belongs and devload is DevLoad.LIGHT
         assert bool(bench.scoreboard.errors) == wrong, bench.scoreboard.errors

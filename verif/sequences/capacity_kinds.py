@@ -49,6 +49,7 @@ class CapacityKindsSequence(NfSequence):
             assert await self.env.registers.read("IRQ_STATUS.FALLBACK"), f"{kind}: not again"
             await self.env.registers.write("CAP_WINDOW", 0)
             await self.env.registers.write("FALLBACK", 1 << region)
+            assert await self.env.registers.read("IRQ_STATUS.FALLBACK"), "its clear is another one"
             await self.env.registers.write("IRQ_STATUS", IRQ_FALLBACK)
 
     async def miss(self, config: RegionConfig, line: int, kind: str) -> None:

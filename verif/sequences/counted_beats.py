@@ -93,7 +93,9 @@ class RefusedAgainSequence(NfSequence):
             await self.commit(region, config)
             worker, line = rng.randrange(config.workers), rng.randrange(config.lines)
             others = [w for w in range(config.workers) if w != worker]
-            for first in rng.sample([worker, *(others if last else others[1:])], len(others) + last):
+            for first in rng.sample(
+                [worker, *(others if last else others[1:])], len(others) + last
+            ):
                 await self.contribute(config, first, line)
             await self.drain()
             backing = config.state_line + worker * config.lines + line

@@ -77,8 +77,8 @@ class RefusedSequence(NfSequence):
                 await self.env.registers.read_status()
                 await self.fetch(config.address(STATUS_SELECTOR, 0))
             await self.read_views(config, rng.choice((whole, other)))
-            data = rng.choice((None, ILLEGAL)) if not closed else ILLEGAL  # late: not counted
-            await self.contribute(config, rng.randrange(1, workers), other, data)
+            late = ILLEGAL if closed else None  # that is not counted
+            await self.contribute(config, rng.randrange(1, workers), other, late)
             await self.drain()
             await self.read_views(config, other)
             await self.env.registers.read_status()

@@ -29,7 +29,10 @@ class StrangersSequence(NfSequence):
             await self.each(config)
 
     async def each(self, config: RegionConfig) -> None:
-        """Every kind of read, and a write, by one host of each sort, in any order."""
+        """Every kind of read, and a write, by one host of each sort, in any order.
+
+        Poison in a write that is refused is not received.
+        """
         rng, registers = self.rng, self.env.registers
         hosts = [[k for k in range(16) if config.ld_mask >> k & 1 == known] for known in (0, 1)]
         selectors = self.read_selectors(config)
@@ -45,7 +48,8 @@ class StrangersSequence(NfSequence):
         for known in rng.sample((0, 1), 2):
             await registers.write("ERR_INFO", 1)
             worker = rng.randrange(config.workers)
-            await self.contribute(config, worker, 0, ldid=rng.choice(hosts[known]))
+            host, poison = rng.choice(hosts[known]), not known or rng.random() < 0.5
+            await self.contribute(config, worker, 0, ldid=host, poison=poison)
             await self.drain()
             await self.check(not known)
 

@@ -8,13 +8,13 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.strangers import StrangersSequence
 from verif.sequences.protection import (
     BindShiftSequence,
     CombinedCausesSequence,
     NeighbourSequence,
     ProtectionSequence,
 )
+from verif.sequences.strangers import StrangersSequence
 
 
 class ProtectionTest(NfBaseTest):
