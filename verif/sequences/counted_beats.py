@@ -74,9 +74,9 @@ class WaitingBeatsSequence(NfSequence):
                     self.waited.add(1)
                 elif int(dut.m_axi_ruser.value) & 1:
                     self.waited.add(0)
-            if dut.m_axi_bvalid.value == 1 and dut.m_axi_bready.value == 0:
-                if int(dut.m_axi_bresp.value) >> 1:
-                    self.waited.add(2)
+            held = dut.m_axi_bvalid.value == 1 and dut.m_axi_bready.value == 0
+            if held and int(dut.m_axi_bresp.value) >> 1:
+                self.waited.add(2)
 
 
 class RefusedAgainSequence(NfSequence):
