@@ -90,8 +90,9 @@ class DevLoadRule:
         levels = self.levels(op)
         allowed = set(levels)
         since = None if region is None else self.fallback_since.get(region)
-        if since is not None and op.start > since and not op.inert:
-            # Unsupported opcodes and invalidations inside a window: the text leaves it open.
+        # Unsupported opcodes and invalidations inside a window: the text leaves it open.
+        belongs = not op.inert or op.access.region is not None
+        if since is not None and op.start > since and belongs:
             if devload < DevLoad.MODERATE:
                 return f"region {region} is in FALLBACK, DevLoad must be MODERATE or worse"
             allowed = {max(one, DevLoad.MODERATE) for one in levels}

@@ -366,6 +366,7 @@ class RegisterPredictor:
             self.interrupts.enable_end()
         elif name == "CTRL" and register.field("CLEAR_COUNTERS").extract(ones):
             scoreboard.clear_counters_end()
+            self.counters.clear()  # what was read before says nothing of what is read now
             for counter in self.link_counters.values():
                 counter.clear_end()
         elif name == "ERR_INFO" and register.field("VALID").extract(ones):

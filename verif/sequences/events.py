@@ -141,3 +141,16 @@ class EarlyReadSequence(EventSequence):
     early = 0.6
     repeats = 1
     race = False
+
+
+class CodesEventSequence(EventSequence):
+    """Integer codes, which are read by views of their own; one request at a time on a line."""
+
+    poison = 0.1
+    duplicates = 0.1
+    early = 0.5
+    repeats = 1
+    race = False
+
+    def modes(self) -> list[Mode]:
+        return [Mode.G_INT4, Mode.G_INT8]

@@ -125,6 +125,28 @@ class ServedSequence(KeptSequence):
         await self.contribute(config, worker, line, limit=1, be=be, poison=poison)
 
 
+class StoreMissSequence(KeptSequence):
+    """Stores to lines whose kept sums are in memory: none of them comes back with its record.
+
+    The lines are taken in turn, so that each has left its slot when its turn comes.
+    """
+
+    rounds: int = 3
+
+    async def body(self) -> None:
+        config, lines = await self.begin()
+        await self.complete(config, lines)
+        for _ in range(self.rounds):
+            await self.sums(config, lines)
+            for line in lines:
+                be = byte_enables(self.rng) if self.rng.random() < 0.3 else None
+                await self.contribute(config, self.rng.randrange(config.workers), line, be=be)
+                await self.drain()
+                if self.rng.random() < 0.5:
+                    await self.sums(config, [line])
+        await self.sums(config, lines)
+
+
 class MixedKeptSequence(KeptSequence):
     """Stores, sums and raw reads in any order, on lines that come and go."""
 

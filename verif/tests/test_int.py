@@ -9,6 +9,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest, run_negative, run_uvm
 from verif.env.config import EnvConfig
+from verif.sequences.events import CodesEventSequence
 from verif.sequences.int_codes import (
     IntCodesSequence,
     IntRefusalSequence,
@@ -49,6 +50,14 @@ class OtherSign(NfBaseTest):
         await SameAsVotesSequence(self.env, rounds=3, signs=(True,)).run()
 
 
+class CodesEventsTest(NfBaseTest):
+    """What votes and FP32 sums meet, too."""
+
+    async def scenario(self) -> None:
+        for strict in self.env.rng.sample((False, True), 2):
+            await CodesEventSequence(self.env, strict=strict).run()
+
+
 @cocotb.test()
 async def codes(_dut: Any) -> None:
     """Sums of any subset of workers in any order, by planes, SUM16 and SUM8."""
@@ -71,3 +80,9 @@ async def refusals(_dut: Any) -> None:
 async def other_sign(_dut: Any) -> None:
     """A bench that takes two's complement codes for unsigned ones is told so."""
     await run_negative(OtherSign, "MISMATCH")
+
+
+@cocotb.test()
+async def events(_dut: Any) -> None:
+    """Poison, duplicates, early and strict reads of integer codes, by every view."""
+    await run_uvm(CodesEventsTest)

@@ -14,6 +14,7 @@ from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
+from verif.sequences.held_state import ClearsSequence
 from verif.sequences.ram_flips import FlipSequence
 
 REGS = REG_MAP.expand()
@@ -115,8 +116,21 @@ class InterruptTest(NfBaseTest):
             await env.registers.write("FALLBACK", 1)
 
 
+class ClearsTest(NfBaseTest):
+    """What is written to end one thing ends it alone."""
+
+    async def scenario(self) -> None:
+        await ClearsSequence(self.env).run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def interrupts(_dut: Any, profile: str) -> None:
     """DONE and the interrupt: set, masked, cleared."""
     await run_uvm(InterruptTest, profile)
+
+
+@cocotb.test()
+async def clears(_dut: Any) -> None:
+    """Clears of counters, interrupts, captures and flags, and commits, with all of them set."""
+    await run_uvm(ClearsTest)

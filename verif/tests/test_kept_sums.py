@@ -17,6 +17,7 @@ from verif.sequences.kept_sums import (
     RefusedStoreSequence,
     ReshapedSequence,
     ServedSequence,
+    StoreMissSequence,
 )
 
 
@@ -37,6 +38,12 @@ class ServedTest(KeptTest):
     """Which sums read the lines of workers."""
 
     sequence = ServedSequence
+
+
+class StoreMissTest(KeptTest):
+    """Stores to lines that are not in a slot."""
+
+    sequence = StoreMissSequence
 
 
 class MixedKeptTest(KeptTest):
@@ -105,3 +112,9 @@ async def commits(_dut: Any) -> None:
 async def reshaped(_dut: Any) -> None:
     """What lay behind an area before it grew is never taken for state."""
     await run_uvm(ReshapedTest)
+
+
+@cocotb.test()
+async def store_misses(_dut: Any) -> None:
+    """A store to a line that has left its slot ends the sum that is kept in memory."""
+    await run_uvm(StoreMissTest)

@@ -11,6 +11,7 @@ from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background
+from verif.sequences.counted_beats import RefusedAgainSequence, WaitingBeatsSequence
 from verif.sequences.eviction import GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
@@ -80,6 +81,20 @@ class GarbageTest(NfBaseTest):
             await GarbageSequence(self.env, mode=mode).run()
 
 
+class WaitingBeatsTest(NfBaseTest):
+    """Errors and poison in beats that are not taken at once."""
+
+    async def scenario(self) -> None:
+        await WaitingBeatsSequence(self.env).run()
+
+
+class RefusedAgainTest(NfBaseTest):
+    """A worker's second store is refused."""
+
+    async def scenario(self) -> None:
+        await RefusedAgainSequence(self.env).run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def memory_errors(_dut: Any, profile: str) -> None:
@@ -126,3 +141,16 @@ async def errors_at_random(_dut: Any, profile: str) -> None:
 async def garbage_memory(_dut: Any, profile: str) -> None:
     """What memory held before is never taken for state."""
     await run_uvm(GarbageTest, profile)
+
+
+@cocotb.test()
+async def waiting_beats(_dut: Any) -> None:
+    """A beat with an error or poison is counted once, however long it waits."""
+    await run_uvm(WaitingBeatsTest)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def refused_again(_dut: Any, profile: str) -> None:
+    """A refused store takes no worker out of a line."""
+    await run_uvm(RefusedAgainTest, profile)

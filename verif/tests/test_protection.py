@@ -14,6 +14,7 @@ from verif.sequences.protection import (
     NeighbourSequence,
     ProtectionSequence,
 )
+from verif.sequences.strangers import StrangersSequence
 
 
 class ProtectionTest(NfBaseTest):
@@ -44,6 +45,13 @@ class NeighbourTest(NfBaseTest):
         await NeighbourSequence(self.env).run()
 
 
+class StrangersTest(NfBaseTest):
+    """Hosts that a region does not know."""
+
+    async def scenario(self) -> None:
+        await StrangersSequence(self.env).run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def protection(_dut: Any, profile: str) -> None:
@@ -68,3 +76,9 @@ async def bind_shifts(_dut: Any) -> None:
 async def neighbours(_dut: Any, profile: str) -> None:
     """No other host's data can be seen or changed."""
     await run_uvm(NeighbourTest, profile)
+
+
+@cocotb.test()
+async def strangers(_dut: Any) -> None:
+    """No selector tells anything to an LD-ID that LD_MASK does not name."""
+    await run_uvm(StrangersTest)

@@ -13,6 +13,7 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.held_state import HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence
 
 
@@ -54,8 +55,25 @@ class ResetTest(NfBaseTest):
         await run.traffic(configs)
 
 
+class HeldStateTest(NfBaseTest):
+    """Every register and flag has its reset value again, whatever the case before has left."""
+
+    reset_clocks = 1
+
+    async def scenario(self) -> None:
+        await self.env.registers.read_all()
+        await HeldStateSequence(self.env).run()
+
+
 @cocotb.test()
 @cocotb.parametrize(profile=PROFILES)
 async def reset_in_traffic(_dut: Any, profile: str) -> None:
     """What comes after a reset does not know what was before it."""
     await run_uvm(ResetTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def held_state(_dut: Any, profile: str) -> None:
+    """What stays until somebody changes it: flags, captures, the control window, its owners."""
+    await run_uvm(HeldStateTest, profile)

@@ -14,6 +14,7 @@ from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence
+from verif.sequences.control_lines import ControlSequence
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 SLOW = (500, 500)
@@ -43,6 +44,30 @@ class CommitBusyTest(NfBaseTest):
             await run.drain()
             assert not await self.env.registers.read("STATUS.COMMIT_BUSY")
             config = run.layout.region(Mode.G_BINARY, 1, 3)
+
+
+class WindowBusyTest(NfBaseTest):
+    """The same commit through the control window."""
+
+    async def scenario(self) -> None:
+        run = ControlSequence(self.env)
+        region, ldid = run.rng.randrange(self.cfg.hw.regions), run.rng.randrange(16)
+        await run.open(0, {region: ldid})
+        for _ in range(2):
+            config = run.layout.region(run.rng.choice(LOW_BIT), 1, 3)
+            words = run.commit_words(region, config, run.rng.getrandbits(32))
+            self.cfg.mem.latency = SLOW
+            for k in range(run.rng.randint(1, 8)):
+                await run.read(k << 6)
+            await self.env.clocks(60)  # they are on their way to memory
+            commit = cocotb.start_soon(run.call(run.line_write(words, ldid)))
+            seen = set()
+            while not commit.done():
+                seen.add(await self.env.registers.read("STATUS.COMMIT_BUSY"))
+            assert 1 in seen, "COMMIT_BUSY was never seen"
+            self.cfg.mem.latency = (3, 3)
+            await run.drain()
+            assert not await self.env.registers.read("STATUS.COMMIT_BUSY")
 
 
 class InitBusyTest(NfBaseTest):
@@ -104,6 +129,13 @@ class FlagsTest(NfBaseTest):
 async def commit_busy(_dut: Any, profile: str) -> None:
     """STATUS.COMMIT_BUSY while a commit drains."""
     await run_uvm(CommitBusyTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def window_busy(_dut: Any, profile: str) -> None:
+    """STATUS.COMMIT_BUSY while a commit through the control window drains."""
+    await run_uvm(WindowBusyTest, profile)
 
 
 @cocotb.test()

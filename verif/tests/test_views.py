@@ -8,8 +8,11 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.config import CxlConfig
+from models.regions import INFO_SELECTOR
+from models.views import LineInfo
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
+from verif.sequences.base import NfSequence
 from verif.sequences.round_views import (
     AGGREGATING,
     CloseSequence,
@@ -17,6 +20,7 @@ from verif.sequences.round_views import (
     InfoSequence,
     StatusSequence,
     aggregating,
+    most_workers,
 )
 
 ROUNDS = 100
@@ -77,6 +81,31 @@ class InfoTest(NfBaseTest):
             await InfoSequence(self.env, mode=mode).run()
 
 
+class FullLinesTest(NfBaseTest):
+    """INFO of lines that every worker has contributed to, some of them a second time."""
+
+    async def scenario(self) -> None:
+        run, rng = NfSequence(self.env), self.env.rng
+        for mode in aggregating(self.cfg.hw):
+            most = most_workers(mode, self.cfg.hw)
+            config = run.layout.region(mode, 1, most, strict=rng.random() < 0.5)
+            await run.commit(rng.randrange(self.cfg.hw.regions), config)
+            poisoned = rng.randrange(most)  # what counts is its clean resend
+            for worker in rng.sample(range(most), most):
+                if worker == poisoned:
+                    await run.contribute(config, worker, 0, limit=1, poison=True)
+                await run.contribute(config, worker, 0, limit=1)
+                await run.contribute(config, worker, 1, limit=1)
+            await run.drain()
+            for line in range(config.lines):
+                info = LineInfo.unpack((await run.fetch(config.address(INFO_SELECTOR, line))).data)
+                assert info.complete, f"{mode.name}, line {line}: all workers, and not complete"
+                assert info.poisoned == (line == 0)
+            first = INFO_SELECTOR if mode.bits else 0
+            await run.read_region(config, rng.randrange(config.lines), first)
+            await run.drain()
+
+
 class StatusTest(NfBaseTest):
     """STATUS of two regions."""
 
@@ -135,3 +164,9 @@ async def status(_dut: Any, profile: str) -> None:
 async def many_lines(_dut: Any) -> None:
     """Lines of a worker are counted beyond a byte."""
     await run_uvm(ManyLinesTest)
+
+
+@cocotb.test()
+async def full_lines(_dut: Any) -> None:
+    """INFO of complete lines, of as many workers as there can be, clean and poisoned."""
+    await run_uvm(FullLinesTest)
