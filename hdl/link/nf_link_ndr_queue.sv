@@ -35,7 +35,8 @@ module nf_link_ndr_queue
   assign moved    = pop[1] ? mem_q >> (2 * W) : pop[0] ? mem_q >> W : mem_q;
 
   for (genvar i = 0; i < 4; i++) begin : g_entry
-    assign mem_d[W*i +: W] = (push && (after == 3'(i))) ? in_data : moved[W*i +: W];
+    // Without a push it is no entry: `after` is the first behind those that there are.
+    assign mem_d[W*i +: W] = (after == 3'(i)) ? in_data : moved[W*i +: W];
   end
 
   always_ff @(posedge clk or negedge rst_n) begin

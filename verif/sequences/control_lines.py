@@ -292,3 +292,26 @@ class EveryOwnerSequence(ControlSequence):
                 words = self.words({f"REGION[{region}].WORKERS": 7})
                 await self.call(self.line_write(words, owners[region]))
                 await self.env.registers.read(f"REGION[{region}].WORKERS")
+
+
+class HostsSequence(ControlSequence):
+    """Every LD-ID in CTRL_LD_MASK, and as an owner: whom neither names changes nothing."""
+
+    async def body(self) -> None:
+        rng, registers = self.rng, self.env.registers
+        mask = rng.getrandbits(16)
+        for managers in rng.sample((mask, mask ^ 0xFFFF), 2):  # so that each is named once
+            for ldid in rng.sample(range(16), 16):
+                region, owner = rng.randrange(self.cfg.hw.regions), rng.choice((ldid, ldid ^ 8))
+                await self.open(managers, {region: owner})
+                threshold, shadow = rng.getrandbits(8), rng.getrandbits(8)
+                before = await registers.read("CAP_THRESHOLD")
+                name = f"REGION[{region}].THRESHOLD"
+                await self.call(self.line_write(self.words({"CAP_THRESHOLD": threshold}), ldid))
+                await self.call(self.line_write(self.words({name: shadow}), ldid))
+                known = bool(managers >> ldid & 1)
+                after = await registers.read("CAP_THRESHOLD")
+                assert after == (threshold if known else before), f"LD-ID {ldid} of {managers:#x}"
+                found = await registers.read(name)
+                assert found == shadow or not (known or owner == ldid), f"owner {owner}: {ldid}"
+                await registers.write("ERR_INFO", 1)

@@ -9,8 +9,8 @@ import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
-from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RegionConfig
-from verif.env.ram_sizes import rams
+from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
+from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, parameter, rams
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.sequences.base import NfSequence
@@ -147,6 +147,37 @@ class DamagedMarksSequence(FlipSequence):
         await self.at_once((config, config.lines - 1, 0) for config in regions.values())
         found, wanted = await self.counted(), (0, 2) if hw.ecc == SECDED else (2, 0)
         assert found == wanted, f"two rows used at once: {found} counted, not {wanted}"
+
+
+class LastMarksSequence(FlipSequence):
+    """A mark of the last row of a region flips: what is set right follows the workers of that
+    region, not those of the next one, which is too few planes for its other lines."""
+
+    rounds: int = 2
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        marks = parameter("WRITTEN_LOG2")
+        row_log2 = min(marks, MARKS_OF_A_ROW.bit_length() - 1)
+        crowd = self.layout.region(Mode.G_BINARY, (2 * hw.slots - 1).bit_length(), 1)
+        wide = self.layout.region(Mode.G_BINARY, marks, min(hw.cnt_max, MAX_WORKERS))
+        for _ in range(self.rounds):
+            await self.commit(1, crowd)
+            await self.commit(0, wide)
+            await self.initialised()
+            last = range(wide.lines - (1 << row_log2), wide.lines)
+            lines = rng.sample(last, min(8, len(last)))
+            for worker in rng.sample(range(wide.workers), 2 * wide.workers // 3):
+                for line in lines:
+                    await self.contribute(wide, worker, line)
+            await self.crowd_out(crowd)
+            place = MARK_BITS * (lines[0] - last.start) + rng.randrange(MARK_BITS)
+            await self.inject("MARKS", (wide.lines - 1) >> row_log2, place)
+            for line in lines:
+                await self.read_region(wide, line, 0)
+                await self.drain()
+            bad, corrected = await self.counted()
+            assert bad + corrected == 1, "the row was not read"
 
 
 class FlipTrafficSequence(FlipSequence):

@@ -24,6 +24,7 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import is_control
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests.link_coverage import covered
 from verif.tests.link_retry_testbench import (
@@ -73,6 +74,7 @@ async def num_free_buf(dut: Any) -> None:
         bench.answer(random_ndr(bench.rng))
         await bench.clocks(30)
         assert int(free.value) == 2, "an NDR or owed data needs no run"
+        bench.answer(random_ndr(bench.rng))
         # Something to acknowledge: one flit more, whatever else waits.
         bench.muted = False
         for _ in range(40):
@@ -82,6 +84,8 @@ async def num_free_buf(dut: Any) -> None:
         await bench.clocks(100)
         assert int(free.value) == 1
         assert len(bench.tx_log) == sent + 1
+        last = bench.tx_log[sent][1] & PAYLOAD_MASK
+        assert not is_control(last), "LLCRD before a header that acknowledges"
         # Now acknowledge: everything comes.
         bench.host.hold_acks(False)
         await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]

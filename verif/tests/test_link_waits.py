@@ -9,9 +9,10 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire.control import Llcrd
+from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from verif.tests.link_coverage import covered
+from verif.tests.link_retry_testbench import RetryTestbench, fill
 from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, random_ndr
 
 _FLUSH = 32
@@ -74,3 +75,21 @@ async def llcrd_goes_last(dut: Any) -> None:
         bench.knobs.rx = bench.knobs.credits = 1.0
         await bench.clocks(120)
         bench.knobs.rx = bench.knobs.credits = 0.0
+
+
+@cocotb.test
+@covered
+async def first_credits_at_once(dut: Any) -> None:
+    """The first credits do not wait for the flush timer, after whichever reset (§8)."""
+    for again in range(3):
+        bench = RetryTestbench(dut, 1)
+        await bench.start(first=not again)
+        await bench.until(lambda b=bench: b.host.credits.plain > 0, 600)  # type: ignore[misc]
+        kinds = bench.controls()
+        first = next(at for at, kind in enumerate(kinds) if isinstance(kind, Llcrd))
+        up = next(at for at, kind in enumerate(kinds) if isinstance(kind, InitParam))
+        wait = bench.tx_log[first][0] - bench.tx_log[up][0]
+        assert wait < _FLUSH // 2, f"{wait} clocks from INIT.Param to the first credits"
+        fill(bench, 10)
+        await bench.until(lambda b=bench: b.complete, 600)  # type: ignore[misc]
+        bench.check()

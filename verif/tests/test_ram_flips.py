@@ -24,6 +24,7 @@ from verif.sequences.lost_slots import (
 from verif.sequences.ram_flips import (
     DamagedMarksSequence,
     FlipTrafficSequence,
+    LastMarksSequence,
 )
 
 
@@ -145,6 +146,13 @@ class DamagedMarksTest(NfBaseTest):
         await DamagedMarksSequence(self.env, workers=16, rounds=1).run()
 
 
+class LastMarksTest(NfBaseTest):
+    """Only a region with as many lines as marks, and several rows of them, has such a row."""
+
+    async def scenario(self) -> None:
+        await LastMarksSequence(self.env).run()
+
+
 @cocotb.test()
 async def flips(_dut: Any) -> None:
     """Single flips in every RAM at any moment: no wrong answer, and none that is not counted."""
@@ -201,3 +209,9 @@ async def kept_over_damage(_dut: Any) -> None:
 async def damaged_marks(_dut: Any) -> None:
     """What may be in memory is not known: it is fetched, counted once, and nothing is lost."""
     await run_uvm(DamagedMarksTest)
+
+
+@cocotb.test()
+async def last_marks(_dut: Any) -> None:
+    """The last row of marks of a region, beside another region of fewer workers."""
+    await run_uvm(LastMarksTest)

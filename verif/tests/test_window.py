@@ -13,7 +13,11 @@ from verif.env.base_test import PROFILES, NfBaseTest, run_negative, run_uvm
 from verif.env.config import EnvConfig, Parts
 from verif.scoreboard.operations import Op
 from verif.scoreboard.register_predictor import RegisterPredictor
-from verif.sequences.control_lines import ControlLinesSequence, EveryOwnerSequence
+from verif.sequences.control_lines import (
+    ControlLinesSequence,
+    EveryOwnerSequence,
+    HostsSequence,
+)
 from verif.sequences.window_commits import MovedWindowSequence, WindowCommitsSequence
 
 ROUNDS = 100
@@ -25,6 +29,13 @@ class LinesTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await ControlLinesSequence(self.env).run()
+
+
+class HostsTest(NfBaseTest):
+    """Every LD-ID."""
+
+    async def scenario(self) -> None:
+        await HostsSequence(self.env).run()
 
 
 class OwnersTest(NfBaseTest):
@@ -137,3 +148,9 @@ async def many_commits(_dut: Any, profile: str) -> None:
 async def moves(_dut: Any, profile: str) -> None:
     """The window moves, and writers come and go, while requests are in flight."""
     await run_uvm(MovesTest, profile)
+
+
+@cocotb.test()
+async def hosts(_dut: Any) -> None:
+    """Every LD-ID with and without its bit of CTRL_LD_MASK, as an owner and as none."""
+    await run_uvm(HostsTest)
