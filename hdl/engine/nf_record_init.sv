@@ -89,7 +89,7 @@ module nf_record_init
       // more (commits happen with no write under way).
       if (restart) begin
         active_q  <= 1'b0;
-        pending_q <= (pending_q & ~cancel) | start;
+        pending_q <= pending_q | start;
       end else if (!active_q) begin
         pending_q <= (pending_q & ~cancel & ~(hold ? '0 : lowest)) | start;
         active_q  <= |pending_q && !hold;

@@ -38,9 +38,11 @@ class ResetTest(NfBaseTest):
         await self.env.clocks(self.env.rng.randint(*self.cut_after))
         mem = self.env.cfg.mem
         mem.b_stall = mem.r_stall = 1.0  # so that the commit waits, and the reset meets it
+        if self.env.rng.random() < 0.5:  # and lines to be written back, which have not begun
+            mem.aw_stall = mem.w_stall = 1.0
         cocotb.start_soon(self.env.registers.commit(0, None, 0))
         await self.env.clocks(self.env.rng.randint(30, 90))
-        mem.b_stall = mem.r_stall = 0.0
+        mem.aw_stall = mem.w_stall = mem.b_stall = mem.r_stall = 0.0
 
     def errors(self) -> Sequence[str]:
         return self.said
