@@ -12,18 +12,26 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryReq
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from cocotbext.cxl.wire.packer import Credits
 from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import RETRY_DEPTH, RetryTestbench
+from verif.tests.link_retry_testbench import (
+    ABORT,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RetryTestbench,
+    fill,
+)
 from verif.tests.link_testbench import (
     PID,
     REQ_CREDITS,
     RWD_CREDITS,
     LinkTestbench,
+    random_drs,
     random_ndr,
     random_req,
     random_rwd,
@@ -130,3 +138,57 @@ async def answer_with_all_numbers(dut: Any) -> None:
             await bench.clocks(held + 40)
             answers = [one for one in bench.controls(sent) if isinstance(one, RetryAck)]
             assert answers == [RetryAck(False, False, number, wr, asked, free)]
+
+
+@cocotb.test
+@covered
+async def silent_before_the_first(dut: Any) -> None:
+    """Until one clean flit has come nothing but RETRY.Idle leaves, whatever was damaged before:
+    a RETRY.Req would ask a peer that may not be there."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+
+    def spoil(wire: WireFlit) -> WireFlit:
+        pid, flit = wire
+        for bit in rng.sample(range(528), rng.randrange(1, 4)):
+            flit ^= 1 << bit
+        return pid, flit
+
+    for again in range(3):
+        bench = RetryTestbench(dut, rng.getrandbits(32))
+        bench.tracker = None
+        bench.to_device = spoil
+        await bench.start(first=not again)
+        await bench.clocks(rng.randrange(20, 200))
+        assert bench.events["retry_local"] == 1, "nothing was damaged"
+        assert bench.tx_log, "no RETRY.Idle"
+        assert set(bench.controls()) == {RetryIdle()}
+        bench.to_device = None
+        fill(bench, 5)
+        await bench.until(lambda b=bench: b.complete, 60 * RETRY_TIMEOUT)  # type: ignore[misc]
+        bench.check()
+
+
+@cocotb.test
+@covered
+async def nothing_left_after_abort(dut: Any) -> None:
+    """In RETRY_ABORT no answer with data is left in the device, however many were: what waits for
+    that, as a CLOSE does, ends. Before, `drs_gone` is low: they might still leave."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
+    bench.tracker = None
+    await bench.up()
+    bench.host.hold_acks(True)
+    for _ in range(2 * RETRY_DEPTH):  # more than the retry buffer takes
+        bench.answer(random_drs(rng))
+    await bench.clocks(4 * RETRY_DEPTH)
+    assert not int(dut.drs_gone.value), "answers are in the queue"
+    bench.muted = True
+    bench.raw.append((PID, 1 << 520))
+    for _ in range(130 * (RETRY_TIMEOUT + 60)):
+        await bench.clock()
+        if bench.lrsm == ABORT:
+            break
+        assert not int(dut.drs_gone.value)
+    assert bench.lrsm == ABORT
+    await bench.clocks(rng.randrange(1, 20))
+    assert int(dut.drs_gone.value), "answers are waited for that will never leave"
