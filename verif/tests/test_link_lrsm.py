@@ -370,3 +370,25 @@ async def time_outs_counted(dut: Any) -> None:
         await bench.answer()
         await bench.pulse("good_retryable")
         assert int(dut.normal.value)
+
+
+@cocotb.test
+async def time_out_starts_anew(dut: Any) -> None:
+    """TIMEOUT begins with each RETRY.Req, also where a retrain has ended the wait before it."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for _ in range(5):
+        await bench.pulse("lost")
+        await bench.pulse("req_sent")
+        await bench.pulse("tx_flit", clocks=rng.randrange(10, TIMEOUT))
+        dut.phy_up.value = 0
+        await bench.pulse(clocks=rng.randrange(1, 9))
+        dut.phy_up.value = 1
+        await bench.pulse(clocks=2)
+        await bench.pulse("req_sent")
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("tx_flit", clocks=TIMEOUT)
+        dut.rx_echo.value = int(dut.num_retry.value)
+        await bench.pulse("got_ack")
+        assert int(dut.normal.value), "the time before the retrain was counted, too"
+        await bench.pulse("good_retryable")
