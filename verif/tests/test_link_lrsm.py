@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge
+from cocotb.triggers import FallingEdge, Timer
 
 _INPUTS = [
     "phy_up",
@@ -317,3 +317,78 @@ async def retrains_of_others(dut: Any) -> None:
             await bench.answer()
             assert int(dut.normal.value)
             assert int(dut.num_phy_reinit.value) == 0
+
+
+@cocotb.test
+async def refused_request_beside_another(dut: Any) -> None:
+    """A RETRY.Req that changes no state (without its frames, or for a flit that is gone) does not
+    change either what the one before it is answered with."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for frames in [0, 4, *(rng.randrange(8) for _ in range(20))]:
+        asked, number = rng.getrandbits(8), rng.getrandbits(5)
+        dut.rx_eseq.value, dut.rx_num_retry.value = asked, number
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("got_req", "req_held")
+        dut.rx_eseq.value = asked ^ rng.randrange(1, 256)
+        dut.rx_num_retry.value = number ^ rng.randrange(1, 32)
+        await bench.pulse("got_frame", clocks=frames)
+        await bench.pulse("got_req", *(["req_held"] if frames < 5 else []))
+        assert int(dut.want_ack.value)
+        told = int(dut.ack_eseq.value), int(dut.ack_num_retry.value)
+        assert told == (asked, number), f"changed by a request behind {frames} frames"
+        await bench.pulse("ack_begun")
+        assert not int(dut.want_ack.value), "the refused one is answered, too"
+
+
+@cocotb.test
+async def time_outs_counted(dut: Any) -> None:
+    """A time-out is told once for each RETRY.Req that got no answer in time; an answer in the very
+    clock of the time-out is in time."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for late in (-1, 0, 1, rng.randrange(2, 40), 0):
+        told = 0
+        await bench.pulse("lost")
+        await bench.pulse("req_sent")
+        await bench.pulse("got_frame", clocks=5)
+        dut.rx_echo.value = int(dut.num_retry.value)
+        for clock in range(TIMEOUT + late + 1):
+            dut.tx_flit.value = 1
+            if clock == TIMEOUT + late:
+                dut.got_ack.value = dut.got_other.value = 1
+            await Timer(EDGE_NS / 4, unit="ns")  # what the edge that comes will count
+            told += int(dut.ev_timeout.value)
+            await bench.edge
+        dut.tx_flit.value = dut.got_ack.value = dut.got_other.value = 0
+        assert told == (late > 0), f"an answer {late} flits late"
+        assert bool(int(dut.normal.value)) == (late <= 0)
+        if late <= 0:
+            await bench.pulse("good_retryable")
+            continue
+        await bench.pulse("req_sent")
+        await bench.answer()
+        await bench.pulse("good_retryable")
+        assert int(dut.normal.value)
+
+
+@cocotb.test
+async def time_out_starts_anew(dut: Any) -> None:
+    """TIMEOUT begins with each RETRY.Req, also where a retrain has ended the wait before it."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await Bench(dut).start()
+    for _ in range(5):
+        await bench.pulse("lost")
+        await bench.pulse("req_sent")
+        await bench.pulse("tx_flit", clocks=rng.randrange(10, TIMEOUT))
+        dut.phy_up.value = 0
+        await bench.pulse(clocks=rng.randrange(1, 9))
+        dut.phy_up.value = 1
+        await bench.pulse(clocks=2)
+        await bench.pulse("req_sent")
+        await bench.pulse("got_frame", clocks=5)
+        await bench.pulse("tx_flit", clocks=TIMEOUT)
+        dut.rx_echo.value = int(dut.num_retry.value)
+        await bench.pulse("got_ack")
+        assert int(dut.normal.value), "the time before the retrain was counted, too"
+        await bench.pulse("good_retryable")

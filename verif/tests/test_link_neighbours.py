@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a flit of two messages, or an answer with two numbers, does with the second one.
+
+Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9). The message beside
+the one that is taken, and the field beside the one that is looked at, are those that get lost.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
+from cocotbext.cxl.wire.crc import seal
+from cocotbext.cxl.wire.flits import chunks_of_line
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from cocotbext.cxl.wire.packer import Credits
+from verif.tests.link_coverage import covered
+from verif.tests.link_retry_testbench import (
+    ABORT,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RetryTestbench,
+    fill,
+)
+from verif.tests.link_testbench import (
+    PID,
+    REQ_CREDITS,
+    RWD_CREDITS,
+    LinkTestbench,
+    random_drs,
+    random_ndr,
+    random_req,
+    random_rwd,
+    req_word,
+    rwd_word,
+    slots_flit,
+)
+
+_EMPTY = (5, 4, 4, 4)
+"""Formats of slots that hold a request, or none."""
+
+
+@cocotb.test
+@covered
+async def last_credit(dut: Any) -> None:
+    """Two requests in a flit, and one credit: the first is taken, the second is one error."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up()
+    for _ in range(3):
+        bench.got_req.clear()
+        bench.knobs.req_ready = 0.0
+        errors = bench.events["protocol_error"]
+        requests = [random_req(rng) for _ in range(REQ_CREDITS)]
+        refused = M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6)
+        bench.credits.plain = 0
+        bench.unacked += REQ_CREDITS
+        for request in requests[:-1]:
+            bodies = [0, 0, 0, 0]
+            bodies[rng.randrange(4)] = request.pack()
+            bench.to_send.append((PID, slots_flit(_EMPTY, bodies)))
+        bodies = [0, 0, 0, 0]
+        first, second = sorted(rng.sample(range(4), 2))
+        bodies[first], bodies[second] = requests[-1].pack(), refused.pack()
+        bench.to_send.append((PID, slots_flit(_EMPTY, bodies)))
+        await bench.clocks(REQ_CREDITS + 10)
+        assert bench.events["protocol_error"] == errors + 1, "one request had no credit"
+        bench.knobs.req_ready = 1.0
+        await bench.clocks(REQ_CREDITS + 300)
+        assert bench.got_req == [req_word(request) for request in requests]
+        assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+
+
+@cocotb.test
+@covered
+async def second_data_header(dut: Any) -> None:
+    """A second data header in a flit is one error; the data belongs to the first all the same."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = await LinkTestbench(dut).up()
+    for _ in range(30):
+        bench.got_rwd.clear()
+        errors = bench.events["protocol_error"]
+        write, refused = random_rwd(rng, 0.0), random_rwd(rng, 0.0)
+        at, again = sorted(rng.sample(range(4), 2))
+        chunks = list(chunks_of_line(write.data))
+        formats, bodies = list(_EMPTY), [0, 0, 0, 0]
+        for slot in range(at, 4):
+            if slot in (at, again):
+                formats[slot] = 5 if slot else 4
+                bodies[slot] = (write if slot == at else refused).pack()
+            else:
+                formats[slot], bodies[slot] = 0, chunks.pop(0)
+        bench.to_send.append((PID, slots_flit(formats, bodies, True)))
+        if len(chunks) == 4:
+            bench.to_send.append((PID, seal(sum(c << 128 * n for n, c in enumerate(chunks)))))
+        else:
+            rest = [0] * len(chunks) + [4] * (3 - len(chunks))
+            late = (*chunks, 0, 0, 0)[:3]
+            bench.to_send.append((PID, slots_flit((5, *rest), (0, *late))))
+        bench.unacked += 2
+        bench.credits.data -= 1
+        await bench.clocks(60)
+        assert bench.got_rwd == [rwd_word(write)]
+        assert bench.events["protocol_error"] == errors + 1, f"headers in slots {at} and {again}"
+        assert bench.events["stray_data"] == 0
+        assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+
+
+@cocotb.test
+@covered
+async def answer_with_all_numbers(dut: Any) -> None:
+    """RETRY.Ack before a replay: NUM_RETRY and ESeq of the request, and the sender's own WrPtr and
+    NumFreeBuf, each in its field."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for again in range(3):
+        bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
+        bench.tracker = None
+        await bench.start(first=not again)
+        await bench.until(lambda b=bench: b.host.credits.data > 0, 600)  # type: ignore[misc]
+        await bench.clocks(100)
+        bench.muted = True
+        await bench.clocks(10)
+        buffer = dut.u_retry_buffer
+        start = int(buffer.wr_q.value)
+        for _ in range(rng.randrange(8, 30)):
+            bench.answer(random_ndr(rng))
+            await bench.clocks(2)
+        await bench.clocks(20)
+        wr, free = int(buffer.wr_q.value), int(buffer.free_q.value)
+        held = (wr - start) % RETRY_DEPTH
+        for back in (held, rng.randrange(1, held)):
+            asked, number = (wr - back) % RETRY_DEPTH, rng.getrandbits(5)
+            sent = len(bench.tx_log)
+            bench.put(*[RetryFrame()] * 5, RetryReq(asked, number))
+            await bench.clocks(held + 40)
+            answers = [one for one in bench.controls(sent) if isinstance(one, RetryAck)]
+            assert answers == [RetryAck(False, False, number, wr, asked, free)]
+
+
+@cocotb.test
+@covered
+async def silent_before_the_first(dut: Any) -> None:
+    """Until one clean flit has come nothing but RETRY.Idle leaves, whatever was damaged before:
+    a RETRY.Req would ask a peer that may not be there."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+
+    def spoil(wire: WireFlit) -> WireFlit:
+        pid, flit = wire
+        for bit in rng.sample(range(528), rng.randrange(1, 4)):
+            flit ^= 1 << bit
+        return pid, flit
+
+    for again in range(3):
+        bench = RetryTestbench(dut, rng.getrandbits(32))
+        bench.tracker = None
+        bench.to_device = spoil
+        await bench.start(first=not again)
+        await bench.clocks(rng.randrange(20, 200))
+        assert bench.events["retry_local"] == 1, "nothing was damaged"
+        assert bench.tx_log, "no RETRY.Idle"
+        assert set(bench.controls()) == {RetryIdle()}
+        bench.to_device = None
+        fill(bench, 5)
+        await bench.until(lambda b=bench: b.complete, 60 * RETRY_TIMEOUT)  # type: ignore[misc]
+        bench.check()
+
+
+@cocotb.test
+@covered
+async def nothing_left_after_abort(dut: Any) -> None:
+    """In RETRY_ABORT no answer with data is left in the device, however many were: what waits for
+    that, as a CLOSE does, ends. Before, `drs_gone` is low: they might still leave."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
+    bench.tracker = None
+    await bench.up()
+    bench.host.hold_acks(True)
+    for _ in range(2 * RETRY_DEPTH):  # more than the retry buffer takes
+        bench.answer(random_drs(rng))
+    await bench.clocks(4 * RETRY_DEPTH)
+    assert not int(dut.drs_gone.value), "answers are in the queue"
+    bench.muted = True
+    bench.raw.append((PID, 1 << 520))
+    for _ in range(130 * (RETRY_TIMEOUT + 60)):
+        await bench.clock()
+        if bench.lrsm == ABORT:
+            break
+        assert not int(dut.drs_gone.value)
+    assert bench.lrsm == ABORT
+    await bench.clocks(rng.randrange(1, 20))
+    assert int(dut.drs_gone.value), "answers are waited for that will never leave"
