@@ -20,7 +20,9 @@ from verif.scenario.uses import USES
 
 SEED_MASK = (1 << 64) - 1
 STUCK_CLOCKS = 40_000
-"""A line of a large region may wait until the initialiser of records has come to it."""
+INIT_CLOCKS = 10
+"""A line of a large region may wait until the initialiser has come to it, which gives way to others
+for up to 7 clocks a record, while memory stalls."""
 
 
 class ScenarioTest(NfBaseTest):
@@ -38,7 +40,8 @@ class ScenarioTest(NfBaseTest):
             table = weights.Weights(USES.get(self.use, {}), weights.from_environment())
             self.drawn = generate(cfg.seed, cfg.hw, table, cfg.count(OPERATIONS))
         configure(cfg, self.drawn)
-        cfg.stuck_clocks = STUCK_CLOCKS
+        records = sum(region.config.lines for region in self.drawn.regions)
+        cfg.stuck_clocks = STUCK_CLOCKS + INIT_CLOCKS * records
         self._keep()
 
     def _keep(self) -> None:
