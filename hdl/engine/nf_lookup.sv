@@ -177,7 +177,7 @@ module nf_lookup
   end
 
   always_ff @(posedge clk) begin
-    if (do_miss) landed_q[victim_slot] <= 1'b0;  // asked for with early_q alone
+    if (do_miss) landed_q[victim_slot] <= 1'b0;  // each fill is behind its miss
     if (lands) begin
       landed_q[stored.slot[SLOT_W-1:0]]     <= 1'b1;
       landed_err_q[stored.slot[SLOT_W-1:0]] <= stored_err;

@@ -63,8 +63,8 @@ class ClearsSequence(HeldStateSequence):
     async def body(self) -> None:
         type(self).places = []  # it begins with no case before it
         await super().body()
-        rng, registers = self.rng, self.env.registers
-        for name, value in rng.sample(list(self.clears()), len(list(self.clears()))):
+        registers, clears = self.env.registers, list(self.clears())
+        for name, value in self.rng.sample(clears, len(clears)):
             await registers.write(name, value)
             await registers.read_all()
 

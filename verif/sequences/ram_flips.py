@@ -70,11 +70,11 @@ class FlipSequence(NfSequence):
         registers = self.env.registers
         bad = await registers.read("RAM_PARITY")
         corrected = await registers.read("RAM_CORRECTED")
-        valid = await registers.read("RAS_ERROR.VALID")
+        place = REG_MAP.expand()["RAS_ERROR"].unpack(await registers.read("RAS_ERROR"))
         irq = await registers.read("IRQ_STATUS.RAM_ERROR")
+        valid = place["VALID"]
         assert valid == irq == int(bad > 0), f"{bad} errors, VALID {valid}, RAM_ERROR {irq}"
         # A lenient scoreboard looks at no register: the place of the damage is compared here.
-        place = REG_MAP.expand()["RAS_ERROR"].unpack(await registers.read("RAS_ERROR"))
         wrong = self.env.scoreboard.ram.captured(place)
         assert wrong is None, wrong
         await registers.write("RAS_ERROR", 1)

@@ -127,9 +127,19 @@ class RetryTestbench:
             await RisingEdge(dut.clk)
         dut.phy_up.value = 1
 
-    async def up(self, limit: int = 600) -> None:
-        await self.start()
+    async def up(self, limit: int = 600, first: bool = True) -> None:
+        """Reset, and wait until both ends may send; `first` as for `start`."""
+        await self.start(first=first)
         await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, limit)
+
+    async def leave_unacknowledged(self, completions: int) -> None:
+        """The host falls silent; the device sends completions, which stay in its retry buffer."""
+        self.muted = True
+        await self.clocks(10)
+        for _ in range(completions):
+            self.answer(random_ndr(self.rng))
+            await self.clocks(2)
+        await self.clocks(20)
 
     # ---- messages
     def send(self, message: M2SReq | M2SRwD) -> None:

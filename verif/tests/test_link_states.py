@@ -54,8 +54,7 @@ class StateBench(RetryTestbench):
     async def bring_up(self, first: bool) -> None:
         """Up, quiet and muted."""
         self.tracker, self.auto_phy = None, False
-        await self.start(first=first)
-        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, 600)
+        await self.up(first=first)
         await self.clocks(80)
         self.muted = True
         await self.clocks(10)
