@@ -34,6 +34,7 @@ hdl/engine/nf_record_init.sv
 hdl/engine/nf_slot_count.sv
 hdl/engine/nf_slot_table.sv
 hdl/engine/nf_state_ram.sv
+hdl/engine/nf_vote_steps.sv
 hdl/engine/nf_vote.sv
 hdl/engine/nf_written.sv
 hdl/engine/nf_sum.sv

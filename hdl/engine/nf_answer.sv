@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// S3 of the aggregation engine: the answer to the operation that S2 has executed.
+// S3 and S4 of the aggregation engine: the answer to the operation that S2 has executed.
 //
-// `op`, `poison`, `sends_*` are of the operation in S2, `book` and `planes` of S3: the state as
-// that operation has left it. Without one `sends_*` are low and `op` keeps still. A completion
-// tells nothing of the state and leaves in S2, in the clock in which it is written; data leaves in
-// S3. Neither can be stalled.
+// `op`, `poison`, `sends_*`, the descriptor `d` of its region, the `bitmap` of its line are of the
+// operation in S2; `book3` and `planes` of S3: the state as that operation has left it. Without one
+// `sends_*` are low and `op` keeps still. A completion tells nothing of the state and leaves in S2,
+// in the clock in which it is written; data leaves in S4. Neither can be stalled.
 
 `default_nettype none
 
@@ -19,96 +19,124 @@ module nf_answer
   input  wire logic                     clk,
   input  wire logic                     rst_n,
 
-  input  wire logic [DESCS_W-1:0]       desc,
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
   input  wire logic [REGIONS*32-1:0]    epoch,
   input  wire logic [REGIONS-1:0]       closed,
 
   input  wire engine_op_t               op,
+  input  wire region_desc_t             d,
   input  wire logic                     sends_ndr,
   input  wire logic                     sends_drs,
   input  wire logic                     poison,
+  input  wire logic [MAX_WORKERS-1:0]   bitmap,  // of the workers seen
 
-  input  wire book_t                    book,
+  input  wire book_t                    book3,
   input  wire logic [CNT_W*LINE_W-1:0]  planes,
   output logic                          ndr_valid,
   output resp_meta_t                    ndr_meta,
   output logic                          drs_valid,
   output answer_t                       drs
 );
-  region_desc_t      d;
-  resp_meta_t        meta_q;
-  logic [2:0]        plane_q;
-  logic              vote_q, info_q, poison_q, drs_q, sum_q, eight_q;
-  logic [LINE_W-1:0] vote, voted, plane, info, sums;
+  localparam int PLANES_W = CNT_W * LINE_W;
+
+  typedef enum logic [1:0] {
+    VIEW_COUNTS,  // a vote, a plane, or a sum that is kept as plane 0
+    VIEW_SUM,
+    VIEW_INFO
+  } view_e;
+
+  // ---- S2: what is asked for --------------------------------------------------------------------
+  view_e             view, view3_q, view4_q;
+  resp_meta_t        meta3_q, meta4_q;
+  logic              drs3_q, drs4_q, poison3_q, poison4_q, votes;
+  logic              wide_q, signed_q, eight_q, tern5_3_q, tern5_4_q;
+  logic [1:0]        part_q;
+  logic [7:0]        workers_q;
   logic [6:0]        m;
+  logic [LINE_W-1:0] counts, info, info_q, sums;
+
+  assign votes = (op.kind == OP_VOTE);
+  assign view  = (op.kind == OP_INFO) ? VIEW_INFO : (op.kind == OP_SUM) ? VIEW_SUM : VIEW_COUNTS;
+  assign m     = 7'($countones(bitmap));
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
-      drs_q <= 1'b0;
+      drs3_q <= 1'b0;
+      drs4_q <= 1'b0;
     end else begin
-      drs_q <= sends_drs;
+      drs3_q <= sends_drs;
+      drs4_q <= drs3_q;
     end
   end
 
   always_ff @(posedge clk) begin
-    meta_q   <= op.meta;
-    plane_q  <= op.plane;
-    vote_q   <= (op.kind == OP_VOTE);
-    info_q   <= (op.kind == OP_INFO);
-    sum_q    <= (op.kind == OP_SUM);
-    eight_q  <= op.worker[5];
-    poison_q <= poison;
-  end
-
-  assign d = desc_of(desc, meta_q.region);
-
-  assign m = 7'($countones(book.bitmap));
-
-  // What counts 64 workers; planes above are 0, and no step is made for them.
-  localparam int PLANES_W = CNT_W * LINE_W;
-  logic [PLANES_W-1:0] counted;
-  assign counted = PLANES_W'(planes[counting_planes(CNT_W)*LINE_W-1:0]);
-
-  nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .clk, .rst_n,
-    .en            (vote_q),  // it keeps still for others
-    .ternary (d.mode == MODE_G_TERNARY), .planes (counted),
-    .contributions (m),
-    .tie_minus (d.tie_minus), .threshold (d.threshold), .line (voted)
-  );
-
-  if (TERN5 != 0) begin : g_tern5
-    logic [LINE_W-1:0] line;
-    nf_tern5_vote #(.CNT_W(CNT_W)) u_tern5_vote (
-      .en (vote_q && d.tern5), .planes, .contributions (m), .threshold (d.threshold), .line
-    );
-    assign vote = d.tern5 ? line : voted;
-  end else begin : g_no_tern5
-    assign vote = voted;
-  end
-
-  nf_info_view #(.REGIONS(REGIONS)) u_info (
-    .region (meta_q.region), .workers (d.workers), .epoch, .gen, .closed, .book, .line (info)
-  );
-
-  nf_sum #(.CNT_W(CNT_W)) u_sum (
-    .en (drs_q && sum_q), .wide (d.mode == MODE_G_INT8), .codes_signed (d.codes_signed),
-    .bytes (eight_q), .part (plane_q[1:0]), .planes (counted), .line (sums)
-  );
-
-  always_comb begin
-    plane = '0;
-    for (int p = 0; p < CNT_W; p++) begin
-      if (plane_q == 3'(p)) plane = planes[p*LINE_W +: LINE_W];
+    if (sends_drs) begin
+      view3_q   <= view;
+      meta3_q   <= op.meta;
+      poison3_q <= poison;
+      tern5_3_q <= votes && d.tern5;
+      wide_q    <= (d.mode == MODE_G_INT8);
+      signed_q  <= d.codes_signed;
+      eight_q   <= op.worker[5];
+      part_q    <= op.plane[1:0];
+      workers_q <= d.workers;
+    end
+    if (drs3_q) begin
+      view4_q   <= view3_q;
+      meta4_q   <= meta3_q;
+      poison4_q <= poison3_q;
+      tern5_4_q <= tern5_3_q;
+      if (view3_q == VIEW_INFO) info_q <= info;
     end
   end
 
+  // ---- S3 and S4: the views ---------------------------------------------------------------------
+  logic [LINE_W-1:0] voted;
+
+  nf_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) u_vote (
+    .clk, .rst_n, .en (sends_drs && view == VIEW_COUNTS), .vote (votes), .plane (op.plane),
+    .ternary (d.mode == MODE_G_TERNARY), .contributions (m), .tie_minus (d.tie_minus),
+    .threshold (d.threshold), .planes, .line (voted)
+  );
+
+  if (TERN5 != 0) begin : g_tern5
+    logic [6:0]        m_q;
+    logic [7:0]        threshold_q;
+    logic [LINE_W-1:0] line, line_q;
+    nf_tern5_vote #(.CNT_W(CNT_W)) u_tern5_vote (
+      .en (drs3_q && tern5_3_q), .planes, .contributions (m_q), .threshold (threshold_q), .line
+    );
+    always_ff @(posedge clk) begin
+      if (sends_drs) begin
+        m_q         <= m;
+        threshold_q <= d.threshold;
+      end
+      if (drs3_q && tern5_3_q) line_q <= line;
+    end
+    assign counts = tern5_4_q ? line_q : voted;
+  end else begin : g_no_tern5
+    logic unused_tern5;
+    assign unused_tern5 = tern5_4_q;
+    assign counts       = voted;
+  end
+
+  nf_info_view #(.REGIONS(REGIONS)) u_info (
+    .region (meta3_q.region), .workers (workers_q), .epoch, .gen, .closed, .book (book3),
+    .line (info)
+  );
+
+  // What counts 64 workers; planes above are 0, and no step is made for them.
+  nf_sum #(.CNT_W(CNT_W)) u_sum (
+    .clk, .en (drs3_q && view3_q == VIEW_SUM), .wide (wide_q), .codes_signed (signed_q),
+    .bytes (eight_q), .part (part_q),
+    .planes (PLANES_W'(planes[counting_planes(CNT_W)*LINE_W-1:0])), .line (sums)
+  );
+
   assign ndr_valid = sends_ndr;
   assign ndr_meta  = op.meta;
-  assign drs_valid = drs_q;
-  assign drs       = make_answer(meta_q, poison_q,
-                                 info_q ? info : sum_q ? sums : vote_q ? vote : plane);
+  assign drs_valid = drs4_q;
+  assign drs       = make_answer(meta4_q, poison4_q, (view4_q == VIEW_INFO) ? info_q
+                                                     : (view4_q == VIEW_SUM) ? sums : counts);
 endmodule
 
 `default_nettype wire

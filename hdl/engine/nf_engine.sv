@@ -5,10 +5,10 @@
 //       line of which memory cannot hold a record is taken as empty there and then.
 //   S1  the state RAM is read (synchronous read); a G_TERN5 line is decoded beside it.
 //   S2  the operation is applied to the state and written back; a completion leaves.
-//   S3  the vote, plane or sums are formed from the written state; they leave.
+//   S3  to S4: the vote, plane or sums are formed from the written state, and leave.
 //
 // A fill brings its state along: with nothing in S1 (and SX) it goes to S2 at once.
-// S1 to S3 never stall: S0 issues only what has room at every exit. Two operations on one slot in
+// S1 to S4 never stall: S0 issues only what has room at every exit. Two operations on one slot in
 // consecutive clocks are served by forwarding S3's state to S2, so hits have an initiation interval
 // of 1, on one line too, and a contribution at `op_*` is visible to the operation behind it and in
 // the RAM 3 clocks later. Operations on one line keep their order; misses do not block hits.
@@ -346,7 +346,7 @@ module nf_engine
     .out_book (fill_book), .out_kept (fill_kept), .out_planes (fill_planes), .fetched (fill)
   );
 
-  // ---- S3: answer -------------------------------------------------------------------------------
+  // ---- S3, S4: answer ---------------------------------------------------------------------------
   always_ff @(posedge clk) begin
     if (s2_valid_q) begin
       s3_slot_q         <= slot2;
@@ -357,9 +357,9 @@ module nf_engine
   end
 
   nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W), .TERN5(TERN5)) u_answer (
-    .clk, .rst_n, .desc, .gen, .epoch, .closed,
-    .op (op2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
-    .book (s3_book_q), .planes (s3_planes_q), .ndr_valid, .ndr_meta, .drs_valid, .drs
+    .clk, .rst_n, .gen, .epoch, .closed, .op (op2), .d (d2), .sends_ndr (sends_ndr2),
+    .sends_drs (sends_drs2), .poison (poison2), .bitmap (own_book2.bitmap), .book3 (s3_book_q),
+    .planes (s3_planes_q), .ndr_valid, .ndr_meta, .drs_valid, .drs
   );
 
   // ---- events -----------------------------------------------------------------------------------

@@ -65,9 +65,12 @@ module fv_line_state
     .closed(closed_q), .book(book_q), .planes(planes_q), .book_d, .planes_d, .changed, .sends_ndr,
     .sends_drs, .poison, .store_push, .store, .gather_push, .gather, .events
   );
+  logic votes;
+  assign votes = is_op && kind == OP_VOTE;
+
   nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .clk, .rst_n, .en(1'b1), .ternary(style == 2'd1), .planes(planes_q),
-    .contributions(seen_count), .tie_minus, .threshold(8'd1), .line
+    .clk, .rst_n, .en(votes), .vote(1'b1), .plane(3'd0), .ternary(style == 2'd1),
+    .contributions(seen_count), .tie_minus, .threshold(8'd1), .planes(planes_q), .line
   );
 
   // The engine writes back what has changed; an epoch begins with an empty line.
@@ -134,8 +137,8 @@ module fv_line_state
 
   // What a worker's contribution adds at a place: of votes a sign, of codes their ones.
   logic [COUNT_W-1:0]  sum [LINE_W];
-  logic [LINE_W-1:0]   wrong, wrong_vote;
-  logic [LINE_W/2-1:0] wrong_ternary;
+  logic [LINE_W-1:0]   wrong, binary, ternary, want_q, want2_q;
+  logic                votes_q1, votes_q2, ternary_q1, ternary_q2;
 
   for (genvar i = 0; i < LINE_W; i++) begin : g_lane
     localparam int E = i - i % 2;
@@ -151,20 +154,29 @@ module fv_line_state
     end
     assign sum[i]        = COUNT_W'($countones(adds));
     assign wrong[i]      = COUNT_W'(shown) != sum[i];
-    assign wrong_vote[i] = line[i] != ((2 * 32'(sum[i]) == 32'(seen_count)) ?
-                                       (seen_count != '0 && tie_minus) :
-                                       (2 * 32'(sum[i]) < 32'(seen_count)));
+    assign binary[i]     = (2 * 32'(sum[i]) == 32'(seen_count)) ?
+                           (seen_count != '0 && tie_minus) : (2 * 32'(sum[i]) < 32'(seen_count));
   end
   for (genvar e = 0; e < LINE_W / 2; e++) begin : g_element
-    assign wrong_ternary[e] = line[2*e +: 2] != ((sum[2*e] > sum[2*e+1]) ? 2'b10 :
-                                                 (sum[2*e] < sum[2*e+1]) ? 2'b11 : 2'b00);
+    assign ternary[2*e +: 2] = (sum[2*e] > sum[2*e+1]) ? 2'b10 :
+                               (sum[2*e] < sum[2*e+1]) ? 2'b11 : 2'b00;
+  end
+
+  // A line comes two clocks behind its operation.
+  always_ff @(posedge clk) begin
+    votes_q1   <= votes && rst_n;
+    votes_q2   <= votes_q1 && rst_n;
+    ternary_q1 <= style == 2'd1;
+    ternary_q2 <= ternary_q1;
+    want_q     <= (style == 2'd1) ? ternary : binary;
+    want2_q    <= want_q;
   end
 
   `NF_ASSERT(Bitmap_A, book_q.bitmap == 64'(seen_q) && closed_q == over_q)
   `NF_ASSERT(Poison_A, book_q.poison == tainted_q && !book_q.lost && !book_q.saturated)
   `NF_ASSERT_NEVER(Counts_A, wrong != '0)
-  `NF_ASSERT_NEVER(Vote_A, style == 2'd0 && wrong_vote != '0)
-  `NF_ASSERT_NEVER(Ternary_A, style == 2'd1 && wrong_ternary != '0)
+  `NF_ASSERT_NEVER(Vote_A, votes_q2 && !ternary_q2 && line != want2_q)
+  `NF_ASSERT_NEVER(Ternary_A, votes_q2 && ternary_q2 && line != want2_q)
   `NF_ASSERT(Answers_A, sends_ndr == gives && sends_drs == reads && !store_push && !gather_push)
   `NF_ASSERT(AnswerPoison_A, !reads || poison == (kind != OP_INFO &&
                              (tainted_q || (strict && !over_q && !all_seen))))
@@ -177,6 +189,7 @@ module fv_line_state
 
   `NF_COVER(AllSeen_C, all_seen && !tainted_q && reads)
   `NF_COVER(LateAndClosed_C, events.late && seen_q != '0)
+  `NF_COVER(Voted_C, votes_q2 && ternary_q2 && line[3:0] == 4'b1110)
   `NF_COVER(SecondEpoch_C, commit && tainted_q && seen_q != '0)
 endmodule
 

@@ -26,11 +26,22 @@ module fv_sum
 
   logic [LINE_W-1:0] line;
 
-  `NF_FORMAL_NO_RESET
+  `NF_FORMAL_RESET
 
   nf_sum #(.CNT_W(CNT_W)) dut (.*);
 
   `NF_ASSUME(LinesThatThereAre_M, !((wide || bytes) && part[1]) && !(wide && bytes))
+
+  // A line is of what was asked for a clock ago.
+  logic                    any_q, en_q, wide_q, signed_q, bytes_q;
+  logic [1:0]              part_q;
+  logic [CNT_W*LINE_W-1:0] planes_q;
+
+  always_ff @(posedge clk) begin
+    any_q    <= rst_n;
+    planes_q <= planes;
+    {en_q, wide_q, signed_q, bytes_q, part_q} <= {en, wide, codes_signed, bytes, part};
+  end
 
   // ---- reference: the sum of every code --------------------------------------------------------
   logic [15:0]       sum4 [CODES4];
@@ -43,7 +54,7 @@ module fv_sum
   for (genvar i = 0; i < LINE_W; i++) begin : g_count
     logic [CNT_W-1:0] bits;
     for (genvar p = 0; p < CNT_W; p++) begin : g_plane
-      assign bits[p] = planes[p*LINE_W + i];
+      assign bits[p] = planes_q[p*LINE_W + i];
     end
     assign count[i] = 16'(bits);
   end
@@ -55,7 +66,7 @@ module fv_sum
     assign low          = count[4*k] + 2 * count[4*k+1];
     assign high         = 2 * count[4*k+3];
     assign unsigned4[k] = low + 4 * (count[4*k+2] + high);
-    assign sum4[k]      = codes_signed ? low + 4 * (count[4*k+2] - high) : unsigned4[k];
+    assign sum4[k]      = signed_q ? low + 4 * (count[4*k+2] - high) : unsigned4[k];
   end
   for (genvar k = 0; k < CODES8; k++) begin : g_code8
     assign sum8[k] = unsigned4[2*k] + 16 * sum4[2*k+1];
@@ -64,21 +75,21 @@ module fv_sum
   for (genvar i = 0; i < SUMS16; i++) begin : g_sum16
     logic [15:0] shown;
     assign shown         = line[16*i +: 16];
-    assign wrong16[i]    = shown != ((part == 2'd0) ? sum4[i] :
-                                     (part == 2'd1) ? sum4[SUMS16 + i] :
-                                     (part == 2'd2) ? sum4[2*SUMS16 + i] : sum4[3*SUMS16 + i]);
-    assign wrong_wide[i] = shown != (part[0] ? sum8[SUMS16 + i] : sum8[i]);
+    assign wrong16[i]    = shown != ((part_q == 2'd0) ? sum4[i] :
+                                     (part_q == 2'd1) ? sum4[SUMS16 + i] :
+                                     (part_q == 2'd2) ? sum4[2*SUMS16 + i] : sum4[3*SUMS16 + i]);
+    assign wrong_wide[i] = shown != (part_q[0] ? sum8[SUMS16 + i] : sum8[i]);
   end
   for (genvar i = 0; i < SUMS8; i++) begin : g_sum8
-    assign wrong8[i] = line[8*i +: 8] != (part[0] ? sum4[SUMS8 + i][7:0] : sum4[i][7:0]);
+    assign wrong8[i] = line[8*i +: 8] != (part_q[0] ? sum4[SUMS8 + i][7:0] : sum4[i][7:0]);
   end
 
-  `NF_ASSERT_NEVER(Sum16_A, en && !wide && !bytes && wrong16 != '0)
-  `NF_ASSERT_NEVER(Sum8_A, en && !wide && bytes && wrong8 != '0)
-  `NF_ASSERT_NEVER(SumWide_A, en && wide && wrong_wide != '0)
-  `NF_ASSERT_NEVER(Idle_A, !en && line != '0)
+  `NF_ASSERT_NEVER(Sum16_A, any_q && en_q && !wide_q && !bytes_q && wrong16 != '0)
+  `NF_ASSERT_NEVER(Sum8_A, any_q && en_q && !wide_q && bytes_q && wrong8 != '0)
+  `NF_ASSERT_NEVER(SumWide_A, any_q && en_q && wide_q && wrong_wide != '0)
+  `NF_ASSERT_NEVER(Idle_A, any_q && !en_q && line != '0)
 
-  `NF_COVER(Negative_C, en && wide && line[15] && !line[31] && line[30:16] != '0)
+  `NF_COVER(Negative_C, any_q && en_q && wide_q && line[15] && !line[31] && line[30:16] != '0)
 endmodule
 
 `default_nettype wire

@@ -20,20 +20,32 @@ module fv_twin_sum
 );
   logic [LINE_W-1:0] line, want;
 
-  `NF_FORMAL_NO_RESET
+  `NF_FORMAL_RESET
 
   nf_sum #(.CNT_W(CNT_W)) dut (.*);
-  myhdl_nf_sum u_twin (.en, .wide, .codes_signed, .bytes, .part, .planes, .line(want));
+  myhdl_nf_sum u_twin (.clk, .en, .wide, .codes_signed, .bytes, .part, .planes, .line(want));
 
   `NF_ASSUME(LinesThatThereAre_M, !((wide || bytes) && part[1]) && !(wide && bytes))
 
-  `NF_ASSERT_NEVER(SameSum16_A, en && !wide && !bytes && line != want)
-  `NF_ASSERT_NEVER(SameSum8_A, en && bytes && line != want)
-  `NF_ASSERT_NEVER(SameSumWide_A, en && wide && line != want)
-  `NF_ASSERT_NEVER(SameIdle_A, !en && line != want)
+  // A line is of what was asked for a clock ago.
+  logic       any_q, en_q, wide_q, bytes_q;
+  logic [1:0] part_q;
 
-  `NF_COVER(NegativeAndNot_C, en && wide && want[15] && !want[31] && want[30:16] != '0)
-  `NF_COVER(LastPart_C, en && part == 2'd3 && want[LINE_W-1] && want[0])
+  always_ff @(posedge clk) begin
+    any_q <= rst_n;
+    {en_q, wide_q, bytes_q, part_q} <= {en, wide, bytes, part};
+  end
+
+  logic shows;
+  assign shows = any_q && en_q;
+
+  `NF_ASSERT_NEVER(SameSum16_A, shows && !wide_q && !bytes_q && line != want)
+  `NF_ASSERT_NEVER(SameSum8_A, shows && bytes_q && line != want)
+  `NF_ASSERT_NEVER(SameSumWide_A, shows && wide_q && line != want)
+  `NF_ASSERT_NEVER(SameIdle_A, any_q && !en_q && line != want)
+
+  `NF_COVER(NegativeAndNot_C, shows && wide_q && want[15] && !want[31] && want[30:16] != '0)
+  `NF_COVER(LastPart_C, shows && part_q == 2'd3 && want[LINE_W-1] && want[0])
 endmodule
 
 `default_nettype wire

@@ -61,15 +61,24 @@ class Datapath:
 
     def vote(self, tie_minus: bool = False, threshold: int = 1) -> U8:
         """The reduced line, uint8[64]."""
+        return self._counts({"vote": 1, "tie_minus": tie_minus, "threshold": threshold})
+
+    def shown_plane(self, p: int) -> U8:
+        """Count plane p as `nf_vote` shows it, uint8[64]."""
+        return self._counts({"vote": 0, "plane": p})
+
+    def _counts(self, asked: dict[str, int]) -> U8:
         values = {
             "en": 1,
             "ternary": self._mode == Mode.G_TERNARY,
             "planes": self.planes,
             "contributions": self.contributions,
-            "tie_minus": tie_minus,
-            "threshold": threshold,
+            **asked,
         }
-        return line_of(self._stepper.inputs("nf_vote", values)["line"])
+        self._stepper.inputs("nf_vote", values)
+        self._stepper.clock()
+        self._stepper.clock()
+        return line_of(self._stepper.inputs("nf_vote", {})["line"])
 
     def sums(self, part: int, signed: bool, sum8: bool = False) -> U8:
         """Line ``part`` of the sums, uint8[64]."""
@@ -81,7 +90,9 @@ class Datapath:
             "part": part,
             "planes": self.planes,
         }
-        return line_of(self._stepper.inputs("nf_sum", values)["line"])
+        self._stepper.inputs("nf_sum", values)
+        self._stepper.clock()
+        return line_of(self._stepper.inputs("nf_sum", {})["line"])
 
     def __enter__(self) -> Datapath:
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from myhdl import always_comb, block
+from myhdl import always, block
 
 from models.line_packing import LINE_BITS
 from models.myhdl.ports import Ports
@@ -16,7 +16,8 @@ from models.myhdl.ports import Ports
 
 def ports(cnt_w: int = 8) -> Ports:
     """`wide`: codes of 8 bits, else of 4; `bytes`: a SUM8 line, else SUM16; `part` is its number.
-    Only views that the mode has are asked for: `wide` and `bytes` exclude each other."""
+    Only views that the mode has are asked for: `wide` and `bytes` exclude each other. `line` comes
+    a clock later."""
     return Ports(
         {
             "en": 1,
@@ -27,11 +28,13 @@ def ports(cnt_w: int = 8) -> Ports:
             "planes": cnt_w * LINE_BITS,
         },
         {"line": LINE_BITS},
+        clocked=True,
     )
 
 
 @block
 def nf_sum(
+    clk: Any,
     en: Any,
     wide: Any,
     codes_signed: Any,
@@ -43,7 +46,7 @@ def nf_sum(
 ) -> Any:
     """The counters hold the ones of each bit of the codes; without `en` the line is zero."""
 
-    @always_comb
+    @always(clk.posedge)
     def show():
         line.next = 0
         if en:

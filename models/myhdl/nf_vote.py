@@ -1,51 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_vote`: the reduced line from the counters of a line, element by element
+"""Twin of `nf_vote`: the reduced line, or a count plane, from the counters of a line, element by
+element
 
-spec: controller §3.
+spec: controller §2 (planes), §3.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from myhdl import always_comb, block
+from myhdl import Signal, always, block, intbv
 
 from models.line_packing import LINE_BITS
 from models.myhdl.ports import Ports
 
 
 def ports(cnt_w: int = 8) -> Ports:
-    """`contributions` is m, `threshold` is T; without `en` the line has no meaning."""
+    """`vote`, else count plane `plane`; `contributions` is m, `threshold` is T. `planes` come a
+    clock later, `line` another; without `en` the line has no meaning."""
     return Ports(
         {
             "en": 1,
+            "vote": 1,
+            "plane": 3,
             "ternary": 1,
-            "planes": cnt_w * LINE_BITS,
             "contributions": 7,
             "tie_minus": 1,
             "threshold": 8,
+            "planes": cnt_w * LINE_BITS,
         },
         {"line": LINE_BITS},
+        clocked=True,
     )
 
 
 @block
 def nf_vote(
+    clk: Any,
     en: Any,
+    vote: Any,
+    plane: Any,
     ternary: Any,
-    planes: Any,
     contributions: Any,
     tie_minus: Any,
     threshold: Any,
+    planes: Any,
     line: Any,
     cnt_w: int = 8,
 ) -> Any:
     """G_TERNARY: {gate, sign} of element e at bits 2 e + 1 and 2 e. G_BINARY: 1 is negative."""
+    asked = Signal(bool(0))
+    asked_vote = Signal(bool(0))
+    asked_plane = Signal(intbv(0)[3:])
+    asked_ternary = Signal(bool(0))
+    voters = Signal(intbv(0)[7:])
+    ties_minus = Signal(bool(0))
+    least = Signal(intbv(0)[8:])
 
-    @always_comb
+    @always(clk.posedge)
+    def ask():
+        asked.next = en
+        asked_vote.next = vote
+        asked_plane.next = plane
+        asked_ternary.next = ternary
+        voters.next = contributions
+        ties_minus.next = tie_minus
+        least.next = threshold
+
+    @always(clk.posedge)
     def decide():
         line.next = 0
-        if en and ternary:
+        if asked and not asked_vote:
+            for e in range(LINE_BITS):
+                for p in range(cnt_w):
+                    if asked_plane == p:
+                        line.next[e] = planes[p * LINE_BITS + e]
+        elif asked and asked_ternary:
             for e in range(LINE_BITS // 2):
                 net = 0
                 for p in range(cnt_w):
@@ -53,20 +83,20 @@ def nf_vote(
                         net += 1 << p
                     if planes[p * LINE_BITS + 2 * e + 1]:
                         net -= 1 << p
-                if net >= threshold:
+                if net >= least:
                     line.next[2 * e + 1] = True
-                elif net + threshold <= 0:
+                elif net + least <= 0:
                     line.next[2 * e + 1] = True
                     line.next[2 * e] = True
-        elif en and contributions > 0:
+        elif asked and voters > 0:
             for e in range(LINE_BITS):
                 count = 0
                 for p in range(cnt_w):
                     if planes[p * LINE_BITS + e]:
                         count += 1 << p
-                if 2 * count < contributions:
+                if 2 * count < voters:
                     line.next[e] = True
-                elif 2 * count == contributions:
-                    line.next[e] = tie_minus
+                elif 2 * count == voters:
+                    line.next[e] = ties_minus
 
-    return decide
+    return ask, decide

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.line_packing import LINE_BITS
 
+MAX_COUNTED = 7
+"""Planes that count 64 workers; those above are zero where planes are voted on."""
 Values = dict[str, int]
 """A value for each port, by name."""
 
@@ -75,27 +77,41 @@ class Accumulate(Stimulus):
 
 
 class Vote(Stimulus):
-    """Votes on any counters; m is such that ties are near."""
+    """Votes on and planes of any counters of at most 64 workers' bits; m is such that ties are
+    near."""
+
+    def __init__(self, rng: random.Random, parameters: Mapping[str, int]) -> None:
+        super().__init__(rng, parameters)
+        self._asked = deque([False] * 3, 3)
 
     def draw(self) -> Values:
         bound = self.rng.choice((2, 8, 16, 65))
+        self._asked.append(self.rng.random() < 0.9)
         return {
-            "en": self.rng.random() < 0.9,
+            "en": self._asked[-1],
+            "vote": self.rng.random() < 0.8,
+            "plane": self.rng.randrange(8),
             "ternary": self.rng.getrandbits(1),
-            "planes": self.counters(),
             "contributions": self.rng.randrange(bound),
             "tie_minus": self.rng.getrandbits(1),
             "threshold": self.rng.choice((1, 2, self.rng.randint(1, 255))),
+            "planes": self.counters() & (1 << LINE_BITS * MAX_COUNTED) - 1,
         }
 
     def meant(self, inputs: Values) -> bool:
-        return bool(inputs["en"])
+        return self._asked[0]  # a line belongs to what was asked two clocks ago
 
 
 class Sum(Stimulus):
     """Views of the sums of any counters."""
 
+    drawn = 0
+
+    def meant(self, inputs: Values) -> bool:
+        return self.drawn > 1  # a line belongs to the clock before, and nothing is reset
+
     def draw(self) -> Values:
+        self.drawn += 1
         wide, bytes_ = self.rng.choice(((0, 0), (1, 0), (0, 1)))
         return {
             "en": self.rng.random() < 0.9,

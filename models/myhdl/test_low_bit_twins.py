@@ -51,6 +51,8 @@ def check_votes(mode: Mode, draws: int, seed: int) -> None:
                 assert datapath.illegal == want.illegal[0]
                 for p in range(PLANES):
                     assert np.array_equal(datapath.plane(p), want.planes[p, 0]), f"plane {p}"
+                p = int(rng.integers(PLANES))
+                assert np.array_equal(datapath.shown_plane(p), want.planes[p, 0]), f"plane {p}"
                 assert np.array_equal(datapath.vote(tie == Tie.MINUS, threshold), want.vote[0])
 
 

@@ -61,7 +61,7 @@ def test_what_looks_into_the_design_finds_it(tmp_path: Path, simulator: str, opt
 
 def test_the_key() -> None:
     """It hangs on which modules there are, on their parameters, and on the text of the twins."""
-    edit = Edit("models/myhdl/nf_vote.py", "if net >= threshold:", "if net > threshold:")
+    edit = Edit("models/myhdl/nf_vote.py", "if net >= least:", "if net > least:")
     narrow = (("CNT_W", 3),)
     specs = [
         *(replace(RTL, dut=dut) for dut in Dut),
@@ -75,13 +75,17 @@ def test_the_key() -> None:
 
 
 def test_a_twin_that_is_not_converted() -> None:
-    edit = Edit("models/myhdl/nf_vote.py", "import always_comb, block", "import always_comb, blok")
+    edit = Edit(
+        "models/myhdl/nf_vote.py",
+        "import Signal, always, block, intbv",
+        "import Signal, always, blok, intbv",
+    )
     with pytest.raises(NfError, match=r"^models/myhdl/nf_vote\.py is not converted: "):
         collect(replace(RTL, dut=Dut.MYHDL, edits=(edit,)))
 
 
 def test_an_edit_of_a_twin_that_is_not_there() -> None:
-    edit = Edit("models/myhdl/nf_vote.py", "if net >= threshold:", "if net > threshold:")
+    edit = Edit("models/myhdl/nf_vote.py", "if net >= least:", "if net > least:")
     with pytest.raises(NfError, match="not part of the design"):
         collect(replace(RTL, edits=(edit,)))
 

@@ -19,7 +19,7 @@ module nf_twin_pairs
   output logic      [CNT_W*LINE_W+9:0]          nf_accumulate_out,
   output logic      [CNT_W*LINE_W+9:0]          nf_accumulate_twin,
 
-  input  wire logic [CNT_W*LINE_W+17:0]         nf_vote_in,
+  input  wire logic [CNT_W*LINE_W+21:0]         nf_vote_in,
   output logic      [LINE_W-1:0]                nf_vote_out,
   output logic      [LINE_W-1:0]                nf_vote_twin,
 
@@ -58,22 +58,23 @@ module nf_twin_pairs
   );
 
   // ---- vote ------------------------------------------------------------------------------------
-  logic                    vote_en, vote_ternary, vote_tie_minus;
+  logic                    vote_en, vote_votes, vote_ternary, vote_tie_minus;
+  logic [2:0]              vote_plane;
   logic [CNT_W*LINE_W-1:0] vote_planes;
   logic [6:0]              vote_contributions;
   logic [7:0]              vote_threshold;
-  assign {vote_en, vote_ternary, vote_planes, vote_contributions, vote_tie_minus, vote_threshold} =
-         nf_vote_in;
+  assign {vote_en, vote_votes, vote_plane, vote_ternary, vote_contributions, vote_tie_minus,
+          vote_threshold, vote_planes} = nf_vote_in;
 
   nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .clk, .rst_n, .en(vote_en), .ternary(vote_ternary), .planes(vote_planes),
+    .clk, .rst_n, .en(vote_en), .vote(vote_votes), .plane(vote_plane), .ternary(vote_ternary),
     .contributions(vote_contributions), .tie_minus(vote_tie_minus), .threshold(vote_threshold),
-    .line(nf_vote_out)
+    .planes(vote_planes), .line(nf_vote_out)
   );
   myhdl_nf_vote u_vote_twin (
-    .en(vote_en), .ternary(vote_ternary), .planes(vote_planes),
+    .clk, .en(vote_en), .vote(vote_votes), .plane(vote_plane), .ternary(vote_ternary),
     .contributions(vote_contributions), .tie_minus(vote_tie_minus), .threshold(vote_threshold),
-    .line(nf_vote_twin)
+    .planes(vote_planes), .line(nf_vote_twin)
   );
 
   // ---- sum -------------------------------------------------------------------------------------
@@ -83,12 +84,12 @@ module nf_twin_pairs
   assign {sum_en, sum_wide, sum_signed, sum_bytes, sum_part, sum_planes} = nf_sum_in;
 
   nf_sum #(.CNT_W(CNT_W)) u_sum (
-    .en(sum_en), .wide(sum_wide), .codes_signed(sum_signed), .bytes(sum_bytes), .part(sum_part),
-    .planes(sum_planes), .line(nf_sum_out)
+    .clk, .en(sum_en), .wide(sum_wide), .codes_signed(sum_signed), .bytes(sum_bytes),
+    .part(sum_part), .planes(sum_planes), .line(nf_sum_out)
   );
   myhdl_nf_sum u_sum_twin (
-    .en(sum_en), .wide(sum_wide), .codes_signed(sum_signed), .bytes(sum_bytes), .part(sum_part),
-    .planes(sum_planes), .line(nf_sum_twin)
+    .clk, .en(sum_en), .wide(sum_wide), .codes_signed(sum_signed), .bytes(sum_bytes),
+    .part(sum_part), .planes(sum_planes), .line(nf_sum_twin)
   );
 
   // ---- CRC -------------------------------------------------------------------------------------

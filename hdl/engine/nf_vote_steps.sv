@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Some planes of a vote, from the lowest on: what the columns of a line have found. Combinational.
+//
+// A step compares a plane with a digit of a scalar that is common to all columns (`below`: a column
+// is below the scalar so far), takes the plane, where there is a digit without a comparison, or
+// passes it by. That is a function of four bits, a LUT4: picking a count plane costs nothing beside
+// comparing. With `nets` what is compared is no count but, in both columns of an element, plus less
+// minus, complemented in the even one; its `borrow` goes along. Without `en` all is zero.
+
+`default_nettype none
+
+module nf_vote_steps
+  import nf_pkg::*;
+#(
+  parameter int PLANES = 4
+) (
+  input  wire logic                     en,
+  input  wire logic                     nets,
+  input  wire logic [PLANES-1:0]        compares,
+  input  wire logic [PLANES-1:0]        digits,
+  input  wire logic [PLANES*LINE_W-1:0] planes,
+  input  wire logic [LINE_W-1:0]        below_in,
+  input  wire logic [LINE_W-1:0]        borrow_in,
+  output logic [LINE_W-1:0]             below,
+  output logic [LINE_W-1:0]             borrow
+);
+  localparam logic [LINE_W-1:0] EVEN = {LINE_W/2{2'b01}};
+  localparam logic [LINE_W-1:0] ODD  = ~EVEN;
+
+  logic [LINE_W-1:0] plus, minus, value, found, owed;
+
+  always_comb begin
+    plus  = '0;
+    minus = '0;
+    value = '0;
+    found = '0;
+    owed  = '0;
+    if (en) begin
+      found = below_in;
+      owed  = borrow_in;
+      for (int p = 0; p < PLANES; p++) begin
+        value = planes[p*LINE_W +: LINE_W];
+        if (nets) begin
+          plus  = (value & EVEN) | ((value & EVEN) << 1);
+          minus = (value & ODD) | ((value & ODD) >> 1);
+          value = plus ^ minus ^ owed ^ EVEN;
+          owed  = (~plus & minus) | (~(plus ^ minus) & owed);
+        end
+        if (compares[p]) begin
+          found = digits[p] ? (~value | found) : (~value & found);
+        end else if (digits[p]) begin
+          found = value;
+        end
+      end
+    end
+  end
+
+  assign below  = found;
+  assign borrow = owed;
+endmodule
+
+`default_nettype wire
