@@ -6,7 +6,8 @@
 // FP32 line has one if its sum is kept, else none). Its data is given up when it was sent (`count`
 // are held). The line stays visible to `match` until memory has answered (`flight` are), so a fill
 // of the same line waits for it, and no line is ever under way twice. An entry whose record is
-// still to be initialised (`head_fresh`) waits for the initialiser.
+// still to be initialised (`head_fresh`) waits for the initialiser. `wr_ready` comes with
+// `wr_valid` only: it takes a beat.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -114,7 +115,7 @@ module nf_evict
   assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));
   assign wr_len   = 8'(planes);
   assign wr_last  = (beat_q == planes);
-  assign sent     = wr_valid && wr_ready && wr_last;
+  assign sent     = wr_ready && wr_last;
 
   always_comb begin
     wr_data = record;
@@ -171,7 +172,7 @@ module nf_evict
         live_q[done_line_q] <= 1'b0;
         done_line_q         <= after(done_line_q);
       end
-      if (wr_valid && wr_ready) beat_q <= wr_last ? '0 : beat_q + 1'b1;
+      if (wr_ready) beat_q <= wr_last ? '0 : beat_q + 1'b1;
       flight_q <= flight_q + FW'(push) - FW'(b_valid);
       unsent_q <= unsent_q + CW'(push) - CW'(sent);
     end
@@ -194,6 +195,7 @@ module nf_evict
   `NF_ASSERT_NEVER(FlightOver_A, push && flight_q == FW'(FLIGHT))
   `NF_ASSERT(LiveCount_A,
              32'($countones(live_q)) == 32'(flight_q) && 32'(unsent_q) <= 32'(flight_q))
+  `NF_ASSERT_NEVER(ReadyAlone_A, wr_ready && !wr_valid)
   `NF_ASSERT_KEEPS(WrStable_A, wr_valid && !wr_ready, {wr_valid, wr_addr, wr_len})
 `ifdef NF_CHECKED
   // What a flipped bit changes leaves as poisoned, if anybody checks it.

@@ -112,8 +112,13 @@ module nf_state_ram
     assign newer_planes = newer && s3_wrote_planes;
     assign unused_found = ^{book_found, planes_found};
 
+    // What was asked before a reset is not used in the clock behind it.
+    always_ff @(posedge clk or negedge rst_n) begin
+      if (!rst_n) planes_here_q <= 1'b0;
+      else        planes_here_q <= read_planes;
+    end
+
     always_ff @(posedge clk) begin
-      planes_here_q  <= read_planes;
       asked_planes_q <= planes_here_q;
       if (sx_valid) begin
         book_q         <= newer ? s3_book : book_right;

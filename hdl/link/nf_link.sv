@@ -224,7 +224,7 @@ module nf_link
   assign drs_gone  = (drs_empty && !has_new) || aborted;
 
   nf_link_ndr_queue u_ndr_queue (
-    .clk, .rst_n, .in_valid(ndr_valid && !aborted), .in_ready(ndr_room), .in_data(ndr),
+    .clk, .rst_n, .in_valid(ndr_valid), .in_ready(ndr_room), .in_data(ndr),
     .count(ndr_count), .head0(ndr0), .head1(ndr1), .pop(ndr_pop)
   );
 
@@ -233,7 +233,7 @@ module nf_link
 
   nf_link_tx_pack u_tx_pack (
     .clk, .rst_n, .enable(up), .multi_header, .room_drs, .room_multi, .ndr_count, .ndr0, .ndr1,
-    .ndr_pop, .drs_valid(drs_valid && !aborted), .drs_ready(drs_room), .drs, .drs_sent,
+    .ndr_pop, .drs_valid, .drs_ready(drs_room), .drs, .drs_sent,
     .drs_empty, .ndr_credits, .drs_credits, .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
     .flit_ready(pack_ready), .flit(pack_flit), .header(pack_header), .run(pack_run)
   );

@@ -9,7 +9,8 @@
 //
 // `owed` is the count that both ends of the link keep. A finished message is offered for one clock
 // (`out_valid`), at most one a clock; there is no back-pressure, the credits guarantee room. A
-// header with `hdr_drop` (no credit) is followed but not delivered. `stray_data`: data, none owed.
+// header (`hdr_valid`, with `take_protocol` only) with `hdr_drop` (no credit) is followed but not
+// delivered. `stray_data`: data, none owed.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -106,12 +107,11 @@ module nf_link_rx_data
   assign new1 = (new_sel[1] && new_sel[2]) ? slot2 : slot3;
 
   // ---- state -----------------------------------------------------------------------------------
-  logic       start, promote, done, behind_drop, behind_illegal;
+  logic       promote, done, behind_drop, behind_illegal;
   logic [3:0] behind_slots;
 
-  assign start          = take_protocol && hdr_valid;
   assign done           = (owed_after == '0);
-  assign promote        = done && (start || next_valid_q);  // the one behind is filled from now on
+  assign promote        = done && (hdr_valid || next_valid_q);  // from now on that one is filled
   assign behind_slots   = next_valid_q ? next_slots_q   : hdr_slots;
   assign behind_drop    = next_valid_q ? next_drop_q    : hdr_drop;
   assign behind_illegal = next_valid_q ? next_illegal_q : hdr_illegal;
@@ -124,12 +124,12 @@ module nf_link_rx_data
     end else begin
       valid_q      <= promote || (valid_q && !done);
       owed_q       <= promote ? behind_slots - {1'b0, new_take} : owed_after;
-      next_valid_q <= !promote && (start || next_valid_q);
+      next_valid_q <= !promote && (hdr_valid || next_valid_q);
     end
   end
 
   always_ff @(posedge clk) begin
-    if (start) begin
+    if (hdr_valid) begin
       next_meta_q    <= hdr;
       next_drop_q    <= hdr_drop;
       next_illegal_q <= hdr_illegal;
@@ -156,6 +156,7 @@ module nf_link_rx_data
   assign out       = make_rwd(meta_q, illegal_q, be_old, line_old);
 
   `NF_ASSERT_NEVER(OwedRange_A, owed > 4'd8)
+  `NF_ASSERT_NEVER(HeaderAlone_A, hdr_valid && !take_protocol)
   `NF_ASSERT_NEVER(AdfOnlyWhenDue_A, take_adf && (owed <= 4'd3))
   `NF_ASSERT_NEVER(ProtocolWhenAdfDue_A, take_protocol && (owed > 4'd3))
   `NF_ASSERT_NEVER(OwedNeedsMessage_A, (owed_q != '0) != valid_q)

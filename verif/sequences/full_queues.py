@@ -39,7 +39,8 @@ class FullExitSequence(ParkedBase):
         alike = 8 + 64  # S0 cannot tell it from line 8 when that is deferred
         for rounds, (line, other) in enumerate(((8, 8), (8, alike), (alike, alike)), 1):
             await self.no_slot(line, other, 2 * rounds)
-        await self.no_turn()
+        for kind in ("store", "raw", "sum"):
+            await self.no_turn(kind)
 
     async def codes(self) -> RegionConfig:
         """A region of integer codes."""
@@ -148,25 +149,26 @@ class FullExitSequence(ParkedBase):
         await self.env.clocks(APART)
         await self.release()
 
-    async def no_turn(self) -> None:
-        """A store without a record has no room at its exit, and is deferred. Reads of others are
-        put behind it, though they have room, but for those of a line that is there: they take
-        nothing that it waits for, however long."""
+    async def no_turn(self, kind: str) -> None:
+        """An operation without a record has no room at its exit, and is deferred until it has.
+        Reads of others are put behind it, though they have room, but for those of a line that is
+        there: they take nothing that it waits for, however long."""
         mem = self.env.cfg.mem
         await self.commit(0)
-        await self.read_region(self.fp32, 0, RAW_SELECTOR)
+        for worker in range(WORKERS):  # a sum of nothing asks memory for nothing
+            await self.contribute(self.fp32, worker, 0)
         await self.read_region(self.many, 40, 0)
         await self.drain()
-        await self.full_exit("store")
-        await self.issue(self.message(self.fp32, "store", 2))
+        await self.full_exit(kind)
+        await self.issue(self.message(self.fp32, kind, 2))
         await self.env.clocks(PATIENCE + APART)
         hit = await self.read_region(self.many, 40, 0)
         await self.env.clocks(3 * APART)
-        assert hit.response is not None, "a read that hits waits for a deferred store"
+        assert hit.response is not None, f"a read that hits waits for a deferred {kind}"
         for line in range(30, 33):
             await self.read_region(self.many, line, 0)
         await self.env.clocks(APART)
-        mem.aw_stall = 0.0
+        mem.aw_stall = mem.ar_stall = 0.0
         await self.drain()
 
 

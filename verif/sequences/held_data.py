@@ -78,6 +78,9 @@ class HeldDataSequence(FlipSequence):
                 await self.read(line << 6, 1)
             await self.drain()
             self.evictions += await self.env.registers.read("EVICTION") - evicted
+            if self.ram == "EVICT" and not begun:
+                poison = await self.env.registers.read("MEM_POISON")
+                assert not poison, f"{poison} beats of lines that were lost before they left"
             bad = (await self.counted())[0]
             assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
             losses = self.losses()

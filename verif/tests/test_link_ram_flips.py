@@ -9,11 +9,16 @@ RETRY_TIMEOUT; Verilator needs nf_link_retry_buffer.wr_q public.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from functools import reduce
+from operator import xor
 from typing import Any
 
 import cocotb
 
 from cocotbext.cxl.link.retry import Lrsm
+from cocotbext.cxl.wire.crc import COLUMNS, PAYLOAD_MASK, crc16, crc_ok
+from cocotbext.cxl.wire.messages import S2MDRS
 from models.nf_regs import REG_MAP
 from verif.env.ram_sizes import rams
 from verif.parameters import device_params
@@ -34,6 +39,7 @@ HW = device_params()
 ROW = rams(HW)["RETRY"]
 FLITS = 512
 """Bits of a row that are the flit; then its two marks, and the check bits."""
+CHUNK_BITS = 128
 
 
 class FlipBench(RetryTestbench):
@@ -129,3 +135,70 @@ async def replays(dut: Any) -> None:
     dut._log.info("figure: %s", total)
     assert total["flips"], "no replay was due"
     assert bool(total["wrong"]) == (HW.ecc == NONE), total
+
+
+def line_of_crc(rng: random.Random, crc: int, place: int) -> bytes:
+    """A line of four equal chunks, so that an all-data flit has all of it wherever it begins: with
+    bit `place` of the flit wrong, its CRC is `crc`."""
+    columns = [xor4(COLUMNS[bit::CHUNK_BITS]) for bit in range(CHUNK_BITS)]
+    basis: dict[int, tuple[int, int]] = {}  # by its highest bit: a CRC, and the bits that give it
+    for bit in rng.sample(range(CHUNK_BITS), CHUNK_BITS):
+        left, bits = reduced(columns[bit], 1 << bit, basis)
+        if left:
+            basis[left.bit_length()] = left, bits
+    chunk = rng.getrandbits(CHUNK_BITS)
+    wrong = crc16(repeated(chunk) ^ 1 << place) ^ crc
+    left, chunk = reduced(wrong, chunk, basis)
+    assert not left, "these CRCs do not reach all others"
+    return repeated(chunk).to_bytes(FLITS // 8, "little")
+
+
+def xor4(columns: Sequence[int]) -> int:
+    """The CRC of a bit in each of the four chunks."""
+    return reduce(xor, columns)
+
+
+def repeated(chunk: int) -> int:
+    """The payload of four equal chunks."""
+    return sum(chunk << at for at in range(0, FLITS, CHUNK_BITS))
+
+
+def reduced(crc: int, bits: int, basis: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """What of `crc` the basis does not reach, and `bits` with those that reach the rest."""
+    for length in range(16, 0, -1):
+        if crc.bit_length() == length and length in basis:
+            crc ^= basis[length][0]
+            bits ^= basis[length][1]
+    return crc, bits
+
+
+@cocotb.test
+@covered
+async def wrong_crc(dut: Any) -> None:
+    """A damaged flit is replayed with a wrong CRC, whatever the right one: all ones, or none."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    for number, crc in enumerate((0xFFFF, 0, rng.getrandbits(16))):
+        bench, place = FlipBench(dut, rng.getrandbits(32)), rng.randrange(FLITS)
+        await bench.up(first=not number)
+        await bench.clocks(100)
+        bench.muted = True
+        await bench.clocks(20)
+        line = line_of_crc(rng, crc, place)
+        whole = int.from_bytes(line, "little")
+        wr = bench.dut.u_retry_buffer.wr_q
+        since, start = len(bench.tx_log), int(wr.value)
+        bench.to_host = random_damage(rng, 1.0)
+        for _ in range(rng.randrange(5, 9)):
+            bench.answer(S2MDRS(0, rng.getrandbits(16), data=line))
+        await bench.clocks(60)
+        bench.to_host = None
+        sent = [flit & PAYLOAD_MASK for _, flit in bench.tx_log[since:]]
+        assert (int(wr.value) - start) % RETRY_DEPTH == len(sent), "a flit that is not kept"
+        row = (start + sent.index(whole)) % RETRY_DEPTH
+        await bench.flip(row, place)
+        since, bench.muted = len(bench.tx_log), False
+        await bench.clocks(60)
+        replayed = [f for _, f in bench.tx_log[since:] if f & PAYLOAD_MASK == whole ^ 1 << place]
+        assert replayed, f"row {row} was not replayed"
+        assert crc16(whole ^ 1 << place) == crc
+        assert not any(crc_ok(flit) for flit in replayed), f"a damaged flit with its CRC, {crc:#x}"

@@ -13,6 +13,7 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.sequences.cut_bursts import BurstSequence
 from verif.sequences.held_state import HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence
 
@@ -34,6 +35,10 @@ class ResetTest(NfBaseTest):
         await super().finish()
         self.said = self.env.errors()
         self.env.scoreboard.on_error = lambda _text: None  # its books are closed
+        await self.cut_off()
+
+    async def cut_off(self) -> None:
+        """The traffic at the end."""
         cocotb.start_soon(self.traffic())
         await self.env.clocks(self.env.rng.randint(*self.cut_after))
         mem = self.env.cfg.mem
@@ -57,6 +62,17 @@ class ResetTest(NfBaseTest):
         await run.traffic(configs)
 
 
+class ResetInBurstTest(ResetTest):
+    """The reset comes while an operation is in every stage of the engine."""
+
+    async def scenario(self) -> None:
+        self.burst = BurstSequence(self.env, kind=self.settings["kind"])
+        await self.burst.run()
+
+    async def cut_off(self) -> None:
+        await self.burst.burst()
+
+
 class HeldStateTest(NfBaseTest):
     """Every register and flag has its reset value again, whatever the case before has left."""
 
@@ -72,6 +88,13 @@ class HeldStateTest(NfBaseTest):
 async def reset_in_traffic(_dut: Any, profile: str) -> None:
     """What comes after a reset does not know what was before it."""
     await run_uvm(ResetTest, profile)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=["contribute", "vote"])
+async def reset_in_burst(_dut: Any, kind: str) -> None:
+    """No operation that was in a stage of the engine is executed after the reset."""
+    await run_uvm(ResetInBurstTest, kind=kind)
 
 
 @cocotb.test()

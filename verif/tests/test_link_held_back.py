@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What leaves the device later than it wants to: a flit behind a retry, a RETRY sequence under
+back-pressure.
+
+Top ``nf_link`` with a small RETRY_TIMEOUT (build link_retry; spec: link spec §6, §9).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import cocotb
+
+from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryReq
+from verif.tests.link_coverage import covered
+from verif.tests.link_retry_testbench import RetryTestbench
+from verif.tests.link_testbench import random_drs, random_ndr, random_req
+
+_CHUNK = 16
+"""Bytes of a data slot."""
+_SEQUENCE = 6
+"""Flits of a RETRY sequence."""
+
+
+class HeldBench(RetryTestbench):
+    """A bench that loses single flits, and tells what has left since."""
+
+    def __init__(self, dut: Any, seed: int) -> None:
+        super().__init__(dut, seed, grant_plain=400, grant_data=400)
+        self.tracker = None
+
+    def lose_one(self, to_host: bool) -> None:
+        """The next flit on one wire is damaged."""
+        name = "to_host" if to_host else "to_device"
+
+        def damage(wire: WireFlit) -> WireFlit:
+            setattr(self, name, None)
+            return wire[0], wire[1] ^ 1 << self.rng.randrange(528)
+
+        setattr(self, name, damage)
+
+    def place_of(self, chunk: bytes, since: int) -> int | None:
+        """The first flit from the `since`-th on that has this chunk of data."""
+        for place, (_, flit) in enumerate(self.tx_log[since:], since):
+            if chunk in flit.to_bytes(66, "little"):
+                return place
+        return None
+
+
+@cocotb.test
+@covered
+async def retry_in_an_answer(dut: Any) -> None:
+    """The last flit of an answer waits until a retry is over: `drs_gone` is low until it has left,
+    and a CLOSE that waits for it is not answered before."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = HeldBench(dut, rng.getrandbits(32))
+    await bench.up()
+    await bench.clocks(100)
+    apart = 0
+    for delay in range(32):  # until the retry comes before the answer
+        since, answer = len(bench.tx_log), random_drs(rng)
+        bench.lose_one(to_host=True)
+        bench.answer(random_ndr(rng))
+        await bench.clocks(delay)
+        bench.answer(answer)
+        first = last = None
+        while last is None:
+            inside = bench.drs is None and not bench.out_drs
+            await bench.clock()
+            assert not (inside and int(dut.drs_gone.value)), "gone, though its last data is inside"
+            first = bench.place_of(answer.data[:_CHUNK], since)
+            last = bench.place_of(answer.data[-_CHUNK:], since)
+            assert bench.now < 10_000, "an answer does not leave"
+        assert first is not None
+        apart += last > first + 1
+        await bench.until(lambda: bench.complete, 400)
+        await bench.clocks(20)
+    bench.check()
+    assert apart, "no retry came between the two flits of an answer"
+
+
+@cocotb.test
+@covered
+async def sequence_held_back(dut: Any) -> None:
+    """Back-pressure at each place of a RETRY sequence: each is sent and counted once."""
+    rng = random.Random(cocotb.RANDOM_SEED)
+    bench = HeldBench(dut, rng.getrandbits(32))
+    await bench.up()
+    await bench.clocks(100)
+    for place in range(_SEQUENCE + 1):
+        for to_host in (True, False):
+            since, counted = len(bench.tx_log), bench.events["retry_remote"]
+            bench.lose_one(to_host)
+            if to_host:
+                bench.answer(random_ndr(rng))
+            else:
+                bench.send(random_req(rng))
+            for _ in range(200):
+                await bench.clock()
+                if bench.controls(since).count(RetryFrame()) + 1 > place:
+                    break
+            bench.ready_rate = 0.0
+            await bench.clocks(rng.randrange(5, 12))
+            bench.ready_rate = 1.0
+            await bench.until(lambda: bench.complete, 400)
+            await bench.clocks(40)
+            sent = bench.controls(since)
+            answers = sum(isinstance(one, RetryAck) for one in sent)
+            asked = [one.num_retry for one in sent if isinstance(one, RetryReq)]
+            assert (answers, asked) == ((1, []) if to_host else (0, [1])), f"{place}: {sent}"
+            assert bench.events["retry_remote"] == counted + answers, f"held at {place}: {answers}"
+    bench.check()
