@@ -22,11 +22,11 @@ from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.capacity import Coefficients, LinkFit, admits
 from neuron_fabric.runtime.monitor.plan_of import costs_of
 from neuron_fabric.text import say
-from scripts.benchmarks.rank_run import rank_run
 from scripts.common import claims
 from scripts.common.errors import NfError
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
+from scripts.run.rank_run import rank_run
 
 RANKS = "neuron_fabric.runtime.cell_ranks"
 LOOPBACK = "loopback"

@@ -16,11 +16,11 @@ from typing import Any
 
 from neuron_fabric.text import say
 from scripts.benchmarks.goals import Goal, judge
-from scripts.benchmarks.rank_run import rank_run
 from scripts.common import claims
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.run import node_network
+from scripts.run.rank_run import rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
 RANKS = "neuron_fabric.runtime.hook_ranks"
