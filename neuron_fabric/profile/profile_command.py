@@ -14,7 +14,15 @@ from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.found_model import model_of_name, model_of_script
 from neuron_fabric.profile.portability import Conditions, Verdict, fit
 from neuron_fabric.profile.profile_file import read_profile, write_profile
-from neuron_fabric.profile.profile_types import RECOVERY, STEADY, PhaseRoute, Profile, Region, Rule
+from neuron_fabric.profile.profile_types import (
+    RECOVERY,
+    STEADY,
+    Kind,
+    PhaseRoute,
+    Profile,
+    Region,
+    Rule,
+)
 from neuron_fabric.profile.rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 from neuron_fabric.runtime.monitor.plan_of import check_monitor
@@ -28,7 +36,9 @@ EXAMPLES = """examples:
   nf profile diff a.toml b.toml              what changed
   nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml   other floors, without training
   nf profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml   codes where votes fail
+  nf profile rule p.toml --protect none      votes for head and embedding too, where they pass
 """
+PROTECT = "kinds that get no votes, or none (head,embedding)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rule.add_argument("--shrink", choices=["fit", "one"], help="scale of votes")
     rule.add_argument("--routes", type=routes_of, metavar="R,R", help="what to choose from")
+    rule.add_argument("--protect", type=kinds_of, metavar="K,K", help=PROTECT)
     rule.add_argument("--out", type=Path, metavar="FILE", help="write the profile")
 
 
@@ -82,6 +93,14 @@ def routes_of(word: str) -> tuple[Route, ...]:
         what = f"{word!r} is no list of routes: {','.join(known)}"
         raise argparse.ArgumentTypeError(what)
     return tuple(Route(one) for one in names)
+
+
+def kinds_of(word: str) -> tuple[Kind, ...]:
+    """Kinds of regions by name, with commas between them, or `none`. ArgumentTypeError."""
+    names = [] if word == "none" else word.split(",")
+    if not set(names) <= set(Kind) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{word!r} is neither none nor kinds: {','.join(Kind)}")
+    return tuple(Kind(one) for one in names)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -214,6 +233,8 @@ def _changes(name: str, old: object, new: object) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value)) or "none"
     return "none" if value is None else str(value)
 
 
@@ -251,6 +272,7 @@ def _rule(args: argparse.Namespace) -> int:
         floor=floor,
         shrink=args.shrink or profile.rule.shrink,
         routes=args.routes or profile.rule.routes,
+        protect=profile.rule.protect if args.protect is None else args.protect,
     )
     if lacking := set(args.routes or ()) - {way.route for way in samples.ways(STEADY)}:
         names = ", ".join(sorted(lacking))

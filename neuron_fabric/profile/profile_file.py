@@ -212,8 +212,13 @@ def _pairs(of: object, *names: str) -> Iterator[str]:
 
 
 def _table(name: str, of: Any) -> list[str]:
-    """A table of a dataclass; none where nothing is set."""
-    values = {} if of is None else {k: v for k, v in vars(of).items() if v is not None and v != ()}
+    """A table of a dataclass; none where nothing is set. An empty list stands there unless it is
+    what its absence means."""
+    values = {
+        one.name: value
+        for one in (dataclasses.fields(of) if of is not None else ())
+        if (value := getattr(of, one.name)) is not None and (value != () or one.default != ())
+    }
     return ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in values.items())] * bool(
         values
     )

@@ -246,6 +246,9 @@ class Rule:
     `fit`: what brings a vote nearest to the mean gradient; `one`: votes keep the workers' scale.
     ``routes``: those it chooses from. Integer codes are measured too, but take 6 to 12 times the
     bits of a vote, and pass their floor nearly everywhere: who wants them names them here.
+    ``protect``: kinds that get no votes, whatever their cosine: most of what a worker sends of an
+    embedding is zeros, and a head's gradients sum to 0 over the classes, which one bit cannot say.
+    Codes say both, so they are chosen for these kinds too where ``routes`` names them.
     """
 
     floor: Floor = field(default_factory=Floor)
@@ -253,6 +256,7 @@ class Rule:
     zeros: float = 0.05
     shrink: Literal["fit", "one"] = "fit"
     routes: tuple[Route, ...] = (Route.G_BINARY, Route.G_TERNARY)
+    protect: tuple[Kind, ...] = (Kind.HEAD, Kind.EMBEDDING)
 
     def __post_init__(self) -> None:
         """DataError for a number that is no cosine or share, and for routes that are no choice."""

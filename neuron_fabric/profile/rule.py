@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rule: of the routes whose cosine to the mean gradient stays at its floor or above in every
-window of a phase, the one that costs least; FP32 where there is none.
+window of a phase, the one that costs least; FP32 where there is none. Kinds that it protects get no
+votes.
 
-Cosine decides, and nothing else. In a classifier's head signs may agree (0.67 of them) and the
-signal stand out of the noise while the vote is orthogonal to the mean gradient: softmax gradients
-sum to 0 over the classes, and a majority that always says "+" does not see it.
+Cosine decides, and no other statistic. In a classifier's head signs may agree (0.67 of them) and
+the signal stand out of the noise while the vote is orthogonal to the mean gradient: softmax
+gradients sum to 0 over the classes, and a majority that always says "+" does not see it.
 """
 
 from __future__ import annotations
@@ -89,9 +90,11 @@ def choose(
         least = found["cosine"][0]
         if way.route not in profile.rule.routes:
             continue
-        if least >= floor:
-            admitted.append((way, found))
         why = f"{way.route} {way.decode}: cosine {least:.3f} < {floor:.2f}"
+        if least >= floor:
+            why = f"{region.kind} is protected; {way.route} {way.decode} would pass: {least:.3f}"
+            if region.kind not in profile.rule.protect or not Route(way.route).votes:
+                admitted.append((way, found))
         best = max(best, (least - floor, why))
     if not admitted:
         return Choice(region.name, replace(FULL, why=best[1]), None, measured)

@@ -150,6 +150,11 @@ def test_rule(path: Path, tmp_path: Path, capsys: Capture) -> None:
     assert read_profile(path).verified  # as it was
     assert nf("rule", out, "--floor", "G_BINARY=0.4", "--shrink", "one") == 0
     assert "FP32 -> G_BINARY vote (cosine 0.480 >= 0.40)" in capsys.readouterr().out
+    assert nf("rule", path, "--protect", "head,conv") == 0
+    said = capsys.readouterr().out
+    assert "conv is protected; G_BINARY vote would pass: 0.480" in said
+    assert nf("rule", path, "--protect", "none") == 0
+    assert "rule.protect: head, embedding -> none" in capsys.readouterr().out
     samples_path(path).unlink()
     assert nf("rule", path) == 2
     assert "p.calibration.safetensors: cannot be read (No such file" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tomllib
 from pathlib import Path
@@ -269,7 +270,11 @@ def profiles(draw: st.DrawFn) -> Profile:
         ),
         reference=draw(st.none() | st.builds(Reference, TEXT, spread, st.none() | spread)),
         phases=Phases(Warmup(draw(SHARE)), Steady(draw(st.sampled_from([(), (0.5, 1.0)])))),
-        rule=Rule(draw(st.builds(Floor, SHARE, SHARE, SHARE)), draw(SHARE), draw(SHARE)),
+        rule=Rule(
+            draw(st.builds(Floor, SHARE, SHARE, SHARE)),
+            *(draw(SHARE), draw(SHARE)),
+            protect=tuple(draw(st.lists(st.sampled_from(Kind), unique=True))),
+        ),
         monitor=draw(st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT)),
     )
 
@@ -293,6 +298,17 @@ def test_what_is_written_is_read_again(profile: Profile) -> None:
         profile.valid_for,
         profile.reference,
     )
+
+
+def test_no_kind_is_protected() -> None:
+    """An empty list says another thing than no list, which protects heads and embeddings."""
+    profile = parse_profile(EXAMPLE, "p")
+    assert profile.rule.protect == (Kind.HEAD, Kind.EMBEDDING)
+    changed = dataclasses.replace(profile, rule=dataclasses.replace(profile.rule, protect=()))
+    text = profile_text(changed)
+    assert "protect = []" in text
+    assert parse_profile(text, "p").rule.protect == ()
+    assert "windows" not in profile_text(profile).partition("[[region]]")[0]
 
 
 def test_small_numbers_keep_four_digits() -> None:

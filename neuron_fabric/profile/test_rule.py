@@ -133,6 +133,35 @@ def test_cosine_decides() -> None:
     assert "recovery" not in norm.phases
 
 
+def test_heads_and_embeddings_get_no_votes() -> None:
+    """Whatever their cosine: it is measured and named, and another list of kinds lets them in."""
+    regions = (dataclasses.replace(PROFILE.regions[0], kind=Kind.EMBEDDING), *PROFILE.regions[1:])
+    profile = dataclasses.replace(PROFILE, regions=regions)
+    found = apply_rule(profile, SAMPLES).regions[0]
+    steady = found.phases["steady"]
+    assert (steady.route, "recovery" in found.phases) == (Route.FP32, False)
+    assert steady.why.startswith("embedding is protected; G_")
+    assert " would pass: 0." in steady.why
+    assert found.measured["steady"]["G_BINARY"]["vote"]["cosine"][0] > 0.5
+    for protect, route in (((), Route.G_BINARY), ((Kind.EMBEDDING,), Route.FP32)):
+        rule = Rule(protect=protect)
+        again = apply_rule(dataclasses.replace(profile, rule=rule), SAMPLES)
+        assert again.regions[0].phases["steady"].route == route
+    bad = {way: {**one, "dot": one["dot"] * 0.1} for way, one in SAMPLES.sums.items()}
+    steady = apply_rule(profile, dataclasses.replace(SAMPLES, sums=bad)).regions[0].phases["steady"]
+    assert "protected" not in steady.why  # it would be in FP32 anyhow
+    assert " < " in steady.why
+
+
+def test_codes_are_for_protected_kinds_too() -> None:
+    """What votes cannot say of them, an exact sum can."""
+    way = Way("steady", "G_INT4", "vote")
+    samples = dataclasses.replace(SAMPLES, sums={way: SAMPLES.sums[WAYS[0]]})
+    rule = Rule(Floor(other=0.0), routes=(Route.G_BINARY, Route.G_INT4))
+    head = apply_rule(dataclasses.replace(PROFILE, rule=rule), samples).regions[1]
+    assert head.phases["steady"].route == Route.G_INT4
+
+
 def test_the_least_cosine_of_a_region_is_its_own() -> None:
     """Of body and head as one region: the sum over both is near the body's, whose gradients are
     larger, and would admit the head's vote with it."""

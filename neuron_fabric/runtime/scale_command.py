@@ -20,6 +20,7 @@ from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, trac
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
+from neuron_fabric.profile.profile_types import Phases
 from neuron_fabric.runtime.capacity import (
     admits,
     cap_threshold,
@@ -85,9 +86,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--each", action="store_true", help="a line for every bucket, not for each run of equals")
 
 
-def run(args: argparse.Namespace, replay: Replay | None = None) -> int:
-    """Print, and let ``replay`` drive the step; its exit code, or 0. InputError for a model that is
-    none, or figures that are none."""
+def run(
+    args: argparse.Namespace, replay: Replay | None = None, hook: Callable[[], int] | None = None
+) -> int:
+    """Print, and let ``hook`` go over the buckets and ``replay`` drive the step; an exit code of
+    theirs, or 0. InputError for a model that is none, or figures that are none."""
     if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
         what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
         raise InputError("nf scale", what, "2 workers or more, and figures above 0")
@@ -95,7 +98,7 @@ def run(args: argparse.Namespace, replay: Replay | None = None) -> int:
     if importlib.util.find_spec("torch") is None:
         raise InputError("nf scale", "torch is not installed", "pip install 'neuron-fabric[torch]'")
     begin, busy, before = time.perf_counter(), time.process_time(), _peak()
-    model, head = _model(args.model)
+    model, head = model_of(args.model)
     parameters = sketch(model, head)
     profile = profile_of(args.model, parameters, args.route)
     say(*_about(args.model, parameters, profile))
@@ -107,18 +110,21 @@ def run(args: argparse.Namespace, replay: Replay | None = None) -> int:
     took, grown = time.perf_counter() - begin, max(0, _peak() - before)
     cpu = time.process_time() - busy
     say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
-    if replay is None:
-        say("left out: the step through the RTL, and the hook over buckets of this size")
-        return 0
-    say("left out: the hook over buckets of this size", "", flush=True)
+    parts = ((replay, "the step through the RTL"), (hook, "the hook over buckets of this size"))
+    if left := ", and ".join(what for part, what in parts if part is None):
+        say(f"left out: {left}")
+    say("", flush=True)
+    code = hook() if hook else 0
+    if replay is None or code:
+        return code
     votes = tuple(one for verdict in verdicts for one in verdict.votes)
     rest = sum(one.elements for one in parameters if one.trainable)
     rest -= sum(one.elements for one in votes)
     return replay(LowStep(args.model, args.route, args.workers, votes, rest))
 
 
-def _model(name: str) -> tuple[Any, Sequence[str]]:
-    """A model, and its head where an input of it is known."""
+def model_of(name: str) -> tuple[Any, Sequence[str]]:
+    """A model on the meta device, and its head where an input of it is known."""
     if name in MODELS:
         from neuron_fabric.runtime.scale_models import made
 
@@ -132,8 +138,15 @@ def _model(name: str) -> tuple[Any, Sequence[str]]:
     return model_of_name(name), ()
 
 
-def profile_of(name: str, parameters: Sequence[Parameter], route: Route) -> Profile:
-    """Layers by ``route``; head, embeddings, norms and biases in FP32."""
+def profile_of(
+    name: str,
+    parameters: Sequence[Parameter],
+    route: Route,
+    phases: Phases | None = None,
+    off: Sequence[str] = (),
+) -> Profile:
+    """Layers by ``route``; head, embeddings, norms and biases in FP32. ``off``: signals that are
+    not looked at."""
     found = draft(name, parameters)
     regions = tuple(
         replace(one, phases={**one.phases, "steady": PhaseRoute(route)})
@@ -141,7 +154,9 @@ def profile_of(name: str, parameters: Sequence[Parameter], route: Route) -> Prof
         else one
         for one in found.regions
     )
-    return replace(found, regions=regions)
+    monitor = {"off": list(off)} if off else {}
+    phases = phases or found.phases
+    return replace(found, regions=regions, phases=phases, monitor=monitor, verified=bool(off))
 
 
 def _is_low(one: Parameter) -> bool:

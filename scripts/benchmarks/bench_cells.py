@@ -11,27 +11,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import os
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
 from neuron_fabric.codec import Route
-from neuron_fabric.data import read_object
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.capacity import Coefficients, LinkFit, admits
 from neuron_fabric.runtime.monitor.plan_of import costs_of
 from neuron_fabric.text import say
-from scripts.common import claims, process
+from scripts.common import claims
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
+from scripts.run.rank_run import rank_run
 
 RANKS = "neuron_fabric.runtime.cell_ranks"
 LOOPBACK = "loopback"
@@ -86,7 +81,8 @@ def measure(
             with _nodes(network, count) as nodes:
                 if nodes is None:
                     break
-                found = _measured(nodes, count, [256 * kib for kib in sizes_kib], runs)
+                words = [str(runs), *(str(256 * kib) for kib in sizes_kib)]
+                found = rank_run(nodes, RANKS, words, "cells.json")
             for cell in cells_of(network, count, found):
                 cells.append(cell)
                 say(_line(cell), flush=True)
@@ -104,24 +100,6 @@ def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
     else:
         with node_network.namespaces(count, network) as nodes:
             yield nodes
-
-
-def _measured(nodes: Nodes, count: int, sizes: Sequence[int], runs: int) -> Mapping[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="nf-cells-") as folder:
-        started = []
-        env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
-        for rank, prefix in enumerate(nodes.prefix):
-            words = [sys.executable, "-m", RANKS, folder, str(rank), str(count), nodes.address]
-            words += [str(runs), *map(str, sizes)]
-            with Path(folder, f"log-{rank}").open("wb") as log:
-                started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))
-        codes = [one.wait() for one in started]
-        if any(codes):
-            bad = next(rank for rank, code in enumerate(codes) if code)
-            text = Path(folder, f"log-{bad}").read_text(encoding="utf-8", errors="replace")
-            said = [line for line in text.splitlines() if line.strip()] or ["no message"]
-            raise NfError(f"capacity: rank {bad} of {count} has failed: {said[-1]}.")
-        return read_object(Path(folder, "cells.json"))
 
 
 def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]:

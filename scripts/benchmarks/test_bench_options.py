@@ -16,6 +16,7 @@ WRONG = {
     ),
     "simulator of jobs": (("replay", "--jobs", "2", "--sim", "icarus"), "--sim: --jobs measures"),
     "a part of nothing": (("replay", "--part", "3"), "--part: it is a part of what --jobs"),
+    "no rate": (("hook", "--rate", "fast"), "'fast' is no rate, as 100mbit or 1gbit"),
     "one job": (("replay", "--jobs", "1"), "'1' is not a number from 2 to 1024"),
 }
 

@@ -16,6 +16,7 @@ BENCHES = {
     "draws": "scripts.benchmarks.bench_draws",
     "coverage": "scripts.benchmarks.bench_coverage",
     "runtime": "scripts.benchmarks.bench_runtime",
+    "hook": "scripts.benchmarks.bench_hook",
 }
 
 EXAMPLES = """examples:
@@ -29,6 +30,7 @@ EXAMPLES = """examples:
   nf bench draws                             a draw of a scenario against the libraries
   nf bench coverage                          what sampling adds to a test
   nf bench runtime                           packing, votes and decoding against a copy
+  nf bench hook                              a step of a training by the hook against plain DDP
 """
 
 

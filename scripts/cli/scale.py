@@ -6,19 +6,24 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from models.line_packing import Mode
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.runtime import scale_command
 from neuron_fabric.runtime.scale_command import LowStep
+from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli.replay import Simulators
 from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.farm.pieces import Pieces
+from scripts.run import node_network
+from scripts.run.rank_run import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import planned
@@ -27,8 +32,11 @@ from verif.replay.runner import Runner
 from verif.replay.source import SyntheticSource
 
 EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
+  nf scale gpt-1.3b --hook                   the hook over all its buckets, by 4 gloo ranks
   nf scale gpt-1.3b --replay                 its low-bit step, and 1 % of the rest, through the RTL
 """
+HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
+_RANKS = "neuron_fabric.runtime.scale_ranks"
 SHARE = 100
 """Of the rest, which goes in FP32, one element in so many is driven."""
 
@@ -37,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scale_command.add_arguments(parser)
     add = parser.add_argument
     add("--replay", action="store_true", help="drive the low-bit step through the RTL")
+    add("--hook", action="store_true", help="a step of the hook itself, with drawn gradients")
     add(
         "--sim",
         choices=registry.names(),
@@ -51,7 +60,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.replay:
         registry.choose(args.sim)
-    return scale_command.run(args, partial(replayed, args) if args.replay else None)
+    replay = partial(replayed, args) if args.replay else None
+    return scale_command.run(args, replay, partial(hooked, args) if args.hook else None)
+
+
+def hooked(args: argparse.Namespace) -> int:
+    """A step of the hook by ranks of this machine; 1 when they differ, or take too much memory."""
+    words = [args.model, str(args.route), str(int(args.cap * (1 << 20)))]
+    found = rank_run(node_network.plain(HOOK_RANKS), _RANKS, words, "ranks.json")
+    lines, good = told_of_hook(found["ranks"])
+    say(*lines, flush=True)
+    return int(not good)
+
+
+def told_of_hook(ranks: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
+    """What the ranks have left, and whether it is as it has to be."""
+    first, most = ranks[0], max(one["memory"] for one in ranks)
+    alike = all(one[key] == first[key] for one in ranks for key in ("digest", "decisions", "sent"))
+    sent = ", ".join(f"{name} {size / (1 << 20):,.1f} MiB" for name, size in first["sent"].items())
+    lines = [
+        f"hook: {first['buckets']} buckets by {len(ranks)} gloo ranks, "
+        f"{max(one['seconds'] for one in ranks):.1f} s; {first['low']} regions low-bit",
+        f"  sent by each: {sent}; {len(first['decisions'])} decisions",
+        f"  gradients and decisions {'equal on all' if alike else 'DIFFER between'} ranks "
+        f"(blake2b {first['digest'][:12]})",
+        f"  {most / (1 << 20):,.0f} MiB a rank at most, of 1,024",
+    ]
+    return lines, alike and most <= MOST_MEMORY and first["low"] > 0
 
 
 def replayed(args: argparse.Namespace, step: LowStep) -> int:

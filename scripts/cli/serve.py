@@ -75,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MISSES/WINDOW",
         help="the RTL raises FALLBACK above so many misses of so many contributions (never)",
     )
+    add("--apart", action="store_true", help="each rank's lines go in before the next one's")
     add("--status", type=Path, metavar="PATH", help="ask the server that listens there, and end")
     add_memory(parser, str(MemoryTiming().latency))
 
@@ -179,6 +180,8 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
     if args.device == MODEL:
         if args.capacity is not None:
             raise NfError("--capacity: the models count no misses; leave out --device model.")
+        if args.apart:
+            raise NfError("--apart: the models know no order; leave out --device model.")
         yield ModelDevice(options.device)
         return
     registry.choose(args.sim)
@@ -189,7 +192,7 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
     except BuildError as error:
         raise NfError(f"the RTL does not compile: {error}.") from None
     with closing(
-        RtlDevice(model, folder, args.sim, args.workers, options, args.capacity)
+        RtlDevice(model, folder, args.sim, args.workers, options, args.capacity, args.apart)
     ) as device:
         yield device
 

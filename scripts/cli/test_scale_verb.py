@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
 from scripts.cli.main import main as nf  # noqa: E402
+from scripts.cli.scale import MOST_MEMORY, told_of_hook  # noqa: E402
 
 MODEL = f"{__name__}:tiny"
 
@@ -37,3 +38,46 @@ def test_a_step_through_the_rtl(simulator: str, capsys: pytest.CaptureFixture[st
 def test_nothing_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert nf(["scale", MODEL, "--gbs", "99999", "--replay"]) == 2
     assert capsys.readouterr().err == ("nf: no bucket is low-bit, so there is nothing to replay.\n")
+
+
+def test_a_step_of_the_hook(capsys: pytest.CaptureFixture[str]) -> None:
+    """By real ranks: 6,144 elements are 12 lines, whose counts a rank sends to three others."""
+    assert nf(["scale", MODEL, "--hook"]) == 0
+    out = capsys.readouterr().out
+    assert "left out: the step through the RTL\n" in out
+    assert re.search(
+        r"^hook: 1 buckets by 4 gloo ranks, \d+\.\d s; [1-3] regions low-bit$", out, re.M
+    )
+    assert re.search(
+        r"^  sent by each: FP32 0\.0 MiB, G_BINARY 0\.0 MiB; [1-9] decisions$", out, re.M
+    )
+    assert "  gradients and decisions equal on all ranks (blake2b " in out
+
+
+LEFT = {
+    "seconds": 1.0,
+    "buckets": 2,
+    "low": 3,
+    "sent": {"FP32": 2 << 20},
+    "decisions": [[2, "", "LOWBIT"]],
+    "digest": "0123456789abcdef",
+    "memory": 500 << 20,
+}
+
+
+@pytest.mark.parametrize(
+    ("other", "good"),
+    [
+        ({}, True),
+        ({"digest": "f"}, False),
+        ({"decisions": []}, False),
+        ({"sent": {}}, False),
+        ({"memory": MOST_MEMORY + 1}, False),
+    ],
+)
+def test_ranks_that_differ(other: dict[str, Any], good: bool) -> None:
+    lines, told = told_of_hook([LEFT, {**LEFT, **other}])
+    assert told is good
+    differ = bool(other) and "memory" not in other
+    assert ("DIFFER between" in lines[2]) is differ
+    assert not told_of_hook([{**LEFT, "low": 0}])[1]

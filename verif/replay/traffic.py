@@ -48,18 +48,22 @@ def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
     return np.split(place, np.cumsum([use.lines for use in uses])[:-1])
 
 
-def traffic(work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]]) -> Traffic:
+def traffic(
+    work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]], apart: bool = False
+) -> Traffic:
     """The traffic of an epoch, ``chunk`` lines written before the ones before them are read.
 
-    ``workers`` int[n, W] for each use: the order of the workers in each of its lines.
+    ``workers`` int[n, W] for each use: the order of the workers in each of its lines. ``apart``:
+    who is first in that order writes all lines of a chunk before the second writes any.
     """
-    writes, reads, order = [], [], []
+    writes, reads, order, turns = [], [], [], []
     sent = got = 0
     for use, place, who in zip(work.uses, mixed(work.uses), workers, strict=True):
         w, r = _writes(use, who, sent), _reads(use, got)
         writes.append(w)
         reads.append(r)
         order.append((np.repeat(place, w.shape[1]), np.repeat(place, r.shape[1])))
+        turns.append(np.tile(np.arange(w.shape[1]), w.shape[0]))
         sent += w.size
         got += r.size
     ops = np.concatenate([*(w.reshape(-1) for w in writes), *(r.reshape(-1) for r in reads)])
@@ -67,7 +71,10 @@ def traffic(work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]]) -> Tr
     is_read = ops["kind"] == Kind.READ
     # Chunk c is written at 2c and read at 2c + 3: behind the writes of chunk c + 1.
     slot = 2 * (line // chunk) + 3 * is_read
-    by_time = np.lexsort((line, slot))
+    turn = np.zeros(len(ops), np.int64)
+    if apart:
+        turn[~is_read] = np.concatenate(turns)
+    by_time = np.lexsort((line, turn, slot))
     ops, line, slot = ops[by_time], line[by_time], slot[by_time]
     is_read = is_read[by_time]
     # A read waits for the last contribution of its chunk.

@@ -151,13 +151,15 @@ class RtlDevice:
         workers: int,
         options: ReplayOptions | None = None,
         capacity: CapacityCheck | None = None,
+        apart: bool = False,
     ) -> None:
         """DeviceError where it does not come up, or has no room. Without ``capacity`` it never
-        raises FALLBACK."""
+        raises FALLBACK. ``apart``: see `EpochBlock.of`."""
         self._options = options or ReplayOptions()
         self.params, self._simulator = self._options.device, simulator
         self._model, self._folder = model, folder
-        self._apart = isinstance(model, IcarusModel)  # a process of its own, and a slow one
+        self._piped = isinstance(model, IcarusModel)  # a process of its own, and a slow one
+        self._apart = apart
         self._workers = workers
         self._modes: tuple[Mode, ...] = OF_VOTES
         self._place()
@@ -208,7 +210,7 @@ class RtlDevice:
         """See `ServedDevice`."""
         rest = 0.0 if self._device is not None and self._has(bucket) else OPEN_S
         return rest + (
-            ROUND_S + bucket.contributions / 20 if self._apart else bucket.contributions / 2000
+            ROUND_S + bucket.contributions / 20 if self._piped else bucket.contributions / 2000
         )
 
     def interrupt(self) -> None:
@@ -257,7 +259,8 @@ class RtlDevice:
         """A round through the device, checked, its results in their places."""
         device = self._opened()
         work = self._work(bucket, one)
-        block = EpochBlock.of(work, self._options.seed, None if self._apart else _lie(bucket, one))
+        lie = None if self._piped else _lie(bucket, one)
+        block = EpochBlock.of(work, self._options.seed, lie, self._apart)
         device.run(block.block)
         mismatch = judge(work, reduced_by_words).first
         if mismatch is not None:

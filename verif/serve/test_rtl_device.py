@@ -15,6 +15,7 @@ from scripts.common import process
 from scripts.plan import mutants
 from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
+from verif.replay.options import ReplayOptions
 from verif.serve.rtl_device import OPEN_S, ROUND_S, CapacityCheck, RtlDevice
 from verif.serve.served_bucket import ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
@@ -22,13 +23,13 @@ from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
 WORKERS, LINES = 3, 4
 
 
-def bucket(low: Mode = Mode.G_BINARY) -> ServedBucket:
+def bucket(low: Mode = Mode.G_BINARY, lines: int = LINES) -> ServedBucket:
     """Votes, or integer codes, and FP32 sums beside them."""
-    sent = np.random.default_rng(1).integers(0, 256, (WORKERS, 2 * LINES, 64), np.uint8)
-    sent[:, LINES:] = np.ones((WORKERS, LINES, 16), "<f4").view(np.uint8)
-    at = np.arange(2 * LINES)
-    stretches = (Stretch(low, at[:LINES]), Stretch(Mode.FP32, at[LINES:]))
-    got = np.zeros((8, 2 * LINES, 64), np.uint8)
+    sent = np.random.default_rng(1).integers(0, 256, (WORKERS, 2 * lines, 64), np.uint8)
+    sent[:, lines:] = np.ones((WORKERS, lines, 16), "<f4").view(np.uint8)
+    at = np.arange(2 * lines)
+    stretches = (Stretch(low, at[:lines]), Stretch(Mode.FP32, at[lines:]))
+    got = np.zeros((8, 2 * lines, 64), np.uint8)
     return ServedBucket(0, 0, 0, stretches, sent, got, (low, Mode.FP32))
 
 
@@ -154,6 +155,21 @@ def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
         device = RtlDevice(model, tmp_path, simulator, WORKERS, capacity=check)
         assert [device.reduce(bucket()).fallback for _ in range(3)] == [fallen] * 3, check
         device.close()
+
+
+@pytest.mark.parametrize("simulator", ["icarus"])
+@pytest.mark.parametrize(("slots", "apart"), [(8, True), (8, False), (64, True)])
+def test_slots_that_are_too_few(tmp_path: Path, simulator: str, slots: int, apart: bool) -> None:
+    """Above 8 misses among 16 contributions: only where workers are apart by more lines than there
+    are slots. The results are the same."""
+    few, check = {"SLOTS": slots}, CapacityCheck(8, 16)
+    model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
+    device = RtlDevice(model, tmp_path, simulator, WORKERS, options, check, apart)
+    one, other = bucket(lines=8), bucket(lines=8)
+    assert device.reduce(one).fallback == int(slots == 8 and apart)
+    device.close()
+    ModelDevice().reduce(other)
+    assert np.array_equal(one.got, other.got)
 
 
 @pytest.mark.parametrize("simulator", ["icarus"])

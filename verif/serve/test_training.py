@@ -13,6 +13,7 @@ import pytest
 
 from neuron_fabric.runtime.monitor import log
 from scripts.cli.replay import Simulators
+from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving
 from verif.serve.rtl_device import CapacityCheck, RtlDevice
 from verif.serve.served_bucket import Counts, ServedBucket
@@ -76,21 +77,37 @@ def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -
     """A device that raises FALLBACK at each bucket: the region goes in FP32 and comes back, each
     time for twice as long, and the log says so."""
     model, check = Simulators().bulk(simulator, {}), CapacityCheck(1, 6)
-    device = RtlDevice(model, tmp_path, simulator, 4, capacity=check)
-    code, out = trained(device, "--steps", "24", "--alone", "--out", str(tmp_path))
+    fell_and_returned(RtlDevice(model, tmp_path, simulator, 4, capacity=check), tmp_path)
+
+
+@pytest.mark.nightly("a training on Icarus: over a minute")
+@pytest.mark.parametrize("simulator", ["icarus"])
+def test_a_starved_device_falls_back(tmp_path: Path, simulator: str) -> None:
+    """Eight slots, and workers apart by 9 and 18 lines: none is still in its slot when the next
+    worker's comes. `test_slots_that_are_too_few` has its twins, of slots enough or in step."""
+    few, check = {"SLOTS": 8}, CapacityCheck(8, 16)
+    model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
+    device = RtlDevice(model, tmp_path, simulator, 4, options, check, apart=True)
+    fell_and_returned(device, tmp_path, "G_INT4")
+
+
+def fell_and_returned(device: ServedDevice, folder: Path, low: str = "G_BINARY") -> None:
+    """A training by a device that raises FALLBACK while it has lines, as the log shows it."""
+    words = ["--steps", "24", "--alone", "--out", str(folder), "--low", low]
+    code, out = trained(device, *words)
     assert code == 0, out
     assert ", 0 lost" in out
-    [run], _ = log.read(tmp_path / "monitor.jsonl")
+    [run], _ = log.read(folder / "monitor.jsonl")
     found = [(one.step, one.target) for one in run.decisions if one.region == "conv"]
     words = [target for _, target in found if target in ("rejected", "admitted")]
     assert words[:4] == ["rejected", "admitted"] * 2
     at = [step for step, target in found if target in ("rejected", "admitted")]
     assert at[1] - at[0] == 4
     assert at[3] - at[2] == 8
-    low = [one.bytes.get("G_BINARY", (0, 0))[0] > 0 for one in run.steps]
-    assert low[at[0]]
-    assert sum(low[at[0] + 1 : at[1] + 1]) == 2  # samples, in every second step
-    assert low[at[1] + 1]
+    used = [one.bytes.get(low, (0, 0))[0] > 0 for one in run.steps]
+    assert used[at[0]]
+    assert sum(used[at[0] + 1 : at[1] + 1]) == 2  # samples, in every second step
+    assert used[at[1] + 1]
 
 
 class Lossy(ModelDevice):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.output import check_output
-from neuron_fabric.profile.profile_command import routes_of
+from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="R,R",
         help="what the rule chooses from (G_BINARY,G_TERNARY); all are measured",
     )
+    add("--protect", type=kinds_of, default=Rule().protect, metavar="K,K", help=PROTECT)
     add(
         "--substrate",
         type=Path,
@@ -150,6 +151,7 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         args.impact,
         args.shrink,
         routes,
+        args.protect,
         measured,
     )
     command = [sys.executable, str(script.absolute()), *args.script[1:]]

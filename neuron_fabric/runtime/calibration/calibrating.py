@@ -18,6 +18,7 @@ from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
     STEADY,
     Calibration,
+    Kind,
     Phases,
     Profile,
     Rule,
@@ -42,8 +43,8 @@ from neuron_fabric.text import say
 
 @dataclass(frozen=True)
 class Asked:
-    """What a calibration is to do. ``bar``: what verification asks for. ``shrink`` and ``routes``:
-    as `Rule` has them. ``measured``: routes that run beside FP32; None: all."""
+    """What a calibration is to do. ``bar``: what verification asks for. ``shrink``, ``routes``
+    and ``protect``: as `Rule` has them. ``measured``: routes that run beside FP32; None: all."""
 
     out: Path
     workers: int
@@ -57,6 +58,7 @@ class Asked:
     impact: bool = False
     shrink: Literal["fit", "one"] = "fit"
     routes: tuple[Route, ...] = Rule().routes
+    protect: tuple[Kind, ...] = Rule().protect
     measured: tuple[str, ...] | None = None
 
 
@@ -157,7 +159,7 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
             ValidFor((about.workers, about.workers), optimizer=about.optimizer),
         ),
         phases=Phases(Warmup(share), Steady(ends)),
-        rule=Rule(shrink=asked.shrink, routes=asked.routes),
+        rule=Rule(shrink=asked.shrink, routes=asked.routes, protect=asked.protect),
         calibration=Calibration(asked.seed, total, len(steps), about.every),
     )
     return apply_rule(profile, samples), samples

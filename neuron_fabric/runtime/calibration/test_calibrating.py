@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from neuron_fabric.codec import Route
@@ -29,10 +27,6 @@ from neuron_fabric.runtime.calibration.calibration_job import (
     CalibrationError,
     Job,
     Report,
-    checked_metrics,
-    job_of,
-    read_report,
-    write_job,
     write_report,
 )
 from neuron_fabric.runtime.calibration.row_file import ROWS, About, RowWriter, read_rows, warmup_of
@@ -46,7 +40,7 @@ STEPS, EVERY = 40, 4
 
 
 def parameters() -> tuple[Parameter, ...]:
-    kinds = (Kind.EMBEDDING, Kind.CONV, Kind.HEAD, Kind.BIAS)
+    kinds = (Kind.LINEAR, Kind.CONV, Kind.HEAD, Kind.BIAS)
     return tuple(
         Parameter(name, (8 if name == "tiny" else 4096,), "float32", True, kind, 0, (name,))
         for name, kind in zip(COSINES, kinds, strict=True)
@@ -121,7 +115,7 @@ def test_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, profile = calibrated(tmp_path, script)
     assert code == 0
     assert profile.verified
-    both = frozenset({"embedding", "conv.0"})
+    both = frozenset({"linear.0", "conv.0"})
     assert script.ran == [
         *((1, None), (2, None), (3, None)),
         *((1, both), (2, both), (3, both)),
@@ -146,11 +140,17 @@ def test_the_rule_again_without_training(tmp_path: Path) -> None:
     assert samples.steps["warmup"].tolist() == [0]  # 4 steps of 40
     assert samples.steps["steady"].tolist() == list(range(4, STEPS, EVERY))
     args = argparse.Namespace(
-        what="rule", profile=path, floor=[("G_BINARY", 0.55)], shrink=None, routes=None, out=path
+        what="rule",
+        profile=path,
+        floor=[("G_BINARY", 0.55)],
+        shrink=None,
+        routes=None,
+        protect=None,
+        out=path,
     )
     assert profile_verb(args) == 0
     changed = read_profile(path)
-    assert changed.region("embedding").phases["steady"].route == Route.FP32
+    assert changed.region("linear.0").phases["steady"].route == Route.FP32
     assert changed.region("conv.0").phases["steady"].route == Route.G_BINARY
 
 
@@ -165,7 +165,8 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     found = read_profile(path).region("head").measured["steady"]["G_INT8"]["vote"]
     assert found["cosine"] == pytest.approx((0.99, 0.99))
     assert "margin" not in found or found["margin"][0] > 0
-    words = {"what": "rule", "profile": path, "floor": [], "shrink": None, "out": path}
+    words = {"what": "rule", "profile": path, "floor": [], "out": path}
+    words |= {"shrink": None, "protect": None}
     routes = (Route.G_BINARY, Route.G_INT8, Route.G_INT4)
     assert profile_verb(argparse.Namespace(**words, routes=routes)) == 0
     changed = read_profile(path)
@@ -183,18 +184,34 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
         profile_verb(argparse.Namespace(**words, routes=routes))
 
 
+def test_what_is_protected_is_chosen(tmp_path: Path) -> None:
+    """Of the calibration, and of the rule again."""
+    cosines = {**COSINES, "head.weight": 0.7}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "COSINES", cosines)
+        for protect, wanted in (((), Route.G_BINARY), ((Kind.HEAD,), Route.FP32)):
+            _, profile = calibrated(tmp_path, Script(good), verify=False, protect=protect)
+            assert profile.rule.protect == protect
+            assert profile.region("head").phases["steady"].route == wanted
+    path = tmp_path / "p.toml"
+    words = {"what": "rule", "profile": path, "floor": [], "shrink": None, "routes": None}
+    assert profile_verb(argparse.Namespace(**words, protect=(Kind.CONV,), out=path)) == 0
+    routes = {one.name: one.phases["steady"].route for one in read_profile(path).regions}
+    assert (routes["head"], routes["conv.0"]) == (Route.G_BINARY, Route.FP32)
+
+
 def test_the_lowest_cosine_is_given_up_first(tmp_path: Path) -> None:
     def metric(seed: int, low: frozenset[str]) -> float:
-        return good(seed, low) - 0.3 * ("embedding" in low)
+        return good(seed, low) - 0.3 * ("linear.0" in low)
 
     script = Script(metric)
     code, profile = calibrated(tmp_path, script)
     assert (code, profile.verified) == (0, True)
     assert [low for _, low in script.ran[-3:]] == [frozenset({"conv.0"})] * 3
-    steady = profile.region("embedding").phases["steady"]
+    steady = profile.region("linear.0").phases["steady"]
     why = "verification missed, cosine 0.500 least above its floor"
     assert (steady.route, steady.why) == (Route.FP32, why)
-    assert "recovery" not in profile.region("embedding").phases
+    assert "recovery" not in profile.region("linear.0").phases
 
 
 def test_nothing_is_good_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +248,7 @@ def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "parameters", lambda: many)
         patch.setitem(globals(), "COSINES", {name: 0.5 + n / 50 for n, name in enumerate(names)})
-        code, profile = calibrated(tmp_path, script)
+        code, profile = calibrated(tmp_path, script, protect=())
     assert code == 1
     assert len(script.ran) == 3 + 3 * (ROUNDS + 1)
     assert [len(low or ()) for _, low in script.ran[3::3]] == [7, 6, 5, 4, 3]
@@ -328,7 +345,7 @@ def test_shrink_is_chosen(tmp_path: Path) -> None:
     for shrink, wanted in (("fit", 0.5), ("one", 1.0)):
         _, profile = calibrated(tmp_path, Script(good), verify=False, shrink=shrink)
         assert profile.rule.shrink == shrink
-        assert profile.region("embedding").phases["steady"].shrink == wanted
+        assert profile.region("linear.0").phases["steady"].shrink == wanted
 
 
 def test_nothing_low_bit_nothing_to_verify(tmp_path: Path) -> None:
@@ -350,7 +367,7 @@ def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None
 
 def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times the spread of FP32 is too much, once is not."""
-    costs = {None: 0.0, "embedding": 0.03, "conv.0": 0.01}
+    costs = {None: 0.0, "linear.0": 0.03, "conv.0": 0.01}
     asked: list[tuple[str | None, int]] = []
 
     def loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Any) -> float:
@@ -362,34 +379,9 @@ def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(impact, "_loss", loss)
     _, profile = calibrated(tmp_path, Script(good), impact=True, verify=False)
-    assert asked == [(None, 1), (None, 2), (None, 3), ("embedding", 1), ("conv.0", 1)]
-    steady = profile.region("embedding").phases["steady"]
+    assert asked == [(None, 1), (None, 2), (None, 3), ("linear.0", 1), ("conv.0", 1)]
+    steady = profile.region("linear.0").phases["steady"]
     assert (steady.route, steady.why) == (Route.FP32, "loss impact 3.0 spreads > 2")
     assert profile.region("conv.0").phases["steady"].route == Route.G_BINARY
     found = profile.region("conv.0").measured["steady"]["G_BINARY"]["vote"]
     assert found["loss_impact"] == pytest.approx((1, 1))
-
-
-def test_reports_and_jobs(tmp_path: Path) -> None:
-    assert job_of({}) is None
-    with pytest.raises(CalibrationError, match=r"job.json cannot be read \(No such file"):
-        job_of({"NF_CALIBRATE": str(tmp_path)})
-    write_job(tmp_path, Job(every=3))
-    assert job_of({"NF_CALIBRATE": str(tmp_path)}) == (tmp_path, Job(every=3))
-    (tmp_path / "job.json").write_text('{"every": "x"}', encoding="utf-8")
-    with pytest.raises(CalibrationError, match="every: 'x' is not an integer"):
-        job_of({"NF_CALIBRATE": str(tmp_path)})
-    assert read_report(tmp_path) is None
-    write_report(tmp_path, Report({"a": math.nan, "b": 1.0}, 3, "x"))
-    found = read_report(tmp_path)
-    assert found is not None
-    assert math.isnan(found.metrics["a"])
-    assert replace(found, metrics={}) == Report({}, 3, "x")
-    (tmp_path / "report.json").write_text(json.dumps({"metrics": 1}), encoding="utf-8")
-    with pytest.raises(CalibrationError, match="is damaged"):
-        read_report(tmp_path)
-    assert checked_metrics({"a": np.float32(1), "b": 2}) == {"a": 1.0, "b": 2.0}
-    with pytest.raises(CalibrationError, match="no metric is given"):
-        checked_metrics({})
-    with pytest.raises(CalibrationError, match="a is a str; give it a number"):
-        checked_metrics({"a": "much"})

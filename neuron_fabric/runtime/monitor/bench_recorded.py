@@ -82,7 +82,7 @@ def _faults(segment: Segment, off: Sequence[Signal]) -> str:
         missed = f" ({len(after) - len(found)} of {len(after)} not)" * (len(found) < len(after))
         words.append(f"{fault} {said}{missed}")
     if noise:
-        words.append(f"at the soonest {soonest(noise, lambda after: 1.0)}")
+        words.append(f"at the soonest {soonest(noise, lambda _: 1.0)}")
     return "  ".join(words)
 
 

@@ -45,16 +45,18 @@ class EpochBlock:
     reads: dict[str, int]
 
     @staticmethod
-    def of(work: EpochLines, seed: int, lie: Lie | None = None) -> EpochBlock:
+    def of(work: EpochLines, seed: int, lie: Lie | None = None, apart: bool = False) -> EpochBlock:
         """Make it; the order of the workers depends on seed and place alone. ``lie``: where the
-        lines are already; else they are copied to one array."""
+        lines are already; else they are copied to one array. ``apart``: nothing keeps the workers
+        in step, each writes all its lines before the next does."""
         rng = np.random.default_rng((seed, work.step, work.number))
         order = [
             rng.permuted(np.tile(np.arange(work.plan.workers), (use.lines, 1)), axis=1)
             for use in work.uses
         ]
         # Few lines at a time: the sums of one chunk are then gathered while the next is written.
-        lines = traffic(work, max(1, work.plan.params.slots // 16), order).ops
+        chunk = work.lines if apart else max(1, work.plan.params.slots // 16)
+        lines = traffic(work, chunk, order, apart).ops
         parts = [register_ops(Kind.REG_WRITE, [(_ADDRESS["CTRL"], 1)])]
         names: list[tuple[int, str]] = []
         for use in work.uses:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf bench hook`: what the runtime's hook costs and brings in a step, against plain DDP.
+
+Real gloo workers, all ways in turn, medians; by loopback, and where there is root by links of a
+rate. What backward itself takes is measured without communication, and left out of a bucket's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from neuron_fabric.text import say
+from scripts.benchmarks.goals import Goal, judge
+from scripts.common import claims
+from scripts.common.arguments import positive
+from scripts.common.errors import NfError
+from scripts.run import node_network
+from scripts.run.rank_run import rank_run
+
+HELP = "a step and a bucket of the runtime's hook, against plain DDP"
+RANKS = "neuron_fabric.runtime.hook_ranks"
+LEFT = "hook.json"
+WORKERS = 4
+RATE = "1gbit"
+_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072"}  # what is freed goes back, or no peak is comparable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--runs", type=positive, default=9, metavar="N", help="of each way (9)")
+    add(
+        "--rate", type=node_network.rate_of, default=RATE, metavar="RATE", help=f"a link's ({RATE})"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print the table; 1 when a goal is missed. NfError when it cannot be tried."""
+    if importlib.util.find_spec("torch") is None:
+        raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
+    claims.tree()
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
+    here = rank_run(node_network.plain(WORKERS), RANKS, [str(args.runs)], LEFT, _HEAP)
+    say(*shown("loopback", here))
+    goals, there = at_home(here), None
+    if why := node_network.why_not():
+        say(f"{args.rate}: left out ({why})")
+    else:
+        with node_network.namespaces(WORKERS, args.rate) as nodes:
+            there = rank_run(nodes, RANKS, [str(args.runs)], LEFT, _HEAP)
+        say(*shown(args.rate, there))
+        goals += by_links(args.rate, there)
+    goals += hidden("loopback" if there is None else args.rate, there or here)
+    return judge(goals)
+
+
+def shown(network: str, found: Mapping[str, Any]) -> list[str]:
+    """All medians, in milliseconds."""
+    return [
+        f"{network:9} {what:7}"
+        + "".join(f"{name} {1e3 * median(took):8.1f} ms  " for name, took in found[what].items())
+        for what in ("bucket", "step", "long")
+    ]
+
+
+def _less(ways: Mapping[str, Sequence[float]], name: str) -> float:
+    """What communication adds to backward: nothing at the least."""
+    return max(median(ways[name]) - median(ways["alone"]), 0.0)
+
+
+def at_home(found: Mapping[str, Any]) -> list[Goal]:
+    """By loopback: what FP32 loses, what votes gain, and memory."""
+    step, bucket, memory = found["step"], found["bucket"], found["memory"]
+    more = max(memory["low"] - memory["plain"], 0) / found["gradients"]
+    return [
+        Goal("step, all FP32 / plain", median(step["fp32"]) / median(step["plain"]), 1.03),
+        Goal("bucket, votes / plain", _ratio(_less(bucket, "low"), _less(bucket, "plain")), 0.5),
+        Goal("memory / gradients", more, 0.15),
+    ]
+
+
+def by_links(rate: str, found: Mapping[str, Any]) -> list[Goal]:
+    """Where the network is what a step waits for."""
+    step, bucket = found["step"], found["bucket"]
+    whole = _ratio(median(step["low"]), median(step["plain"]))
+    return [
+        Goal(
+            f"bucket, votes / plain, {rate}",
+            _ratio(_less(bucket, "low"), _less(bucket, "plain")),
+            0.12,
+        ),
+        Goal(f"step of the MLP, votes / plain, {rate}", whole, 0.35),
+    ]
+
+
+def hidden(network: str, found: Mapping[str, Any]) -> list[Goal]:
+    """The share of communication that a backward of twice its length hides."""
+    all_of_it, left = _less(found["step"], "low"), _less(found["long"], "low")
+    share = 1 - _ratio(left, all_of_it)
+    return [Goal(f"hidden behind a long backward, {network}", share, 0.70, least=True)]
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b > 0 else 1.0
