@@ -57,6 +57,11 @@ class HeldDataSequence(FlipSequence):
                 place = rng.randrange(bits)
                 if begun:  # of its bitmap: with a worker less the burst would be shorter
                     place = hw.cnt_w * LINE_BITS + rng.randrange(self.workers)
+                plane = 2 * LINE_BITS + rng.randrange(LINE_BITS)  # the last of so many workers
+                if begun and hw.ecc != SECDED:  # beats that have not left
+                    await self.inject(self.ram, row, plane)
+                elif begun and rng.random() < 0.5:
+                    place = plane
                 await self.inject(self.ram, row, place)
                 if hw.ecc == SECDED and number % 3 != 2:  # else each is put right
                     await self.inject(self.ram, row, size.beside(place, rng))
