@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commits through the control window from two hosts at once, and windows that move."""
+"""Commits through the control window, by two hosts at once or cut by a reset; moving windows."""
 
 from __future__ import annotations
 
@@ -207,6 +207,36 @@ class WindowCommitsSequence(ControlSequence):
             for line in range(share.config.lines):
                 await self.read_region(share.config, line, 0 if share.config.workers else None)
         await self.drain()
+
+
+class CutCommitSequence(ControlSequence):
+    """A commit through the window, and (`begin`) one that has not ended when a reset comes: it
+    waits for a sum, which memory does not give."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        self.region, self.line = rng.randrange(self.cfg.hw.regions), rng.randrange(4)
+        self.config = self.layout.region(Mode.FP32, 2, rng.randint(2, 5))
+        await self.open(1 << MANAGER, {self.region: HOSTS[0]})
+        await self.call(self.commit_write())
+        for worker in range(self.config.workers):
+            await self.contribute(self.config, worker, self.line)
+        await self.drain()
+        await self.read_region(self.config, self.line, 0)
+
+    def commit_write(self) -> M2SRwD:
+        """All registers of the region, in one line."""
+        words = self.commit_words(self.region, self.config, self.rng.getrandbits(32))
+        return self.line_write(words, self.rng.choice((HOSTS[0], MANAGER)))
+
+    async def begin(self) -> None:
+        """Returns while the commit waits."""
+        self.env.cfg.mem.r_stall = 1.0
+        await self.read_region(self.config, self.line, 0)
+        await self.env.clocks(40)
+        commit = await self.issue(self.commit_write())
+        await self.env.clocks(self.rng.randint(80, 160))
+        assert commit.response is None, "the commit has not waited"
 
 
 class MovedWindowSequence(ControlSequence):

@@ -16,6 +16,7 @@ from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.cut_bursts import BurstSequence
 from verif.sequences.held_state import HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence
+from verif.sequences.window_commits import CutCommitSequence
 
 
 class ResetTest(NfBaseTest):
@@ -73,6 +74,18 @@ class ResetInBurstTest(ResetTest):
         await self.burst.burst()
 
 
+class ResetInCommitTest(ResetTest):
+    """The reset comes while a write of the control window is made."""
+
+    async def scenario(self) -> None:
+        await self.env.registers.read_all()
+        self.commits = CutCommitSequence(self.env)
+        await self.commits.run()
+
+    async def cut_off(self) -> None:
+        await self.commits.begin()
+
+
 class HeldStateTest(NfBaseTest):
     """Every register and flag has its reset value again, whatever the case before has left."""
 
@@ -95,6 +108,13 @@ async def reset_in_traffic(_dut: Any, profile: str) -> None:
 async def reset_in_burst(_dut: Any, kind: str) -> None:
     """No operation that was in a stage of the engine is executed after the reset."""
     await run_uvm(ResetInBurstTest, kind=kind)
+
+
+@cocotb.test()
+@cocotb.parametrize(profile=PROFILES)
+async def reset_in_commit(_dut: Any, profile: str) -> None:
+    """A commit of the control window that has not ended is forgotten, and is not answered."""
+    await run_uvm(ResetInCommitTest, profile)
 
 
 @cocotb.test()
