@@ -13,12 +13,12 @@ from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import control as wire_control
-from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK
+from cocotbext.cxl.wire.flits import Direction, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_uvm
-from verif.tests.link_base_test import LinkTest, Swap, control
+from verif.tests.link_base_test import HandMadeTest, LinkTest, Swap, control
 
 _H4, _H5, _G4, _G5 = 4, 5, 4, 5
 MIMICS = (
@@ -35,32 +35,6 @@ MIMICS = (
 def line_of(flit: int) -> bytes:
     """The 64 bytes of a payload."""
     return (flit & PAYLOAD_MASK).to_bytes(64, "little")
-
-
-class HandMadeTest(LinkTest):
-    """Base of tests that put data flits on the wire by hand."""
-
-    def flit(self, slots: tuple[int, int, int, int], *bodies: int, be: bool = False) -> int:
-        """A data-carrying protocol flit; the body of slot 0 is given without its header."""
-        header = FlitHeader(sz=True, be=be, slots=slots).encode()
-        payload = header | bodies[0] << 32
-        for slot, body in enumerate(bodies[1:], 1):
-            payload |= body << 128 * slot
-        return seal(payload)
-
-    def all_data(self, *chunks: int) -> int:
-        """An all-data flit."""
-        return seal(sum(chunk << 128 * k for k, chunk in enumerate(chunks)))
-
-    def line(self) -> bytes:
-        """Random data."""
-        return self.env.rng.randbytes(64)
-
-    async def check(self, *addresses: int) -> None:
-        """Reads the addresses; the scoreboard compares the data."""
-        run = self.memory()
-        for addr in addresses:
-            await run.fetch(addr)
 
 
 class ByteEnablesInAdf(HandMadeTest):

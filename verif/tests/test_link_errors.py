@@ -11,12 +11,12 @@ from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import FaultKind, FaultRule, random_flips
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader
-from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
+from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_negative, run_uvm
 from verif.env.config import EnvConfig
-from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, LinkTest
+from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, HandMadeTest, LinkTest
 
 _READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
 _ABORT, _KIND_ABORT = REG_MAP.enums["Lrsm"]["ABORT"], REG_MAP.enums["LinkError"]["ABORT"]
@@ -149,6 +149,44 @@ class BeyondTheCrc(Flood):
         assert await self.read("CRC_ERROR") == before, "it is not seen"
 
 
+class IllegalSize(HandMadeTest):
+    """Writes whose Sz or BE does not fit the opcode are refused, among others that are not."""
+
+    waived = ("framing",)
+
+    async def scenario(self) -> None:
+        rng, run = self.env.rng, self.memory()
+        kinds = [
+            (op, sz, be)
+            for op in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL)
+            for sz in (False, True)
+            for be in (False, True)
+        ]
+        before = await self.read("UNSUPPORTED", "PROTOCOL_ERROR")
+        wrong = 0
+        for op, sz, be in rng.sample(2 * kinds, 2 * len(kinds)):
+            addr = rng.randrange(8) << 6
+            await run.write(addr, self.line())
+            await run.drain()
+            wrong += not sz or be != (op is RwdOp.MEM_WR_PTL)
+            await self.send(op, addr, sz, be)
+            await self.check(addr)
+        after = await self.read(*before)
+        assert {name: after[name] - before[name] for name in after} == dict.fromkeys(after, wrong)
+
+    async def send(self, op: RwdOp, addr: int, sz: bool, be: bool) -> None:
+        """A write by hand, its header in slot 2; the scoreboard knows what becomes of it."""
+        driver, enables = self.env.cxl.host, self.env.rng.getrandbits(64)
+        sent = enables if be else BE_ALL
+        write = M2SRwD(op, 0x740, addr, data=self.line(), be=sent)
+        d = chunks_of_line(write.data)
+        head = self.flit((5, 4, 5, 0), 0, 0, write.pack(), d[0], be=be, sz=sz)
+        done = driver.inject(head, retryable=True, data=1, expect=[write])
+        rest = self.all_data(*d[1:], enables) if be else self.flit((5, 0, 0, 0), 0, *d[1:])
+        driver.inject(rest, retryable=True)
+        await done[0].wait()
+
+
 class SilentTest(LinkTest):
     """Beyond what implicit sequence numbers can see. Must end in an error, never in silence."""
 
@@ -225,6 +263,12 @@ async def link_three_bit_errors(_dut: Any) -> None:
 async def link_beyond_crc(_dut: Any) -> None:
     """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl."""
     await run_uvm(BeyondTheCrc)
+
+
+@cocotb.test()
+async def link_illegal_size(_dut: Any) -> None:
+    """A write with a wrong Sz or BE bit changes nothing, is answered, and is counted."""
+    await run_uvm(IllegalSize)
 
 
 @cocotb.test()
