@@ -45,7 +45,6 @@ module nf_link_rx_data
   rwd_header_t       meta_q, next_meta_q;
   logic [3:0]        owed_q, next_slots_q;
   logic [2:0]        chunk_q;       // index of the next chunk; 4 = the byte enables
-  logic [BE_W-1:0]   be_q;
   logic [LINE_W-1:0] line_q;
 
   // ---- whose data stands in which slot ---------------------------------------------------------
@@ -75,7 +74,6 @@ module nf_link_rx_data
   logic [LINE_W-1:0]   line_old;
   logic [BE_W-1:0]     be_old;
   logic [1:0]          be_from;
-  logic                be_now;
 
   assign slot0 = flit[SLOT_W*0 +: SLOT_W];
   assign slot1 = flit[SLOT_W*1 +: SLOT_W];
@@ -96,9 +94,9 @@ module nf_link_rx_data
                                                : line_q[SLOT_W*c +: SLOT_W];
   end
 
-  assign be_now  = has_be_q && (owed_q != '0) && (owed_after == '0);
+  // They come with the last slot, and are read in that clock alone.
   assign be_from = owed_q[1:0] - 2'd1;
-  assign be_old  = be_now ? packed_data[SLOT_W*be_from + BE_SLOT_LSB +: BE_W] : be_q;
+  assign be_old  = has_be_q ? packed_data[SLOT_W*be_from + BE_SLOT_LSB +: BE_W] : '1;
 
   // ---- data of the message behind it -----------------------------------------------------------
   logic [SLOT_W-1:0] new0, new1;
@@ -141,11 +139,9 @@ module nf_link_rx_data
       has_be_q  <= (behind_slots == 4'd5);
       illegal_q <= behind_illegal;
       chunk_q   <= new_take;
-      be_q      <= '1;
       line_q    <= {slot3, slot3, new1, new0};  // chunks that have not come yet are overwritten
     end else if (take_protocol || take_adf) begin
       chunk_q   <= chunk_q + old_take[2:0];
-      be_q      <= be_old;
       line_q    <= line_old;
     end
   end
