@@ -236,7 +236,7 @@ module nf_fill
   // What has just come can be issued in the same clock: its state is needed two clocks later.
   logic now_full;
   assign now_full  = full_q[out_q];
-  assign out_valid = now_full || (track_pop && (in_q == out_q));
+  assign out_valid = now_full || track_pop;  // into the place that goes out next: both are free
   assign out_slot  = now_full ? slot_q[out_q] : track_slot;
   assign out_book  = book_q[out_q];
   assign out_lost  = now_full ? lost_q[out_q] : brings_lost;
@@ -280,6 +280,7 @@ module nf_fill
   `NF_ASSERT_NEVER(TrackRoom_A, head_take && !track_ready)
   `NF_ASSERT_NEVER(Meanwhile_A, r_valid && track_valid && (track_kind == FILL_FETCH) && !r_ready
                                 && full_q != '1)
+  `NF_ASSERT_NEVER(FreeRing_A, !now_full && in_q != out_q)
   // Where nothing checks the marks, a flipped one may say more planes than there are.
   `NF_ASSERT_NEVER(BeatRange_A, ECC != 0 && 32'(beat_q) > CNT_W)
   // What says that a record was lost, and is to be written back as that, is of the same place.
