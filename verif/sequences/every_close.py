@@ -16,17 +16,19 @@ UNTOUCHED, SOME, COMPLETE = range(3)
 
 class EveryCloseSequence(ParkedBase):
     """Every mode, STRICT and not: what comes behind CLOSE changes nothing, so that a line serves
-    for all of it. It comes to lines on chip, and to lines that have left."""
+    for all of it. It comes to lines on chip, and to lines that have left. The region that is closed
+    is the last of the device, while the first one is open."""
 
     async def body(self) -> None:
-        await self.prepare()
+        await self.prepare(region=0)
+        last = self.cfg.hw.regions - 1
         for mode, strict in itertools.product(aggregating(self.cfg.hw), (False, True)):
             config = self.layout.region(mode, 2, 2, strict=strict)
-            await self.commit(0, config)
+            await self.commit(last, config)
             for worker, line in ((0, SOME), (0, COMPLETE), (1, COMPLETE)):
                 await self.contribute(config, worker, line)
             await self.drain()
-            await self.close(0)
+            await self.close(last)
             await self.reads(config)
             for poison, gone in itertools.product((False, True), repeat=2):
                 for worker, line in ((1, UNTOUCHED), (1, SOME), (0, SOME), (0, COMPLETE)):

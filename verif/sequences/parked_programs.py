@@ -31,11 +31,12 @@ WORKERS = 16
 class ParkedBase(RecordSequence):
     """`crowd`: a region of lines that take the slots."""
 
-    async def prepare(self) -> None:
-        """Commits the region, with the highest number of the device."""
+    async def prepare(self, region: int | None = None) -> None:
+        """Commits the crowd: the region with the highest number of the device, or another one."""
+        number = self.cfg.hw.regions - 1 if region is None else region
         lines_log2 = (2 * self.cfg.hw.slots - 1).bit_length()
         self.crowd = self.layout.region(Mode.G_BINARY, lines_log2, 1)
-        await self.commit(self.cfg.hw.regions - 1, self.crowd)
+        await self.commit(number, self.crowd)
         await self.initialised()
 
     async def leave(self) -> None:

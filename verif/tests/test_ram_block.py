@@ -97,6 +97,13 @@ class RamBench:
         """A bit of the message `number` flips."""
         await self.flip_row(number % DEPTH, place, ram)
 
+    async def push_beside(self, row: int, place: int) -> Row:
+        """A message comes in the clock in which a bit of a row flips."""
+        self.dut.flip.value = pack(FLIP, valid=1, ram=PARAMETERS["RAM"], row=row, place=place)
+        pushed = await self.push()
+        self.dut.flip.value = 0
+        return pushed
+
     async def flip_row(self, row: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
         """A bit of a row flips, if the RAM has this row."""
         self.dut.flip.value = pack(FLIP, valid=1, ram=ram, row=row, place=place)
@@ -170,7 +177,7 @@ async def life_of_a_flip(dut: Any) -> None:
     bench = RamBench(dut)
     rng = bench.rng
     await bench.start()
-    written_over = 0
+    written_over = beside = 0
     flipped: deque[Row] = deque(maxlen=2)  # a RAM keeps two
     for _ in range(1500):
         what = rng.random()
@@ -186,6 +193,18 @@ async def life_of_a_flip(dut: Any) -> None:
             await bench.flip(rng.randrange(DEPTH), beyond)
         elif what < 0.8:
             await bench.flip_row(rng.randrange(DEPTH, 2 * DEPTH), rng.randrange(TOTAL))
+        elif what < 0.87 and 0 < len(bench.rows) < DEPTH:
+            # Beside a write: of another row, or of the row that is written, whose bit is right.
+            own = rng.random() < 0.3
+            row, place = Row(0) if own else bench.rows[-1], rng.randrange(TOTAL)
+            if place in row.flips:
+                continue
+            if len(flipped) == 2:
+                flipped[0].flips.pop(0)
+            flipped.append(row)
+            row.flips.append(place)
+            await bench.push_beside((bench.pushed - (not own)) % DEPTH, place)
+            beside += not own
         elif what < 0.95 and bench.rows:
             at = rng.randrange(len(bench.rows))
             row, place = bench.rows[at], rng.randrange(TOTAL)
@@ -206,6 +225,6 @@ async def life_of_a_flip(dut: Any) -> None:
             written_over += 1
     while bench.rows:
         await bench.pop()
-    assert written_over > 20
+    assert min(written_over, beside) > 20, (written_over, beside)
     if ECC != NONE:
         assert bench.seen["bad"] + bench.seen["corrected"] > 50, bench.seen
