@@ -10,6 +10,7 @@
 // negative.
 
 `default_nettype none
+`include "nf_still.svh"
 
 module nf_sum
   import nf_pkg::*;
@@ -67,7 +68,7 @@ module nf_sum
     picked = '0;
     codes  = '0;
     added  = '0;
-    if (en) begin
+    if (`NF_STILL(en)) begin
       for (int p = 0; p < CNT_W; p++) begin
         picked[p*HALF_W +: HALF_W] = second ? planes[p*LINE_W + HALF_W +: HALF_W]
                                             : planes[p*LINE_W +: HALF_W];

@@ -5,9 +5,10 @@
 // is below the scalar so far), takes the plane, where there is a digit without a comparison, or
 // passes it by. That is a function of four bits, a LUT4: picking a count plane costs nothing beside
 // comparing. With `nets` what is compared is no count but, in both columns of an element, plus less
-// minus, complemented in the even one; its `borrow` goes along. Without `en` all is zero.
+// minus, complemented in the even one; its `borrow` goes along. Without `en` nothing has a meaning.
 
 `default_nettype none
+`include "nf_still.svh"
 
 module nf_vote_steps
   import nf_pkg::*;
@@ -35,7 +36,7 @@ module nf_vote_steps
     value = '0;
     found = '0;
     owed  = '0;
-    if (en) begin
+    if (`NF_STILL(en)) begin
       found = below_in;
       owed  = borrow_in;
       for (int p = 0; p < PLANES; p++) begin

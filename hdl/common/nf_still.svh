@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logic that keeps still while nobody reads its result.
+//
+//   NF_STILL(en)   whether wide logic is computed: a simulator leaves it out without `en`, which is
+//                  most of its time. Gates would cost one AND a bit for that; they compute always.
+//
+// Nothing may hang on what is computed without `en`. The proofs take it as simulators do.
+`ifndef NF_STILL_SVH
+`define NF_STILL_SVH
+
+`ifdef FORMAL
+`define NF_STILL(en) (en)
+`elsif SYNTHESIS
+`define NF_STILL(en) 1'b1
+`else
+`define NF_STILL(en) (en)
+`endif
+
+`endif
