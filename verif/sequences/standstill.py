@@ -34,7 +34,7 @@ RECORDS, PLAIN = 0, 1
 NEAR, COVER = 12, 12
 """A latency, and records of two beats that cover it: half as many, and those that are asked for
 until the first comes."""
-MISS = 16
+MISS = 17
 """Clocks of a read that misses, from and to the host, beside those of memory."""
 FAR, CALM = 24, 4
 """A latency that takes more records; rounds after which they are as few again."""
