@@ -3,6 +3,7 @@
 hdl/pkg/nf_pkg.sv
 hdl/link/nf_link_pkg.sv
 hdl/engine/nf_accumulate.sv
+hdl/engine/nf_vote_steps.sv
 hdl/engine/nf_vote.sv
 hdl/engine/nf_sum.sv
 hdl/fp32/nf_fp32_add.sv
