@@ -48,8 +48,8 @@ class LinkTimes:
 
     def ended(self, step: int, size: int, start: float) -> None:
         """An all-reduce of ``size`` bytes has just ended."""
-        now = self._clock()
         with self._lock:
+            now = self._clock()  # in here: whoever comes second has the later time
             begin, self._last = max(start, self._last), now
             if size <= 0:
                 return

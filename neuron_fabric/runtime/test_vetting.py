@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -71,6 +72,25 @@ def test_a_late_rank_is_not_the_network() -> None:
     for _ in range(KEPT):  # it has become slower
         timed(link, net, 1, MIB, 3.0)
     assert link.seconds()["link_mib"] == pytest.approx(3.0)
+
+
+def test_all_reduces_that_end_at_one_time_take_no_less_than_none() -> None:
+    """Found by a killed server: a thread that had read its clock was overtaken by a later one."""
+    late: list[threading.Thread] = []
+    times = iter((2.0, 3.0))
+
+    def clock() -> float:
+        now = next(times)
+        if not late:  # the other one ends while this one has its time and no more
+            late.append(threading.Thread(target=link.ended, args=(0, MIB, 1.0)))
+            late[0].start()
+            late[0].join(0.2)
+        return now
+
+    link = LinkTimes(clock)
+    link.ended(0, 2 * MIB, 1.0)
+    late[0].join()
+    assert link.seconds() == {"link_latency": pytest.approx(1.0), "link_mib": 0.0}  # 1 s each
 
 
 def test_sizes_that_are_not_seen_any_more_do_not_count() -> None:
