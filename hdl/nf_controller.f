@@ -22,6 +22,7 @@ hdl/access/nf_decode.sv
 hdl/access/nf_respond.sv
 hdl/engine/nf_accumulate.sv
 hdl/engine/nf_answer.sv
+hdl/engine/nf_line_codes.sv
 hdl/engine/nf_line_rules.sv
 hdl/engine/nf_capacity.sv
 hdl/engine/nf_engine.sv

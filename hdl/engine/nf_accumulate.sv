@@ -19,21 +19,17 @@ module nf_accumulate
   input  wire logic [LINE_W-1:0]       data,
   input  wire logic [CNT_W*LINE_W-1:0] planes_in,
   output logic [CNT_W*LINE_W-1:0]      planes_out,
-  output logic                         saturated,  // at least one increment was lost
-  output logic [8:0]                   illegal     // ternary elements with code 01
+  output logic                         saturated  // at least one increment was lost
 );
   localparam logic [LINE_W-1:0] EVEN = {LINE_W/2{2'b01}};
 
   logic [LINE_W-1:0]       gate, sign, votes;
-  logic [LINE_W-1:0]       bad;
   logic [CNT_W*LINE_W-1:0] sum;
   logic [LINE_W-1:0]       carry;
 
-  assign gate    = (data >> 1) & EVEN;   // both brought to bit 2e
-  assign sign    = data & EVEN;
-  assign bad     = sign & ~gate;
-  assign illegal = ternary ? 9'($countones(bad)) : 9'd0;
-  assign votes   = ternary ? ((gate & ~sign) | ((gate & sign) << 1)) : ones ? data : ~data;
+  assign gate  = (data >> 1) & EVEN;  // both brought to bit 2e
+  assign sign  = data & EVEN;
+  assign votes = ternary ? ((gate & ~sign) | ((gate & sign) << 1)) : ones ? data : ~data;
 
   always_comb begin
     sum   = planes_in;

@@ -3,7 +3,7 @@
 //
 //   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation. A
 //       line of which memory cannot hold a record is taken as empty there and then.
-//   S1  the state RAM is read (synchronous read); a G_TERN5 line is decoded beside it.
+//   S1  the state RAM is read (synchronous read), and the codes of the line beside it.
 //   S2  the operation is applied to the state and written back; a completion leaves.
 //   S3  to S4: the vote, plane or sums are formed from the written state, and leave.
 //
@@ -213,15 +213,13 @@ module nf_engine
     if (sx_valid || straight) s2_q <= s2;
   end
 
-  trits_t trits2;
-  if (TERN5 != 0) begin : g_tern5
-    nf_tern5_decode u_decode (
-      .clk, .take ((sx_valid || straight) && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
-      .trits (trits2)
-    );
-  end else begin : g_no_tern5
-    assign trits2 = '0;
-  end
+  trits_t     trits2;
+  logic [8:0] illegal_ternary2, illegal_tern5_2;
+
+  nf_line_codes #(.TERN5(TERN5)) u_codes (
+    .clk, .take ((sx_valid || straight) && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
+    .trits (trits2), .illegal (illegal_ternary2), .illegal_tern5 (illegal_tern5_2)
+  );
 
   // ---- S2: update -------------------------------------------------------------------------------
   region_desc_t        d2, victim_desc2;
@@ -276,6 +274,7 @@ module nf_engine
   nf_line_rules #(.CNT_W(CNT_W), .TERN5(TERN5)) u_rules (
     .is_op (is_op2), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
     .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
+    .illegal_ternary (illegal_ternary2), .illegal_tern5 (illegal_tern5_2),
     .slot (s2_q.slot), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
     .planes (own_planes2), .book_d (book2_d), .planes_d (planes2_applied),
     .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),

@@ -24,7 +24,9 @@ module nf_line_rules
   input  wire logic                    is_early,
   input  wire logic                    kept,
   input  wire engine_op_t              op,
-  input  wire trits_t                  trits,   // of a G_TERN5 contribution
+  input  wire trits_t                  trits,   // of a contribution, as nf_line_codes has them
+  input  wire logic [8:0]              illegal_ternary,
+  input  wire logic [8:0]              illegal_tern5,
   input  wire logic [7:0]              slot,
   input  wire region_desc_t            d,
   input  wire logic                    closed,  // the region's round is over
@@ -49,7 +51,7 @@ module nf_line_rules
   logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
   logic        seen, news, late, adds, takes, taints, early, lost_vote;
   logic [63:0] me, everyone;
-  logic [8:0]  illegal, illegal_others;
+  logic [8:0]  illegal;
   logic [CNT_W*LINE_W-1:0] planes_others, planes_counted;
 
   assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
@@ -95,23 +97,20 @@ module nf_line_rules
     .data       (op.data),
     .planes_in  (PLANES_W'(planes[COUNTED_W-1:0])),
     .planes_out (planes_counted),
-    .saturated  (lost_vote),
-    .illegal    (illegal_others)
+    .saturated  (lost_vote)
   );
 
   if (TERN5 != 0) begin : g_tern5
     logic [CNT_W*LINE_W-1:0] planes_tern5;
-    logic [8:0]              illegal_tern5;
     nf_tern5_add #(.CNT_W(CNT_W)) u_add (
-      .en (adds && d.tern5), .data (op.data), .trits, .planes_in (planes),
-      .planes_out (planes_tern5), .illegal (illegal_tern5)
+      .en (adds && d.tern5), .trits, .planes_in (planes), .planes_out (planes_tern5)
     );
     assign planes_d = d.tern5 ? planes_tern5 : planes_others;
-    assign illegal  = d.tern5 ? illegal_tern5 : illegal_others;
   end else begin : g_no_tern5
     assign planes_d = planes_others;
-    assign illegal  = illegal_others;
   end
+
+  assign illegal = d.tern5 ? illegal_tern5 : (d.mode == MODE_G_TERNARY) ? illegal_ternary : 9'd0;
 
   logic  marks;
   book_t book_after;

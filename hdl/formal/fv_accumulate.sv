@@ -20,7 +20,6 @@ module fv_accumulate
 );
   logic [CNT_W*LINE_W-1:0] planes_out;
   logic                    saturated;
-  logic [8:0]              illegal;
 
   `NF_FORMAL_NO_RESET
 
@@ -29,15 +28,13 @@ module fv_accumulate
   `NF_ASSUME(OneMode_M, !(ternary && ones))
 
   // ---- reference: each count as a number -------------------------------------------------------
-  logic [LINE_W-1:0]   wrong, lost, bad;
+  logic [LINE_W-1:0]   wrong, lost;
   logic [LINE_W/2-1:0] plus, minus;
 
   for (genvar e = 0; e < LINE_W / 2; e++) begin : g_element
     // Gate in the upper bit, sign in the lower: 10 is +1, 11 is -1, 00 nothing, 01 illegal.
-    assign plus[e]    = data[2*e +: 2] == 2'b10;
-    assign minus[e]   = data[2*e +: 2] == 2'b11;
-    assign bad[2*e]   = data[2*e +: 2] == 2'b01;
-    assign bad[2*e+1] = 1'b0;
+    assign plus[e]  = data[2*e +: 2] == 2'b10;
+    assign minus[e] = data[2*e +: 2] == 2'b11;
   end
 
   for (genvar i = 0; i < LINE_W; i++) begin : g_lane
@@ -57,10 +54,8 @@ module fv_accumulate
 
   `NF_ASSERT_NEVER(Counts_A, wrong != '0)
   `NF_ASSERT(Saturated_A, saturated == (lost != '0))
-  `NF_ASSERT(Illegal_A, illegal == (ternary ? 9'($countones(bad)) : 9'd0))
 
   `NF_COVER(Saturates_C, saturated && en && ternary)
-  `NF_COVER(Illegal_C, illegal == 9'd2)
 endmodule
 
 `default_nettype wire

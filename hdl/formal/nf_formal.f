@@ -15,6 +15,7 @@ hdl/formal/fv_drs_queue.sv
 hdl/formal/fv_fifo.sv
 hdl/formal/fv_fp32_add.sv
 hdl/formal/fv_line_answer.sv
+hdl/formal/fv_line_codes.sv
 hdl/formal/fv_line_state.sv
 hdl/formal/fv_link_ack.sv
 hdl/formal/fv_link_init.sv

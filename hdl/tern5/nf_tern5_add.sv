@@ -14,14 +14,11 @@ module nf_tern5_add
   parameter int CNT_W = 8
 ) (
   input  wire logic                    en,
-  input  wire logic [LINE_W-1:0]       data,
-  input  wire trits_t                  trits,  // of the same line
+  input  wire trits_t                  trits,
   input  wire logic [CNT_W*LINE_W-1:0] planes_in,
-  output logic [CNT_W*LINE_W-1:0]      planes_out,
-  output logic [8:0]                   illegal     // elements of illegal bytes
+  output logic [CNT_W*LINE_W-1:0]      planes_out
 );
   logic [TRITS-1:0] carry, plane;
-  logic [BYTES-1:0] bad;
 
   // An element adds 1 or 2, never both: what it adds is the carry into plane 0 or into plane 1.
   always_comb begin
@@ -39,14 +36,6 @@ module nf_tern5_add
     end
   end
 
-  always_comb begin
-    bad = '0;
-    if (en) begin
-      for (int j = 0; j < BYTES; j++) bad[j] = is_illegal(data[8*j +: 8]);
-    end
-  end
-
-  assign illegal = 9'($countones(bad)) * 9'(DIGITS);
 endmodule
 
 `default_nettype wire

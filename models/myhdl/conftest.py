@@ -35,7 +35,7 @@ class Datapath:
 
     def clear(self) -> None:
         """A line that nobody has contributed to."""
-        self.planes = self.contributions = self.illegal = 0
+        self.planes = self.contributions = 0
         self.saturated = False
 
     def contribute(self, line: U8) -> None:
@@ -52,7 +52,6 @@ class Datapath:
         )
         self.planes = got["planes_out"]
         self.saturated |= bool(got["saturated"])
-        self.illegal += got["illegal"]
         self.contributions += 1
 
     def plane(self, p: int) -> U8:

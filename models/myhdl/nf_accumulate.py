@@ -19,7 +19,7 @@ def ports(cnt_w: int = 8) -> Ports:
     planes = cnt_w * LINE_BITS
     return Ports(
         {"en": 1, "ternary": 1, "ones": 1, "data": LINE_BITS, "planes_in": planes},
-        {"planes_out": planes, "saturated": 1, "illegal": 9},
+        {"planes_out": planes, "saturated": 1},
     )
 
 
@@ -32,17 +32,15 @@ def nf_accumulate(
     planes_in: Any,
     planes_out: Any,
     saturated: Any,
-    illegal: Any,
     cnt_w: int = 8,
 ) -> Any:
-    """Without `en` the counters pass unchanged, and nothing is saturated or illegal."""
+    """Without `en` the counters pass unchanged, and nothing is saturated."""
     most = 2**cnt_w - 1
 
     @always_comb
     def add():
         planes_out.next = planes_in
         lost = False
-        wrong = 0
         if en:
             for column in range(LINE_BITS):
                 voted = False
@@ -53,8 +51,6 @@ def nf_accumulate(
                     gate = data[column - column % 2 + 1]
                     if column % 2 == 0:
                         voted = gate and not sign
-                        if sign and not gate:
-                            wrong += 1
                     else:
                         voted = gate and sign
                 elif ones:
@@ -72,6 +68,5 @@ def nf_accumulate(
                         for p in range(cnt_w):
                             planes_out.next[p * LINE_BITS + column] = (count >> p) & 1
         saturated.next = lost
-        illegal.next = wrong
 
     return add

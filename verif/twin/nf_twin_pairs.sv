@@ -16,8 +16,8 @@ module nf_twin_pairs
   input  wire logic                             rst_n,
 
   input  wire logic [CNT_W*LINE_W+LINE_W+2:0]   nf_accumulate_in,
-  output logic      [CNT_W*LINE_W+9:0]          nf_accumulate_out,
-  output logic      [CNT_W*LINE_W+9:0]          nf_accumulate_twin,
+  output logic      [CNT_W*LINE_W:0]            nf_accumulate_out,
+  output logic      [CNT_W*LINE_W:0]            nf_accumulate_twin,
 
   input  wire logic [CNT_W*LINE_W+21:0]         nf_vote_in,
   output logic      [LINE_W-1:0]                nf_vote_out,
@@ -48,13 +48,11 @@ module nf_twin_pairs
 
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
     .en(add_en), .ternary(add_ternary), .ones(add_ones), .data(add_data), .planes_in(add_planes),
-    .planes_out(nf_accumulate_out[CNT_W*LINE_W+9:10]), .saturated(nf_accumulate_out[9]),
-    .illegal(nf_accumulate_out[8:0])
+    .planes_out(nf_accumulate_out[CNT_W*LINE_W:1]), .saturated(nf_accumulate_out[0])
   );
   myhdl_nf_accumulate u_accumulate_twin (
     .en(add_en), .ternary(add_ternary), .ones(add_ones), .data(add_data), .planes_in(add_planes),
-    .planes_out(nf_accumulate_twin[CNT_W*LINE_W+9:10]), .saturated(nf_accumulate_twin[9]),
-    .illegal(nf_accumulate_twin[8:0])
+    .planes_out(nf_accumulate_twin[CNT_W*LINE_W:1]), .saturated(nf_accumulate_twin[0])
   );
 
   // ---- vote ------------------------------------------------------------------------------------

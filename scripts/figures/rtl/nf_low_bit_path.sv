@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The low-bit datapath of the engine alone, a line a clock: counters of a line plus a contribution,
-// and the vote, sums or plane of the counters. Registers stand where the engine has them: behind
-// the state RAM (S2), behind the accumulation (S3), in the middle of vote and sums (S4), and at the
+// and the vote, sums or plane of the counters. Registers stand where the engine has them: beside
+// (S1) and behind the state RAM (S2), behind the accumulation (S3), in the middle of vote and sums (S4), and at the
 // answer. No RAM, no control; for nf figures synth, not part of the device.
 
 `default_nettype none
 
 module nf_low_bit_path
   import nf_pkg::*;
+  import nf_tern5_pkg::*;
 #(
   parameter int CNT_W = 8,
   parameter int SUMS  = 1  // 0: without the sums of integer codes
@@ -38,7 +39,7 @@ module nf_low_bit_path
   localparam int COUNTED_W = counting_planes(CNT_W) * LINE_W;
 
   logic [CONTROL_W-1:0]    control_q;
-  logic [LINE_W-1:0]       data_q, voted, summed;
+  logic [LINE_W-1:0]       data1_q, data_q, voted, summed;
   logic [CNT_W*LINE_W-1:0] planes2_q, planes_d, counted_d;
   logic                    saturated;
   logic [8:0]              illegal;
@@ -54,7 +55,14 @@ module nf_low_bit_path
 
   nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
     .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q),
-    .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated, .illegal
+    .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated
+  );
+
+  trits_t     unused_trits;
+  logic [8:0] unused_tern5;
+  nf_line_codes u_codes (
+    .clk, .take (adds), .data (data1_q), .trits (unused_trits), .illegal,
+    .illegal_tern5 (unused_tern5)
   );
 
   // As in nf_line_rules: planes that count no worker pass.
@@ -87,11 +95,12 @@ module nf_low_bit_path
     signed3_q   <= signed2;
     bytes3_q    <= bytes2;
     part3_q     <= plane2[1:0];
-    data_q      <= data;
+    data1_q     <= data;
+    data_q      <= data1_q;
     planes2_q   <= planes;
     planes_q    <= planes_d;
     saturated_q <= saturated;
-    illegal_q   <= illegal;
+    illegal_q   <= (adds2 && ternary2) ? illegal : 9'd0;
     line_q      <= sum4_q ? summed : voted;
   end
 endmodule
