@@ -29,7 +29,10 @@ def read() -> Baseline:
 def accept(result: Result) -> None:
     """Take the figures of a result as they are; of those that it has not measured, the old stay."""
     known = read() if FILE.exists() else {}
-    known[result.figure] = {**known.get(result.figure, {}), **result.followed}
+    followed = {**known.get(result.figure, {}), **result.followed}
+    known[result.figure] = {
+        name: int(value) if float(value).is_integer() else value for name, value in followed.items()
+    }
     output.write_text(FILE, json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
