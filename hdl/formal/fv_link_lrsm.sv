@@ -155,8 +155,8 @@ module fv_link_lrsm
 
   // What induction needs to know of the inside.
   `NF_ASSERT(Inside_A, dut.frames_q == frames_q && 32'(dut.wrap_q) == wrap_q &&
-                       dut.phy_seen_q == was_up_q &&
-                       (state_q != R_PHY_REINIT || dut.phy_low_q == !up_q) &&
+                       dut.phy_up_q == (was_up_q && up_q) &&
+                       (!was_up_q || up_q || discard) &&
                        (state_q != R_LOCAL_IDLE || 32'(dut.timer_q) == sent_q))
   `NF_ASSERT(Limits_A, retry_q <= MAX_RETRY && reinit_q <= MAX_PHY_REINIT &&
                        sent_q <= RETRY_TIMEOUT + 1 && frames_q <= 3'd5 &&

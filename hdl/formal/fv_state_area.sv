@@ -32,11 +32,11 @@ module fv_state_area
 
   // Both are judged by the rules; the first one also against the second.
   nf_commit_check #(.REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_other (
-    .region(4'd1), .desc(other), .committed(2'b00), .others('0), .others_state_end('0),
+    .region(4'd1), .desc(other), .others('0), .others_state_end('0),
     .ctrl_clash(1'b0), .code(other_code), .state_end(other_end)
   );
   nf_commit_check #(.REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)) dut (
-    .region(4'd0), .desc, .committed(2'b10), .others(DESCS_W'(other) << DESC_W),
+    .region(4'd0), .desc, .others(DESCS_W'(other) << DESC_W),
     .others_state_end({other_end, MADDR_W'(0)}), .ctrl_clash(1'b0), .code, .state_end
   );
 

@@ -85,8 +85,8 @@ module nf_fp32_gather
   assign index    = {8'd0, now.index};
   assign ask      = turn && track_ready && (none || ar_ready);
 
-  // The next sum goes to the side whose turn comes next.
-  assign load_side = (busy_q[!side] || direct) ? side : !side;
+  // The next sum goes to the side whose turn comes next: the free one, or of two the other one.
+  assign load_side = direct ? side : !side;
   assign op_ready  = !(&busy_q);
   assign load      = op_valid && op_ready && !(direct && ask);
 
@@ -232,6 +232,7 @@ module nf_fp32_gather
     end
   end
 
+  `NF_ASSERT_NEVER(LoadBusy_A, load && busy_q[load_side])
   `NF_ASSERT_NEVER(SumIdle_A, !adding_q && sum != '0)
   `NF_ASSERT_NEVER(AddersAwake_A, !r_valid && line_in != '0)
   `NF_ASSERT_KEEPS(OutStable_A, drs_valid && !drs_ready, {drs_valid, drs})

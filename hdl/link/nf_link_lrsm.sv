@@ -77,7 +77,7 @@ module nf_link_lrsm
   logic [SEQ_W-1:0]   eseq_q, wrap_q, ack_eseq_q;
   logic [RETRY_W-1:0] num_retry_q, num_phy_q, ack_num_q;
   logic [TIMER_W-1:0] timer_q;
-  logic               pending_q, retrain_q, phy_seen_q, phy_low_q;
+  logic               pending_q, retrain_q, phy_up_q;
 
   assign normal     = (state_q == LRSM_NORMAL);
   assign local_idle = (state_q == LRSM_LOCAL_IDLE);
@@ -97,7 +97,8 @@ module nf_link_lrsm
   assign bad_ack     = ack_seen && normal;
 
   // ---- LRSM ------------------------------------------------------------------------------------
-  assign phy_drop  = phy_seen_q && !phy_up;
+  // The fall alone counts: from then on the state is PHY_REINIT, or ABORT, until it is up again.
+  assign phy_drop  = phy_up_q && !phy_up;
   assign exhausted = (state_q == LRSM_LLRREQ) && (num_retry_q == RETRY_W'(MAX_RETRY));
   assign given_up  = exhausted && (num_phy_q == RETRY_W'(MAX_PHY_REINIT));
   assign timed_out = local_idle && (timer_q == TIMER_W'(RETRY_TIMEOUT));
@@ -114,7 +115,7 @@ module nf_link_lrsm
       LRSM_LOCAL_IDLE: if (phy_drop)       state_d = LRSM_PHY_REINIT;
                        else if (ack_match) state_d = LRSM_NORMAL;
                        else if (timed_out) state_d = LRSM_LLRREQ;
-      LRSM_PHY_REINIT: if (phy_up && phy_low_q) state_d = LRSM_LLRREQ;
+      LRSM_PHY_REINIT: if (phy_up && !phy_up_q) state_d = LRSM_LLRREQ;
       default:         state_d = LRSM_ABORT;
     endcase
   end
@@ -133,7 +134,7 @@ module nf_link_lrsm
       num_retry_q <= '0;
       num_phy_q   <= '0;
       retrain_q   <= 1'b0;
-      phy_seen_q  <= 1'b0;
+      phy_up_q    <= 1'b0;
     end else begin
       state_q <= state_d;
 
@@ -156,7 +157,7 @@ module nf_link_lrsm
       // The physical layer answers a request by going down and coming back.
       if (ev_phy_reinit && !phy_drop) retrain_q <= 1'b1;
       else if (!phy_up)               retrain_q <= 1'b0;
-      phy_seen_q <= phy_seen_q || phy_up;
+      phy_up_q <= phy_up;
     end
   end
 
@@ -164,7 +165,6 @@ module nf_link_lrsm
   always_ff @(posedge clk) begin
     if (!local_idle)  timer_q <= '0;
     else if (tx_flit) timer_q <= timer_q + 1'b1;
-    phy_low_q <= !phy_up;
   end
 
   // ---- RRSM: a request of the peer waits for its RETRY.Ack -------------------------------------

@@ -70,13 +70,14 @@ module nf_link_tx_arb
 
   assign new_valid = param_valid || pack_go || llcrd_go;
   assign new_adf   = !pack_header;  // nothing else can leave then
-  assign new_run   = pack_go && pack_run;
+  assign new_run   = pack_run;  // it goes then: see RunBlocked_A
   assign new_flit  = param_valid ? {384'd0, param_slot} :
                      pack_go     ? pack_flit : {384'd0, llcrd_slot};
 
   // ---- checks ----------------------------------------------------------------------------------
   `NF_ASSERT_NEVER(ParamAlone_A, param_valid && (pack_valid || force_llcrd))
   `NF_ASSERT_NEVER(AdfBlocked_A, pack_valid && !pack_header && !pack_go)
+  `NF_ASSERT_NEVER(RunBlocked_A, pack_run && !pack_go)
   `NF_ASSERT_NEVER(NoRoom_A, new_ready && new_valid && (free <= SEQ_W'(1)))
   `NF_ASSERT_NEVER(LastOneAcks_A, new_ready && new_valid && last_one &&
                                   !((header_sent && ack8) || (llcrd_sent && (full_ack != '0))))

@@ -4,7 +4,9 @@
 // Purely combinational: `code` is the first rule that `desc` breaks, in the order of the codes in
 // nf_pkg, or COMMIT_OK; of a reserved mode nothing else is judged. `ctrl_clash`: it overlaps the
 // control window. `state_end` is the line after the state area. The region's own old window and
-// area (bit `region` of `committed`) do not count as an overlap.
+// area do not count as an overlap. What `others` and `others_state_end` hold of a region that was
+// never committed is zero: its window would lie where memory is, which COMMIT_WINDOW_MEMORY refuses
+// before, and its area ends before line 0.
 
 `default_nettype none
 
@@ -18,7 +20,6 @@ module nf_commit_check
 ) (
   input  wire logic [3:0]                 region,
   input  wire region_desc_t               desc,
-  input  wire logic [REGIONS-1:0]         committed,
   input  wire logic [DESCS_W-1:0]         others,
   input  wire logic [REGIONS*MADDR_W-1:0] others_state_end,
   input  wire logic                       ctrl_clash,
@@ -65,7 +66,7 @@ module nf_commit_check
     logic [LADDR_W-1:0] other_low;
     logic               live;
     assign other           = desc_of(others, 4'(r));
-    assign live            = committed[r] && (region != 4'(r));
+    assign live            = (region != 4'(r));
     assign other_low       = (LADDR_W'(1) << (other.lines_log2 + 6'd8)) - LADDR_W'(1);
     // Naturally aligned windows overlap exactly when they agree above the larger alignment.
     assign window_clash[r] = live && (((desc.base ^ other.base) & ~window_low & ~other_low) == '0);

@@ -92,7 +92,6 @@ module nf_regions
   ) u_check (
     .region           (commit_region),
     .desc             (commit_desc),
-    .committed        (committed),
     .others           (desc),
     .others_state_end (state_end),
     .ctrl_clash,
@@ -223,6 +222,9 @@ module nf_regions
     assign done[r]                         = closed_q || (complete_q == all_lines);
     assign saturated[r]                    = saturated_q;
     assign illegal[r]                      = illegal_q;
+
+    // nf_commit_check judges others by their descriptors alone.
+    `NF_ASSERT_NEVER(ZeroBefore_A, !committed_q && (desc_q != '0 || state_end_q != '0))
   end
 
   assign done_set = |done_now;

@@ -69,6 +69,33 @@ class AllInFlightSequence(NfSequence):
         await self.drain()
 
 
+class PinnedSlotSequence(NfSequence):
+    """The slot whose turn it is to be given up is pinned by a sum, as is none of those before it: a
+    miss takes one of them and waits for nothing. Lines take the slots in turn behind a reset."""
+
+    async def body(self) -> None:
+        slots, mem = self.cfg.hw.slots, self.env.cfg.mem
+        crowd = self.layout.region(Mode.G_BINARY, slots.bit_length(), 2)
+        summed = self.layout.region(Mode.FP32, 0, 2)
+        await self.commit(0, crowd)
+        await self.commit(1, summed)
+        await self.initialised()
+        lines = [(crowd, line) for line in range(2 * slots - 2)]
+        lines.insert(slots - 1, (summed, 0))  # into the last slot, which is the oldest at the end
+        for config, line in lines:
+            await self.contribute(config, 0, line)
+            await self.drain()
+        mem.r_stall = 1.0
+        await self.read_region(summed, 0, 0)
+        await self.env.clocks(40)
+        missed = await self.contribute(crowd, 0, 2 * slots - 2)
+        await self.env.clocks(100)
+        answered = missed.response is not None
+        mem.r_stall = 0.0
+        await self.drain()
+        assert answered, "a miss waits for a slot though others can be given up"
+
+
 class NeighbourRoundsSequence(NfSequence):
     """A commit forgets the evicted lines of its region, and of none of those whose marks lie beside
     them."""

@@ -136,12 +136,18 @@ class RefusedTwiceSequence(ForgedSequence):
 
 
 class RefusedFrontSequence(ForgedSequence):
-    """The first record is refused: a line that the initialiser has not reached yet is lost, too."""
+    """The first record is refused: a line that the initialiser has not reached yet is lost, too.
+
+    `last`: in the last region that there is, else in any of them.
+    """
+
+    last: bool = False
 
     async def body(self) -> None:
         rng = self.rng
         config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)), 9, 3)
-        region = rng.randrange(self.cfg.hw.regions)
+        regions = self.cfg.hw.regions
+        region = regions - 1 if self.last else rng.randrange(regions)
         self.env.cfg.mem.write_error_lines.add(self.bookkeeping(config, 0))
         await self.commit(region, config)
         while not await self.env.registers.read("MEM_WRITE_ERROR"):

@@ -209,6 +209,45 @@ class ForwardedSequence(FlipSequence):
             assert await self.counted() == (0, 0), "it was found twice"
 
 
+class LostKeptSequence(FlipSequence):
+    """A slot that keeps a sum is damaged, and found so when its line leaves: the line is lost, and
+    the sum with it. Lines take the slots in turn behind a reset."""
+
+    workers: int = 3
+
+    async def body(self) -> None:
+        rng, hw = self.rng, self.cfg.hw
+        lines_log2 = hw.slots.bit_length()
+        config = self.layout.region(Mode.FP32, lines_log2, self.workers, keep_sum=True)
+        await self.commit(0, config)
+        await self.initialised()
+        for line in range(hw.slots):
+            for worker in range(self.workers):
+                await self.contribute(config, worker, line)
+            await self.drain()
+        for line in range(hw.slots):
+            await self.read_region(config, line, 0)
+            await self.drain()
+        for line in range(hw.slots):
+            ram = ("BOOK", "PLANES")[line // 2 % 2]
+            size = rams(hw)[ram]
+            places = [rng.randrange(size.bits(hw.ecc))]
+            places += [size.beside(places[0], rng)] * (hw.ecc == SECDED and line % 2)
+            lost = hw.ecc != SECDED or len(places) == 2
+            for place in places:
+                await self.inject(ram, line, place)
+            if lost:
+                self.env.scoreboard.quiescence.lose(0, line)
+            await self.contribute(config, 0, hw.slots + line)  # takes its slot
+            await self.drain()
+            found = await self.counted()
+            assert found == (int(lost), int(not lost)), f"{ram}, {places}: {found} counted"
+        for _ in range(2):
+            for line in range(hw.slots):
+                await self.read_region(config, line, 0)
+                await self.drain()
+
+
 class KeptOverDamageSequence(FlipSequence):
     """A slot is damaged while the sum of its line is gathered: the sum that comes back to be kept
     finds the line lost, and hands nothing of what it was on to those that waited for it.

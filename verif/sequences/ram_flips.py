@@ -133,6 +133,8 @@ class DamagedMarksSequence(FlipSequence):
             assert found in wanted | ({(0, 1), (0, 2)} if flips == 2 else set()), (place, found)
         for first, second in ((0, 1), (1, 0)):
             await self.together({first: (other, marked)[first], second: (other, marked)[second]})
+        for place in range(hw.slots):
+            await self.beside_marks(other, marked, place)
 
     async def together(self, regions: dict[int, RegionConfig]) -> None:
         """A row of each of two regions is damaged, and both are used in consecutive clocks."""
@@ -151,6 +153,22 @@ class DamagedMarksSequence(FlipSequence):
         await self.at_once((config, config.lines - 1, 0) for config in regions.values())
         found, wanted = await self.counted(), (0, 2) if hw.ecc == SECDED else (2, 0)
         assert found == wanted, f"two rows used at once: {found} counted, not {wanted}"
+
+    async def beside_marks(self, other: RegionConfig, marked: RegionConfig, place: int) -> None:
+        """The damaged row is found by one of several misses in a row, each of which marks the line
+        that it drives out: the row is put right behind the marks, while others are asked for."""
+        hw, size = self.cfg.hw, rams(self.cfg.hw)["MARKS"]
+        for region, config in enumerate((other, marked)):
+            await self.commit(region, config)
+        for config in (marked, other):
+            for line in range(config.lines):
+                await self.contribute(config, 0, line)
+        await self.drain()
+        await self.inject("MARKS", size.rows // hw.regions, self.rng.randrange(size.data))
+        reads = [(other, line, 0) for line in range(hw.slots - 1)]
+        await self.at_once([*reads[:place], (marked, 0, 0), *reads[place:]])
+        found, wanted = await self.counted(), (0, 1) if hw.ecc == SECDED else (1, 0)
+        assert found == wanted, f"miss {place} of {hw.slots}: {found} counted, not {wanted}"
 
 
 class LastMarksSequence(FlipSequence):

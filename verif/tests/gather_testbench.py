@@ -92,6 +92,7 @@ class GatherBench:
                 *("answer_t", "gather_end_t", "region_desc_t"),
             )
         }
+        self._noise = (1 << sum(width for _, width in self._layouts["read_beat_t"])) - 1
 
     def place(self, worker: int, index: int) -> int:
         """Where the line of a worker lies (spec: controller §4)."""
@@ -188,6 +189,8 @@ class GatherBench:
                     poison=int(line.poison and not line.error),
                     last=1,
                 )
+            elif beat is None:  # what others read is on the channel, too
+                dut.r_beat.value = self._noise
             dut.r_valid.value = int(beat is not None)
             dut.ar_ready.value = int(not self._stalled("ar"))
             dut.drs_ready.value = int(not self._stalled("drs"))

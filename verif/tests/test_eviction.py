@@ -15,6 +15,7 @@ from verif.sequences.eviction import (
     EvictionSequence,
     FetchedPlanesSequence,
     NeighbourRoundsSequence,
+    PinnedSlotSequence,
 )
 
 
@@ -39,6 +40,13 @@ class AllInFlightTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await AllInFlightSequence(self.env).run()
+
+
+class PinnedSlotTest(NfBaseTest):
+    """A miss beside a sum that takes its time."""
+
+    async def scenario(self) -> None:
+        await PinnedSlotSequence(self.env).run()
 
 
 class NeighbourRoundsTest(NfBaseTest):
@@ -69,6 +77,12 @@ async def eviction(_dut: Any, profile: str) -> None:
 async def eviction_shuffled(_dut: Any, profile: str) -> None:
     """Evictions in random order, reads between."""
     await run_uvm(EvictionShuffleTest, profile)
+
+
+@cocotb.test()
+async def pinned_slot(_dut: Any) -> None:
+    """A miss does not wait for the oldest slot, while that is pinned."""
+    await run_uvm(PinnedSlotTest)
 
 
 @cocotb.test()

@@ -113,6 +113,22 @@ async def shared_channel(dut: Any) -> None:
 
 
 @cocotb.test()
+async def short_sums(dut: Any) -> None:
+    """Sums of two lines at most take turns on the two sides, whenever they come and whatever waits:
+    no line of theirs waits for the adder, which has the other side's operands meanwhile."""
+    bench = GatherBench(dut)
+    rng = bench.rng
+    await bench.reset()
+    bench.fill(error=0, poison=0)
+    for _ in range(4):
+        bench.stalls = {"op": 0.7, "ar": rng.choice((0.3, 0.6)), "r": rng.choice((0.3, 0.6))}
+        shapes = [rng.sample(range(64), rng.choice((1, 2, 2))) for _ in range(120)]
+        sums = [Sum(rng.randrange(LINES), sum(1 << one for one in shape)) for shape in shapes]
+        await check(bench, sums)
+    assert bench.held == 0, f"RREADY was low for {bench.held} clocks"
+
+
+@cocotb.test()
 async def ends_pass_answers(dut: Any) -> None:
     """A request that is answered ends though nobody takes the next answer, and the other way round:
     neither side waits for the other one."""

@@ -30,6 +30,7 @@ from cocotbext.cxl.wire.flits import FlitHeader, decode_credit, encode_credit
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, ReqOp
 from cocotbext.cxl.wire.packer import Credits
 from cocotbext.cxl.wire.slots import S2M_G_3DRS
+from cocotbext.cxl.wire.unpack import S2MUnpacker
 from verif.tests.link_coverage import covered
 from verif.tests.link_rules import broken
 from verif.tests.link_testbench import (
@@ -200,20 +201,21 @@ async def largest_grants(dut: Any) -> None:
 
 
 @cocotb.test
+@cocotb.parametrize(completions=[1, 2])
 @covered
-async def three_reads_in_a_slot(dut: Any) -> None:
+async def three_reads_in_a_slot(dut: Any, completions: int) -> None:
     """Each stage to the pins takes a flit. Then the headers of three reads wait, with credits for
-    no more: with H5 and G6 they leave in one flit, beside the completion that waits, too."""
-    bench = await LinkTestbench(dut).up(s2m_credits=3)
+    no more: with H5 and G6 they leave in one flit, beside the completions that wait, too."""
+    bench = await LinkTestbench(dut).up(s2m_credits=2 + completions)
     await bench.clocks(120)
     dut.multi_header.value = 1
     drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(3)]
-    ndrs = [random_ndr(bench.rng) for _ in range(3)]
+    ndrs = [random_ndr(bench.rng) for _ in range(2 + completions)]
     bench.knobs.rx = bench.knobs.tx_ready = 0.0
     for ndr in ndrs[:2]:
         bench.out_ndr.append(ndr)
         await bench.clocks(8)
-    bench.out_ndr.append(ndrs[2])
+    bench.out_ndr.extend(ndrs[2:])
     bench.out_drs.extend(drss)
     await bench.clocks(12)
     sent = len(bench.tx_log)
@@ -223,6 +225,26 @@ async def three_reads_in_a_slot(dut: Any) -> None:
     flits = [flit & PAYLOAD_MASK for _, flit in bench.tx_log[sent:] if not flit & 1]
     third = [S2M_G_3DRS in FlitHeader.decode(flit).slots[1:] for flit in flits[:3]]
     assert third == [False, False, True], f"G6 in the first three flits: {third}"
+
+
+@cocotb.test
+@covered
+async def one_read_in_a_flit(dut: Any) -> None:
+    """A host that takes no H5 and G6 gets one header of a read in a flit, however many wait."""
+    bench = await LinkTestbench(dut).up()
+    await bench.clocks(120)
+    sent = len(bench.tx_log)
+    drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(24)]
+    ndrs = [random_ndr(bench.rng) for _ in range(12)]
+    bench.out_drs.extend(drss)
+    await bench.clocks(30)
+    bench.out_ndr.extend(ndrs)
+    await bench.drain(0, 0, len(ndrs), len(drss), 200)
+    assert (bench.got_ndr, bench.got_drs) == (ndrs, drss)
+    unpacker = S2MUnpacker()
+    reads = [unpacker.feed(flit).data for _, flit in bench.tx_log[sent:] if not flit & 1]
+    assert max(reads) == 1, f"headers of reads in flits: {reads}"
+    assert sum(reads) == len(drss)
 
 
 @cocotb.test

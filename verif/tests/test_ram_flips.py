@@ -18,6 +18,7 @@ from verif.sequences.lost_slots import (
     ForwardedSequence,
     KeptOverDamageSequence,
     LossAtOnceSequence,
+    LostKeptSequence,
     LostSlotSequence,
     MendedSequence,
 )
@@ -137,6 +138,13 @@ class KeptOverDamageTest(NfBaseTest):
         await KeptOverDamageSequence(self.env).run()
 
 
+class LostKeptTest(NfBaseTest):
+    """Damaged slots with sums that are evicted."""
+
+    async def scenario(self) -> None:
+        await LostKeptSequence(self.env).run()
+
+
 class DamagedMarksTest(NfBaseTest):
     """Marks of evicted lines flip; nothing may be lost, so that everything is compared."""
 
@@ -203,6 +211,12 @@ async def forwarded(_dut: Any) -> None:
 async def kept_over_damage(_dut: Any) -> None:
     """A sum to keep finds its line lost; nothing of the damaged state is handed on."""
     await run_uvm(KeptOverDamageTest)
+
+
+@cocotb.test()
+async def lost_kept(_dut: Any) -> None:
+    """A line that is lost on its way out takes no sum along."""
+    await run_uvm(LostKeptTest)
 
 
 @cocotb.test()

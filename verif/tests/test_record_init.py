@@ -7,13 +7,14 @@ sequences commit meanwhile (controller spec §3: old memory content is never tak
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import cocotb
 from cocotb.utils import get_sim_time
 
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import RegionConfig
+from models.regions import RegionConfig, record_lines
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import CLOCK_NS
 from verif.sequences.base import NfSequence
@@ -97,6 +98,59 @@ class ReshapeDuringInitSequence(NfSequence):
             await self.read(plain.address(selector, line))
 
 
+class QueuedBesideSequence(NfSequence):
+    """The first region waits for the initialiser while lines of the last one are fetched: those are
+    as they were written back."""
+
+    lines_log2: int = 11  # of the region in work: it is, until everything has been read
+    workers: int = 3
+
+    async def body(self) -> None:
+        hw = self.cfg.hw
+        last = self.layout.region(Mode.G_BINARY, (2 * hw.slots).bit_length(), self.workers)
+        large = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
+        first = self.layout.region(Mode.G_TERNARY, 1, 2)
+        await self.commit(hw.regions - 1, last)
+        await self.initialised()
+        for line in range(3 * hw.slots):
+            await self.contribute(last, line % self.workers, line % last.lines)
+        await self.drain()
+        await self.commit(1, large)
+        await self.commit(0, first)
+        for line in range(2 * hw.slots):
+            await self.read_region(last, line, 0)
+        await self.drain()
+        busy = await self.env.registers.read("STATUS.INIT_BUSY")
+        assert busy, "the first region did not wait for so long"
+
+
+class CancelledAtOnceSequence(NfSequence):
+    """A region that waits for the initialiser becomes IDENTITY memory in each of the clocks around
+    the one in which its turn comes: nothing is written to it any more."""
+
+    lines_log2: int = 8  # of the region before it: two commits take less time
+    before: int = 40  # lines that are left to it when the sweep begins
+    clocks: int = 48
+
+    async def body(self) -> None:
+        store, hw = self.env.mem.store, self.cfg.hw
+        here, there = (self.layout.region(Mode.G_BINARY, self.lines_log2, 3) for _ in range(2))
+        queued = self.layout.region(Mode.G_TERNARY, 6, 3)
+        plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
+        for delay in range(1, self.clocks):
+            area = (here, there)[delay % 2]  # another one than before: it is initialised
+            front = area.state_line + (area.lines - self.before) * record_lines(3, hw.cnt_w)
+            store.write(front, 1)
+            await self.commit(0, replace(here, state_base=area.state_base))
+            await self.commit(1, queued)
+            await self.env.registers.write_shadow(1, plain)
+            assert store.read(front)[0], "its turn has come before the commit"
+            while store.read(front)[0]:
+                await self.env.clocks(1)
+            await self.env.clocks(delay)
+            await self.commit(1)
+
+
 class FloodedSequence(NfSequence):
     """Others write without end: the initialiser gives way to them, for seven clocks at a time."""
 
@@ -140,6 +194,20 @@ class FloodedTest(NfBaseTest):
         await FloodedSequence(self.env).run()
 
 
+class QueuedBesideTest(NfBaseTest):
+    """One region is initialised, one waits, and one is in use."""
+
+    async def scenario(self) -> None:
+        await QueuedBesideSequence(self.env).run()
+
+
+class CancelledAtOnceTest(NfBaseTest):
+    """Commits about the clock in which the initialiser goes on to the next region."""
+
+    async def scenario(self) -> None:
+        await CancelledAtOnceSequence(self.env).run()
+
+
 class ReshapeDuringInitTest(NfBaseTest):
     """Regression: the initialiser overwrote memory that had become an IDENTITY region."""
 
@@ -165,6 +233,18 @@ async def reshape_during_init(_dut: Any, profile: str) -> None:
 async def commit_elsewhere(_dut: Any) -> None:
     """A commit, and who comes behind it, does not wait for another region's initialiser."""
     await run_uvm(CommitElsewhereTest)
+
+
+@cocotb.test()
+async def queued_beside(_dut: Any) -> None:
+    """Who waits for the initialiser makes no line of another region an empty one."""
+    await run_uvm(QueuedBesideTest)
+
+
+@cocotb.test()
+async def cancelled_at_once(_dut: Any) -> None:
+    """What needs no records any more is not initialised, whenever that becomes known."""
+    await run_uvm(CancelledAtOnceTest)
 
 
 @cocotb.test()

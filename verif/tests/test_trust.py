@@ -38,7 +38,7 @@ class RefusedFrontTest(NfBaseTest):
     """A refused write of the initialiser, which goes on."""
 
     async def scenario(self) -> None:
-        await RefusedFrontSequence(self.env).run()
+        await RefusedFrontSequence(self.env, last=self.settings["last"]).run()
 
 
 class MovedTest(NfBaseTest):
@@ -86,9 +86,10 @@ async def refused_twice(_dut: Any) -> None:
 
 
 @cocotb.test()
-async def refused_front(_dut: Any) -> None:
-    """After a refused initialisation no line is taken for empty."""
-    await run_uvm(RefusedFrontTest)
+@cocotb.parametrize(last=[False, True])
+async def refused_front(_dut: Any, last: bool) -> None:
+    """After a refused initialisation no line is taken for empty, in the last region neither."""
+    await run_uvm(RefusedFrontTest, last=last)
 
 
 @cocotb.test()
