@@ -13,7 +13,7 @@ from torch.nn import functional
 from examples.small_transformer import SmallTransformer, alphabet, texts
 from examples.workload import Workload
 
-LENGTH, WIDTH = 64, 64
+LENGTH, WIDTH, HEADS = 64, 64, 4
 TESTED = 256
 _TEXTS = texts()
 _CODES = alphabet(_TEXTS)
@@ -59,6 +59,6 @@ WORKLOAD = Workload(
     metric="bits a character",
     higher=False,
     data=Characters,
-    net=lambda: SmallTransformer(len(_CODES), len(_CODES), WIDTH, LENGTH, causal=True),
+    net=lambda: SmallTransformer(len(_CODES), len(_CODES), WIDTH, LENGTH, HEADS, causal=True),
     optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=3e-3),
 )

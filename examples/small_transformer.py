@@ -9,16 +9,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-LAYERS, HEADS = 2, 4
+LAYERS = 2
 
 
 class TransformerBlock(nn.Module):
     """Attention and two linear layers, each behind a norm and beside a short cut."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, HEADS, batch_first=True)
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
@@ -32,13 +32,13 @@ class SmallTransformer(nn.Module):
     for the whole text."""
 
     def __init__(
-        self, characters: int, outputs: int, width: int, length: int, causal: bool
+        self, characters: int, outputs: int, width: int, length: int, heads: int, causal: bool
     ) -> None:
         super().__init__()
         self.causal = causal
         self.characters = nn.Embedding(characters, width)
         self.places = nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(TransformerBlock(width) for _ in range(LAYERS))
+        self.blocks = nn.ModuleList(TransformerBlock(width, heads) for _ in range(LAYERS))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, outputs)
 
