@@ -121,7 +121,7 @@ def test_a_profile_that_is_not_verified() -> None:
 
 def test_a_spike() -> None:
     decided = [[130, "", "LOWBIT", "FALLBACK", "loss_spike"], [180, "", "RECOVERY", "LOWBIT", "x"]]
-    row = replace(ROW, variant=GUIDED, value=95.0, decisions=decided)
+    row = replace(ROW, variant=GUIDED, steps=300, value=95.0, decisions=decided)
     rows = [replace(ROW, value=96.0), row]
     good = Found("spike", (1,), rows=rows, calibrated=HEAD)
     assert all(one.reached for one in goals(good))

@@ -35,7 +35,7 @@ class CheckInfo:
 
 
 _PAIRS = (FP32, BINARY, TERNARY, BINARY_HEAD, GUIDED, BAD, BAD_MONITOR)
-_SPIKED = "pairs100, learning rate x 20 for 10 steps"
+_SPIKED = "pairs100, learning rate x 4 for 10 steps"
 CHECKS: Mapping[str, CheckInfo] = {
     name: CheckInfo(*info)
     for name, info in {
@@ -52,10 +52,10 @@ CHECKS: Mapping[str, CheckInfo] = {
             *(8, 8, 700, "accuracy, %", "which of 16 help texts a piece is from", 5.0),
             (FP32, BINARY, GUIDED),
         ),
-        "spike": (8, 16, 200, "accuracy, %", _SPIKED, 2.0, (FP32, GUIDED)),
+        "spike": (8, 16, 300, "accuracy, %", _SPIKED, 2.0, (FP32, GUIDED)),
     }.items()
 }
-SPIKE_AT, SPIKE_WITHIN = 0.6, 25
+SPIKE_AT, SPIKE_WITHIN = 0.4, 25
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,10 @@ class LinkStatePoints:
             illegal=[f"{a} to {b}" for a in STATES for b in STATES if a != b and b not in _NEXT[a]],
         )
         self.error = model.point(
-            "link error", "every error that the link captures", ERRORS, test=LRSM_TEST,
+            "link error",
+            "every error that the link captures",
+            ERRORS,
+            test="test_link_retry_corners::sequences",
             at_least=CHEAP,
         )  # fmt: skip
         self.reset()
