@@ -141,11 +141,9 @@ class Check:
         return verify(profile, self.work.metric, full, again, bar, keep, tell)
 
     def _reached(self, profile: Profile, seed: int) -> float:
-        """By a training with a profile: as rank 0 has it, so that all decide the same."""
+        """By a training with a profile."""
         value, *_ = self._train(seed, profile, {"reducer": "torch", "env": {}}, spiked=False)
-        said = [value]
-        dist.broadcast_object_list(said, 0)
-        return said[0]
+        return value
 
     def _profile(self, variant: str, seed: int, guided: Profile | None = None) -> Profile:
         torch.manual_seed(seed)
@@ -194,7 +192,8 @@ class Check:
     def _train(
         self, seed: int, profile: Profile | None, words: dict[str, Any], spiked: bool
     ) -> tuple[float, Any, str, dict[str, Any]]:
-        """What it has reached, the runtime, the weights, and bytes of the last steps."""
+        """What it has reached, as rank 0 finds it, so that all decide the same; the runtime, the
+        weights, and bytes of the last steps."""
         torch.manual_seed(seed)
         net = self.work.net()
         model = DistributedDataParallel(net)
@@ -216,15 +215,16 @@ class Check:
             loss.backward()
             rt.observe(loss)
             optimizer.step()
-        value = self.data.judge(net)
         rt.state_dict()
+        said = [self.data.judge(net) if self.rank == 0 else 0.0]
+        dist.broadcast_object_list(said, 0)
         after = _bytes(rt)
         both = [
             {k: n - b.get(k, 0) for k, n in a.items()} for a, b in zip(after, before, strict=True)
         ]
         tail = {"steps": self.steps - first, "sent": both[0], "received": both[1]}
         rt.close()
-        return value, rt, weights_of(net), tail
+        return said[0], rt, weights_of(net), tail
 
     def _put(self, line: dict[str, Any]) -> None:
         with (self.folder / "results.jsonl").open("a", encoding="utf-8") as file:
