@@ -35,7 +35,6 @@ module nf_tern5_add
       end
     end
   end
-
 endmodule
 
 `default_nettype wire

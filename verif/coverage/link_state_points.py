@@ -91,11 +91,12 @@ class LinkStatePoints:
         )
         self.error = model.point(
             "link error",
-            "every error that the link captures",
+            "every error that the link captures; ACK and RETRY_REQ come in this test alone, others "
+            "in test_link_states::states or test_link_block::*, too",
             ERRORS,
             test="test_link_retry_corners::sequences",
             at_least=CHEAP,
-        )  # fmt: skip
+        )
         self.reset()
 
     def reset(self) -> None:
