@@ -121,6 +121,35 @@ class IntCodesSequence(IntSequence):
         await self.read_views(config, line)
 
 
+class NeighbourSumsSequence(IntSequence):
+    """Reads of regions of every code and sign, one clock behind the other: each is shown by its own
+    mode, sign and view."""
+
+    rounds: int = 3
+
+    async def body(self) -> None:
+        rng = self.rng
+        kinds = [(mode, signed) for mode in INTS for signed in (False, True)]
+        for _ in range(self.rounds):
+            used = rng.sample(kinds, min(len(kinds), self.cfg.hw.regions))
+            regions = [self.layout.region(m, 1, self.workers(), signed=s) for m, s in used]
+            for place, config in enumerate(regions):
+                await self.commit(place, config)
+                for line in range(config.lines):
+                    for worker in rng.sample(range(config.workers), min(config.workers, 3)):
+                        await self.contribute(config, worker, line)
+            await self.drain()
+            asked = [
+                (config, line, selector)
+                for config in regions
+                for line in range(config.lines)
+                for selector in sum_selectors(config)
+            ]
+            for config, line, selector in rng.sample(asked, len(asked)):
+                await self.read_region(config, line, selector)
+            await self.drain()
+
+
 class SameAsVotesSequence(IntSequence):
     """The same codes to a region of their mode and to a G_BINARY region: the count planes of the
     votes, weighed by the host, are the sums that the device shows."""

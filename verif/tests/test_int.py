@@ -13,6 +13,7 @@ from verif.sequences.events import CodesEventSequence
 from verif.sequences.int_codes import (
     IntCodesSequence,
     IntRefusalSequence,
+    NeighbourSumsSequence,
     SameAsVotesSequence,
 )
 from verif.tests.faulty_parts import misreading
@@ -30,6 +31,13 @@ class SameAsVotesTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await SameAsVotesSequence(self.env).run()
+
+
+class NeighbourSumsTest(NfBaseTest):
+    """Sums of other codes in neighbouring clocks."""
+
+    async def scenario(self) -> None:
+        await NeighbourSumsSequence(self.env).run()
 
 
 class IntRefusalTest(NfBaseTest):
@@ -68,6 +76,12 @@ async def codes(_dut: Any) -> None:
 async def same_as_votes(_dut: Any) -> None:
     """Planes of a G_BINARY region give the sums that the device shows."""
     await run_uvm(SameAsVotesTest)
+
+
+@cocotb.test()
+async def neighbours(_dut: Any) -> None:
+    """Sums of every code and sign, read one clock behind the other."""
+    await run_uvm(NeighbourSumsTest)
 
 
 @cocotb.test()
