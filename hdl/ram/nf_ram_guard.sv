@@ -14,6 +14,7 @@
 
 `default_nettype none
 `include "nf_assert.svh"
+`include "nf_still.svh"
 
 module nf_ram_guard
   import nf_ram_pkg::*;
@@ -87,10 +88,24 @@ module nf_ram_guard
   assign here0 = live_q[0] && row0_q == rd_row;
   assign here1 = live_q[1] && row1_q == rd_row;
 
+  // One bit of a row, by 64: an AND at each bit. A bit that is written by its number takes a
+  // multiplexer at each, several times the gates of the check.
+  localparam int GROUPS = (TOTAL + 63) / 64;
+
+  function automatic logic [TOTAL-1:0] bit_of(
+    input logic here, input logic [RAM_BIT_W-1:0] place
+  );
+    logic [GROUPS-1:0] group;
+    logic [63:0]       low;
+    low = 64'd1 << place[5:0];
+    for (int g = 0; g < GROUPS; g++) group[g] = here && 32'(place[RAM_BIT_W-1:6]) == g;
+    for (int i = 0; i < TOTAL; i++) bit_of[i] = group[i/64] && low[i%64];
+  endfunction
+
   always_comb begin
     stored = {rd_check, rd_word};
-    if (here0) stored[32'(place0_q)] = !stored[32'(place0_q)];
-    if (here1) stored[32'(place1_q)] = !stored[32'(place1_q)];
+    if (`NF_STILL(here0)) stored = stored ^ bit_of(here0, place0_q);
+    if (`NF_STILL(here1)) stored = stored ^ bit_of(here1, place1_q);
   end
 
   // ---- check ------------------------------------------------------------------------------------
