@@ -42,7 +42,7 @@ def run_one(
 def run_all(figures: Mapping[str, str], args: argparse.Namespace, folder: Path = FOLDER) -> int:
     """Every figure with its defaults, then the page, of the result files that these have left."""
     page, codes = Path(args.html), []
-    if page.is_relative_to(folder):
+    if page.absolute().is_relative_to(folder.absolute()):
         folder.mkdir(parents=True, exist_ok=True)
     output.check_output(page, "--html")
     for name, module in figures.items():

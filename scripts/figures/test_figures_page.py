@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -118,3 +119,10 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with History(write=False) as history:
         assert len(history.invocations(9, result_file.title_of("a"))) == 2
     assert figures_page.course(result) == {"clocks": [1.0, 1.5]}
+    monkeypatch.chdir(tmp_path)
+    args.html = "new/page.html"  # as it is typed, into the folder that the results make
+    for name in figures:
+        (tmp_path / f"drawn_figure_{name}.py").write_text(FIGURE.replace("VALUES", "(1.0,)"))
+        sys.modules.pop(f"drawn_figure_{name}")
+    assert command.run_all(figures, args, tmp_path / "new") == 0
+    assert (tmp_path / "new/page.html").exists()
