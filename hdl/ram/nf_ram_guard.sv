@@ -95,11 +95,12 @@ module nf_ram_guard
   function automatic logic [TOTAL-1:0] bit_of(
     input logic here, input logic [RAM_BIT_W-1:0] place
   );
-    logic [GROUPS-1:0] group;
-    logic [63:0]       low;
-    low = 64'd1 << place[5:0];
-    for (int g = 0; g < GROUPS; g++) group[g] = here && 32'(place[RAM_BIT_W-1:6]) == g;
-    for (int i = 0; i < TOTAL; i++) bit_of[i] = group[i/64] && low[i%64];
+    logic [TOTAL-1:0] low;
+    low    = TOTAL'(1) << place[5:0];
+    bit_of = '0;
+    for (int g = 0; g < GROUPS; g++) begin
+      if (here && 32'(place[RAM_BIT_W-1:6]) == g) bit_of = bit_of | (low << (64 * g));
+    end
   endfunction
 
   always_comb begin

@@ -34,8 +34,8 @@ from scripts.figures.synth_tables import followed_of, tables_of, times
 HELP = "cells, flip-flops, LUTs and longest paths by design and module, with yardsticks"
 ROUTED = ("ecp5", "ecp5_fast")
 """Targets whose netlists are placed and routed."""
-ROUTE_S = 500.0
-BUDGET_S = 3000.0
+ROUTE_S = 1200.0
+BUDGET_S = 4000.0
 """Processor time of all runs together: what is under way when it is gone may come to its end."""
 
 
