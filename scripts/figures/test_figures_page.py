@@ -122,7 +122,9 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     args.html = "new/page.html"  # as it is typed, into the folder that the results make
     for name in figures:
-        (tmp_path / f"drawn_figure_{name}.py").write_text(FIGURE.replace("VALUES", "(1.0,)"))
+        (tmp_path / f"drawn_figure_{name}.py").write_text(
+            FIGURE.replace("VALUES", "(1.0,)"), encoding="utf-8"
+        )
         sys.modules.pop(f"drawn_figure_{name}")
     assert command.run_all(figures, args, tmp_path / "new") == 0
     assert (tmp_path / "new/page.html").exists()
