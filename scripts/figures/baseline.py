@@ -29,11 +29,15 @@ def read() -> Baseline:
 def accept(result: Result) -> None:
     """Take the figures of a result as they are; of those that it has not measured, the old stay."""
     known = read() if FILE.exists() else {}
-    followed = {**known.get(result.figure, {}), **result.followed}
-    known[result.figure] = {
-        name: int(value) if float(value).is_integer() else value for name, value in followed.items()
+    known[result.figure] = {**known.get(result.figure, {}), **result.followed}
+    whole = {
+        figure: {
+            name: int(value) if float(value).is_integer() else value
+            for name, value in followed.items()
+        }
+        for figure, followed in known.items()
     }
-    output.write_text(FILE, json.dumps(known, indent=1, sort_keys=True) + "\n")
+    output.write_text(FILE, json.dumps(whole, indent=1, sort_keys=True) + "\n")
 
 
 def slipped(

@@ -42,7 +42,10 @@ def test_accepting_keeps_what_was_not_measured(
     for followed in (ACCEPTED, {"area: LUTs": 900.0}):
         baseline.accept(Result("synth", "nf", "", "", 0.0, (), (), followed=followed))
     assert baseline.read() == {"synth": {"area: LUTs": 900.0, "clock: MHz": 60.0}}
-    assert '"area: LUTs": 900,' in baseline.FILE.read_text(encoding="utf-8")  # a count stays one
+    baseline.accept(Result("timing", "nf", "", "", 0.0, (), (), followed={"clocks": 3.5}))
+    text = baseline.FILE.read_text(encoding="utf-8")
+    assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted behind it
+    assert '"clocks": 3.5' in text
 
 
 def test_the_shipped_baseline_of_traffic() -> None:
