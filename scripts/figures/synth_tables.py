@@ -29,7 +29,7 @@ def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Rou
     """Designs side by side; parts and modules of the whole; what aggregation adds."""
     out = [_designs(target, found, clocks)]
     if clocks:
-        out.append(_routes(clocks))
+        out.append(_routes(target, clocks))
     if WHOLE in found:
         parts = _parts(target, found[WHOLE], found.get(PLAIN))
         out += [parts, _modules(target, found[WHOLE])]
@@ -61,7 +61,7 @@ def _mhz(clocks: Mapping[str, Route], name: str) -> float | None:
     return clocks[name].mhz if name in clocks else None
 
 
-def _routes(clocks: Mapping[str, Route]) -> Table:
+def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
     """Why the clock is not faster."""
     columns = (
         *("design", "Fmax, MHz", "from", "to", "cells", "in cells, ns", "in wires, ns"),
@@ -78,7 +78,7 @@ def _routes(clocks: Mapping[str, Route]) -> Table:
         if narrow in clocks and whole in clocks
     )
     return Table(
-        "Critical paths, ECP5, placed and routed",
+        f"Critical paths, {TARGETS[target]}, placed and routed",
         *(tuple(Column(name, 1) for name in columns), tuple(rows), notes),
     )
 
@@ -172,5 +172,5 @@ def followed_of(
         out[f"{name}, {TARGETS[target]}: longest path, cells"] = max(
             mapped.depth.values(), default=0
         )
-    out.update((f"{name}, ECP5: Fmax, MHz", one.mhz) for name, one in clocks.items())
+    out.update((f"{name}, {TARGETS[target]}: Fmax, MHz", one.mhz) for name, one in clocks.items())
     return out
