@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Round robin: the first client that asks after the one that was served last. Combinational.
 //
-// `turn` is meaningful while one of `request` is high; without any it stays at `last`.
+// `turn` is meaningful while one of `request` is high; without any it stays at `last`, which is the
+// number of a client.
 
 `default_nettype none
 
@@ -16,10 +17,15 @@ module nf_round_robin #(
     initial $fatal(1, "nf_round_robin: CLIENTS must be 1..8");
   end
 
+  // The first one, and before it the first one behind `last`: a remainder by CLIENTS would take a
+  // divider.
   always_comb begin
     turn = last;
-    for (int i = CLIENTS; i >= 1; i--) begin
-      if (request[(32'(last) + i) % CLIENTS]) turn = 3'((32'(last) + i) % CLIENTS);
+    for (int c = CLIENTS - 1; c >= 0; c--) begin
+      if (request[c]) turn = 3'(c);
+    end
+    for (int c = CLIENTS - 1; c >= 0; c--) begin
+      if (request[c] && 32'(last) < c) turn = 3'(c);
     end
   end
 endmodule
