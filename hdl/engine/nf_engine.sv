@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The aggregation engine: slot lookup, state update, eviction and fill.
 //
-//   S0  lookup (nf_lookup): a stored FP32 line, a finished fill, a waiting or a new operation. A
-//       line of which memory cannot hold a record is taken as empty there and then.
-//   S1  the state RAM is read (synchronous read), and the codes of the line beside it.
+//   SL  lookup (nf_lookup): tags and marks are looked at for an operation.
+//   S0  decision (nf_lookup): a stored FP32 line, a finished fill, a waiting operation or the one
+//       that was looked at. A line of which memory cannot hold a record is taken as empty there and
+//       then. The state RAM is read (synchronous read).
+//   S1  what was read is checked, with SECDED corrected; the codes of the line are decoded.
 //   S2  the operation is applied to the state and written back; a completion leaves.
 //   S3  to S4: the vote, plane or sums are formed from the written state, and leave.
 //
-// A fill brings its state along: with nothing in S1 (and SX) it goes to S2 at once.
+// A fill brings its state along: with nothing in S1 it goes to S2 at once.
 // S1 to S4 never stall: S0 issues only what has room at every exit. Two operations on one slot in
 // consecutive clocks are served by forwarding S3's state to S2, so hits have an initiation interval
 // of 1, on one line too, and a contribution at `op_*` is visible to the operation behind it and in
-// the RAM 3 clocks later. Operations on one line keep their order; misses do not block hits.
+// the RAM 4 clocks later. Operations on one line keep their order; misses do not block hits.
 //
 // Handshake: `op_*` valid/ready. `ndr_*`, `drs_*` cannot be stalled (their place is reserved at
 // admission). `store_*`, `gather_*` are queues with valid/ready.
@@ -129,39 +131,34 @@ module nf_engine
   end
 
   // ---- S0: lookup -------------------------------------------------------------------------------
-  logic                s0_valid, s1_valid_q, sx_valid, sx_valid_q, s2_valid_q, s3_valid_q, straight;
-  engine_stage_t       s0, s1_q, sx, sx_q, s2, s2_q;
-  logic [SLOT_W-1:0]   slot1, slotx, slot2, s3_slot_q;
+  logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q, straight;
+  engine_stage_t       s0, s1_q, s2, s2_q;
+  logic [SLOT_W-1:0]   slot0, slot1, slot2, s3_slot_q;
   logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
   book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
   logic                store_room, gather_room, evict_room, fill_room, miss2, lost2;
   engine_op_t          looked_up;
-  logic                fetch, fill_lost, fill_kept, record_maybe, evicts1, evictsx, evict_push2;
+  logic                fetch, fill_lost, fill_kept, record_maybe, evicts0, evicts1, evict_push2;
+  logic                look, go_deferred, look_leaves, fill_leaves, marks_idle, counted3;
+  line_id_t            victim3;
+  logic [1:0]          evicts_ahead;
+  logic [3:0]          planes3;
   logic [SLOT_W-1:0]   fetch_slot;
-  line_id_t            lk_line;
+  line_id_t            look_line, new_line, deferred_line, lk_line;
   logic [3:0]          record_planes;
   logic [2*RAM_FAULT_W-1:0] lookup_faults;
 
-  // A victim that has not reached the eviction buffer, nor its mark nf_written.
-  logic                lookup_leaves, fill_leaves;
-  assign lookup_leaves = (evicts1 && s1_q.victim == lk_line)
-                         || (evictsx && sx.victim == lk_line)
-                         || (evict_push2 && s2_q.victim == lk_line);
-  assign fill_leaves   = (evicts1 && s1_q.victim == fill_line)
-                         || (evictsx && sx.victim == fill_line)
-                         || (evict_push2 && s2_q.victim == fill_line);
-
   // A finished fill is taken from its unit in S2 only.
-  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || (sx_valid && sx.act == ACT_FILL)
-                        || is_fill2;
+  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2;
 
   nf_lookup #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC)
   ) u_lookup (
     .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .damage (lost2 && !miss2),
-    .damage_slot (slot2), .untrusted, .lk_line, .maybe_written (record_maybe || lookup_leaves),
+    .damage_slot (slot2), .untrusted, .look, .look_line, .new_line, .deferred_line, .go_deferred,
+    .lk_line, .maybe_written (record_maybe),
     .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .end_valid, .end_ready,
     .gather_end, .fill_valid, .fill_in_pipe, .fill_slot, .fill_lost, .fill_kept,
     .invalidate (apply), .closed,
@@ -169,55 +166,48 @@ module nf_engine
     .fetch, .fetch_slot, .slot_hit, .slot_miss, .looked_up
   );
 
-  // ---- S1: state RAM read -----------------------------------------------------------------------
+  // ---- S0: state RAM read -----------------------------------------------------------------------
   book_t               book_ram_q, book2_d;
   logic [PLANES_W-1:0] planes_ram_q, planes2_d;
-  logic                book_we, planes_we, needs_planes1, sums1;
+  logic                book_we, planes_we, needs_planes0, sums0;
 
+  assign slot0         = s0.slot[SLOT_W-1:0];
   assign slot1         = s1_q.slot[SLOT_W-1:0];
-  assign slotx         = sx.slot[SLOT_W-1:0];
   assign slot2         = s2_q.slot[SLOT_W-1:0];
-  assign evicts1       = s1_valid_q && (s1_q.act == ACT_MISS) && s1_q.dirty;
-  assign sums1         = s1_valid_q && (s1_q.act == ACT_OP) && s1_q.kept
-                         && (s1_q.op.kind == OP_FP_SUM);
-  assign needs_planes1 = evicts1 || sums1
-                         || (s1_valid_q && (s1_q.act == ACT_OP) && is_low_bit_op(s1_q.op.kind));
+  assign evicts0       = s0_valid && (s0.act == ACT_MISS) && s0.dirty;
+  assign sums0         = s0_valid && (s0.act == ACT_OP) && s0.kept && (s0.op.kind == OP_FP_SUM);
+  assign needs_planes0 = evicts0 || sums0
+                         || (s0_valid && (s0.act == ACT_OP) && is_low_bit_op(s0.op.kind));
 
-  // ---- SX: with SECDED, what was read is corrected; else it is S1 -------------------------------
-  localparam bit CORRECTS = (ECC == ECC_SECDED);
-  assign sx_valid = CORRECTS ? sx_valid_q : s1_valid_q;
-  assign sx       = CORRECTS ? sx_q : s1_q;
-  assign evictsx = sx_valid && (sx.act == ACT_MISS) && sx.dirty;
+  // ---- S1: what was read is checked -------------------------------------------------------------
+  assign evicts1  = s1_valid_q && (s1_q.act == ACT_MISS) && s1_q.dirty;
 
-  // What is in S1 or SX stays ahead.
-  assign straight = s0_valid && (s0.act == ACT_FILL) && !s1_valid_q && !sx_valid;
-  assign s2       = sx_valid ? sx : s0;  // what enters it
+  // What is in S1 stays ahead.
+  assign straight = s0_valid && (s0.act == ACT_FILL) && !s1_valid_q;
+  assign s2       = s1_valid_q ? s1_q : s0;  // what enters it
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       s1_valid_q <= 1'b0;
-      sx_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
     end else begin
       s1_valid_q <= s0_valid && !straight;
-      sx_valid_q <= s1_valid_q;
-      s2_valid_q <= sx_valid || straight;
+      s2_valid_q <= s1_valid_q || straight;
       s3_valid_q <= s2_valid_q;
     end
   end
 
   always_ff @(posedge clk) begin
     if (s0_valid && !straight) s1_q <= s0;
-    if (s1_valid_q) sx_q <= s1_q;
-    if (sx_valid || straight) s2_q <= s2;
+    if (s1_valid_q || straight) s2_q <= s2;
   end
 
   trits_t     trits2;
   logic [8:0] illegal_ternary2, illegal_tern5_2;
 
   nf_line_codes #(.TERN5(TERN5)) u_codes (
-    .clk, .take ((sx_valid || straight) && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
+    .clk, .take ((s1_valid_q || straight) && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
     .trits (trits2), .illegal (illegal_ternary2), .illegal_tern5 (illegal_tern5_2)
   );
 
@@ -261,8 +251,8 @@ module nf_engine
 
   nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
     .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
-    .read_book (s1_valid_q), .read_planes (needs_planes1), .slot1, .sx_valid, .slotx, .slot2,
-    .book (book_ram_q), .planes (planes_ram_q), .use_book (use_book2 && !forward),
+    .read_book (s0_valid), .read_planes (needs_planes0), .slot0, .s1_valid (s1_valid_q), .slot1,
+    .slot2, .book (book_ram_q), .planes (planes_ram_q), .use_book (use_book2 && !forward),
     .use_planes (!forward_planes), .lost (lost2), .book_we, .planes_we, .book_d (book2_d),
     .planes_d (planes2_d), .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
     .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_planes (s3_planes_q)
@@ -289,7 +279,7 @@ module nf_engine
   assign fill_take = is_fill2;
 
   // ---- FP32 exits: room for what S0 issues now and for all that is in the stages ahead of it ----
-  nf_fp32_exits #(.ECC(ECC), .AHEAD(CORRECTS ? 3 : 2)) u_exits (
+  nf_fp32_exits #(.ECC(ECC)) u_exits (
     .clk, .rst_n, .ram_flip, .ram_fault (store_fault),
     .store_push (store_push2), .store_in (store2), .store_room, .store_valid, .store_ready, .store,
     .store_bad, .gather_push (gather_push2), .gather_in (gather2), .gather_room, .gather_valid,
@@ -300,25 +290,31 @@ module nf_engine
   localparam int EVICT_CW  = $clog2(EVICT_DEPTH + 1);
   localparam int FLIGHT_CW = $clog2(MISS_DEPTH + 1);
   localparam int FILL_CW   = $clog2(FILL_DEPTH + 1);
-  logic [EVICT_CW-1:0]  evict_count, evicts_ahead;
+  logic [EVICT_CW-1:0]  evict_count;
   logic [FLIGHT_CW-1:0] evict_flight;
   logic [FILL_CW-1:0]   fill_count;
   logic                 fill_req_ready, evicting, evict_idle;
 
-  assign settled     = evict_idle && !s1_valid_q && !sx_valid && !s2_valid_q;
+  assign settled     = evict_idle && marks_idle && !s1_valid_q && !s2_valid_q;
   assign evict_push2 = miss2 && s2_q.dirty;
-  assign evicts_ahead = EVICT_CW'(evicts1) + EVICT_CW'(evictsx && CORRECTS)
-                        + EVICT_CW'(evict_push2);
-  assign evict_room   = (evict_count + evicts_ahead < EVICT_CW'(EVICT_DEPTH))
+  assign evict_room   = (evict_count + EVICT_CW'(evicts_ahead) < EVICT_CW'(EVICT_DEPTH))
                         && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH);
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
+
+  nf_leaving #(.CNT_W(CNT_W)) u_leaving (
+    .clk, .rst_n, .leaves0 (evicts0), .victim0 (s0.victim), .leaves1 (evicts1),
+    .victim1 (s1_q.victim), .leaves2 (evict_push2), .victim2 (s2_q.victim),
+    .bitmap2 (held_book2.bitmap), .twice2 (victim_desc2.tern5), .look_line, .look_leaves,
+    .fill_line, .fill_leaves, .count (evicts_ahead), .counted (counted3), .line3 (victim3), .planes3
+  );
 
   nf_evict #(
     .REGIONS(REGIONS), .CNT_W(CNT_W), .DEPTH(EVICT_DEPTH), .FLIGHT(MISS_DEPTH), .ECC(ECC)
   ) u_evict (
     .clk, .rst_n, .ram_flip, .ram_fault (evict_fault), .desc, .gen, .push (evict_push2),
     .push_line (s2_q.victim), .push_book (held_book2),
-    .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .count (evict_count),
+    .push_kept (s2_q.victim_kept && !lost2), .push_planes (planes2), .counted (counted3),
+    .counted_planes (planes3), .count (evict_count),
     .flight (evict_flight), .settle, .idle (evict_idle), .match_line (fill_line), .match (evicting),
     .head (evict_line), .head_fresh (evict_fresh),
     .wr_valid, .wr_ready, .wr_addr, .wr_len, .wr_data, .wr_poison, .wr_last, .b_valid, .b_err,
@@ -327,10 +323,10 @@ module nf_engine
 
   nf_written #(.REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC)) u_written (
     .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
-    .ask (lk_line), .maybe (record_maybe), .planes_used (ar_valid),
-    .planes_ask (fill_line), .planes (record_planes),
-    .mark (evict_push2), .mark_line (s2_q.victim),
-    .mark_planes (planes_in_use(held_book2.bitmap, victim_desc2.tern5, 4'(CNT_W)))
+    .look, .ask0 (new_line), .ask1 (deferred_line), .second (go_deferred), .ask (look_line),
+    .ask_leaves (look_leaves), .maybe (record_maybe),
+    .planes (record_planes), .used (fetch), .mark (counted3), .mark_line (victim3),
+    .mark_planes (planes3), .idle (marks_idle)
   );
 
   nf_fill #(
@@ -338,8 +334,9 @@ module nf_engine
     .FLIGHT(MISS_DEPTH), .ECC(ECC)) u_fill (
     .clk, .rst_n, .desc, .gen, .untrusted, .req_valid (fetch), .req_ready (fill_req_ready),
     .req_slot (fetch_slot), .req_line (lk_line), .req_sum (looked_up.kind != OP_FP_STORE),
+    .req_planes (record_planes),
     .count (fill_count), .ask (fill_line),
-    .ask_evicting (evicting || fill_leaves), .ask_fresh (fill_fresh), .ask_planes (record_planes),
+    .ask_evicting (evicting || fill_leaves), .ask_fresh (fill_fresh),
     .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
     .out_valid (fill_valid), .out_ready (fill_take), .out_slot (fill_slot), .out_lost (fill_lost),
     .out_book (fill_book), .out_kept (fill_kept), .out_planes (fill_planes), .fetched (fill)
@@ -371,24 +368,24 @@ module nf_engine
   `NF_ASSERT_NEVER(FillRoom_A, fetch && !fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
   `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid || straight, s1_q)
-  `NF_ASSERT_KEEPS(Stage2Keeps_A, !sx_valid && !straight, s2_q)
+  `NF_ASSERT_KEEPS(Stage2Keeps_A, !s1_valid_q && !straight, s2_q)
   `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, s3_book_q)
   `NF_ASSERT_KEEPS(Planes3Keep_A, !(planes_we || lost2 || sends_drs2), s3_planes_q[63:0])
-  `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes1 && !(s1_valid_q && (s1_q.act != ACT_STORED)
-                                     && (s1_q.act == ACT_MISS || sums1
-                                         || is_low_bit_op(s1_q.op.kind))))
+  `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes0 && !(s0_valid && (s0.act != ACT_STORED)
+                                     && (s0.act == ACT_MISS || sums0
+                                         || is_low_bit_op(s0.op.kind))))
 `ifdef NF_CHECKED
   logic fill_due_q;  // what memory has answered alone, and a fill on its way, go before a fill
   always_ff @(posedge clk) begin
     fill_due_q <= fill_valid && !stored_valid && !is_fill2
-                  && !(s1_valid_q && s1_q.act == ACT_FILL) && !(sx_valid && sx.act == ACT_FILL);
+                  && !(s1_valid_q && s1_q.act == ACT_FILL);
   end
 `endif
   `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !is_fill2 && !(s1_valid_q && s1_q.act == ACT_FILL))
   // Room was asked for what comes, and for nothing else.
-  `NF_ASSERT_NEXT(EvictAhead_A, evictsx, evict_push2)
+  `NF_ASSERT_NEXT(EvictAhead_A, evicts1, evict_push2)
   // A commit finds nothing of the old epoch under way.
-  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || sx_valid || s2_valid_q || !evict_idle
+  `NF_ASSERT_NEVER(ApplyBusy_A, |apply && (s1_valid_q || s2_valid_q || !evict_idle
                    || end_valid || fill_count != '0 || store_valid || gather_valid))
 
   `NF_WAVE_NAME(act1_name, s1_q.act, action_name)

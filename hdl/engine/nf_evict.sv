@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes evicted lines back to their records in the state area.
 //
-// `push` (never with `count` at DEPTH or `flight` at FLIGHT) stores a line's whole state; it leaves
-// as one INCR burst: the bookkeeping beat, then the planes that the workers seen so far need (an
-// FP32 line has one if its sum is kept, else none). Its data is given up when it was sent (`count`
-// are held). The line stays visible to `match` until memory has answered (`flight` are), so a fill
-// of the same line waits for it, and no line is ever under way twice. An entry whose record is
-// still to be initialised (`head_fresh`) waits for the initialiser. `wr_ready` comes with
-// `wr_valid` only: it takes a beat.
+// `push` (never with `count` at DEPTH or `flight` at FLIGHT) stores a line's whole state; a clock
+// later `counted_planes` tells how many planes the workers seen so far need. It leaves as one INCR
+// burst: the bookkeeping beat, then these planes (an FP32 line has one if its sum is kept, else
+// none). Its data is given up when it was sent (`count` are held). The line stays visible to
+// `match` until memory has answered (`flight` are), so a fill of the same line waits for it, and no
+// line is ever under way twice. An entry whose record is still to be initialised (`head_fresh`)
+// waits for the initialiser. `wr_ready` comes with `wr_valid` only: it takes a beat.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -35,6 +35,8 @@ module nf_evict
   input  wire book_t                    push_book,
   input  wire logic                     push_kept,
   input  wire logic [CNT_W*LINE_W-1:0]  push_planes,
+  input  wire logic                     counted,      // in the next clock
+  input  wire logic [3:0]               counted_planes,
   output logic [$clog2(DEPTH+1)-1:0]    count,
   output logic [$clog2(FLIGHT+1)-1:0]   flight,
   input  wire logic [3:0]               settle,
@@ -78,9 +80,11 @@ module nf_evict
   logic [FLIGHT-1:0]       live_q, same, unsettled;
   logic [PTR_W-1:0]        push_ptr_q, send_ptr_q;
   logic [FP_W-1:0]         push_line_q, send_line_q, done_line_q;
-  logic [CW-1:0]           unsent_q;
+  logic [PTR_W-1:0]        counted_ptr_q;
+  logic [3:0]              needs_q [DEPTH];  // planes of a low-bit line
+  logic [CW-1:0]           unsent_q, known_q;  // entries held, and those whose planes are counted
   logic [FW-1:0]           flight_q;
-  logic [3:0]              beat_q, needed, planes, planes_q;
+  logic [3:0]              beat_q, planes;
   region_desc_t            d;
   record_t                 record;
   book_t                   book, held_book;
@@ -95,7 +99,9 @@ module nf_evict
       line_q[push_line_q]  <= push_line;
       kept_q[push_ptr_q]   <= push_kept;
       state_q[push_ptr_q]  <= {check, push_book, push_planes};
+      counted_ptr_q        <= push_ptr_q;
     end
+    if (counted) needs_q[counted_ptr_q] <= counted_planes;
   end
 
   function automatic logic [FP_W-1:0] after(input logic [FP_W-1:0] place);
@@ -105,13 +111,11 @@ module nf_evict
   assign head   = line_q[send_line_q];
   assign d      = desc_of(desc, head.region);
   assign book   = lost ? make_book(1'b1, 1'b1, 64'd0) : held_book;
-  assign needed = is_low_bit(d.mode) ? planes_in_use(book.bitmap, d.tern5, 4'(CNT_W))
-                                     : 4'(kept_q[send_ptr_q] && !lost);
-  assign planes = begun_q ? planes_q : needed;
+  assign planes = is_low_bit(d.mode) ? needs_q[send_ptr_q] : 4'(kept_q[send_ptr_q]);
   assign record = make_record(kept_q[send_ptr_q] && !lost,
                               gen[32'(head.region)*REC_GEN_W +: REC_GEN_W], book);
 
-  assign wr_valid = (unsent_q != '0) && !head_fresh;
+  assign wr_valid = (known_q != '0) && !head_fresh;
   assign wr_addr  = LADDR_W'(record_addr(d, head.index, 4'(CNT_W)));
   assign wr_len   = 8'(planes);
   assign wr_last  = (beat_q == planes);
@@ -126,15 +130,14 @@ module nf_evict
 
   // ---- the buffer is a protected RAM ------------------------------------------------------------
   // What a burst is, is decided when it is first offered: a line that cannot be trusted leaves as a
-  // lost one, without planes. If a bit flips behind that, the beats that follow are poisoned, and
-  // the burst is as long as it was, whatever its bitmap now tells.
+  // lost one; its planes then belong to nobody. If a bit flips behind that, the beats that follow
+  // are poisoned.
   assign lost      = begun_q ? lost_q : bad;
   assign wr_poison = bad && !lost;
 
   always_ff @(posedge clk) begin
-    begun_q  <= wr_valid && !sent;  // a clock with nothing to send is behind every reset
-    lost_q   <= lost;
-    planes_q <= planes;
+    begun_q <= wr_valid && !sent;  // a clock with nothing to send is behind every reset
+    lost_q  <= lost;
   end
 
   /* verilator lint_off PINCONNECTEMPTY */
@@ -157,6 +160,7 @@ module nf_evict
       done_line_q <= '0;
       flight_q    <= '0;
       unsent_q    <= '0;
+      known_q     <= '0;
       beat_q      <= '0;
     end else begin
       if (push) begin
@@ -175,6 +179,7 @@ module nf_evict
       if (wr_ready) beat_q <= wr_last ? '0 : beat_q + 1'b1;
       flight_q <= flight_q + FW'(push) - FW'(b_valid);
       unsent_q <= unsent_q + CW'(push) - CW'(sent);
+      known_q  <= known_q + CW'(counted) - CW'(sent);
     end
   end
 
@@ -202,10 +207,11 @@ module nf_evict
   logic [$bits(wr_data)-1:0] offered_q;
   always_ff @(posedge clk) offered_q <= wr_data;
   `NF_ASSERT_NEXT(WrDataStable_A, wr_valid && !wr_ready,
-                  (wr_data == offered_q) || wr_poison || (ECC == ECC_NONE))
+                  (wr_data == offered_q) || bad || (ECC == ECC_NONE))
 `endif
+  `NF_ASSERT_NEXT(Counted_A, push, counted)
   // A line that nobody has contributed to is bookkeeping alone.
-  `NF_ASSERT_NEVER(EmptyHasPlanes_A, wr_valid && !begun_q && is_low_bit(d.mode)
+  `NF_ASSERT_NEVER(EmptyHasPlanes_A, wr_valid && !begun_q && !lost && is_low_bit(d.mode)
                                      && book.bitmap == '0 && wr_len != '0)
   `NF_ASSERT_NEVER(BWithoutBurst_A, b_valid && flight_q == FW'(unsent_q))
 `ifdef NF_CHECKED

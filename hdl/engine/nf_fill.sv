@@ -10,8 +10,9 @@
 //   lost     when a beat that was needed came with an error or poison, or when the region's records
 //            are untrusted: empty and poisoned. The planes behind bookkeeping that is not of this
 //            epoch are not needed: whatever they are, they were never this region's.
-// A record that an eviction is still writing back (`ask_evicting`) is not read before that is done:
-// its request goes behind the others.
+// A request that finds no other is asked for in its own clock. A record that an eviction is still
+// writing back (`ask_evicting`) is not read before that is done: its request goes behind the
+// others.
 // A sum that is kept beside the record comes with it, if `req_sum` asks for it. It is dropped when
 // it cannot be read or is poisoned: the lines that it was made of are still there.
 // `out_*` is held until `out_ready`; the next record is taken meanwhile.
@@ -42,14 +43,14 @@ module nf_fill
   input  wire logic [SLOT_W-1:0]        req_slot,
   input  wire line_id_t                 req_line,
   input  wire logic                     req_sum,
+  input  wire logic [3:0]               req_planes,  // of its record, at most
   output logic [$clog2(DEPTH+1)-1:0]    count,
 
   // The line asked about, and what the others know of it: it is being written back, its record is
-  // still to be initialised, it has so many planes at most.
+  // still to be initialised.
   output line_id_t                      ask,
   input  wire logic                     ask_evicting,
   input  wire logic                     ask_fresh,
-  input  wire logic [3:0]               ask_planes,
 
   output logic                          ar_valid,
   input  wire logic                     ar_ready,
@@ -69,40 +70,49 @@ module nf_fill
   output logic [CNT_W*LINE_W-1:0]       out_planes,
   output logic                          fetched  // pulse: a record was read
 );
-  localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 1;
+  localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;
   localparam int TRACK_W = SLOT_W + 4 + $bits(fill_kind_e) + 1;
 
   // ---- request side ---------------------------------------------------------------------------
   localparam int FLIGHT_W = $clog2(FLIGHT + 1);
   localparam int START    = (FLIGHT < 8) ? FLIGHT : 8;
 
-  logic                head_valid, head_take, head_sum;
+  logic                head_valid, head_take, head_sum, waits, first_sum;
   logic [FLIGHT_W-1:0] flight, window_q;  // reads under way, and how many may be
-  logic [SLOT_W-1:0]   head_slot;
+  logic [SLOT_W-1:0]   head_slot, first_slot;
+  logic [3:0]          head_planes, first_planes;
+  line_id_t            first;
   fill_kind_e          head_kind;
   region_desc_t        d;
   logic                track_ready, head_back, may_ask;
 
   // Requests are of different lines, so that their order is free.
-  assign head_back = head_valid && ask_evicting && req_ready && !req_valid;
+  assign head_back = waits && ask_evicting && req_ready && !req_valid;
 
   nf_fifo #(.WIDTH(REQ_W), .DEPTH(DEPTH)) u_requests (
     .clk, .rst_n,
-    .in_valid  (req_valid || head_back),
+    .in_valid  ((req_valid && (waits || !head_take)) || head_back),
     .in_ready  (req_ready),
-    .in_data   (req_valid ? {req_slot, req_line, req_sum} : {head_slot, ask, head_sum}),
-    .out_valid (head_valid),
+    .in_data   (req_valid ? {req_slot, req_line, req_sum, req_planes}
+                          : {first_slot, first, first_sum, first_planes}),
+    .out_valid (waits),
     .out_ready (head_take || head_back),
-    .out_data  ({head_slot, ask, head_sum}),
+    .out_data  ({first_slot, first, first_sum, first_planes}),
     .count     (count)
   );
+
+  assign head_valid  = waits || req_valid;
+  assign head_slot   = waits ? first_slot : req_slot;
+  assign head_sum    = waits ? first_sum : req_sum;
+  assign head_planes = waits ? first_planes : req_planes;
+  assign ask         = waits ? first : req_line;
 
   assign d         = desc_of(desc, ask.region);
   assign head_kind = untrusted[32'(ask.region) % REGIONS] ? FILL_LOST
                      : ask_fresh ? FILL_EMPTY : FILL_FETCH;
   assign ar_valid  = head_valid && !ask_evicting && may_ask && (head_kind == FILL_FETCH);
   assign ar_addr   = LADDR_W'(record_addr(d, ask.index, 4'(CNT_W)));
-  assign ar_len    = is_low_bit(d.mode) ? 8'(ask_planes) : 8'(head_sum && d.keep_sum);
+  assign ar_len    = is_low_bit(d.mode) ? 8'(head_planes) : 8'(head_sum && d.keep_sum);
   assign head_take = head_valid && !ask_evicting && may_ask
                      && (head_kind != FILL_FETCH || ar_ready);
 
@@ -222,8 +232,10 @@ module nf_fill
       need_q       <= track_fp ? 4'(record.kept)
                                : planes_in_use(record_book.bitmap, came.tern5, 4'(CNT_W));
     end
-    if (r_valid && r_ready && beat_q != '0)
-      planes_q[in_q][(32'(beat_q)-1)*LINE_W +: LINE_W] <= r_beat.data;
+    for (int p = 0; p < CNT_W; p++) begin
+      if (r_valid && r_ready && beat_q == 4'(p + 1))
+        planes_q[in_q][p*LINE_W +: LINE_W] <= r_beat.data;
+    end
     if (track_pop) begin
       count_q[in_q] <= planes;
       sum_q[in_q]   <= brings_sum;

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// S0 of the aggregation engine: finds the slot of a line and chooses one action a clock.
+// SL and S0 of the aggregation engine: looks for the slot of a line, then decides, one action a
+// clock.
 //
-// In this order: an FP32 store that memory has answered, a finished fill, an FP32 sum to keep, a
-// parked operation whose slot is ready, a deferred operation, a new one. An operation that hits an
-// open slot is executed; one that hits a slot that is filling, that others wait for or that has no
-// room at its exit is parked with its slot (nf_park), where it holds up nobody else. A
-// miss takes a victim slot. Where no record of its line can be in memory (nf_written) it is
-// executed at once on the empty state; else it is parked, and the record is fetched. A miss that
-// finds no victim, or no room for its fill or eviction, is deferred, and so is what comes behind it
-// on its line: a new operation is never refused for longer than the actions before it take. FP32
-// operations that hit give way to a deferred one that has waited for 2^PATIENCE_LOG2 clocks.
+// SL looks at a deferred operation if it can go, else at a new one: nf_slot_table compares its tag
+// and nf_written reads its mark. It is in S0 from the next clock on, until its turn comes.
+//
+// S0 chooses, in this order: an FP32 store that memory has answered, a finished fill, an FP32 sum
+// to keep, a parked operation whose slot is ready, the operation that was looked at. One that hits
+// an open slot is executed; one that hits a slot that is filling, that others wait for or that has
+// no room at its exit is parked with its slot (nf_park), where it holds up nobody else. A miss
+// takes a victim slot. Where no record of its line can be in memory (nf_written) it is executed at
+// once on the empty state; else it is parked, and the record is fetched. A miss that finds no
+// victim, or no room for its fill or eviction, is deferred, and so is what comes behind it on its
+// line: a new operation is never refused for longer than the actions before it take. SL looks at a
+// deferred operation only where S0 is sure to find a victim and room for it. FP32 operations that
+// hit give way to a deferred one that has waited for 2^PATIENCE_LOG2 clocks.
 //
 // A whole FP32 line whose record is fetched is stored at once ("early"). It is parked like any
 // other and leaves with the fill: as a store that memory has answered, or, if memory has not yet,
@@ -44,7 +49,12 @@ module nf_lookup
   input  wire logic [$clog2(SLOTS)-1:0] damage_slot,
   input  wire logic [REGIONS-1:0]       untrusted,
 
-  // May memory hold a record of the line?
+  // SL: the line that is looked at, one of two. S0: may memory hold a record of it?
+  output logic                          look,
+  output line_id_t                      look_line,
+  output line_id_t                      new_line,
+  output line_id_t                      deferred_line,
+  output logic                          go_deferred,
   output line_id_t                      lk_line,
   input  wire logic                     maybe_written,
 
@@ -87,7 +97,7 @@ module nf_lookup
   localparam int LOT_W   = 6;  // lines are told apart by so many bits behind a deferred operation
   localparam int COUNT_W = $clog2(OPS + 1);
 
-  logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept;
+  logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, lk_victim;
   logic [SLOT_W-1:0] lk_slot, victim_slot, parked_slot, park_slot;
   logic              victim_ok, victim_dirty, victim_kept;
   line_id_t          victim_line;
@@ -96,14 +106,18 @@ module nf_lookup
   engine_op_t        parked_raw, deferred_raw;
   logic              parked_bad, deferred_bad;
   ram_fault_t        parked_fault, deferred_fault;
-  logic [SLOT_W-1:0] issue_slot;
+  logic [SLOT_W-1:0] issue_slot, other_slot;
   logic              do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer;
   logic              lands;  // memory answers an early store
   logic              impatient;
+  logic [SLOTS-1:0]  ready, writing, reading, waited, kept, reads_fp, stores_fp, reads_or_masked;
 
-  // ---- the operation that is looked up: the oldest deferred one if it may go, else the new one --
-  logic              turn, look, go_deferred, deferred_valid, deferred_room, behind;
-  logic [LOT_W-1:0]  new_lot, deferred_lot;
+  // ---- SL: the oldest deferred operation if it is sure to go in the next clock, else a new one --
+  logic              lk_valid_q, lk_again_q;  // an operation is in S0; it was deferred once
+  engine_op_t        lk_op_q;
+  logic              turn, go, may_look, deferred_valid, deferred_room, pins, behind;
+  logic              op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled;
+  logic [LOT_W-1:0]  lk_lot, deferred_lot;
   logic [63:0]       deferred_lots;
 
   function automatic logic [LOT_W-1:0] lot_of(
@@ -112,19 +126,43 @@ module nf_lookup
     return index ^ {region, 2'd0};
   endfunction
 
-  assign new_lot      = lot_of(op.index[LOT_W-1:0], op.meta.region);
-  assign deferred_lot = lot_of(deferred_op.index[LOT_W-1:0], deferred_op.meta.region);
-  assign behind       = deferred_lots[new_lot];
-  assign go_deferred  = deferred_valid && victim_ok && fill_room && deferred_room
-                        && (!victim_dirty || evict_room);
+  // What S0 does in this clock must not take what the deferred operation needs: another one might
+  // take the victim, an FP32 operation that hits might pin it. What is new takes no victim while
+  // one is deferred.
+  assign pins        = lk_valid_q && ((op_fp && lk_victim) || lk_again_q);
+  assign go_deferred = deferred_valid && victim_ok && fill_room && evict_room && deferred_room
+                       && !pins;
+  assign may_look    = go || !lk_valid_q;
+  assign look        = may_look && (go_deferred || op_valid);
+  assign look_line   = go_deferred ? deferred_line : new_line;
+  assign op_ready    = may_look && !go_deferred;
+
+  assign new_line      = make_line_id(op.meta.region, op.index);
+  assign deferred_line = make_line_id(deferred_op.meta.region, deferred_op.index);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) lk_valid_q <= 1'b0;
+    else if (may_look) lk_valid_q <= look;
+  end
+
+  always_ff @(posedge clk) begin
+    if (look) begin
+      lk_op_q    <= go_deferred ? deferred_op : op;
+      lk_again_q <= go_deferred;
+    end
+  end
+
+  // ---- S0: the operation that was looked at -----------------------------------------------------
+  // One that was deferred needs no park while it waits for room at its exit: it waits here.
   assign turn         = !stored_valid && !do_fill && !do_keep && !do_head;
-  assign look         = turn && (go_deferred || op_valid);
-  assign lk_op        = go_deferred ? deferred_op : op;
+  assign go           = lk_valid_q && turn && !(lk_again_q && !op_room);
+  assign lk_op        = lk_op_q;
   assign lk_line      = make_line_id(lk_op.meta.region, lk_op.index);
-  assign op_ready     = turn && !go_deferred;
+  assign lk_lot       = lot_of(lk_op.index[LOT_W-1:0], lk_op.meta.region);
+  assign deferred_lot = lot_of(deferred_op.index[LOT_W-1:0], deferred_op.meta.region);
+  assign behind       = deferred_lots[lk_lot];
 
   // ---- what becomes of it -----------------------------------------------------------------------
-  logic op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled;
   logic empty, miss_room, may_hit;
 
   assign op_reads_fp  = (lk_op.kind == OP_FP_SUM) || (lk_op.kind == OP_FP_RAW);
@@ -145,7 +183,7 @@ module nf_lookup
   assign lk_region = lk_op.meta.region;
   assign empty     = !maybe_written && !untrusted[32'(lk_region) % REGIONS];
   assign miss_room = victim_ok && (!victim_dirty || evict_room) && (empty ? op_room : fill_room);
-  assign may_hit   = look && (go_deferred || !(behind || (impatient && op_fp)));
+  assign may_hit   = go && (lk_again_q || !(behind || (impatient && op_fp)));
 
   assign do_stored = stored_valid && !lands;
   assign do_fill   = !stored_valid && fill_valid && !fill_in_pipe;
@@ -153,73 +191,36 @@ module nf_lookup
   assign end_ready = do_keep || !gather_end.keep;
   assign do_exec   = may_hit && lk_open && op_settled && op_room;
   assign do_wait   = may_hit && lk_hit && !(lk_open && op_settled && op_room);
-  assign do_miss   = look && !lk_hit && (go_deferred || (!deferred_valid && miss_room));
-  assign do_defer  = look && !do_exec && !do_wait && !do_miss;
+  assign do_miss   = go && !lk_hit && (lk_again_q || (!deferred_valid && miss_room));
+  assign do_defer  = go && !do_exec && !do_wait && !do_miss;
 
   // ---- early stores: first of all that wait for their slot, and of those, answered by memory ----
-  logic [SLOTS-1:0] early_q, landed_q, landed_err_q;
-  logic             miss_early, fill_early, fill_landed, do_late;
+  logic miss_early, fill_early, fill_landed, fill_err, do_late;
 
-  assign miss_early  = op_stores_fp && !empty && !lk_op.poison && (lk_op.be == '1) && store_room
-                       && !closed[32'(lk_region) % REGIONS];
-  assign fill_early  = early_q[fill_slot];
-  assign fill_landed = landed_q[fill_slot];
-  assign lands       = stored_valid && early_q[stored.slot[SLOT_W-1:0]];
-  assign do_late     = do_fill && fill_landed;
+  assign miss_early = op_stores_fp && !empty && !lk_op.poison && (lk_op.be == '1) && store_room
+                      && !closed[32'(lk_region) % REGIONS];
+  assign do_late    = do_fill && fill_landed;
 
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) begin
-      early_q <= '0;
-    end else begin
-      if (do_miss && miss_early) early_q[victim_slot] <= 1'b1;
-      if (do_fill) early_q[fill_slot] <= 1'b0;
-    end
-  end
-
-  always_ff @(posedge clk) begin
-    if (do_miss) landed_q[victim_slot] <= 1'b0;  // each fill is behind its miss
-    if (lands) begin
-      landed_q[stored.slot[SLOT_W-1:0]]     <= 1'b1;
-      landed_err_q[stored.slot[SLOT_W-1:0]] <= stored_err;
-    end
-  end
+  nf_early #(.SLOTS(SLOTS)) u_early (
+    .clk, .rst_n, .alloc (do_miss), .alloc_early (miss_early), .victim_slot, .stored_valid,
+    .stored_slot (stored.slot[SLOT_W-1:0]), .stored_err, .lands, .filled (do_fill), .fill_slot,
+    .fill_early, .fill_landed, .fill_err, .ready
+  );
 
   // ---- parked operations: any slot that is ready, in turn ---------------------------------------
-  logic [SLOTS-1:0]  ready, writing, reading, waited, kept, reads_fp, stores_fp, reads_or_masked;
-  logic [SLOTS-1:0]  can_go, preferred, choice_from, choice;
-  logic [SLOT_W-1:0] turn_q;
+  logic [SLOTS-1:0]   can_go, head;
   logic [COUNT_W-1:0] parked_count;
-  logic               head_kept;
+  logic               head_goes, head_kept;
 
   assign can_go = waited & ready
                   & ~(writing & reads_or_masked) & ~(reading & stores_fp)
                   & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
-  assign preferred   = can_go & ({SLOTS{1'b1}} << turn_q);
-  assign choice_from = |preferred ? preferred : can_go;
-  assign choice      = choice_from & (~choice_from + 1'b1);
-  assign do_head     = !stored_valid && !do_fill && !do_keep && |can_go;
-  assign head_kept   = |(choice & kept);
+  assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes;
+  assign head_kept = |(head & kept);
 
-  for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
-    localparam logic [SLOTS-1:0] WITH = {(SLOTS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
-    assign parked_slot[b] = |(choice & WITH);
-  end
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) turn_q <= '0;
-    else if (do_head) turn_q <= parked_slot + 1'b1;
-  end
-
-`ifdef NF_CHECKED
-  // The last slot stands for all: while it can go, each of the others goes once before it.
-  logic [SLOT_W-1:0] passed_q;
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) passed_q <= '0;
-    else if (!can_go[SLOTS-1] || (do_head && choice[SLOTS-1])) passed_q <= '0;
-    else if (do_head) passed_q <= passed_q + 1'b1;
-  end
-  `NF_ASSERT_NEVER(InTurn_A, do_head && can_go[SLOTS-1] && !choice[SLOTS-1] && &passed_q)
-`endif
+  nf_slot_turn #(.SLOTS(SLOTS)) u_turn (
+    .clk, .rst_n, .can_go, .take (do_head), .goes (head_goes), .head, .head_slot (parked_slot)
+  );
 
   // A fill takes the first operation of its slot along, if that has room at its exit; an early
   // store needs none.
@@ -254,7 +255,7 @@ module nf_lookup
   logic               defer_room, take_deferred;
   logic [COUNT_W-1:0] deferred_count;
 
-  assign take_deferred = look && go_deferred;
+  assign take_deferred = may_look && go_deferred;
   assign deferred_room = (deferred_op.kind == OP_FP_STORE) ? store_room
                          : (deferred_op.kind == OP_FP_SUM || deferred_op.kind == OP_FP_RAW)
                            ? gather_room : 1'b1;
@@ -272,7 +273,7 @@ module nf_lookup
 
   nf_data_fifo #(.RAM(RAM_DEFERRED), .ECC(ECC), .WIDTH(OP_W), .DEPTH(OPS)) u_deferred (
     .clk, .rst_n, .flip (ram_flip), .fault (deferred_fault),
-    .in_valid (do_defer), .in_ready (defer_room), .in_data (op),
+    .in_valid (do_defer), .in_ready (defer_room), .in_data (lk_op),
     .out_valid (deferred_valid), .out_ready (take_deferred), .out_data (deferred_raw),
     .out_bad (deferred_bad), .count (deferred_count)
   );
@@ -285,7 +286,7 @@ module nf_lookup
 
   nf_slot_count #(.SLOTS(1 << LOT_W), .WIDTH(COUNT_W)) u_lots (
     .clk, .rst_n,
-    .up (do_defer), .up_slot (new_lot), .down (take_deferred), .down_slot (deferred_lot),
+    .up (do_defer), .up_slot (lk_lot), .down (take_deferred), .down_slot (deferred_lot),
     .busy (deferred_lots)
   );
 
@@ -301,7 +302,7 @@ module nf_lookup
   assign issue_valid   = do_stored || do_fill || do_keep || do_head || do_exec || do_miss;
   assign issue         = make_stage(act, issue_op, 8'(issue_slot), issue_kept,
                                     do_miss ? miss_early : do_late, victim_dirty, victim_kept,
-                                    victim_line, do_fill ? landed_err_q[fill_slot] : stored_err,
+                                    victim_line, do_fill ? fill_err : stored_err,
                                     fill_acts || (do_miss && empty));
   assign fetch         = do_miss && !empty;
   assign fetch_slot    = victim_slot;
@@ -310,9 +311,9 @@ module nf_lookup
   assign issue_op      = do_stored ? stored_op : do_keep ? keep_op
                          : (do_head || do_fill) ? parked_op : lk_op;
   assign issue_kept    = do_fill ? fill_kept : do_head ? head_kept : lk_kept;
-  assign issue_slot    = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
-                         : do_keep ? gather_end.slot[SLOT_W-1:0]
-                         : do_head ? parked_slot : do_miss ? victim_slot : lk_slot;
+  assign other_slot    = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
+                         : do_keep ? gather_end.slot[SLOT_W-1:0] : parked_slot;
+  assign issue_slot    = do_miss ? victim_slot : do_exec ? lk_slot : other_slot;
   assign acts          = do_head || do_exec || fill_acts || (do_miss && empty);
   assign issue_region  = issue_op.meta.region;
   assign executes_store = acts && (issue_op.kind == OP_FP_STORE);
@@ -325,8 +326,8 @@ module nf_lookup
 
   nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) u_table (
     .clk, .rst_n,
-    .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
-    .victim_ok, .victim_slot, .victim_dirty, .victim_kept, .victim_line,
+    .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
+    .lk_victim, .victim_ok, .victim_slot, .victim_dirty, .victim_kept, .victim_line,
     .waited, .ready, .writing, .reading, .kept,
     .alloc          (do_miss),
     .alloc_ready    (empty),
@@ -335,12 +336,12 @@ module nf_lookup
     .keep           (do_keep || (do_fill && fill_kept)),
     .unkeep         (executes_store),
     .touch          (modifies),
-    .touch_slot     (issue_slot),
+    .other_slot,
+    .at_hit         (do_exec),
     .write_start    (starts_store),
     .write_end      (do_stored || do_late),
     .write_end_slot (do_late ? fill_slot : stored.slot[SLOT_W-1:0]),
     .read_start     (starts_gather),
-    .read_slot      (issue_slot),
     .read_end       (end_valid && end_ready),
     .read_end_slot  (gather_end.slot[SLOT_W-1:0]),
     .damage, .damage_slot, .invalidate
@@ -355,8 +356,8 @@ module nf_lookup
   `NF_ASSERT_NEVER(HitDeferred_A, do_defer && lk_hit && !behind && !(op_fp && impatient))
   `NF_ASSERT_NEVER(MissDeferred_A, do_defer && !lk_hit && !deferred_valid && miss_room)
   `NF_ASSERT_NEVER(BehindAnother_A, behind && deferred_count == COUNT_W'(1)
-                                    && deferred_op.meta.region == op.meta.region
-                                    && deferred_op.index[LOT_W-1:0] != op.index[LOT_W-1:0])
+                                    && deferred_op.meta.region == lk_op.meta.region
+                                    && deferred_op.index[LOT_W-1:0] != lk_op.index[LOT_W-1:0])
   `NF_ASSERT_NEVER(KeptGathered_A, starts_gather && issue_op.kind == OP_FP_SUM
                                    && (do_head || do_exec) && kept[issue_slot])
   `NF_ASSERT_NEVER(NoStoreRoom_A, starts_store && !store_room)
@@ -367,12 +368,14 @@ module nf_lookup
              $onehot0({do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer}))
   `NF_ASSERT(EarlyIsStore_A,
              !(do_fill && fill_early) || (|(filling & stores_fp) && !parked_op.poison))
-  `NF_ASSERT_NEVER(EarlyOverStore_A, do_miss && early_q[victim_slot])
-  `NF_ASSERT_NEVER(EarlyReady_A, |(early_q & ready))
   `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])
-  `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || go_deferred))
-  `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (deferred_valid || |waited))
-  `NF_ASSERT_NEVER(Operations_A, 32'(parked_count) + 32'(deferred_count) > OPS)
+  `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || lk_again_q))
+  `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (lk_valid_q || deferred_valid || |waited))
+  `NF_ASSERT_NEVER(Operations_A,
+                   32'(parked_count) + 32'(deferred_count) + 32'(lk_valid_q) > OPS)
+  // What SL has looked for is still there when S0 takes it.
+  `NF_ASSERT_NEVER(DeferredAgain_A,
+                   go && lk_again_q && !lk_hit && !(victim_ok && fill_room && evict_room))
 endmodule
 
 `default_nettype wire

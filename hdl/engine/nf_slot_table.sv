@@ -2,10 +2,14 @@
 // Which line lives in which on-chip slot: tags, life cycle and victim choice.
 //
 // A slot is empty, filling (allocated, its state is on the way) or ready. At most one action is
-// done in a clock (see Action below); all queries are combinational on the state before it. A slot
-// with waiters (`waited`: operations parked until it is ready) or with FP32 writes or gathers under
-// way is pinned: it is never a victim. `invalidate` drops every slot of a region without writing it
-// back.
+// done in a clock (see Action below). A slot with waiters (`waited`: operations parked until it is
+// ready) or with FP32 writes or gathers under way is pinned: it is never a victim. `invalidate`
+// drops every slot of a region without writing it back.
+//
+// Tags are compared with `look_line` in the clock of `look`. From the next clock on, until `look`
+// comes again, `lk_*` tell of that line, whose slot may have been taken meanwhile, or which may
+// have got one: `lk_line` is the same line then. The victim is chosen ahead, too: `victim_*` are a
+// choice of the clock before, and there is none (`victim_ok`) where that slot was pinned since.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -22,6 +26,8 @@ module nf_slot_table
   input  wire logic                     rst_n,
 
   // Lookup of a line.
+  input  wire logic                     look,
+  input  wire line_id_t                 look_line,
   input  wire line_id_t                 lk_line,
   output logic                          lk_hit,
   output logic [$clog2(SLOTS)-1:0]      lk_slot,
@@ -29,6 +35,7 @@ module nf_slot_table
   output logic                          lk_writing,  // FP32 writes under way
   output logic                          lk_reading,  // FP32 gathers under way
   output logic                          lk_kept,     // its FP32 sum is kept
+  output logic                          lk_victim,   // it is the victim
 
   // The slot that a miss would take.
   output logic                          victim_ok,
@@ -49,15 +56,16 @@ module nf_slot_table
   input  wire logic                     alloc_ready,  // with alloc: there is nothing to bring
   input  wire logic                     filled,       // fill_slot becomes ready
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
-  input  wire logic                     keep,         // touch_slot keeps a sum from now on
-  input  wire logic                     unkeep,       // touch_slot: no longer
-  input  wire logic                     touch,        // touch_slot is modified
-  input  wire logic [$clog2(SLOTS)-1:0] touch_slot,
-  input  wire logic                     write_start,  // touch_slot: one more FP32 write under way
+  input  wire logic [$clog2(SLOTS)-1:0] other_slot,
+  input  wire logic                     at_hit,       // the action is on lk_slot, else, if it does
+                                                      // not alloc, on other_slot:
+  input  wire logic                     keep,         // a sum is kept from now on
+  input  wire logic                     unkeep,       // no longer
+  input  wire logic                     touch,        // its state is modified
+  input  wire logic                     write_start,  // one more FP32 write under way
   input  wire logic                     write_end,
   input  wire logic [$clog2(SLOTS)-1:0] write_end_slot,
-  input  wire logic                     read_start,   // read_slot: one more FP32 gather under way
-  input  wire logic [$clog2(SLOTS)-1:0] read_slot,
+  input  wire logic                     read_start,   // one more FP32 gather under way
   input  wire logic                     read_end,
   input  wire logic [$clog2(SLOTS)-1:0] read_end_slot,
   input  wire logic                     damage,       // the state of damage_slot was lost
@@ -74,20 +82,23 @@ module nf_slot_table
   localparam int LINE_KEY_W = 4 + KEY_W;
 
   logic [SLOTS-1:0]  used_q, ready_q, dirty_q, kept_q;
-  logic [SLOTS-1:0]  hit, evictable, preferred, choice_from, choice, drop, taken, done, touched,
-                     keeps, unkeeps, damaged;
+  logic [SLOTS-1:0]  hit, same, same_q, moved_q, drop, taken, done, touched, keeps, unkeeps;
+  logic [SLOTS-1:0]  at, damaged;
+  logic [SLOTS-1:0]  pinned, free, evictable, preferred, choice_from, next, victim_q;
   logic [LINE_KEY_W-1:0]  key_q [SLOTS];
-  logic [LINE_KEY_W-1:0]  victim_key, lk_key;
-  logic [SLOT_W-1:0] ptr_q;
+  logic [LINE_KEY_W-1:0]  victim_key, lk_key, look_key;
+  logic [SLOT_W-1:0] victim_slot_q, next_slot;
+  logic              again_q, choose;
 
   // One bit a slot in each vector: what a clock does to the few slots that it names is masked in.
   // (Not a shift of the enable itself: 0 shifted by an unknown number would be unknown.)
-  assign taken   = alloc  ? SLOTS'(1) << victim_slot : '0;
+  assign taken   = alloc  ? victim_q : '0;
   assign done    = filled ? SLOTS'(1) << fill_slot   : '0;
-  assign touched = touch  ? SLOTS'(1) << touch_slot  : '0;
+  assign at      = alloc ? victim_q : at_hit ? hit : SLOTS'(1) << other_slot;
+  assign touched = touch  ? at : '0;
   assign damaged = damage ? SLOTS'(1) << damage_slot : '0;
-  assign keeps   = keep   ? SLOTS'(1) << touch_slot  : '0;
-  assign unkeeps = unkeep ? SLOTS'(1) << touch_slot  : '0;
+  assign keeps   = keep   ? at : '0;
+  assign unkeeps = unkeep ? at : '0;
 
   always_comb begin
     drop = '0;
@@ -112,45 +123,98 @@ module nf_slot_table
     end
   end
 
+  // ---- FP32 writes and gathers under way: counted a clock later, told at once -------------------
+  logic [SLOTS-1:0]  writes, gathers, write_starts_q, read_starts_q;
+  logic [SLOT_W-1:0] start_slot_q, write_end_slot_q, read_end_slot_q;
+  logic              write_start_q, write_end_q, read_start_q, read_end_q;
+
+  assign writing = writes | write_starts_q;
+  assign reading = gathers | read_starts_q;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      {write_start_q, write_end_q, read_start_q, read_end_q} <= '0;
+      write_starts_q <= '0;
+      read_starts_q  <= '0;
+    end else begin
+      {write_start_q, write_end_q} <= {write_start, write_end};
+      {read_start_q, read_end_q}   <= {read_start, read_end};
+      write_starts_q <= write_start ? at : '0;
+      read_starts_q  <= read_start ? at : '0;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    start_slot_q     <= alloc ? victim_slot : at_hit ? lk_slot : other_slot;
+    write_end_slot_q <= write_end_slot;
+    read_end_slot_q  <= read_end_slot;
+  end
+
   nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_writes (
-    .clk, .rst_n,
-    .up (write_start), .up_slot (touch_slot), .down (write_end), .down_slot (write_end_slot),
-    .busy (writing)
+    .clk, .rst_n, .up (write_start_q), .up_slot (start_slot_q), .down (write_end_q),
+    .down_slot (write_end_slot_q), .busy (writes)
   );
   nf_slot_count #(.SLOTS(SLOTS), .WIDTH(PEND_W)) u_gathers (
-    .clk, .rst_n,
-    .up (read_start), .up_slot (read_slot), .down (read_end), .down_slot (read_end_slot),
-    .busy (reading)
+    .clk, .rst_n, .up (read_start_q), .up_slot (start_slot_q), .down (read_end_q),
+    .down_slot (read_end_slot_q), .busy (gathers)
   );
 
-  assign lk_key = {lk_line.region, lk_line.index[KEY_W-1:0]};
+  // ---- lookup: what the decision of the clock of `look` changes is put right behind it ----------
+  assign lk_key   = {lk_line.region, lk_line.index[KEY_W-1:0]};
+  assign look_key = {look_line.region, look_line.index[KEY_W-1:0]};
 
   always_ff @(posedge clk) begin
     if (alloc) key_q[victim_slot] <= lk_key;
   end
 
-  for (genvar s = 0; s < SLOTS; s++) begin : g_hit
-    assign hit[s] = used_q[s] && (key_q[s] == lk_key);
+  for (genvar s = 0; s < SLOTS; s++) begin : g_same
+    assign same[s] = (key_q[s] == look_key);
   end
 
-  // A free slot if there is one, else the oldest allocation that is not pinned. A slot that is
-  // filling is, by the operation that missed.
-  assign evictable   = ~(waited | writing | reading);
-  assign preferred   = evictable & ({SLOTS{1'b1}} << ptr_q);
-  assign choice_from = |(~used_q) ? ~used_q : |preferred ? preferred : evictable;
-  assign choice      = choice_from & (~choice_from + 1'b1);
-  assign victim_ok   = |choice_from;
+  always_ff @(posedge clk) begin
+    if (look) begin
+      same_q  <= same;
+      again_q <= (look_key == lk_key);
+    end
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) moved_q <= '0;
+    else if (look) moved_q <= taken;
+  end
+
+  assign hit = used_q & (again_q ? (same_q | moved_q) : (same_q & ~moved_q));
+
+  // ---- victim: a free slot if there is one, else the oldest allocation that is not pinned -------
+  // A slot that is filling is, by the operation that missed. The choice is made while the last one
+  // may be taken, so that there is one in every clock. It is made again where it was pinned since,
+  // and where a commit has freed slots.
+  assign pinned      = waited | writing | reading;
+  assign free        = ~used_q & ~victim_q;
+  assign evictable   = ~pinned & ~victim_q;
+  assign preferred   = evictable & ({SLOTS{1'b1}} << victim_slot_q << 1);
+  assign choice_from = |free ? free : |preferred ? preferred : evictable;
+  assign next        = choice_from & (~choice_from + 1'b1);
+  assign choose      = alloc || !victim_ok;
+  assign victim_ok   = |(victim_q & ~pinned);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      victim_q      <= '0;
+      victim_slot_q <= SLOT_W'(SLOTS - 1);
+    end else if (|invalidate) begin
+      victim_q <= '0;
+    end else if (choose) begin
+      victim_q <= next;
+      if (|next) victim_slot_q <= next_slot;
+    end
+  end
 
   for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
     // Slots whose number has bit b: 2^b without, 2^b with, and so on.
     localparam logic [SLOTS-1:0] WITH = {(SLOTS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
-    assign lk_slot[b]     = |(hit & WITH);
-    assign victim_slot[b] = |(choice & WITH);
-  end
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) ptr_q <= '0;
-    else if (alloc) ptr_q <= victim_slot + 1'b1;
+    assign lk_slot[b]   = |(hit & WITH);
+    assign next_slot[b] = |(next & WITH);
   end
 
   assign lk_hit        = |hit;
@@ -158,8 +222,10 @@ module nf_slot_table
   assign lk_writing    = |(hit & writing);
   assign lk_reading    = |(hit & reading);
   assign lk_kept       = |(hit & kept_q);
-  assign victim_dirty  = |(choice & dirty_q);
-  assign victim_kept   = |(choice & kept_q);
+  assign lk_victim     = |(hit & victim_q);
+  assign victim_slot   = victim_slot_q;
+  assign victim_dirty  = |(victim_q & dirty_q);
+  assign victim_kept   = |(victim_q & kept_q);
   assign victim_key    = key_q[victim_slot];
   assign victim_line   = make_line_id(victim_key[KEY_W +: 4], INDEX_W'(victim_key[KEY_W-1:0]));
   assign ready         = ready_q;
@@ -170,15 +236,15 @@ module nf_slot_table
   `NF_ASSERT_NEVER(KeptUnderStore_A, |(kept_q & writing))
   `NF_ASSERT(OneHit_A, $onehot0(hit))
   `NF_ASSERT_NEVER(AllocBlind_A, alloc && (!victim_ok || lk_hit))
-  `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(choice & used_q & ~ready_q))
-  `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(choice & (waited | writing | reading)))
-  `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(choice & used_q) && !(&used_q))
-  `NF_ASSERT(OneChoice_A, !alloc || $onehot(choice))
+  `NF_ASSERT_NEVER(VictimBusy_A, alloc && |(victim_q & used_q & ~ready_q))
+  `NF_ASSERT_NEVER(VictimPinned_A, alloc && |(victim_q & (waited | writing | reading)))
+  `NF_ASSERT_NEVER(FreeFirst_A, alloc && |(victim_q & used_q) && !(&used_q))
+  `NF_ASSERT(OneChoice_A, !alloc || $onehot(victim_q))
   `NF_ASSERT_NEVER(LifeCycle_A, |(~used_q & (ready_q | dirty_q | waited | writing | reading)))
   `NF_ASSERT_NEVER(FilledTwice_A, |(done & (~used_q | ready_q)))
   `NF_ASSERT_NEVER(TouchOfNothing_A, |(touched & ~(used_q | taken)))
-  `NF_ASSERT_NEVER(GatherOverWrite_A, read_start && writing[read_slot])
-  `NF_ASSERT_NEVER(WriteOverGather_A, write_start && reading[touch_slot])
+  `NF_ASSERT_NEVER(GatherOverWrite_A, read_start && |(at & writing))
+  `NF_ASSERT_NEVER(WriteOverGather_A, write_start && |(at & reading))
 endmodule
 
 `default_nettype wire

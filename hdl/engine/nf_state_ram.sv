@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the slots: bookkeeping and count planes, two protected RAMs with a synchronous read.
 //
-// S1 asks (`read_book`, `read_planes`, `slot1`); S2 has the answer and may write the slot it is
-// about. With parity the answer is checked in S2. With SECDED a stage between S1 and S2 (SX, slot
-// `slotx`) corrects it. What a row held when it was asked for may be older than what S2 has written
-// since: S2 forwards from S3 (nf_engine); SX does the same here, for the action two clocks ahead.
+// S0 asks (`read_book`, `read_planes`, `slot0`); S1 (`slot1`) checks the answer, and with SECDED
+// corrects it; S2 has it and may write the slot it is about. What a row held when it was asked for
+// may be older than what S2 has written since: S2 forwards from S3 (nf_engine); S1 does the same
+// here, for the action two clocks ahead.
 //
 // S2 tells with `use_book` and `use_planes` whether it looks at what was read, and not at what S3
 // forwards. If that cannot be trusted the state is `lost`, what S2 makes of that (`*_d`) is
@@ -29,9 +29,9 @@ module nf_state_ram
 
   input  wire logic                     read_book,
   input  wire logic                     read_planes,
+  input  wire logic [$clog2(SLOTS)-1:0] slot0,
+  input  wire logic                     s1_valid,
   input  wire logic [$clog2(SLOTS)-1:0] slot1,
-  input  wire logic                     sx_valid,
-  input  wire logic [$clog2(SLOTS)-1:0] slotx,
 
   input  wire logic [$clog2(SLOTS)-1:0] slot2,
   output book_t                         book,
@@ -51,7 +51,6 @@ module nf_state_ram
   input  wire book_t                    s3_book,
   input  wire logic [CNT_W*LINE_W-1:0]  s3_planes
 );
-  localparam int SLOT_W    = $clog2(SLOTS);
   localparam int BOOK_W    = $bits(book_t);
   localparam int PLANES_W  = CNT_W * LINE_W;
   localparam int BOOK_CW   = ram_check_w(BOOK_W, ECC);
@@ -67,99 +66,70 @@ module nf_state_ram
   logic                          write_book, write_planes;
 
   always_ff @(posedge clk) begin
-    if (read_book) book_ram_q <= book_ram[slot1];
-    if (read_planes) planes_ram_q <= planes_ram[slot1];
+    if (read_book) book_ram_q <= book_ram[slot0];
+    if (read_planes) planes_ram_q <= planes_ram[slot0];
     if (write_book) book_ram[slot2] <= {book_check, book_d};
     if (write_planes) planes_ram[slot2] <= {planes_check, planes_d};
   end
 
-  // ---- check, in the stage behind S1 ------------------------------------------------------------
-  localparam bit CORRECTS = (ECC == ECC_SECDED);
+  // ---- S1: check --------------------------------------------------------------------------------
+  book_t               book_right, book_q;
+  logic [PLANES_W-1:0] planes_right, planes_q;
+  logic                book_wrong, planes_wrong, book_one, planes_one, newer, newer_planes;
+  logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
+  logic                book_lost, planes_lost;
+  logic                planes_here_q, asked_planes_q, uses_planes;
 
-  logic [SLOT_W-1:0]   check_slot;
-  book_t               book_right;
-  logic [PLANES_W-1:0] planes_right;
-  logic                book_wrong, planes_wrong, book_one, planes_one;
-  logic                book_fixed, planes_fixed, book_lost, planes_lost;
-  logic                asked_planes_q, uses_planes;
-  logic                tells_book, tells_planes;  // a guard looks at what S2 uses, and may tell
-  ram_fault_t          book_found, planes_found;
-
-  assign check_slot = CORRECTS ? slotx : slot2;
-
-  nf_ram_guard #(.RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC)) u_book (
+  // A guard tells of a word what S2 uses a clock later, or not at all: no fault is told here.
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_ram_guard #(.RAM(RAM_BOOK), .ROWS(SLOTS), .WIDTH(BOOK_W), .ECC(ECC), .SYNC(1)) u_book (
     .clk, .rst_n, .flip,
     .wr_en (write_book), .wr_row (slot2), .wr_data (book_d), .wr_check (book_check),
-    .rd_en (tells_book), .rd_row (check_slot), .rd_word (book_ram_q[BOOK_W-1:0]),
+    .rd_en (1'b0), .rd_row (slot0), .rd_word (book_ram_q[BOOK_W-1:0]),
     .rd_check (book_ram_q[BOOK_W +: BOOK_CW]), .data (book_right), .bad (book_wrong),
-    .corrected (book_one), .fault (book_found)
+    .corrected (book_one), .fault ()
   );
-  nf_ram_guard #(.RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC)) u_planes (
+  nf_ram_guard #(.RAM(RAM_PLANES), .ROWS(SLOTS), .WIDTH(PLANES_W), .ECC(ECC), .SYNC(1)) u_planes (
     .clk, .rst_n, .flip,
     .wr_en (write_planes), .wr_row (slot2), .wr_data (planes_d), .wr_check (planes_check),
-    .rd_en (tells_planes), .rd_row (check_slot), .rd_word (planes_ram_q[PLANES_W-1:0]),
+    .rd_en (1'b0), .rd_row (slot0), .rd_word (planes_ram_q[PLANES_W-1:0]),
     .rd_check (planes_ram_q[PLANES_W +: PLANES_CW]), .data (planes_right), .bad (planes_wrong),
-    .corrected (planes_one), .fault (planes_found)
+    .corrected (planes_one), .fault ()
   );
+  /* verilator lint_on PINCONNECTEMPTY */
 
-  if (CORRECTS) begin : g_stage
-    book_t               book_q;
-    logic [PLANES_W-1:0] planes_q;
-    logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
-    logic                newer, newer_planes, planes_here_q, unused_found;
+  assign newer        = s3_valid && (s3_slot == slot1);
+  assign newer_planes = newer && s3_wrote_planes;
 
-    assign newer        = s3_valid && (s3_slot == slotx);
-    assign newer_planes = newer && s3_wrote_planes;
-    assign unused_found = ^{book_found, planes_found};
-
-    // What was asked before a reset is not used in the clock behind it.
-    always_ff @(posedge clk or negedge rst_n) begin
-      if (!rst_n) planes_here_q <= 1'b0;
-      else        planes_here_q <= read_planes;
-    end
-
-    always_ff @(posedge clk) begin
-      asked_planes_q <= planes_here_q;
-      if (sx_valid) begin
-        book_q         <= newer ? s3_book : book_right;
-        book_bad_q     <= !newer && book_wrong;
-        book_fixed_q   <= !newer && book_one;
-        planes_q       <= newer_planes ? s3_planes : planes_right;
-        planes_bad_q   <= !newer_planes && planes_wrong;
-        planes_fixed_q <= !newer_planes && planes_one;
-      end
-    end
-
-    assign book         = book_q;
-    assign planes       = planes_q;
-    assign book_lost    = use_book && book_bad_q;
-    assign planes_lost  = uses_planes && planes_bad_q;
-    assign book_fixed   = book_fixed_q;
-    assign planes_fixed = planes_fixed_q;
-    assign tells_book   = 1'b0;  // it is in SX, whose word is used a clock later, or not at all
-    assign tells_planes = 1'b0;
-  end else begin : g_no_stage
-    logic unused_stage;
-    assign unused_stage = ^{sx_valid, slotx, s3_valid, s3_wrote_planes, s3_slot, s3_book,
-                            s3_planes, book_one, planes_one, book_wrong, planes_wrong,
-                            book_found, planes_found};
-    always_ff @(posedge clk) asked_planes_q <= read_planes;
-    assign book         = book_right;
-    assign planes       = planes_right;
-    assign book_lost    = book_found.bad;
-    assign planes_lost  = planes_found.bad;
-    assign book_fixed   = 1'b0;  // parity corrects nothing
-    assign planes_fixed = 1'b0;
-    assign tells_book   = use_book;
-    assign tells_planes = uses_planes;
+  // What was asked before a reset is not used in the clock behind it.
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) planes_here_q <= 1'b0;
+    else        planes_here_q <= read_planes;
   end
 
+  always_ff @(posedge clk) begin
+    asked_planes_q <= planes_here_q;
+    if (s1_valid) begin
+      book_q         <= newer ? s3_book : book_right;
+      book_bad_q     <= !newer && book_wrong;
+      book_fixed_q   <= !newer && book_one;
+      planes_q       <= newer_planes ? s3_planes : planes_right;
+      planes_bad_q   <= !newer_planes && planes_wrong;
+      planes_fixed_q <= !newer_planes && planes_one;
+    end
+  end
+
+  assign book         = book_q;
+  assign planes       = planes_q;
+  assign book_lost    = use_book && book_bad_q;
+  assign planes_lost  = uses_planes && planes_bad_q;
   assign uses_planes  = use_planes && asked_planes_q;
   assign lost         = book_lost || planes_lost;
-  assign write_book   = book_we || lost || (use_book && book_fixed);
-  assign write_planes = planes_we || lost || (uses_planes && planes_fixed);
-  assign book_fault   = make_ram_fault(book_lost, use_book && book_fixed, RAM_ROW_W'(slot2));
-  assign planes_fault = make_ram_fault(planes_lost, uses_planes && planes_fixed, RAM_ROW_W'(slot2));
+  assign write_book   = book_we || lost || (use_book && book_fixed_q);
+  assign write_planes = planes_we || lost || (uses_planes && planes_fixed_q);
+  assign book_fault   = make_ram_fault(book_lost, use_book && book_fixed_q, RAM_ROW_W'(slot2));
+  assign planes_fault = make_ram_fault(planes_lost, uses_planes && planes_fixed_q,
+                                       RAM_ROW_W'(slot2));
 
   // A RAM that nobody asks does not toggle; the widest one is read for those who need its planes
   // alone.

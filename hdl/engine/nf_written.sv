@@ -2,16 +2,22 @@
 // Which lines may have a record of this epoch, and of how many planes: a mark for each line that
 // was evicted since the region's commit.
 //
-// A line for which `maybe` is 0 has no state in memory, whatever memory holds: nothing has to be
-// fetched. `planes` is asked for another line, for which it was 1: no more of its record's planes
-// mean anything. `mark` says that the line `mark_line` is written back with `mark_planes` planes;
-// it is seen from the next clock on. `clear[r]` (the commit of region r) forgets region r. A region
-// has 2^LOG2 marks: one a line up to that size; above it neighbours share one, which holds the most
+// `look` asks for the line `ask`: `ask1` if it is the `second` of two, else `ask0` (which of
+// them is known late, so that the places of both are worked out before). From the next clock on,
+// until `look` comes again, `maybe` and `planes` tell of it. A line for which `maybe` is 0 has
+// no state in memory, whatever memory holds: nothing has to be fetched. No more than `planes` of
+// its record's planes mean anything. With `ask_leaves` the line is on its way out of its slot,
+// and its mark will come: it may have a record of every plane. `mark` says that the line
+// `mark_line` is written back with `mark_planes` planes; a `look` in the same clock sees it.
+// `clear[r]` (the commit of region r) forgets region r, while nothing is under way. A region has
+// 2^LOG2 marks: one a line up to that size; above it neighbours share one, which holds the most
 // of them all.
 //
-// The marks are a protected RAM. In a row with a wrong bit every line may have a record of every
-// plane: that costs fetches, not answers. Where such a row is found by the fetch that it has caused
-// (`planes_used`), it is written so in the next clock without a mark, and counted then.
+// The marks are a protected RAM with a synchronous read, twice: one copy is asked, the other is
+// read for the mark that is put into its row (M0), checked (M1) and written (M2). In a row with
+// a wrong bit every line may have a record of every plane: that costs fetches, not answers. Where
+// such a row is found by the fetch that it has caused (`used`), it is written so without a mark,
+// and counted then.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -32,14 +38,19 @@ module nf_written
   output ram_fault_t              ram_fault,
   input  wire logic [DESCS_W-1:0] desc,
   input  wire logic [REGIONS-1:0] clear,
+  input  wire logic               look,
+  input  wire line_id_t           ask0,
+  input  wire line_id_t           ask1,
+  input  wire logic               second,
   input  wire line_id_t           ask,
+  input  wire logic               ask_leaves,
   output logic                    maybe,
-  input  wire line_id_t           planes_ask,
-  input  wire logic               planes_used,
   output logic [3:0]              planes,
+  input  wire logic               used,  // what was asked is fetched
   input  wire logic               mark,
   input  wire line_id_t           mark_line,
-  input  wire logic [3:0]         mark_planes
+  input  wire logic [3:0]         mark_planes,
+  output logic                    idle   // no mark is under way
 );
   localparam int WORD_LOG2 = (LOG2 < 5) ? LOG2 : 5;  // marks in a row
   localparam int WORD      = 1 << WORD_LOG2;
@@ -48,6 +59,7 @@ module nf_written
   localparam int ROW_W     = (ALL_ROWS > 1) ? $clog2(ALL_ROWS) : 1;
   localparam int ROW_BITS  = WORD * 4;
   localparam int CHECK_W   = ram_check_w(ROW_BITS, ECC);
+  localparam int STORED_W  = CHECK_W + ROW_BITS;
 
   if (LOG2 < 1 || LOG2 > 20) begin : g_bad_log2
     initial $fatal(1, "nf_written: LOG2 must be 1..20");
@@ -55,16 +67,8 @@ module nf_written
 
   // Marks: 0 for none, else planes + 1. Those of a row mean something only when it is used: nothing
   // has to be cleared one by one.
-  logic [CHECK_W+ROW_BITS-1:0] row [ALL_ROWS];
+  logic [STORED_W-1:0] row [ALL_ROWS];
   logic [ALL_ROWS-1:0] used_q, drop;
-  region_desc_t        ask_desc, planes_desc, write_desc;
-  logic [LOG2-1:0]     ask_at, planes_at, mark_at;
-  logic [ROW_W-1:0]    ask_row, planes_row, write_row, doubtful_row_q;
-  logic [CHECK_W+ROW_BITS-1:0] ask_stored, planes_stored, write_stored;
-  logic [ROW_BITS-1:0] ask_marks, planes_marks, held, row_d;
-  logic [3:0]          write_region, asked, found, older, newer, most;
-  logic                ask_wrong, planes_wrong, held_wrong;  // the row cannot be trusted
-  logic                doubtful_q, mend, reads;
 
   function automatic logic [LOG2-1:0] place_of(
     input logic [INDEX_W-1:0] index, input logic [5:0] lines_log2
@@ -78,101 +82,171 @@ module nf_written
     return ROW_W'(32'(region) % REGIONS * ROWS + (32'(place) >> WORD_LOG2));
   endfunction
 
-  assign ask_desc      = desc_of(desc, ask.region);
-  assign planes_desc   = desc_of(desc, planes_ask.region);
-  assign ask_at        = place_of(ask.index, ask_desc.lines_log2);
-  assign planes_at     = place_of(planes_ask.index, planes_desc.lines_log2);
-  assign ask_row       = row_of(ask.region, ask_at);
-  assign planes_row    = row_of(planes_ask.region, planes_at);
-  assign ask_stored    = row[ask_row];
-  assign planes_stored = row[planes_row];
-  assign asked         = ask_marks[32'(ask_at[WORD_LOG2-1:0]) * 4 +: 4];
-  assign found         = planes_marks[32'(planes_at[WORD_LOG2-1:0]) * 4 +: 4];
-  assign maybe         = used_q[ask_row] && (ask_wrong || asked != '0);
-  assign planes        = planes_wrong ? planes_of(planes_desc.workers, planes_desc.tern5, 4'(CNT_W))
-                                       : found - 4'd1;
+  logic                 m1_mark_q, m1_mend_q, m2_mark_q, m2_mend_q;
+  line_id_t             m1_line_q, m2_line_q;
 
-  // ---- one row is written: a mark, or all of them where nothing is known ------------------------
-  assign mend         = doubtful_q && !mark;
-  assign write_region = mark ? mark_line.region : 4'(32'(doubtful_row_q) / ROWS);
-  assign write_desc   = desc_of(desc, write_region);
-  assign mark_at      = place_of(mark_line.index, write_desc.lines_log2);
-  assign write_row    = mark ? row_of(mark_line.region, mark_at) : doubtful_row_q;
-  assign write_stored = row[write_row];
-  assign reads        = (mark || mend) && used_q[write_row];
-  assign older        = held[32'(mark_at[WORD_LOG2-1:0]) * 4 +: 4];
-  assign newer        = mark_planes + 4'd1;
-  assign most         = planes_of(write_desc.workers, write_desc.tern5, 4'(CNT_W)) + 4'd1;
+  region_desc_t         ask_desc, ask0_desc, ask1_desc, m0_desc;
 
+  // ---- the line that is asked about -------------------------------------------------------------
+  logic [LOG2-1:0]      ask0_at, ask1_at;
+  logic [ROW_W-1:0]     ask_row, ask_row_q;
+  logic [WORD_LOG2-1:0] ask_at_q;
+  logic [STORED_W-1:0]  ask_stored_q;
+  logic [ROW_BITS-1:0]  ask_marks;
+  logic [3:0]           ask_most_q, found;
+  logic                 ask_used_q, ask_leaves_q, ask_bad, ask_one, ask_wrong;
+
+  assign ask0_desc = desc_of(desc, ask0.region);
+  assign ask1_desc = desc_of(desc, ask1.region);
+  assign ask0_at   = place_of(ask0.index, ask0_desc.lines_log2);
+  assign ask1_at   = place_of(ask1.index, ask1_desc.lines_log2);
+  assign ask_desc  = second ? ask1_desc : ask0_desc;
+  assign ask_row   = second ? row_of(ask1.region, ask1_at) : row_of(ask0.region, ask0_at);
+
+  always_ff @(posedge clk) begin
+    if (look) begin
+      ask_stored_q <= row[ask_row];
+      ask_row_q    <= ask_row;
+      ask_at_q     <= second ? ask1_at[WORD_LOG2-1:0] : ask0_at[WORD_LOG2-1:0];
+      ask_most_q   <= planes_of(ask_desc.workers, ask_desc.tern5, 4'(CNT_W));
+      ask_used_q   <= used_q[ask_row];
+      // Its mark is in M0, M1 or M2.
+      ask_leaves_q <= ask_leaves || (mark && mark_line == ask) || (m1_mark_q && m1_line_q == ask)
+                      || (m2_mark_q && m2_line_q == ask);
+    end
+  end
+
+  assign found     = ask_marks[32'(ask_at_q) * 4 +: 4];
+  assign ask_wrong = ask_used_q && (ask_bad || ask_one);
+  assign maybe     = ask_leaves_q || ask_wrong || (ask_used_q && found != '0);
+  assign planes    = (ask_leaves_q || ask_wrong) ? ask_most_q : found - 4'd1;
+
+  // ---- a row that was found wrong is to be written ----------------------------------------------
+  logic             doubtful_q, mend;
+  logic [ROW_W-1:0] doubtful_row_q;
+
+  assign mend = doubtful_q && !mark;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) doubtful_q <= 1'b0;
+    else if (!doubtful_q || mend) doubtful_q <= used && ask_wrong;
+  end
+
+  always_ff @(posedge clk) begin
+    if (!doubtful_q || mend) doubtful_row_q <= ask_row_q;
+  end
+
+  // ---- M0: one row is read: of a mark, or of all where nothing is known -------------------------
+  logic [3:0]           m0_region, m0_most;
+  logic [LOG2-1:0]      m0_at;
+  logic [ROW_W-1:0]     m0_row, m1_row_q, m2_row_q;
+  logic                 m1, m2, m1_again_q, m1_last_q;
+  logic [WORD_LOG2-1:0] m1_at_q;
+  logic [3:0]           m1_newer_q, m1_most_q, older;
+  logic [STORED_W-1:0]  m1_stored_q;
+  logic [ROW_BITS-1:0]  stored, held, m1_marks, m2_marks_q, last_q;
+  logic [CHECK_W-1:0]   check;
+  logic                 held_bad, held_one, held_wrong, here, reads, puts;
+
+  assign m0_region = mark ? mark_line.region : 4'(32'(doubtful_row_q) / ROWS);
+  assign m0_desc   = desc_of(desc, m0_region);
+  assign m0_most   = planes_of(m0_desc.workers, m0_desc.tern5, 4'(CNT_W));
+  assign m0_at     = place_of(mark_line.index, m0_desc.lines_log2);
+  assign m0_row    = mark ? row_of(mark_line.region, m0_at) : doubtful_row_q;
+  assign m1        = m1_mark_q || m1_mend_q;
+  assign m2        = m2_mark_q || m2_mend_q;
+  assign idle      = !mark && !m1 && !m2;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      m1_mark_q <= 1'b0;
+      m1_mend_q <= 1'b0;
+      m2_mark_q <= 1'b0;
+      m2_mend_q <= 1'b0;
+    end else begin
+      m1_mark_q <= mark;
+      m1_mend_q <= mend;
+      m2_mark_q <= m1_mark_q;
+      m2_mend_q <= m1_mend_q;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (mark || mend) begin
+      m1_stored_q <= row[m0_row];
+      m1_row_q    <= m0_row;
+      m1_line_q   <= mark_line;
+      m1_at_q     <= m0_at[WORD_LOG2-1:0];
+      m1_newer_q  <= mark_planes + 4'd1;
+      m1_most_q   <= m0_most + 4'd1;
+      m1_again_q  <= m1 && m0_row == m1_row_q;  // what is read is not written yet
+      m1_last_q   <= m2 && m0_row == m2_row_q;
+    end
+    if (m1) begin
+      m2_marks_q <= m1_marks;
+      m2_row_q   <= m1_row_q;
+      m2_line_q  <= m1_line_q;
+    end
+    if (m2) last_q <= m2_marks_q;
+  end
+
+  // ---- M1: it is checked, and the mark put in ---------------------------------------------------
+  assign here       = used_q[m1_row_q] || m1_again_q;
+  assign reads      = m1 && here && !m1_again_q && !m1_last_q;
+  assign held       = m1_again_q ? m2_marks_q : m1_last_q ? last_q : stored;
+  assign older      = here ? held[32'(m1_at_q) * 4 +: 4] : 4'd0;
+  assign held_wrong = reads && (held_bad || held_one);
+  assign puts       = m1_mark_q && older < m1_newer_q;
+
+  for (genvar k = 0; k < WORD; k++) begin : g_mark
+    assign m1_marks[k*4 +: 4] = held_wrong ? m1_most_q
+                                : (puts && 32'(m1_at_q) == k) ? m1_newer_q
+                                : here ? held[k*4 +: 4] : 4'd0;
+  end
+
+  // ---- M2: it is written ------------------------------------------------------------------------
   always_comb begin
-    row_d = used_q[write_row] ? held : '0;
-    if (mark) row_d[32'(mark_at[WORD_LOG2-1:0]) * 4 +: 4]
-                = (used_q[write_row] && older > newer) ? older : newer;
-    if (reads && held_wrong) row_d = {WORD{most}};
     drop = '0;
     for (int r = 0; r < REGIONS; r++) begin
       if (clear[r]) drop[r*ROWS +: ROWS] = '1;
     end
   end
 
-  // ---- each of the three read ports is checked --------------------------------------------------
-  localparam int GUARD_ROWS = (ALL_ROWS > 1) ? ALL_ROWS : 2;
-
-  logic [CHECK_W-1:0] check;
-  logic               ask_bad, ask_one, planes_bad, planes_one, held_bad, held_one;
-  logic               planes_doubt;
-
-  assign ask_wrong    = ask_bad || ask_one;
-  assign planes_wrong = planes_bad || planes_one;
-  assign held_wrong   = held_bad || held_one;
-  assign planes_doubt = planes_used && planes_wrong;
-
-  always_ff @(posedge clk or negedge rst_n) begin
-    if (!rst_n) doubtful_q <= 1'b0;
-    else if (!doubtful_q || mend) doubtful_q <= planes_doubt;
-  end
-
   always_ff @(posedge clk) begin
-    if (!doubtful_q || mend) doubtful_row_q <= planes_row;
-  end
-
-  /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC)) u_ask (
-    .clk, .rst_n, .flip (ram_flip),
-    .wr_en (mark || mend), .wr_row (write_row), .wr_data (row_d), .wr_check (),
-    .rd_en (1'b0), .rd_row (ask_row), .rd_word (ask_stored[ROW_BITS-1:0]),
-    .rd_check (ask_stored[ROW_BITS +: CHECK_W]), .data (ask_marks), .bad (ask_bad),
-    .corrected (ask_one), .fault ()
-  );
-  nf_ram_guard #(.RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC)) u_planes (
-    .clk, .rst_n, .flip (ram_flip),
-    .wr_en (mark || mend), .wr_row (write_row), .wr_data (row_d), .wr_check (),
-    .rd_en (1'b0), .rd_row (planes_row), .rd_word (planes_stored[ROW_BITS-1:0]),
-    .rd_check (planes_stored[ROW_BITS +: CHECK_W]), .data (planes_marks), .bad (planes_bad),
-    .corrected (planes_one), .fault ()
-  );
-  nf_ram_guard #(.RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC)) u_write (
-    .clk, .rst_n, .flip (ram_flip),
-    .wr_en (mark || mend), .wr_row (write_row), .wr_data (row_d), .wr_check (check),
-    .rd_en (reads), .rd_row (write_row), .rd_word (write_stored[ROW_BITS-1:0]),
-    .rd_check (write_stored[ROW_BITS +: CHECK_W]), .data (held), .bad (held_bad),
-    .corrected (held_one), .fault (ram_fault)
-  );
-  /* verilator lint_on PINCONNECTEMPTY */
-
-  always_ff @(posedge clk) begin
-    if (mark || mend) row[write_row] <= {check, row_d};
+    if (m2) row[m2_row_q] <= {check, m2_marks_q};
   end
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) used_q <= '0;
     else if (|clear) used_q <= used_q & ~drop;
-    else if (mark) used_q[write_row] <= 1'b1;
+    else if (m2_mark_q) used_q[m2_row_q] <= 1'b1;
   end
 
-  `NF_ASSERT_NEVER(PlanesOfNothing_A,
-                   planes_used && (!used_q[planes_row] || (!planes_wrong && found == '0)))
-  `NF_ASSERT_NEVER(MarkAtCommit_A, mark && |clear)
+  // ---- both copies are checked ------------------------------------------------------------------
+  localparam int GUARD_ROWS = (ALL_ROWS > 1) ? ALL_ROWS : 2;
+
+  /* verilator lint_off PINCONNECTEMPTY */
+  nf_ram_guard #(
+    .RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC), .SYNC(1)
+  ) u_ask (
+    .clk, .rst_n, .flip (ram_flip),
+    .wr_en (m2), .wr_row (m2_row_q), .wr_data (m2_marks_q), .wr_check (),
+    .rd_en (1'b0), .rd_row (look ? ask_row : ask_row_q), .rd_word (ask_stored_q[ROW_BITS-1:0]),
+    .rd_check (ask_stored_q[ROW_BITS +: CHECK_W]), .data (ask_marks), .bad (ask_bad),
+    .corrected (ask_one), .fault ()
+  );
+  nf_ram_guard #(
+    .RAM(RAM_MARKS), .ROWS(GUARD_ROWS), .WIDTH(ROW_BITS), .ECC(ECC), .SYNC(1)
+  ) u_write (
+    .clk, .rst_n, .flip (ram_flip),
+    .wr_en (m2), .wr_row (m2_row_q), .wr_data (m2_marks_q), .wr_check (check),
+    .rd_en (reads), .rd_row (m0_row), .rd_word (m1_stored_q[ROW_BITS-1:0]),
+    .rd_check (m1_stored_q[ROW_BITS +: CHECK_W]), .data (stored), .bad (held_bad),
+    .corrected (held_one), .fault (ram_fault)
+  );
+  /* verilator lint_on PINCONNECTEMPTY */
+
+  `NF_ASSERT_NEVER(CommitIsAlone_A, |clear && (look || !idle || doubtful_q))
 endmodule
 
 `default_nettype wire

@@ -50,7 +50,9 @@ module fv_lookup
   logic                     invalidate, closed, store_room, gather_room, fill_room, evict_room;
   logic [2*RAM_FAULT_W-1:0] ram_faults;
   ram_flip_t                ram_flip;
-  line_id_t                 lk_line;
+  logic                     look;
+  logic                     go_deferred;
+  line_id_t                 look_line, new_line, deferred_line, lk_line;
   engine_op_t               op, looked_up;
   engine_stage_t            issue;
   fp_stored_t               stored;
@@ -121,6 +123,13 @@ module fv_lookup
   assign fill_in_pipe   = pipe1_q || pipe2_q;
   assign fills          = issue_valid && issue.act == ACT_FILL;
 
+  logic [1:0] room_q;  // for fills and evictions: it is taken by those alone
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) room_q <= '0;
+    else        room_q <= room[1:0] & ~{fetch, issue_valid && issue.act == ACT_MISS && issue.dirty};
+  end
+
+  `NF_ASSUME(RoomStays_M, (room_q & ~room[1:0]) == '0)
   `NF_ASSUME(Kinds_M, FP != 0 || !is_fp)
   `NF_ASSUME(Kept_M, !fill_kept || sum_q[fill_slot])  // nf_fill brings a sum to those who read it
   `NF_ASSUME(Stored_M, !stored_valid || stores_q != '0)
@@ -206,7 +215,7 @@ module fv_lookup
   end
 
   logic [COUNT_W-1:0] twice;  // early stores: they wait for their slot and for memory
-  assign twice = COUNT_W'($countones(dut.early_q & ~dut.landed_q));
+  assign twice = COUNT_W'($countones(dut.u_early.early_q & ~dut.u_early.landed_q));
 
   `NF_ASSERT(OneMeaning_A, $onehot0({acts, early, issue_valid && (issue.act == ACT_STORED ||
                                      (issue.act == ACT_FILL && issue.early))}))
@@ -215,18 +224,28 @@ module fv_lookup
   `NF_ASSERT_NEVER(AnswerWithoutExecution_A, answers && is_mark && !executed_q && !executes)
   `NF_ASSERT_NEVER(Order_A, follows && is_mark && ahead != '0)
   `NF_ASSERT_NEVER(Overtaken_A, follows && !is_mark && !executed_q && ahead == '0)
-  `NF_ASSERT(NoneLost_A, open_q == dut.parked_count + dut.deferred_count + stores_q - twice)
+  `NF_ASSERT(NoneLost_A, open_q == dut.parked_count + dut.deferred_count
+                                + COUNT_W'(dut.lk_valid_q) + stores_q - twice)
   `NF_ASSERT_NEVER(Forgotten_A, marked_q && !answered_q && open_q == '0)
 
-  // With room, and with nothing that memory still owes, what waits goes on in every clock.
-  `NF_ASSERT_NEVER(StandsStill_A, !issue_valid && room == '1 && stores_q == '0 &&
-                   gathers_q[0] == '0 && gathers_q[1] == '0 && fetching_q == '0 &&
-                   (dut.parked_count != '0 || dut.deferred_count != '0))
+  // With room, and with nothing that memory still owes, what waits goes on within some clocks:
+  // heads and victims are chosen a clock ahead, and the end of a store is seen a clock later.
+  localparam int SOON = 4;
+  logic [2:0] still_q;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) still_q <= '0;
+    else if (!issue_valid && room == '1 && stores_q == '0 && gathers_q[0] == '0
+             && gathers_q[1] == '0 && fetching_q == '0
+             && (dut.parked_count != '0 || dut.deferred_count != '0 || dut.lk_valid_q))
+      still_q <= still_q + 3'd1;
+    else still_q <= '0;
+  end
+  `NF_ASSERT_NEVER(StandsStill_A, still_q == 3'(SOON))
 
   `NF_COVER(Parked_C, answers && is_mark && marked_q && ahead_q == '0 && issue.act == ACT_FILL)
   `NF_COVER(BehindOne_C, marked_q && !executed_q && ahead_q == COUNT_W'(1) &&
                          dut.parked_count == COUNT_W'(2))
-  `NF_COVER(Deferred_C, executes && is_mark && marked_q && dut.take_deferred)
+  `NF_COVER(Deferred_C, executes && is_mark && marked_q && dut.lk_again_q && !dut.do_head)
   `NF_COVER(Evicts_C, executes && is_mark && issue.act == ACT_MISS && issue.dirty)
   if (FP != 0) begin : g_fp
     `NF_COVER(EarlyLands_C, answers && is_mark && issue.act == ACT_FILL && issue.early)

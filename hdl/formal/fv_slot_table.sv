@@ -3,9 +3,10 @@
 // most, where it is found; it leaves by an allocation that tells it as the victim, dirty if it was
 // modified since it came, or by the invalidation of its region; and not while somebody needs it.
 //
-// Assumed is what the engine keeps to: one action on a slot at a time, allocations where there is
-// no hit and a slot to take, fills of slots that are filling, counts of writes and gathers that go
-// down only after they went up, and commits (`invalidate`) while nothing is under way.
+// Assumed is what the engine keeps to: one action on a slot at a time, allocations for a line that
+// was looked at, where there is no hit and a slot to take, fills of slots that are filling, counts
+// of writes and gathers that go down only after they went up, and commits (`invalidate`) while
+// nothing is under way.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -20,15 +21,17 @@ module fv_slot_table
   parameter int KEY_W   = 3
 ) (
   input wire logic                     clk,
-  input wire logic [3:0]               lk_region,
-  input wire logic [KEY_W-1:0]         lk_index,
+  input wire logic                     look,
+  input wire logic [3:0]               look_region,
+  input wire logic [KEY_W-1:0]         look_index,
   input wire logic [SLOTS-1:0]         waited,
   input wire logic                     alloc,
   input wire logic                     alloc_ready,
   input wire logic                     filled,
   input wire logic [$clog2(SLOTS)-1:0] fill_slot,
   input wire logic                     touch,
-  input wire logic [$clog2(SLOTS)-1:0] touch_slot,
+  input wire logic                     at_hit,
+  input wire logic [$clog2(SLOTS)-1:0] other_slot,
   input wire logic                     write_start,
   input wire logic                     write_end,
   input wire logic [$clog2(SLOTS)-1:0] write_end_slot,
@@ -40,51 +43,73 @@ module fv_slot_table
 );
   localparam int SLOT_W = $clog2(SLOTS);
 
-  logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept;
+  logic              lk_hit, lk_open, lk_writing, lk_reading, lk_kept, lk_victim;
   logic              victim_ok, victim_dirty, victim_kept;
-  logic [SLOT_W-1:0] lk_slot, victim_slot;
-  line_id_t          lk_line, victim_line;
+  logic [SLOT_W-1:0] lk_slot, victim_slot, touch_slot;
+  line_id_t          look_line, lk_line, victim_line;
+  logic              asked_q;  // lk_line was looked at, and has got no slot since
+  logic [3:0]        lk_region;
+  logic [KEY_W-1:0]  lk_index;
   logic [SLOTS-1:0]  ready, writing, reading, kept;
 
-  assign lk_line = make_line_id(lk_region, INDEX_W'(lk_index));
+  assign look_line  = make_line_id(look_region, INDEX_W'(look_index));
+  assign lk_line    = make_line_id(lk_region, INDEX_W'(lk_index));
+  assign touch_slot = at_hit ? lk_slot : other_slot;
 
   `NF_FORMAL_RESET
 
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) asked_q <= 1'b0;
+    else        asked_q <= look || (asked_q && !alloc);
+  end
+
+  always_ff @(posedge clk) begin
+    if (look) {lk_region, lk_index} <= {look_region, look_index};
+  end
+
   nf_slot_table #(.SLOTS(SLOTS), .REGIONS(REGIONS), .KEY_W(KEY_W)) dut (
-    .clk, .rst_n, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing, .lk_reading, .lk_kept,
-    .victim_ok, .victim_slot, .victim_dirty, .victim_kept, .victim_line, .waited, .ready, .writing,
-    .reading, .kept, .alloc, .alloc_ready, .filled, .fill_slot, .keep(1'b0), .unkeep(1'b0), .touch,
-    .touch_slot, .write_start, .write_end, .write_end_slot, .read_start(1'b0),
-    .read_slot(SLOT_W'(0)), .read_end(1'b0), .read_end_slot(SLOT_W'(0)), .damage, .damage_slot,
-    .invalidate
+    .clk, .rst_n, .look, .look_line, .lk_line, .lk_hit, .lk_slot, .lk_open, .lk_writing,
+    .lk_reading, .lk_kept, .lk_victim, .victim_ok, .victim_slot, .victim_dirty, .victim_kept,
+    .victim_line, .waited, .ready, .writing, .reading, .kept, .alloc, .alloc_ready, .filled,
+    .fill_slot, .keep(1'b0), .unkeep(1'b0), .touch, .at_hit, .other_slot, .write_start, .write_end,
+    .write_end_slot, .read_start(1'b0), .read_end(1'b0), .read_end_slot(SLOT_W'(0)), .damage,
+    .damage_slot, .invalidate
   );
 
   // ---- what the engine keeps to ----------------------------------------------------------------
   logic [SLOTS-1:0] used;
+  logic [7:0]       under_way [SLOTS];  // writes: counted, and what is counted in this clock
   assign used = dut.used_q;
+  for (genvar s = 0; s < SLOTS; s++) begin : g_under_way
+    assign under_way[s] = dut.u_writes.count_q[s]
+                          + 8'(dut.write_start_q && 32'(dut.start_slot_q) == s)
+                          - 8'(dut.write_end_q && 32'(dut.write_end_slot_q) == s);
+  end
 
-  `NF_ASSUME(RegionsThatThereAre_M, 32'(lk_region) < REGIONS && 32'(my_region) < REGIONS)
+  `NF_ASSUME(RegionsThatThereAre_M, 32'(look_region) < REGIONS && 32'(my_region) < REGIONS)
   `NF_ASSUME_KEEPS(OneLine_M, 1'b1, {my_region, my_index})
-  `NF_ASSUME(AllocatesForMisses_M, !alloc || (victim_ok && !lk_hit))
+  `NF_ASSUME(AllocatesForMisses_M, !alloc || (asked_q && victim_ok && !lk_hit))
+  `NF_ASSUME(HitsWhatIsThere_M, !at_hit || (asked_q && lk_hit))
   `NF_ASSUME(FillsWhatIsFilling_M, !filled || (used[fill_slot] && !ready[fill_slot]))
   `NF_ASSUME(TouchesWhatIsThere_M, !(touch || write_start) ||
                                    (used[touch_slot] && ready[touch_slot]))
   `NF_ASSUME(OneAction_M, $onehot0({alloc, filled, touch, damage}))
   `NF_ASSUME(StartsWithTouch_M, !write_start || touch)
   `NF_ASSUME(DamagesWhatIsThere_M, !damage || used[damage_slot])
-  `NF_ASSUME(EndsWhatBegan_M, !write_end || dut.u_writes.count_q[write_end_slot] != '0)
-  `NF_ASSUME(FewWrites_M, !write_start || dut.u_writes.count_q[touch_slot] < 8'd3)
+  `NF_ASSUME(EndsWhatBegan_M, !write_end || under_way[write_end_slot] != '0)
+  `NF_ASSUME(FewWrites_M, !write_start || under_way[touch_slot] < 8'd3)
   `NF_ASSUME(WaitersOfWhatIsThere_M, (waited & ~used) == '0)
   `NF_ASSUME(FillingIsWaitedFor_M, (used & ~ready & ~waited) == '0)
   `NF_ASSUME(CommitsWhenIdle_M, invalidate == '0 || (waited == '0 && writing == '0 &&
-                                !alloc && !filled && !touch && !damage && !write_end))
+                                !look && !asked_q && !alloc && !filled && !touch && !damage &&
+                                !write_end))
 
   // ---- reference of the line that is followed --------------------------------------------------
   logic              here_q, dirty_q, was_evicted_q;
   logic [SLOT_W-1:0] slot_q;
   logic              looked_up, comes, leaves, mine_is_victim;
 
-  assign looked_up      = lk_region == my_region && lk_index == my_index;
+  assign looked_up      = asked_q && lk_region == my_region && lk_index == my_index;
   assign comes          = alloc && looked_up;
   assign mine_is_victim = victim_line.region == my_region &&
                           victim_line.index[KEY_W-1:0] == my_index && (&used);
@@ -119,14 +144,24 @@ module fv_slot_table
   for (genvar s = 0; s < SLOTS; s++) begin : g_slot
     `NF_ASSERT(Mine_A, (used[s] && dut.key_q[s] == {my_region, my_index}) ==
                        (here_q && 32'(slot_q) == s))
-    `NF_ASSERT(Writes_A, writing[s] == (dut.u_writes.count_q[s] != '0))
+    `NF_ASSERT(Writes_A, dut.writes[s] == (dut.u_writes.count_q[s] != '0))
+    `NF_ASSERT(Starts_A, dut.write_starts_q[s] ==
+                         (dut.write_start_q && 32'(dut.start_slot_q) == s))
+    `NF_ASSERT_NEVER(Ended_A, under_way[s] > 8'd3)
+    `NF_ASSERT_NEVER(EndsNothing_A, dut.write_end_q && 32'(dut.write_end_slot_q) == s &&
+                                    dut.u_writes.count_q[s] == '0)
+    `NF_ASSERT(Hit_A, !asked_q || dut.hit[s] ==
+                      (used[s] && dut.key_q[s] == {lk_region, lk_index}))
+    `NF_ASSERT(Victim_A, dut.victim_q == '0 || dut.victim_q[s] == (32'(victim_slot) == s))
     `NF_ASSERT_NEVER(Region_A, used[s] && 32'(dut.key_q[s][KEY_W +: 4]) >= REGIONS)
     for (genvar t = 0; t < s; t++) begin : g_other
       `NF_ASSERT_NEVER(TwoSlots_A, used[s] && used[t] && dut.key_q[s] == dut.key_q[t])
     end
   end
   `NF_ASSERT(MineDirty_A, !here_q || dut.dirty_q[slot_q] == dirty_q)
-  `NF_ASSERT(Idle_A, dut.kept_q == '0 && reading == '0)
+  `NF_ASSERT(Idle_A, dut.kept_q == '0 && reading == '0 && !dut.read_start_q && !dut.read_end_q)
+  `NF_ASSERT_NEVER(AskedRegion_A, asked_q && 32'(lk_region) >= REGIONS)
+  `NF_ASSERT_NEVER(FreeFirst_A, |(dut.victim_q & used) && !(&used))
 
   `NF_COVER(DirtyEvicted_C, was_evicted_q && !here_q)
   `NF_COVER(BackAgain_C, was_evicted_q && here_q)

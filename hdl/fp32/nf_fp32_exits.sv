@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The queues of FP32 stores and gathers behind the engine's S2, and the room in them.
 //
-// `*_push` cannot be stalled: the lookup issues only where there is `*_room`, beside what is in the
-// AHEAD stages before S2's end.
+// `*_push` cannot be stalled: the lookup issues only where there is `*_room`, beside what is in S1
+// and S2.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -12,8 +12,7 @@ module nf_fp32_exits
   import nf_fp32_pkg::*;
   import nf_ram_pkg::*;
 #(
-  parameter int ECC   = 1,
-  parameter int AHEAD = 2
+  parameter int ECC = 1
 ) (
   input  wire logic       clk,
   input  wire logic       rst_n,
@@ -36,6 +35,7 @@ module nf_fp32_exits
   output gather_op_t      gather
 );
   localparam int COUNT_W = $clog2(EXIT_DEPTH + 1);
+  localparam int AHEAD   = 2;  // stages
 
   logic [COUNT_W-1:0] store_count, gather_count;
   logic               store_push_ready, gather_push_ready;

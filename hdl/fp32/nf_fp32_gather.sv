@@ -3,7 +3,8 @@
 //
 // Two sums are asked for at a time, a line of each in turn, so that the adder, whose result comes
 // two clocks after its operands, takes a line every clock. A sum that is alone asks every other
-// clock: its lines never wait on the read channel that others share. All reads share one AXI ID,
+// clock, but for its first line, which is not added: its lines never wait on the read channel that
+// others share. All reads share one AXI ID,
 // so the lines arrive in the order asked. The first line of a sum is taken as it is (a NaN made
 // canonical), each further one is added: 16 lanes. RAW passes one line byte for byte. Nothing
 // present gives zeros. A read error gives all ones with Poison; a line that memory marks as
@@ -51,7 +52,7 @@ module nf_fp32_gather
   // ---- asking: one AR for each worker present, lowest first; the two sides take turns -----------
   logic [$bits(gather_op_t)-1:0] op_q [2];
   logic [1:0]         busy_q, started_q;
-  logic               direct, side, last_side_q, asked_q, load, load_side;
+  logic               direct, side, last_side_q, added_q, load, load_side;
   gather_op_t         now, left;  // what is left of a sum when its lowest line was asked for
   logic [63:0]        todo, lowest;
   logic [5:0]         worker;
@@ -62,7 +63,7 @@ module nf_fp32_gather
   // A sum that finds both sides free asks for its first line at once.
   assign direct   = op_valid && (busy_q == '0);
   assign side     = last_side_q ^ (direct || busy_q[!last_side_q]);
-  assign turn     = direct || (busy_q[side] && (side != last_side_q || !asked_q));
+  assign turn     = direct || (busy_q[side] && (side != last_side_q || !added_q));
   assign now      = direct ? op : op_q[side];
   assign d        = desc_of(desc, now.meta.region);
   assign todo     = now.bitmap;
@@ -106,7 +107,7 @@ module nf_fp32_gather
   end
 
   always_ff @(posedge clk) begin
-    asked_q <= ask;
+    added_q <= ask && started_q[side];  // asked for in the last clock, and to be added
     if (ask) op_q[side] <= left;
     if (load) op_q[load_side] <= op;
   end
@@ -239,7 +240,7 @@ module nf_fp32_gather
   `NF_ASSERT_KEEPS(EndStable_A, end_valid && !end_ready, {end_valid, gather_end})
   `NF_ASSERT_NEVER(KeepPoison_A, end_valid && gather_end.keep && drs_valid && drs.poison)
   `NF_ASSERT_NEVER(OutRoom_A, finished && !out_ready)
-  `NF_ASSERT_NEVER(LoneSumSpaced_A, ask && asked_q && side == last_side_q)
+  `NF_ASSERT_NEVER(LoneSumSpaced_A, ask && added_q && side == last_side_q)
   `NF_ASSERT_NEVER(SidesApart_A, take && adding_q && t_side == side_q)
 endmodule
 

@@ -376,7 +376,7 @@ package nf_core_pkg;
   endfunction
 
   function automatic logic [63:0] worker_mask(input logic [7:0] workers);
-    return (workers >= 8'd64) ? '1 : ((64'd1 << workers[5:0]) - 64'd1);
+    return (workers >= 8'd64) ? '1 : ~({64{1'b1}} << workers[5:0]);
   endfunction
 
   // FP32: first line of the records, behind the data. With KEEP_SUM a record has two lines, and is

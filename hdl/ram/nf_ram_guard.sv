@@ -3,9 +3,9 @@
 // stored bits on request. The RAM itself, with CHECK_W bits more a row, is its owner's.
 //
 // Write: `wr_check` belongs to `wr_data` and is stored beside it; `wr_en` and `wr_row` tell that a
-// row is new. Read: `rd_word` and `rd_check` come from row `rd_row`; `data`, `bad` and `corrected`
-// are what they mean, in the same clock. `fault` tells what was found in a clock with `rd_en`: a
-// word that is read but not used is no fault.
+// row is new. Read: `rd_word` and `rd_check` come from row `rd_row`, which with SYNC is that of the
+// clock before; `data`, `bad` and `corrected` are what they mean, in the same clock. `fault` tells
+// what was found in a clock with `rd_en`: a word that is read but not used is no fault.
 //
 // `flip` is a bit of a row that is wrong from the next clock on, until the row is written: where it
 // is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
@@ -23,6 +23,7 @@ module nf_ram_guard
   parameter int ROWS    = 64,
   parameter int WIDTH   = 512,
   parameter int ECC     = 1,
+  parameter int SYNC    = 0,
   parameter int CHECK_W = ram_check_w(WIDTH, ECC)  // not to be set
 ) (
   input  wire logic                    clk,
@@ -85,8 +86,24 @@ module nf_ram_guard
     end
   end
 
-  assign here0 = live_q[0] && row0_q == rd_row;
-  assign here1 = live_q[1] && row1_q == rd_row;
+  logic [RAM_ROW_W-1:0] word_row;
+  logic                 asked0, asked1;
+
+  assign asked0 = live_q[0] && row0_q == rd_row;
+  assign asked1 = live_q[1] && row1_q == rd_row;
+
+  if (SYNC != 0) begin : g_sync
+    logic [RAM_ROW_W-1:0] row_q;
+    logic                 here0_q, here1_q;
+    always_ff @(posedge clk or negedge rst_n) begin
+      if (!rst_n) {here1_q, here0_q} <= '0;
+      else        {here1_q, here0_q} <= {asked1, asked0};
+    end
+    always_ff @(posedge clk) row_q <= RAM_ROW_W'(rd_row);
+    assign {word_row, here1, here0} = {row_q, here1_q, here0_q};
+  end else begin : g_async
+    assign {word_row, here1, here0} = {RAM_ROW_W'(rd_row), asked1, asked0};
+  end
 
   // One bit of a row, by 64: an AND at each bit. A bit that is written by its number takes a
   // multiplexer at each, several times the gates of the check.
@@ -123,7 +140,7 @@ module nf_ram_guard
     .corrected, .bad
   );
 
-  assign fault = make_ram_fault(rd_en && bad, rd_en && corrected, RAM_ROW_W'(rd_row));
+  assign fault = make_ram_fault(rd_en && bad, rd_en && corrected, word_row);
 
   // Nothing is wrong by itself. A word that is used with one wrong bit is always a fault, with two
   // if the code tells them.

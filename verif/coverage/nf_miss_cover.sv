@@ -370,12 +370,12 @@ bind nf_engine nf_miss_cover #(.SLOTS(SLOTS), .FLIGHT(MISS_DEPTH)) u_miss_cover 
   .fill_landed      (u_lookup.fill_landed),
   .fill_acts        (u_lookup.fill_acts),
   .head_kind        (u_lookup.parked_op.kind),
-  .mark_used        (u_written.used_q[u_written.ask_row]),
+  .mark_used        (u_written.ask_used_q),
   .maybe            (record_maybe),
-  .mark             (evict_push2),
-  .marked_used      (u_written.used_q[u_written.write_row]),
+  .mark             (u_written.m1_mark_q),
+  .marked_used      (u_written.here),
   .older            (u_written.older),
-  .newer            (u_written.newer),
+  .newer            (u_written.m1_newer_q),
   .forgets          (|apply),
   .forgets_some     (|(u_written.used_q & u_written.drop))
 );

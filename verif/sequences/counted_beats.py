@@ -26,6 +26,7 @@ class WaitingBeatsSequence(NfSequence):
 
     async def body(self) -> None:
         rng = self.rng
+        self.env.cfg.mem.latency = (1, 8)  # so that some meet a vote, whatever a vote takes
         config = self.layout.region(Mode.G_BINARY, 1, 2)
         await self.commit(0, config)
         for line in range(config.lines):

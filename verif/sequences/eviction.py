@@ -69,6 +69,47 @@ class AllInFlightSequence(NfSequence):
         await self.drain()
 
 
+class AgainAtOnceSequence(NfSequence):
+    """Lines are wanted again in each of the clocks behind the miss that throws them out, alone and
+    beside others whose marks share a row. Slots are given up in the order in which they were taken.
+    """
+
+    gaps: int = 10
+    rounds: int = 4
+
+    async def body(self) -> None:
+        hw, rng = self.cfg.hw, self.rng
+        lines = 2 * hw.slots
+        config = self.layout.region(Mode.G_BINARY, (lines - 1).bit_length(), MAX_WORKERS)
+        for gap in range(self.gaps * self.rounds):  # none of a new round has a mark
+            await self.commit(0, config)
+            await self.initialised()
+            outside = rng.sample(range(lines), lines)
+            slots: list[int] = []
+            while len(slots) < hw.slots:
+                await self.take(config, slots, outside.pop())
+            await self.drain()
+            count = rng.randint(1, 3)
+            victims, slots = slots[:count], slots[count:]
+            for number in range(count):  # in consecutive clocks, or with one between
+                await self.take(config, slots, outside.pop())
+                if number == 1 and rng.random() < 0.5:
+                    await self.env.clocks(1)
+            if gap % self.gaps:
+                await self.env.clocks(gap % self.gaps)
+            for line in rng.sample(victims, rng.randint(1, len(victims))):
+                await self.take(config, slots, line)
+            await self.drain()
+            for line in range(lines):
+                await self.read_region(config, line, rng.choice((0, 8)), limit=RACE_LIMIT)
+            await self.drain()
+
+    async def take(self, config: RegionConfig, slots: list[int], line: int) -> None:
+        """A contribution to a line, which has the youngest slot then."""
+        slots.append(line)
+        await self.contribute(config, self.rng.randrange(MAX_WORKERS), line, limit=RACE_LIMIT)
+
+
 class PinnedSlotSequence(NfSequence):
     """The slot whose turn it is to be given up is pinned by a sum, as is none of those before it: a
     miss takes one of them and waits for nothing. Lines take the slots in turn behind a reset."""

@@ -11,6 +11,7 @@ from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.env import Sink
 from verif.sequences.eviction import (
+    AgainAtOnceSequence,
     AllInFlightSequence,
     EvictionSequence,
     FetchedPlanesSequence,
@@ -40,6 +41,13 @@ class AllInFlightTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await AllInFlightSequence(self.env).run()
+
+
+class AgainAtOnceTest(NfBaseTest):
+    """Lines that are wanted again while they leave."""
+
+    async def scenario(self) -> None:
+        await AgainAtOnceSequence(self.env).run()
 
 
 class PinnedSlotTest(NfBaseTest):
@@ -77,6 +85,12 @@ async def eviction(_dut: Any, profile: str) -> None:
 async def eviction_shuffled(_dut: Any, profile: str) -> None:
     """Evictions in random order, reads between."""
     await run_uvm(EvictionShuffleTest, profile)
+
+
+@cocotb.test()
+async def again_at_once(_dut: Any) -> None:
+    """A line that a miss throws out is wanted in each clock behind that miss."""
+    await run_uvm(AgainAtOnceTest)
 
 
 @cocotb.test()

@@ -51,7 +51,7 @@ class FpTimingTest(NfBaseTest):
             self.figure(name, value)
         assert max(first) <= 330, f"a first store takes {max(first)} clocks at latency {FAR}"
         assert one <= NEAR + 2 * WORKERS + 12, f"a first sum takes {one} clocks at latency {NEAR}"
-        assert kept <= 12, f"a kept sum takes {kept} clocks, plain memory {plain_read}"
+        assert kept <= 13, f"a kept sum takes {kept} clocks, plain memory {plain_read}"
         assert stream * WORKERS > 0.99, f"{stream * WORKERS:.3f} of the rate of memory for sums"
         assert again > 0.99 * reads, f"kept sums come at {again:.3f}, plain reads at {reads:.3f}"
         self.rate("first_sums_per_clock", round(stream, 4))

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which slots wait for a fill behind an early store, and whether memory has answered that: a whole
+// FP32 line goes to memory while the record of its line is fetched (nf_lookup).
+//
+// `alloc` gives `victim_slot` to a miss, `alloc_early` if that is such a store; `filled` ends it.
+// `lands`: what memory answers (`stored_*`) is an early store, whose fill is still to come.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_early #(
+  parameter int SLOTS = 64
+) (
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+  input  wire logic                     alloc,
+  input  wire logic                     alloc_early,
+  input  wire logic [$clog2(SLOTS)-1:0] victim_slot,
+  input  wire logic                     stored_valid,
+  input  wire logic [$clog2(SLOTS)-1:0] stored_slot,
+  input  wire logic                     stored_err,
+  output logic                          lands,
+  input  wire logic                     filled,
+  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
+  output logic                          fill_early,
+  output logic                          fill_landed,
+  output logic                          fill_err,
+  input  wire logic [SLOTS-1:0]         ready
+);
+  logic [SLOTS-1:0] early_q, landed_q, landed_err_q;
+
+  assign fill_early  = early_q[fill_slot];
+  assign fill_landed = landed_q[fill_slot];
+  assign fill_err    = landed_err_q[fill_slot];
+  assign lands       = stored_valid && early_q[stored_slot];
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      early_q <= '0;
+    end else begin
+      if (alloc && alloc_early) early_q[victim_slot] <= 1'b1;
+      if (filled) early_q[fill_slot] <= 1'b0;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (alloc) landed_q[victim_slot] <= 1'b0;  // each fill is behind its miss
+    if (lands) begin
+      landed_q[stored_slot]     <= 1'b1;
+      landed_err_q[stored_slot] <= stored_err;
+    end
+  end
+
+  `NF_ASSERT_NEVER(EarlyOverStore_A, alloc && early_q[victim_slot])
+  `NF_ASSERT_NEVER(EarlyReady_A, |(early_q & ready))
+endmodule
+
+`default_nettype wire

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dirty victims on their way from a slot to their record, until their line is marked (nf_written)
+// and the eviction buffer knows how long the record is (nf_evict).
+//
+// `leaves*` tell that the victim of a stage is dirty: in S0 it is chosen, in S2 it is pushed into
+// the eviction buffer. Behind S2 the planes that it needs are counted: `counted`, with `line3`.
+// `count` are in S1 and S2. `look_leaves`: the line that is looked at is in S0 to S2, and its mark
+// is to come. `fill_leaves`: the line that is to be filled has not reached the eviction buffer.
+
+`default_nettype none
+
+module nf_leaving
+  import nf_core_pkg::*;
+#(
+  parameter int CNT_W = 8
+) (
+  input  wire logic        clk,
+  input  wire logic        rst_n,
+
+  input  wire logic        leaves0,
+  input  wire line_id_t    victim0,
+  input  wire logic        leaves1,
+  input  wire line_id_t    victim1,
+  input  wire logic        leaves2,
+  input  wire line_id_t    victim2,
+  input  wire logic [63:0] bitmap2,  // of the victim's workers
+  input  wire logic        twice2,   // each adds up to two
+
+  input  wire line_id_t    look_line,
+  output logic             look_leaves,
+  input  wire line_id_t    fill_line,
+  output logic             fill_leaves,
+  output logic [1:0]       count,
+
+  output logic             counted,
+  output line_id_t         line3,
+  output logic [3:0]       planes3
+);
+  logic        twice_q;
+  logic [63:0] bitmap_q;
+
+  assign fill_leaves = (leaves1 && victim1 == fill_line) || (leaves2 && victim2 == fill_line);
+  assign look_leaves = (leaves0 && victim0 == look_line) || (leaves1 && victim1 == look_line)
+                       || (leaves2 && victim2 == look_line);
+  assign count       = 2'(leaves1) + 2'(leaves2);
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) counted <= 1'b0;
+    else        counted <= leaves2;
+  end
+
+  always_ff @(posedge clk) begin
+    if (leaves2) begin
+      line3    <= victim2;
+      bitmap_q <= bitmap2;
+      twice_q  <= twice2;
+    end
+  end
+
+  assign planes3 = planes_in_use(bitmap_q, twice_q, 4'(CNT_W));
+endmodule
+
+`default_nettype wire

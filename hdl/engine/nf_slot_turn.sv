@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of the slots that can go, in turn, chosen a clock ahead.
+//
+// `head` (one bit, or none) is slot `head_slot`; it `goes` if it can still go. With `take` it does,
+// and the next one is chosen: another one if there is one, else it again. A choice that cannot go
+// any more is made again.
+
+`default_nettype none
+`include "nf_assert.svh"
+
+module nf_slot_turn #(
+  parameter int SLOTS = 64
+) (
+  input  wire logic                     clk,
+  input  wire logic                     rst_n,
+  input  wire logic [SLOTS-1:0]         can_go,
+  input  wire logic                     take,
+  output logic                          goes,
+  output logic [SLOTS-1:0]              head,
+  output logic [$clog2(SLOTS)-1:0]      head_slot
+);
+  localparam int SLOT_W = $clog2(SLOTS);
+
+  logic [SLOTS-1:0]  others, preferred, choice_from, choice, head_q;
+  logic [SLOT_W-1:0] head_slot_q, choice_slot;
+
+  assign others      = can_go & ~head_q;
+  assign preferred   = others & ({SLOTS{1'b1}} << head_slot_q << 1);
+  assign choice_from = |preferred ? preferred : |others ? others : can_go;
+  assign choice      = choice_from & (~choice_from + 1'b1);
+  assign goes        = |(head_q & can_go);
+  assign head        = head_q;
+  assign head_slot   = head_slot_q;
+
+  for (genvar b = 0; b < SLOT_W; b++) begin : g_encode
+    // Slots whose number has bit b: 2^b without, 2^b with, and so on.
+    localparam logic [SLOTS-1:0] WITH = {(SLOTS >> (b + 1)){{(1 << b){1'b1}}, {(1 << b){1'b0}}}};
+    assign choice_slot[b] = |(choice & WITH);
+  end
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      head_q      <= '0;
+      head_slot_q <= '0;
+    end else if (take || !goes) begin
+      head_q <= choice;
+      if (|choice) head_slot_q <= choice_slot;
+    end
+  end
+
+  `NF_ASSERT_NEVER(TakesNothing_A, take && !goes)
+  `NF_ASSERT(OneHead_A, $onehot0(head_q))
+`ifdef NF_CHECKED
+  // The last slot stands for all: while it can go, each of the others goes once before it.
+  logic [SLOT_W-1:0] passed_q;
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) passed_q <= '0;
+    else if (!can_go[SLOTS-1] || (take && head_q[SLOTS-1])) passed_q <= '0;
+    else if (take) passed_q <= passed_q + 1'b1;
+  end
+  `NF_ASSERT_NEVER(InTurn_A, take && can_go[SLOTS-1] && !head_q[SLOTS-1] && &passed_q)
+`endif
+endmodule
+
+`default_nettype wire
