@@ -129,7 +129,7 @@ module nf_lookup
   // What S0 does in this clock must not take what the deferred operation needs: another one might
   // take the victim, an FP32 operation that hits might pin it. What is new takes no victim while
   // one is deferred.
-  assign pins        = lk_valid_q && ((op_fp && lk_victim) || lk_again_q);
+  assign pins        = lk_valid_q && ((op_fp && lk_victim) || (lk_again_q && !lk_hit));
   assign go_deferred = deferred_valid && victim_ok && fill_room && evict_room && deferred_room
                        && !pins;
   assign may_look    = go || !lk_valid_q;

@@ -30,6 +30,7 @@ WORKING_SETS = (16, 32, 64, 96, 128, 256, 1024)
 TILES = (1, 4, 16, 32, 64, 128, 512)
 SKEWS = (0, 4, 16, 32, 64, 128)
 LINKS = {"x16": 1, "x8": 2, "x4": 4}
+FOLLOWED_LINKS = ("x16", "x4")  # where the device bounds the rate, and where the link does
 BEATS = (1, 2, 4)
 MANY = 1024
 """Lines where rates are measured: filling and emptying the queues is then a small part."""
@@ -154,8 +155,9 @@ def under_pressure(bench: Bench, found: Found) -> None:
                     percent = exposed(came, plain)
                     moved = (came.beats_read + came.beats_written) / came.accesses
                     rows.append((pattern, link, beat, name, came.clocks_each, percent, moved))
-                    if name in LOW_BIT and (link, beat) == ("x4", 1):
-                        key = f"{name}, {pattern}, full credits, x4 at {LATENCY}: clocks an access"
+                    if name in LOW_BIT and link in FOLLOWED_LINKS and beat == 1:
+                        key = f"{name}, {pattern}, full credits, {link} at {LATENCY}"
+                        key = f"{key}: clocks an access"
                         found.followed[key] = round(came.clocks_each, 3)
     found.tables.append(
         Table(
