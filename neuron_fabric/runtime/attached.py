@@ -20,6 +20,7 @@ from neuron_fabric.runtime.backends.own_group import OwnGroup
 from neuron_fabric.runtime.bucket_hook import BucketRouter
 from neuron_fabric.runtime.calibration.calibration_job import checked_metrics
 from neuron_fabric.runtime.monitor import ReducerCounters, StepReport
+from neuron_fabric.runtime.monitor.consensus import reduced
 from neuron_fabric.runtime.refusal import warn
 
 VERSION = 1
@@ -215,11 +216,12 @@ def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     return {name: np.array(one.numpy()) for name, one in tensors.items()}
 
 
-def all_reducer(group: OwnGroup) -> Callable[[Any, str], Callable[[], Any]]:
-    """`monitor.consensus.AllReduce` over a group: starts, and gives what waits."""
+def all_reducer(group: OwnGroup) -> Callable[[Any, int], Callable[[], Any]]:
+    """`monitor.consensus.AllReduce` over a group: starts, and gives what waits. All ranks' numbers
+    come to each, which adds them: a ring takes W times the rounds for these few."""
 
-    def start(vector: Any, op: str) -> Callable[[], Any]:
-        wait = group.all_reduce(torch.from_numpy(np.array(vector, np.int64)), op)
-        return lambda: wait().numpy()
+    def start(vector: Any, sums: int) -> Callable[[], Any]:
+        wait = group.start_gather(torch.from_numpy(np.array(vector, np.int64)))
+        return lambda: reduced(wait().numpy(), sums)
 
     return start

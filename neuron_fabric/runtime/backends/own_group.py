@@ -18,6 +18,11 @@ import torch
 import torch.distributed as dist
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
+AT_ONCE = 1 << 22
+"""Bytes of all ranks together up to which each sends its own to every other at once: as many
+messages and bytes as gloo's ring has, but one round instead of W - 1. Eight ranks on two cores take
+3.8 ms for it instead of 12.7 (568 bytes each), 8.2 instead of 15.8 (512 KiB each). An all-reduce is
+two rings, of two messages a round: 17 ms."""
 
 
 class OwnGroup:
@@ -41,9 +46,23 @@ class OwnGroup:
 
     def gather(self, own: torch.Tensor) -> torch.Tensor:
         """``own`` [n] of every rank, [ranks, n]."""
+        return self.start_gather(own)()
+
+    def start_gather(self, own: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Start it; what waits and gives `gather`'s."""
         everything = torch.empty((self.size, own.numel()), dtype=own.dtype)
-        self._gloo.allgather([list(everything)], [own]).wait()
-        return everything
+        if everything.nbytes <= AT_ONCE:
+            sent = own.expand(self.size, -1).contiguous()
+            work = self.exchange(everything, sent)
+        else:
+            sent = own
+            work = self._gloo.allgather([list(everything)], [sent])
+
+        def wait(_: torch.Tensor = sent) -> torch.Tensor:  # kept until it has gone
+            work.wait()
+            return everything
+
+        return wait
 
     def all_reduce(self, values: torch.Tensor, op: str = "sum") -> Callable[[], torch.Tensor]:
         """Start it, in place; what waits and gives ``values``."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.runtime.monitor.consensus import Codec, Op, Vector
+from neuron_fabric.runtime.monitor.consensus import Codec, Vector
 from neuron_fabric.runtime.monitor.controller import Controller
 from neuron_fabric.runtime.monitor.job_plan import Cost, Plan
 from neuron_fabric.runtime.monitor.limits import Signal
@@ -83,11 +83,11 @@ def trained(
     )
     codecs = [Codec(plan, trace.workers, rank) for rank in range(1, trace.workers)]
 
-    def beside(values: Vector, op: Op) -> Callable[[], Vector]:
+    def beside(values: Vector, sums: int) -> Callable[[], Vector]:
         """Rank 0's numbers; of what is the least, all ranks'."""
-        if op == "max":
-            told = [one.least(its) for one, its in zip(codecs, trace.others, strict=True)]
-            values = np.concatenate([values[:2], np.max([values[2:], *told], axis=0)])
+        told = [one.least(its) for one, its in zip(codecs, trace.others, strict=True)]
+        own, least = np.split(values, [sums + 2])  # behind both ends of the digest
+        values = np.concatenate([own, np.max([least, *told], axis=0)])
         return lambda: values
 
     one = Controller(used, beside, world=trace.workers, folder=folder, plan=plan)

@@ -16,7 +16,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,10 @@ from neuron_fabric.runtime.monitor.signals import Reading, RegionReading
 from neuron_fabric.runtime.monitor.step_report import StepReport
 
 Vector = npt.NDArray[np.int64]
-Op = Literal["sum", "max"]
-AllReduce = Callable[[Vector, Op], Callable[[], Vector]]
-"""Starts a reduction over the ranks and gives what waits for its result. int64 of any length, the
-same length and the same calls on every rank."""
+AllReduce = Callable[[Vector, int], Callable[[], Vector]]
+"""Starts a reduction over the ranks and gives what waits for its result: of the first so many
+numbers the sum, of the others the maximum (`reduced`). int64 of any length, the same lengths and
+the same calls on every rank."""
 
 COUNT_BIT = 48
 MOST_RANKS = 1 << 14
@@ -56,6 +56,11 @@ LEAST_FIELDS = ("agreement",)
 _RANK_BITS = 14
 _NOBODY = 1 << 62
 _MOST_LEAST = 1 << (62 - _RANK_BITS - 1)
+
+
+def reduced(every: Vector, sums: int) -> Vector:
+    """Of all ranks' numbers int64[ranks, n]: the first ``sums`` added, of the others the most."""
+    return np.concatenate([every[:, :sums].sum(axis=0), every[:, sums:].max(axis=0)])
 
 
 def field_names(plan: Plan) -> list[str]:
@@ -221,7 +226,7 @@ def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
 
 def digest_of(*values: object) -> int:
     """63 bits of all that is in these: dataclasses of numbers, texts and tuples."""
-    data = repr(_flat(values)).encode()
+    data = repr(tuple(map(_flat, values))).encode()
     digest = hashlib.blake2b(data, digest_size=8).digest()
     return int.from_bytes(digest, "big") >> (64 - DIGEST_BITS)
 

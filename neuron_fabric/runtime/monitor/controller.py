@@ -111,9 +111,9 @@ class Controller:
         if report.step != self._state.step + 1:
             raise ValueError(f"step {report.step} after step {self._state.step}")
         vector = self._codec.encode(report)
-        ends = np.concatenate([both_ends(self.digest), self._codec.least(report)])
-        waits = self._all_reduce(vector, "sum"), self._all_reduce(ends, "max")
-        self._pending = (report, *waits)
+        ends = both_ends(self.digest), self._codec.least(report)
+        wait = self._all_reduce(np.concatenate([vector, *ends]), vector.size)
+        self._pending = report, wait
 
     @property
     def digest(self) -> int:
@@ -123,9 +123,9 @@ class Controller:
     def _settle(self) -> None:
         if self._pending is None:
             return
-        report, summed, ends = self._pending
+        report, wait = self._pending
         self._pending = None
-        vector, extremes = summed(), ends()
+        vector, extremes = np.split(wait(), [self._codec.length])
         if not agreed(extremes):
             raise self._ended(self._disagreement(report.step))
         numbers = vector.tolist() + extremes[2:].tolist()
@@ -141,7 +141,7 @@ class Controller:
         """Which ranks differ: each one's digest, by a sum in which it fills its own place."""
         own = np.zeros(self._codec.world, dtype=np.int64)
         own[self._codec.rank] = self.digest
-        ranks = others([int(one) for one in self._all_reduce(own, "sum")()])
+        ranks = others([int(one) for one in self._all_reduce(own, own.size)()])
         names = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
         since = "from the start" if step == 0 else f"since step {step - 1}"
         what = f"step {step}: states of the ranks differ {since}: rank {names} against the others"

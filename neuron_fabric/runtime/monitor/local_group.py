@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from neuron_fabric.runtime.monitor.consensus import AllReduce, Op, Vector
+from neuron_fabric.runtime.monitor.consensus import AllReduce, Vector, reduced
 
 _SECONDS = 20.0
 
@@ -22,18 +22,18 @@ class LocalGroup:
     def __init__(self, world: int) -> None:
         self.world = world
         self._calls = [0] * world
-        self._given: dict[int, list[tuple[Vector, Op]]] = {}
+        self._given: dict[int, list[tuple[Vector, int]]] = {}
         self._changed = threading.Condition()
 
     def rank(self, rank: int) -> AllReduce:
         """The `all_reduce` of one rank."""
         return partial(self._start, rank)
 
-    def _start(self, rank: int, values: Vector, op: Op) -> _Wait:
+    def _start(self, rank: int, values: Vector, sums: int) -> _Wait:
         with self._changed:
             number = self._calls[rank]
             self._calls[rank] += 1
-            self._given.setdefault(number, []).append((values.copy(), op))
+            self._given.setdefault(number, []).append((values.copy(), sums))
             self._changed.notify_all()
         return _Wait(self, number)
 
@@ -46,10 +46,8 @@ class LocalGroup:
             ):
                 raise TimeoutError(f"reduction {number}: a rank has not come")
             vectors = [vector for vector, _ in self._given[number]]
-            [op] = {op for _, op in self._given[number]}
-        stacked = np.stack(vectors)
-        result: Vector = stacked.sum(axis=0) if op == "sum" else stacked.max(axis=0)
-        return result
+            [sums] = {sums for _, sums in self._given[number]}
+        return reduced(np.stack(vectors), sums)
 
 
 @dataclass(frozen=True)
