@@ -259,7 +259,8 @@ class BucketRouter:
         self, vote: Vote, mean: F32 | None, d: F32, s: np.float32, present: np.float32
     ) -> None:
         if not vote.shadow:
-            self.measured.decoded(vote.region, d)
+            signs = vote.how.route == Route.G_BINARY and not vote.net
+            self.measured.decoded(vote.region, d, float(s) if signs else None)
             self.signs.see(vote.name, d, self._share[vote.name])
             if vote.net:
                 self.measured.margin(vote.region, d, float(s), int(present))

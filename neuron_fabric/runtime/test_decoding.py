@@ -201,7 +201,8 @@ def test_what_a_step_has_measured() -> None:
     measured.sampled("r", m[:1], d[:1], 2, shadow=False)
     measured.sampled("q", m, d, 2, shadow=True)
     measured.margin("r", f32(0.5, -1.0), 0.5, 4)
-    assert measured.norms == {"r": (25.0, 18.0), "q": (25.0, 25.0)}
+    measured.decoded("s", f32(-2, 2, 2), 2.0)  # signs alone: it is not read
+    assert measured.norms == {"r": (25.0, 18.0), "q": (25.0, 25.0), "s": (12.0, None)}
     assert measured.cosines == {"r": (9.0, 9.0, 9.0), "q": (-7.0, 25.0, 25.0)}
     assert measured.margins == {"r": (12, 2)}
 

@@ -45,14 +45,18 @@ def run(args: argparse.Namespace) -> int:
     claims.tree()
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
-    here = rank_run(node_network.plain(WORKERS), RANKS, [str(args.runs)], LEFT, _HEAP)
+    nodes = node_network.plain(WORKERS)
+    here = {
+        **rank_run(nodes, RANKS, ["0"], LEFT, _HEAP),
+        **rank_run(nodes, RANKS, [str(args.runs)], LEFT),
+    }
     say(*shown("loopback", here))
     goals, there = at_home(here), None
     if why := node_network.why_not():
         say(f"{args.rate}: left out ({why})")
     else:
         with node_network.namespaces(WORKERS, args.rate) as nodes:
-            there = rank_run(nodes, RANKS, [str(args.runs)], LEFT, _HEAP)
+            there = rank_run(nodes, RANKS, [str(args.runs)], LEFT)
         say(*shown(args.rate, there))
         goals += by_links(args.rate, there)
     goals += hidden("loopback" if there is None else args.rate, there or here)
