@@ -246,11 +246,14 @@ def _attached(
         shadows={region.name: how for region in profile.regions if (how := _steady(region))},
     )
     unverified = asked.fit.verdict == Verdict.UNVERIFIED
+    device = options.reducer != TORCH
+    asks = options.substrate is not None and not device and world > 1
     vetted = vet(
         profile,
         options.substrate,
         world,
-        device=options.reducer != TORCH,
+        device=device,
+        latencies=reducer.first_group.latencies() if asks else 2.0,
         buckets=buckets_by_region(
             model.module.named_parameters(), model.bucket_bytes_cap, router.regions
         ),

@@ -35,15 +35,24 @@ def vet(
     *,
     device: bool,
     buckets: Mapping[str, int] | None = None,
+    latencies: float = 2.0,
 ) -> Vetted:
     """``device``: the reducer is what the substrate describes; else packed gradients go by the same
     network, and of the substrate the host's rates count alone, no limit of the device.
-    ``buckets``: how many hold each region. Without a substrate nothing is vetoed; regions of
-    integer codes are held against the hard limits alone, and a note says so."""
+    ``buckets``: how many hold each region; ``latencies``: as of `Cost`. Without a substrate nothing
+    is vetoed; regions of integer codes are held against the hard limits alone, and a note says so.
+    """
     if substrate is None:
         return Vetted(notes=(NO_SUBSTRATE,))
     counts = buckets or {}
-    costs = costs_of(profile, substrate.coefficients, workers, device=device, buckets=counts)
+    costs = costs_of(
+        profile,
+        substrate.coefficients,
+        workers,
+        device=device,
+        buckets=counts,
+        latencies=latencies,
+    )
     notes = [
         f"capacity: region {one.name!r}: no time is modelled for {route}, so it is used whether or "
         "not it pays"

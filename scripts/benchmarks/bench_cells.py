@@ -117,7 +117,8 @@ def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]
             name="bucket", elements=one["elements"], phases={"steady": PhaseRoute(Route.G_BINARY)}
         )
         profile: Any = SimpleNamespace(regions=(region,), monitor={})
-        cost = costs_of(profile, known, workers, device=False)["bucket"]
+        costs = costs_of(profile, known, workers, device=False, latencies=found["latencies"])
+        cost = costs["bucket"]
         model = cost.network(*link), cost.low(*link)
         measured = median(one["fp32"]), median(one["low"])
         out.append(Cell(network, workers, one["elements"], *measured, *model))

@@ -26,12 +26,15 @@ class Cost:
 
     ``low_bytes``: packed bytes that go by the same network as FP32, counted as of a ring, in two
     collectives a bucket; 0: the reducer has a link of its own, and ``seconds`` is all.
+    ``latencies``: of an all-reduce, that both collectives take together: an exchange has fewer
+    rounds than a ring (`OwnGroup.latencies`).
     """
 
     seconds: float
     fp32_bytes: int
     low_bytes: int = 0
     buckets: int = 1
+    latencies: float = 2.0
 
     def network(self, latency: float, mib: float) -> float:
         """T_fp32 on a link with that latency (s) and seconds a MiB."""
@@ -41,7 +44,8 @@ class Cost:
         """T_low on that link."""
         if not self.low_bytes:
             return self.seconds
-        return self.seconds + 2 * self.buckets * latency + mib * self.low_bytes / (1 << 20)
+        waits = self.latencies * self.buckets * latency
+        return self.seconds + waits + mib * self.low_bytes / (1 << 20)
 
     def ratio(self, latency: float, mib: float) -> float:
         """T_low / T_fp32."""
