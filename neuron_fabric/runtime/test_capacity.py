@@ -162,6 +162,17 @@ def test_a_fit_finds_the_line(latency: float, mib: float, sizes: list[int]) -> N
     assert found[1] == pytest.approx(mib, rel=1e-3)
 
 
+def test_a_fit_errs_by_shares() -> None:
+    """A large all-reduce a fifth slower than the line does not hide what a small one takes."""
+    fit = LinkFit()
+    for kib, factor in ((64, 1.0), (1024, 1.0), (16_384, 1.0), (65_536, 1.2)):
+        fit.add(kib << 10, factor * (4e-3 + 6e-3 * kib / 1024))
+    found = fit.line()
+    assert found is not None
+    assert found[0] == pytest.approx(4e-3, rel=0.1)
+    assert found[1] == pytest.approx(6e-3, rel=0.2)
+
+
 def test_planes_are_read_too() -> None:
     """Four planes and the vote: five lines out for each that a vote alone takes."""
     vote, net = (
