@@ -253,7 +253,7 @@ def _attached(
         options.substrate,
         world,
         device=device,
-        latencies=reducer.first_group.latencies() if asks else 2.0,
+        waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
         buckets=buckets_by_region(
             model.module.named_parameters(), model.bucket_bytes_cap, router.regions
         ),

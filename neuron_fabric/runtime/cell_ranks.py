@@ -43,7 +43,7 @@ def main(folder: str, rank: int, world: int, master: str, runs: int, sizes: list
     )
     reducer = TorchReducer(600.0)
     reducer.open(dist.group.WORLD)
-    latencies, cells = reducer.first_group.latencies(), []
+    waits, cells = reducer.first_group.latencies(), []
     for elements in sizes:
         x = np.random.default_rng(rank).standard_normal(elements).astype(np.float32)
         out, flat = np.empty_like(x), torch.from_numpy(x.copy())
@@ -59,7 +59,7 @@ def main(folder: str, rank: int, world: int, master: str, runs: int, sizes: list
                     ways[name].append(took)
         cells.append({"elements": elements, **ways})
     if rank == 0:
-        found = {"cells": cells, "latencies": latencies, **_rates(runs)}
+        found = {"cells": cells, "waits": waits, **_rates(runs)}
         Path(folder, "cells.json").write_text(json.dumps(found), encoding="utf-8")
     dist.barrier()
     reducer.close()

@@ -190,7 +190,8 @@ def test_costs_by_the_same_network(decode: str, layers: int) -> None:
     assert cost.seconds == pytest.approx(1.5 * 25 * MIB / 1e9)
     latency, mib = 1e-3, 0.1
     assert cost.low(latency, mib) == pytest.approx(cost.seconds + 2e-3 + mib * cost.low_bytes / MIB)
-    quick = costs_of(asked, known, 8, device=False, latencies=0.5)["r"]
+    quick = costs_of(asked, known, 8, device=False, waits=(0.5, 1e-4))["r"]
     assert quick.low(latency, mib) == pytest.approx(cost.low(latency, mib) - 1.5 * latency)
+    assert quick.low(0.0, 0.0) == pytest.approx(cost.seconds + 1e-4)  # they take that at the least
     assert cost.ratio(latency, mib) < 0.2
     assert cost.ratio(latency, 1e-4) > 0.95  # a network that is faster than the packer

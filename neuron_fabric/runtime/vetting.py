@@ -35,11 +35,11 @@ def vet(
     *,
     device: bool,
     buckets: Mapping[str, int] | None = None,
-    latencies: float = 2.0,
+    waits: tuple[float, float] = (2.0, 0.0),
 ) -> Vetted:
     """``device``: the reducer is what the substrate describes; else packed gradients go by the same
     network, and of the substrate the host's rates count alone, no limit of the device.
-    ``buckets``: how many hold each region; ``latencies``: as of `Cost`. Without a substrate nothing
+    ``buckets``: how many hold each region; ``waits``: as of `costs_of`. Without a substrate nothing
     is vetoed; regions of integer codes are held against the hard limits alone, and a note says so.
     """
     if substrate is None:
@@ -51,7 +51,7 @@ def vet(
         workers,
         device=device,
         buckets=counts,
-        latencies=latencies,
+        waits=waits,
     )
     notes = [
         f"capacity: region {one.name!r}: no time is modelled for {route}, so it is used whether or "

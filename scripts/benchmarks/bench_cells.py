@@ -117,8 +117,8 @@ def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]
             name="bucket", elements=one["elements"], phases={"steady": PhaseRoute(Route.G_BINARY)}
         )
         profile: Any = SimpleNamespace(regions=(region,), monitor={})
-        costs = costs_of(profile, known, workers, device=False, latencies=found["latencies"])
-        cost = costs["bucket"]
+        ratio, seconds = found["waits"]
+        cost = costs_of(profile, known, workers, device=False, waits=(ratio, seconds))["bucket"]
         model = cost.network(*link), cost.low(*link)
         measured = median(one["fp32"]), median(one["low"])
         out.append(Cell(network, workers, one["elements"], *measured, *model))

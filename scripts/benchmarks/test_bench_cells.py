@@ -39,7 +39,7 @@ def test_the_model_goes_by_the_line_and_the_rates() -> None:
     found = {
         "pack_rate": (1 << 20) / 1e-3,
         "unpack_rate": 1e18,
-        "latencies": 0.5,
+        "waits": [0.5, 1e-4],
         "cells": [
             {"elements": n, "fp32": [9.0, 1e-3 + 1e-2 * 4 * n / (1 << 20)], "low": [1.0, 2.0, 3.0]}
             for n in sizes

@@ -27,7 +27,8 @@ class Cost:
     ``low_bytes``: packed bytes that go by the same network as FP32, counted as of a ring, in two
     collectives a bucket; 0: the reducer has a link of its own, and ``seconds`` is all.
     ``latencies``: of an all-reduce, that both collectives take together: an exchange has fewer
-    rounds than a ring (`OwnGroup.latencies`).
+    rounds than a ring (`OwnGroup.latencies`); ``wait``: the seconds that they took when that was
+    measured, which is the least, whatever the line through all-reduces says of small ones.
     """
 
     seconds: float
@@ -35,6 +36,7 @@ class Cost:
     low_bytes: int = 0
     buckets: int = 1
     latencies: float = 2.0
+    wait: float = 0.0
 
     def network(self, latency: float, mib: float) -> float:
         """T_fp32 on a link with that latency (s) and seconds a MiB."""
@@ -44,7 +46,7 @@ class Cost:
         """T_low on that link."""
         if not self.low_bytes:
             return self.seconds
-        waits = self.latencies * self.buckets * latency
+        waits = self.buckets * max(self.latencies * latency, self.wait)
         return self.seconds + waits + mib * self.low_bytes / (1 << 20)
 
     def ratio(self, latency: float, mib: float) -> float:

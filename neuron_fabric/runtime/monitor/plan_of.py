@@ -65,13 +65,13 @@ def costs_of(
     *,
     device: bool = True,
     buckets: Mapping[str, int] | None = None,
-    latencies: float = 2.0,
+    waits: tuple[float, float] = (2.0, 0.0),
 ) -> dict[str, Cost]:
     """Modelled cost of every region's steady route. On a ``device`` the vote comes back to all
     workers, with decode net the count planes too, and each of the ``buckets`` that hold the region
     is a commit; else packed lines are exchanged and gathered by the network that FP32 takes, with
-    net the planes instead of the vote, in ``latencies`` of its all-reduces. Integer codes are left
-    out: no time of theirs was measured."""
+    net the planes instead of the vote; ``waits``: for how many latencies of its all-reduces, and
+    seconds. Integer codes are left out: no time of theirs was measured."""
     costs = {}
     for region in profile.regions:
         steady = region.phases.get(Phase.STEADY)
@@ -87,7 +87,7 @@ def costs_of(
             # An exchange and a gather move what a ring does: half of it each.
             lines = LINE * lines_of(region.elements, route)
             seconds, low_bytes = low.pack + low.unpack, lines * (1 + (planes or 1)) // 2
-        costs[region.name] = Cost(seconds, 4 * region.elements, low_bytes, count, latencies)
+        costs[region.name] = Cost(seconds, 4 * region.elements, low_bytes, count, *waits)
     return costs
 
 
