@@ -2,10 +2,10 @@
 // What the codes of a line say, one clock behind its bytes: the elements of G_TERN5, and how many
 // codes are illegal.
 //
-// A line is read beside its state (S1): `take` is the clock in which its operation enters S2, and
-// outputs belong to the line that was taken last. Illegal codes are counted over two clocks, in
-// groups ahead of the register and all of them behind it: in one clock they were the longest path
-// of the low-bit datapath.
+// A line is decoded while its state is checked (S1): `take` is the clock in which its operation
+// enters S2, and outputs belong to the line that was taken last. Illegal codes are counted over
+// two clocks, in groups ahead of the register and all of them behind it: in one clock they were
+// the longest path of the low-bit datapath.
 
 `default_nettype none
 

@@ -5,16 +5,17 @@
 // SL looks at a deferred operation if it can go, else at a new one: nf_slot_table compares its tag
 // and nf_written reads its mark. It is in S0 from the next clock on, until its turn comes.
 //
-// S0 chooses, in this order: an FP32 store that memory has answered, a finished fill, an FP32 sum
-// to keep, a parked operation whose slot is ready, the operation that was looked at. One that hits
-// an open slot is executed; one that hits a slot that is filling, that others wait for or that has
-// no room at its exit is parked with its slot (nf_park), where it holds up nobody else. A miss
-// takes a victim slot. Where no record of its line can be in memory (nf_written) it is executed at
-// once on the empty state; else it is parked, and the record is fetched. A miss that finds no
-// victim, or no room for its fill or eviction, is deferred, and so is what comes behind it on its
-// line: a new operation is never refused for longer than the actions before it take. SL looks at a
-// deferred operation only where S0 is sure to find a victim and room for it. FP32 operations that
-// hit give way to a deferred one that has waited for 2^PATIENCE_LOG2 clocks.
+// S0 chooses, in this order: an FP32 store that memory has answered, a finished fill, an FP32
+// sum to keep, a parked operation whose slot is ready, the operation that was looked at. One
+// that hits an open slot is executed; one that hits a slot that is filling, that others wait for
+// or that has no room at its exit is parked with its slot (nf_park), where it holds up nobody
+// else. A miss takes a victim slot. Where no record of its line can be in memory (nf_written) it
+// is executed at once on the empty state; else it is parked, and the record is fetched. A miss
+// that finds no victim, or no room for its fill or eviction, is deferred, and so is what comes
+// behind it on its line: a new operation is never refused for longer than the actions before it
+// take. SL looks at a deferred operation only where S0 is sure to find a victim, and room for
+// its fill and eviction. FP32 operations that hit give way to a deferred one that has waited for
+// 2^PATIENCE_LOG2 clocks.
 //
 // A whole FP32 line whose record is fetched is stored at once ("early"). It is parked like any
 // other and leaves with the fill: as a store that memory has answered, or, if memory has not yet,
@@ -116,7 +117,7 @@ module nf_lookup
   logic              lk_valid_q, lk_again_q;  // an operation is in S0; it was deferred once
   engine_op_t        lk_op_q;
   logic              turn, go, may_look, deferred_valid, deferred_room, pins, behind;
-  logic              op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled;
+  logic              op_reads_fp, op_gathers, op_stores_fp, op_fp, op_room, op_settled, empty;
   logic [LOT_W-1:0]  lk_lot, deferred_lot;
   logic [63:0]       deferred_lots;
 
@@ -153,9 +154,10 @@ module nf_lookup
   end
 
   // ---- S0: the operation that was looked at -----------------------------------------------------
-  // One that was deferred needs no park while it waits for room at its exit: it waits here.
+  // An FP32 operation that was deferred, and is to be executed on the empty state of its line,
+  // waits here for room at its exit, if that was taken since SL looked.
   assign turn         = !stored_valid && !do_fill && !do_keep && !do_head;
-  assign go           = lk_valid_q && turn && !(lk_again_q && !op_room);
+  assign go           = lk_valid_q && turn && !(lk_again_q && !lk_hit && empty && !op_room);
   assign lk_op        = lk_op_q;
   assign lk_line      = make_line_id(lk_op.meta.region, lk_op.index);
   assign lk_lot       = lot_of(lk_op.index[LOT_W-1:0], lk_op.meta.region);
@@ -163,7 +165,7 @@ module nf_lookup
   assign behind       = deferred_lots[lk_lot];
 
   // ---- what becomes of it -----------------------------------------------------------------------
-  logic empty, miss_room, may_hit;
+  logic miss_room, may_hit;
 
   assign op_reads_fp  = (lk_op.kind == OP_FP_SUM) || (lk_op.kind == OP_FP_RAW);
   assign op_stores_fp = (lk_op.kind == OP_FP_STORE);
@@ -208,18 +210,18 @@ module nf_lookup
   );
 
   // ---- parked operations: any slot that is ready, in turn ---------------------------------------
-  logic [SLOTS-1:0]   can_go, head;
+  logic [SLOTS-1:0]   ready_to, can_go, head;
   logic [COUNT_W-1:0] parked_count;
   logic               head_goes, head_kept;
 
-  assign can_go = waited & ready
-                  & ~(writing & reads_or_masked) & ~(reading & stores_fp)
-                  & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
+  assign ready_to = waited & ready & ~(writing & reads_or_masked) & ~(reading & stores_fp);
+  assign can_go   = ready_to & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
   assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes;
   assign head_kept = |(head & kept);
 
   nf_slot_turn #(.SLOTS(SLOTS)) u_turn (
-    .clk, .rst_n, .can_go, .take (do_head), .goes (head_goes), .head, .head_slot (parked_slot)
+    .clk, .rst_n, .ready_to, .can_go, .take (do_head), .goes (head_goes), .head,
+    .head_slot (parked_slot)
   );
 
   // A fill takes the first operation of its slot along, if that has room at its exit; an early

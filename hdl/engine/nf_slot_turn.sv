@@ -3,7 +3,8 @@
 //
 // `head` (one bit, or none) is slot `head_slot`; it `goes` if it can still go. With `take` it does,
 // and the next one is chosen: another one if there is one, else it again. A choice that cannot go
-// any more is made again.
+// any more is made again. Where none can go one is chosen that lacks nothing but room (`ready_to`):
+// it goes in the clock in which there is room, before who comes in that clock.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -13,7 +14,8 @@ module nf_slot_turn #(
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
-  input  wire logic [SLOTS-1:0]         can_go,
+  input  wire logic [SLOTS-1:0]         ready_to,
+  input  wire logic [SLOTS-1:0]         can_go,  // some of them
   input  wire logic                     take,
   output logic                          goes,
   output logic [SLOTS-1:0]              head,
@@ -26,7 +28,8 @@ module nf_slot_turn #(
 
   assign others      = can_go & ~head_q;
   assign preferred   = others & ({SLOTS{1'b1}} << head_slot_q << 1);
-  assign choice_from = |preferred ? preferred : |others ? others : can_go;
+  assign choice_from = |preferred ? preferred : |others ? others : |can_go ? can_go
+                       : |(head_q & ready_to) ? head_q : ready_to;
   assign choice      = choice_from & (~choice_from + 1'b1);
   assign goes        = |(head_q & can_go);
   assign head        = head_q;
@@ -50,6 +53,8 @@ module nf_slot_turn #(
 
   `NF_ASSERT_NEVER(TakesNothing_A, take && !goes)
   `NF_ASSERT(OneHead_A, $onehot0(head_q))
+  `NF_ASSERT_NEVER(GoesUnready_A, |(can_go & ~ready_to))
+  `NF_ASSERT_NEXT(HeadWaits_A, |ready_to && !take, |head_q)
 `ifdef NF_CHECKED
   // The last slot stands for all: while it can go, each of the others goes once before it.
   logic [SLOT_W-1:0] passed_q;
