@@ -130,7 +130,7 @@ module nf_engine
     initial $fatal(1, "nf_engine: TERN5 must be 0 or 1");
   end
 
-  // ---- S0: lookup -------------------------------------------------------------------------------
+  // ---- SL, S0: lookup --------------------------------------------------------------------------
   logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q, straight;
   engine_stage_t       s0, s1_q, s2, s2_q;
   logic [SLOT_W-1:0]   slot0, slot1, slot2, s3_slot_q;
@@ -323,7 +323,7 @@ module nf_engine
 
   nf_written #(.REGIONS(REGIONS), .CNT_W(CNT_W), .LOG2(WRITTEN_LOG2), .ECC(ECC)) u_written (
     .clk, .rst_n, .ram_flip, .ram_fault (mark_fault), .desc, .clear (apply),
-    .look, .ask0 (new_line), .ask1 (deferred_line), .second (go_deferred), .ask (look_line),
+    .look, .ask0 (new_line), .ask1 (deferred_line), .second (go_deferred),
     .ask_leaves (look_leaves), .maybe (record_maybe),
     .planes (record_planes), .used (fetch), .mark (counted3), .mark_line (victim3),
     .mark_planes (planes3), .idle (marks_idle)

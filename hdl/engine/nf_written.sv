@@ -2,16 +2,16 @@
 // Which lines may have a record of this epoch, and of how many planes: a mark for each line that
 // was evicted since the region's commit.
 //
-// `look` asks for the line `ask`: `ask1` if it is the `second` of two, else `ask0` (which of
-// them is known late, so that the places of both are worked out before). From the next clock on,
-// until `look` comes again, `maybe` and `planes` tell of it. A line for which `maybe` is 0 has
-// no state in memory, whatever memory holds: nothing has to be fetched. No more than `planes` of
-// its record's planes mean anything. With `ask_leaves` the line is on its way out of its slot,
-// and its mark will come: it may have a record of every plane. `mark` says that the line
-// `mark_line` is written back with `mark_planes` planes; a `look` in the same clock sees it.
-// `clear[r]` (the commit of region r) forgets region r, while nothing is under way. A region has
-// 2^LOG2 marks: one a line up to that size; above it neighbours share one, which holds the most
-// of them all.
+// `look` asks for the line `ask0`, or for `ask1` with `second`, which is known late, so that the
+// places of both are worked out before. From the next clock on, until `look` comes again,
+// `maybe` and `planes` tell of it. A line for which `maybe` is 0 has no state in memory,
+// whatever memory holds: nothing has to be fetched. No more than `planes` of its record's planes
+// mean anything. With `ask_leaves` the line is on its way out of its slot, and its mark will
+// come: it may have a record of every plane. `mark` says that the line `mark_line` is written
+// back with `mark_planes` planes; a `look` for that line in the same clock sees it. `clear[r]`
+// (the commit of region r) forgets region r, while nothing is under way. A region has 2^LOG2
+// marks: one a line up to that size; above it neighbours share one, which holds the most of them
+// all.
 //
 // The marks are a protected RAM with a synchronous read, twice: one copy is asked, the other is
 // read for the mark that is put into its row (M0), checked (M1) and written (M2). In a row with
@@ -42,7 +42,6 @@ module nf_written
   input  wire line_id_t           ask0,
   input  wire line_id_t           ask1,
   input  wire logic               second,
-  input  wire line_id_t           ask,
   input  wire logic               ask_leaves,
   output logic                    maybe,
   output logic [3:0]              planes,
@@ -88,6 +87,7 @@ module nf_written
   region_desc_t         ask_desc, ask0_desc, ask1_desc, m0_desc;
 
   // ---- the line that is asked about -------------------------------------------------------------
+  line_id_t             ask;
   logic [LOG2-1:0]      ask0_at, ask1_at;
   logic [ROW_W-1:0]     ask_row, ask_row_q;
   logic [WORD_LOG2-1:0] ask_at_q;
@@ -100,6 +100,7 @@ module nf_written
   assign ask1_desc = desc_of(desc, ask1.region);
   assign ask0_at   = place_of(ask0.index, ask0_desc.lines_log2);
   assign ask1_at   = place_of(ask1.index, ask1_desc.lines_log2);
+  assign ask       = second ? ask1 : ask0;
   assign ask_desc  = second ? ask1_desc : ask0_desc;
   assign ask_row   = second ? row_of(ask1.region, ask1_at) : row_of(ask0.region, ask0_at);
 

@@ -84,29 +84,27 @@ class AgainAtOnceSequence(NfSequence):
         for gap in range(self.gaps * self.rounds):  # none of a new round has a mark
             await self.commit(0, config)
             await self.initialised()
-            outside = rng.sample(range(lines), lines)
-            slots: list[int] = []
-            while len(slots) < hw.slots:
-                await self.take(config, slots, outside.pop())
+            order = rng.sample(range(lines), lines)
+            inside, outside = order[: hw.slots], order[hw.slots :]
+            for line in inside:
+                await self.touch(config, line)
             await self.drain()
             count = rng.randint(1, 3)
-            victims, slots = slots[:count], slots[count:]
             for number in range(count):  # in consecutive clocks, or with one between
-                await self.take(config, slots, outside.pop())
+                await self.touch(config, outside[number])
                 if number == 1 and rng.random() < 0.5:
                     await self.env.clocks(1)
             if gap % self.gaps:
                 await self.env.clocks(gap % self.gaps)
-            for line in rng.sample(victims, rng.randint(1, len(victims))):
-                await self.take(config, slots, line)
+            for line in rng.sample(inside[:count], rng.randint(1, count)):
+                await self.touch(config, line)
             await self.drain()
             for line in range(lines):
                 await self.read_region(config, line, rng.choice((0, 8)), limit=RACE_LIMIT)
             await self.drain()
 
-    async def take(self, config: RegionConfig, slots: list[int], line: int) -> None:
-        """A contribution to a line, which has the youngest slot then."""
-        slots.append(line)
+    async def touch(self, config: RegionConfig, line: int) -> None:
+        """A contribution of any worker."""
         await self.contribute(config, self.rng.randrange(MAX_WORKERS), line, limit=RACE_LIMIT)
 
 
