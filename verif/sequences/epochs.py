@@ -106,6 +106,41 @@ class CommitOverReadsSequence(NfSequence):
             await self.drain()
 
 
+class CommitOverWritesSequence(NfSequence):
+    """A commit gives a region other memory while contributions wait for the records of their lines
+    or for the lines that they store: they count in the round before it. What they throw out is of a
+    region beside it, so the commit has no write-back to wait for."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        for mode in (Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY):
+            self.env.cfg.mem.latency = (3, 20)
+            config = self.layout.region(mode, 4, rng.randint(3, 6))
+            other = self.layout.region(mode, 4, config.workers)
+            beside = self.layout.region(Mode.G_BINARY, self.cfg.hw.slots.bit_length(), 3)
+            region, next_to = rng.sample(range(self.cfg.hw.regions), 2)
+            await self.commit(region, config)
+            await self.commit(next_to, beside)
+            lines = rng.sample(range(config.lines), 8)
+            for line in lines:
+                await self.contribute(config, 0, line)
+            await self.drain()
+            for line in range(self.cfg.hw.slots):  # they take the slots: nothing of `region` leaves
+                await self.contribute(beside, 0, line)
+            await self.drain()
+            self.env.cfg.mem.latency = (60, 90)
+            for line in lines:
+                await self.contribute(config, rng.randrange(1, config.workers), line)
+            await self.commit(region, replace(config, state_base=other.state_base))
+            for line in lines[:4]:
+                await self.contribute(config, 0, line)
+            await self.drain()
+            for line in lines:
+                for selector in self.read_selectors(config)[-2:]:
+                    await self.read_region(config, line, selector)
+            await self.drain()
+
+
 class StaleStateSequence(NfSequence):
     """A new epoch must not use old state, which is left in slots and in memory."""
 

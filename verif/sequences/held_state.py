@@ -34,14 +34,19 @@ class HeldStateSequence(ControlSequence):
             await registers.write(name, REGS[name].fields[0].mask)
         await registers.write("CAP_THRESHOLD", 0)
         await registers.write("CAP_WINDOW", rng.randint(1, 256))
-        configs = []
+        self.configs: list[RegionConfig] = []
         for region in range(hw.regions):
             mode = Mode.G_TERNARY if region == 0 else rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
-            configs.append(self.layout.region(mode, rng.randint(1, 2), 2))
-            await self.commit(region, configs[-1])
-            await self.fill(region, configs[-1])
-        await self.fetch(configs[0].address(255, 0))  # refused, and captured
-        type(self).places = [self.window.base, *(config.base for config in configs)]
+            self.configs.append(self.layout.region(mode, rng.randint(1, 2), 2))
+            await self.commit(region, self.configs[-1])
+        await self.stir()
+        type(self).places = [self.window.base, *(config.base for config in self.configs)]
+
+    async def stir(self) -> None:
+        """Sets what events set: counters, flags and captures."""
+        for region, config in enumerate(self.configs):
+            await self.fill(region, config)
+        await self.fetch(self.configs[0].address(255, 0))  # refused, and captured
 
     async def fill(self, region: int, config: RegionConfig) -> None:
         """A line is complete, another has an illegal code where that is one; many rounds end."""
@@ -57,16 +62,26 @@ class HeldStateSequence(ControlSequence):
 class ClearsSequence(HeldStateSequence):
     """Each command that ends something, one after the other: it ends nothing else.
 
-    The scoreboard compares every register behind each of them.
+    The scoreboard compares every register behind each of them. They come in both orders, with all
+    set anew between them: of any two, each is once the first.
     """
 
     async def body(self) -> None:
         type(self).places = []  # it begins with no case before it
         await super().body()
-        registers, clears = self.env.registers, list(self.clears())
-        for name, value in self.rng.sample(clears, len(clears)):
-            await registers.write(name, value)
-            await registers.read_all()
+        clears = list(self.clears())
+        order = self.rng.sample(clears, len(clears))
+        await self.write_each(order)
+        for region in range(self.cfg.hw.regions):
+            await self.commit(region)
+        await self.stir()
+        await self.write_each(order[::-1])
+
+    async def write_each(self, order: list[tuple[str, int]]) -> None:
+        """All registers are read behind each write."""
+        for name, value in order:
+            await self.env.registers.write(name, value)
+            await self.env.registers.read_all()
 
     def clears(self) -> Iterator[tuple[str, int]]:
         """A register, and what is written to it."""

@@ -7,7 +7,7 @@ import cocotb
 
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RAW_SELECTOR, RegionConfig
+from models.regions import INFO_SELECTOR, PLANE_SELECTOR, RegionConfig
 from verif.env.ram_sizes import rams
 from verif.scoreboard.ram_faults import NONE, SECDED
 from verif.sequences.ram_flips import FlipSequence
@@ -250,18 +250,18 @@ class LostKeptSequence(FlipSequence):
 
 class KeptOverDamageSequence(FlipSequence):
     """A slot is damaged while the sum of its line is gathered: the sum that comes back to be kept
-    finds the line lost, and hands nothing of what it was on to those that waited for it.
+    finds the line lost, and hands nothing of what it was on to a read right behind it.
 
-    The round is closed. A late store of the line waits for the sum, a raw read behind it; they are
-    executed in the two clocks behind the sum's. Lines take the slots in turn behind a reset.
+    The read comes some clocks before to some clocks behind the sum, over all lines. Lines take the
+    slots in turn behind a reset.
     """
 
     workers: int = 3
+    places: int = 24
 
     async def body(self) -> None:
         rng, hw, mem = self.rng, self.cfg.hw, self.env.cfg.mem
-        lines_log2 = hw.slots.bit_length()
-        config = self.layout.region(Mode.FP32, lines_log2, self.workers, keep_sum=True)
+        config = self.layout.region(Mode.FP32, hw.slots.bit_length(), self.workers, keep_sum=True)
         size = rams(hw)["BOOK"]
         await self.commit(0, config)
         await self.initialised()
@@ -269,24 +269,22 @@ class KeptOverDamageSequence(FlipSequence):
             for line in range(hw.slots):
                 await self.contribute(config, worker, line)
                 await self.drain()
-        await self.close(0)
+        shift = rng.randrange(self.places)
         for line in range(hw.slots):
-            worker = rng.randrange(self.workers)
             mem.r_stall = 1.0
             await self.read_region(config, line, 0)
             await self.env.clocks(40)
-            await self.contribute(config, rng.randrange(self.workers), line)
-            await self.env.clocks(40)
-            await self.read_region(config, line, RAW_SELECTOR + worker)
-            await self.env.clocks(40)
+            worker = rng.randrange(self.workers)
             places = [worker]  # this worker has not contributed, says the bitmap now
             places += [size.beside(worker, rng)] * (hw.ecc == SECDED and line % 2)
             lost = hw.ecc != SECDED or len(places) == 2
             for place in places:
                 await self.inject("BOOK", line, place)
             if lost:
-                self.env.scoreboard.quiescence.lose(0, line)
+                self.env.scoreboard.quiescence.lose(0, line, written=True)
             mem.r_stall = 0.0
+            await self.env.clocks(1 + (line + shift) % self.places)
+            await self.read_region(config, line, INFO_SELECTOR)
             await self.drain()
             found = await self.counted()
             assert found == (int(lost), int(not lost)), f"flips at {places}: {found} counted"

@@ -11,6 +11,7 @@ from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.epochs import (
     CommitOverReadsSequence,
+    CommitOverWritesSequence,
     EpochOtherSequence,
     EpochSameSequence,
     StaleNeighbourSequence,
@@ -38,6 +39,13 @@ class CommitOverReadsTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await CommitOverReadsSequence(self.env).run()
+
+
+class CommitOverWritesTest(NfBaseTest):
+    """Commits while contributions wait."""
+
+    async def scenario(self) -> None:
+        await CommitOverWritesSequence(self.env).run()
 
 
 class StaleNeighbourTest(NfBaseTest):
@@ -85,3 +93,9 @@ async def stale_neighbour(_dut: Any) -> None:
 async def commit_over_reads(_dut: Any) -> None:
     """A commit waits for what was read before it."""
     await run_uvm(CommitOverReadsTest)
+
+
+@cocotb.test()
+async def commit_over_writes(_dut: Any) -> None:
+    """A commit waits for what was contributed before it."""
+    await run_uvm(CommitOverWritesTest)

@@ -201,8 +201,9 @@ async def states(dut: Any) -> None:
     first = True
     for state in (NORMAL, LLRREQ, LOCAL_IDLE):
         for event in rng.sample(events, len(events)):
-            # NUM_RETRY is 1 then: an echo that fits, and one that differs in one bit.
-            for echo in {1, 1 ^ 1 << rng.randrange(5)} if event == "RETRY.Ack" else {1}:
+            # NUM_RETRY is 1 then: an echo that fits, and each that differs in one bit.
+            others = [1 ^ 1 << bit for bit in range(5)] if event == "RETRY.Ack" else []
+            for echo in (1, *others):
                 bench = StateBench(dut, rng.getrandbits(32))
                 await bench.bring_up(first)
                 first = False
