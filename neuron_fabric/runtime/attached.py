@@ -142,6 +142,7 @@ class Runtime:
         """After the last backward, on every rank."""
         with ExitStack() as last:  # each of them, whatever the one before it has raised
             last.callback(self._router.reducer.close)
+            last.callback(self._router.packer.close)
             last.callback(self._router.thread.close)
             last.callback(self.controls.close)
             self._router.thread.drain()

@@ -2,11 +2,13 @@
 """The communication hook that sends each parameter of a bucket by its own route; needs torch.
 
 A bucket goes in two ways at once: FP32 parameters by `fp32_paths`, the others as packed lines to
-the reducer. The hook starts both and returns; a thread waits, decodes into the bucket's buffer and
-completes the future, in the order of the buckets. A bucket whose parameters are all FP32 is reduced
-as by DDP without a hook, and is not copied.
+the reducer. The hook starts both and returns; one thread packs and submits, beside the rest of
+backward, another waits, decodes into the bucket's buffer and completes the future, each in the
+order of the buckets. A bucket whose parameters are all FP32 is reduced as by DDP without a hook,
+and is not copied. What is small, and the last bucket, behind which nothing is left of backward, is
+packed by the hook itself, sooner than by a thread.
 
-Of a bucket with integer codes the hook waits for one thing, a number for 1,024 elements: the ranks
+Of a bucket with integer codes packing waits for one thing, a number for 1,024 elements: the ranks
 share the units of their codes, so they reduce their maxima before they pack.
 """
 
@@ -49,6 +51,11 @@ from neuron_fabric.runtime.sidecar import sidecar
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 """What can be packed; a bucket of another dtype is reduced as by DDP."""
 NAN, FALLBACK = "nan", "fallback"
+SMALL = 1 << 18
+"""Elements of a bucket that are packed by the hook itself, in some 50 us."""
+AHEAD = 2
+"""Buckets that are being packed, or wait for it, before the hook waits: each may hold a copy of its
+gradients, as of bfloat16. A bucket is two actions."""
 
 
 class BucketRouter:
@@ -84,6 +91,7 @@ class BucketRouter:
         self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
         self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
         self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
+        self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
         self.shadows, self.link = dict(shadows or {}), LinkTimes()
@@ -113,34 +121,41 @@ class BucketRouter:
         full = [n for n, name in enumerate(names) if self._low(name) is None]
         for n in full:
             self._to_fp32(names[n], gradients[n])
-        start = time.perf_counter()
         signals = [
             one
             for name, gradient in zip(names, gradients, strict=True)
             if (one := self._signal(name, gradient)) is not None
         ]
-        votes = self._packed(signals)
-        self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
-        self.reducer.counters.seconds["pack"] += time.perf_counter() - start
-        if not votes and self.fp32 != ORDERED:
+        if not signals and self.fp32 != ORDERED:
             self._count_ring(buffer)
             return self._timed(buffer, self.mean(None, bucket))
-        return self._two_ways(bucket, votes, full, gradients)
+        return self._two_ways(bucket, signals, full, gradients)
 
     def _two_ways(
         self,
         bucket: dist.GradBucket,
-        votes: Sequence[Vote],
+        signals: Sequence[Signal],
         full: Sequence[int],
         gradients: Sequence[torch.Tensor],
     ) -> torch.futures.Future[torch.Tensor]:
-        buffer, parts = bucket.buffer(), parts_of(votes)
-        samples = [vote.sample for vote in votes if vote.sample is not None]
+        buffer, index = bucket.buffer(), bucket.index()
+        samples = [one.sample for one in signals if one.sample is not None]
         ordered = [*(gradients[n] for n in full), *samples] if self.fp32 == ORDERED else []
         wait: Callable[[], Any] = lambda: None  # noqa: E731
+        here = buffer.numel() < self.small or bucket.is_last()
+        ask = self._at_once if here else self.packer.ask
+        packed = ask(lambda: self._votes_of(signals))
+        if self.fp32 == WHOLE or any(one.shadow for one in signals):
+            packed()  # what comes now changes what is looked at
+
+        def submit() -> tuple[Sequence[Vote], Any]:
+            votes = packed()
+            parts = parts_of(votes) + ([fp32_part(ordered)] if ordered else [])
+            columns = sidecar([vote.column for vote in votes])
+            return votes, self.reducer.submit(self.step, index, parts, columns)
+
         if self.fp32 == ORDERED:
             self.mean.scale(bucket, ())
-            parts += [fp32_part(ordered)] if ordered else []
         elif self.fp32 == WHOLE or len(full) == len(gradients):
             self._count_ring(buffer)
             wait = self._timed(buffer, self.mean(None, bucket)).wait
@@ -148,12 +163,13 @@ class BucketRouter:
             self._count_ring(reduction.flat)
             self._timed(reduction.flat, reduction.work.get_future())
             wait = reduction.finish
-        handle = self.reducer.submit(
-            self.step, bucket.index(), parts, sidecar([vote.column for vote in votes])
-        )
+        submitted = ask(submit)
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
         def finish() -> None:
+            votes, handle = (
+                submitted()
+            )  # what has failed there is told before others are waited for
             wait()
             try:
                 outcome = self.reducer.wait(handle)
@@ -170,6 +186,19 @@ class BucketRouter:
 
         self.thread.put(finish, future.set_exception)
         return future.then(_value)
+
+    def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
+        """As `InOrder.ask` of the packer, here and now."""
+        self.packer.drain()
+        found = action()
+        return lambda: found
+
+    def _votes_of(self, signals: Sequence[Signal]) -> list[Vote]:
+        start = time.perf_counter()
+        votes = self._packed(signals)
+        self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
+        self.reducer.counters.seconds["pack"] += time.perf_counter() - start
+        return votes
 
     def _timed(self, flat: torch.Tensor, future: Any) -> Any:
         """An all-reduce that has just begun: what the network takes for so many bytes."""
@@ -296,8 +325,7 @@ class BucketRouter:
     def _count_ring(self, flat: torch.Tensor) -> None:
         """Each rank sends, and receives, all but its own share twice."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
-        self.reducer.counters.sent[Route.FP32.value] += moved
-        self.reducer.counters.received[Route.FP32.value] += moved
+        self.reducer.counters.moved(Route.FP32, moved, moved)
 
 
 def _value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:

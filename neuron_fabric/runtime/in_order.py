@@ -6,7 +6,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
 
+Found = TypeVar("Found")
 Action = Callable[[], None]
 Failed = Callable[[Exception], None]
 
@@ -17,22 +20,36 @@ class InOrder:
 
     After the first action that fails, all that follow fail with the same error, at once: the ranks
     no longer agree on what comes next.
+
+    ``room``: so many actions wait or are under way at most, a further one waits to be put; 0: any
+    number.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, room: int = 0) -> None:
         self._todo: queue.SimpleQueue[tuple[Action, Failed] | None] = queue.SimpleQueue()
         self._idle = threading.Condition()
-        self._open = 0
+        self._open, self._room, self._closed = 0, room, False
         self.error: Exception | None = None
         # A daemon: a training that ends by an exception need not wait for the other ranks.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def put(self, action: Action, failed: Failed = lambda error: None) -> None:
-        """Do ``action`` after all before it; ``failed`` is told when it cannot be done."""
+        """Do ``action`` after all before it; ``failed`` is told when it cannot be done.
+        RuntimeError behind `close`."""
         with self._idle:
+            self._idle.wait_for(lambda: not self._room or self._open < self._room)
+            if self._closed:
+                raise RuntimeError(f"{self._thread.name}: it is closed.")
             self._open += 1
-        self._todo.put((action, failed))
+            self._todo.put((action, failed))
+
+    def ask(self, action: Callable[[], Found]) -> Callable[[], Found]:
+        """Do ``action`` after all before it; what waits for what it gives, or raises what has been
+        raised."""
+        found: Future[Found] = Future()
+        self.put(lambda: found.set_result(action()), found.set_exception)
+        return found.result
 
     def drain(self) -> None:
         """Wait until all is done. The first error, if there is one."""
@@ -43,7 +60,9 @@ class InOrder:
 
     def close(self) -> None:
         """Do what is left, and end the thread."""
-        self._todo.put(None)
+        with self._idle:
+            self._closed = True
+            self._todo.put(None)
         self._thread.join()
 
     def _run(self) -> None:
@@ -59,3 +78,4 @@ class InOrder:
             with self._idle:
                 self._open -= 1
                 self._idle.notify_all()
+            del item, action, failed  # what they hold is not kept until the next one comes

@@ -330,6 +330,7 @@ def error_comes_out(ranks: Ranks, workers: int) -> int:
             except (RuntimeError, ValueError) as error:
                 found += int("the reducer has gone" not in str(error))
     job.router.thread.close()
+    job.router.packer.close()
     return found
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import threading
 import time
+import weakref
 from functools import partial
 
 import numpy as np
@@ -220,6 +221,8 @@ def test_the_thread_keeps_the_order_and_stops_at_an_error() -> None:
     time.sleep(0.01)
     assert done == []
     gate.set()
+    last = thread.ask(lambda: done[-1])
+    assert last() == 4
     thread.drain()
     assert done == [0, 1, 2, 3, 4]
     for _ in range(2):
@@ -227,7 +230,37 @@ def test_the_thread_keeps_the_order_and_stops_at_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         thread.drain()
     assert len(told) == 2
+    with pytest.raises(ZeroDivisionError):
+        thread.ask(lambda: done[-1])()
     assert len(done) == 5
+    thread.close()
+    with pytest.raises(RuntimeError, match="test: it is closed"):
+        thread.put(lambda: done.append(6))
+
+
+def test_the_thread_has_room_for_so_many_and_keeps_nothing_that_is_done() -> None:
+    thread, gate, put = InOrder("test", room=2), threading.Event(), list[int]()
+
+    def many() -> None:
+        for n in range(4):
+            thread.put(partial(_wait, gate))
+            put.append(n)
+
+    filling = threading.Thread(target=many)
+    filling.start()
+    time.sleep(0.05)
+    assert put == [0, 1]
+    gate.set()
+    filling.join()
+    held = np.zeros(4)
+    gone = weakref.ref(held)
+    thread.put(partial(held.fill, 1))
+    del held
+    thread.drain()
+    deadline = time.monotonic() + 10
+    while gone() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert gone() is None
     thread.close()
 
 

@@ -68,7 +68,7 @@ def shown(network: str, found: Mapping[str, Any]) -> list[str]:
     return [
         f"{network:9} {what:7}"
         + "".join(f"{name} {1e3 * median(took):8.1f} ms  " for name, took in found[what].items())
-        for what in ("bucket", "step", "long")
+        for what in ("bucket", "step", "fine", "long")
     ]
 
 
@@ -103,8 +103,9 @@ def by_links(rate: str, found: Mapping[str, Any]) -> list[Goal]:
 
 
 def hidden(network: str, found: Mapping[str, Any]) -> list[Goal]:
-    """The share of communication that a backward of twice its length hides."""
-    all_of_it, left = _less(found["step"], "low"), _less(found["long"], "low")
+    """The share of communication that a long backward hides, in buckets of a layer: the last one of
+    twelve is there when backward ends."""
+    all_of_it, left = _less(found["fine"], "low"), _less(found["long"], "low")
     share = 1 - _ratio(left, all_of_it)
     return [Goal(f"hidden behind a long backward, {network}", share, 0.70, least=True)]
 

@@ -20,6 +20,7 @@ FOUND: dict[str, Any] = {
         "low": [0.4, 0.4, 0.4],
         "alone": [0.2, 0.2, 0.2],
     },
+    "fine": {"low": [0.4, 0.4, 0.4], "alone": [0.2, 0.2, 0.2]},
     "long": {"low": [1.05, 1.05, 1.05], "alone": [1.0, 1.0, 1.0]},
     "memory": {"plain": 500 * MIB, "low": 510 * MIB},
     "gradients": 100 * MIB,

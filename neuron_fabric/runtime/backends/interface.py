@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,13 @@ class Counters:
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def moved(self, route: Route, sent: int = 0, received: int = 0) -> None:
+        """So many bytes more; several threads come with them."""
+        with self._lock:
+            self.sent[route.value] += sent
+            self.received[route.value] += received
 
 
 @dataclass(frozen=True)

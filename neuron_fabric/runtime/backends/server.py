@@ -90,8 +90,8 @@ class ServerReducer:
         """See `Reducer`."""
         start = time.perf_counter()
         for part in parts:
-            self.counters.sent[part.route.value] += part.lines.nbytes
-        self.counters.sent[Route.FP32.value] += sidecar.nbytes
+            self.counters.moved(part.route, sent=part.lines.nbytes)
+        self.counters.moved(Route.FP32, sent=sidecar.nbytes)
         ticket = self._server.submit(step, bucket, parts, sidecar)
         self.counters.seconds["submit"] += time.perf_counter() - start
         return ticket
@@ -111,8 +111,8 @@ class ServerReducer:
         self._told = False
         self.counters.buckets += 1
         for part, one in zip(handle.parts, outcome.parts, strict=True):
-            self.counters.received[part.route.value] += one.lines.nbytes + one.planes.nbytes
-        self.counters.received[Route.FP32.value] += handle.sidecar.nbytes
+            self.counters.moved(part.route, received=one.lines.nbytes + one.planes.nbytes)
+        self.counters.moved(Route.FP32, received=handle.sidecar.nbytes)
         for name in EVENTS:
             self.counters.events[name] += self._server.counters.pop(name, 0)
         return outcome

@@ -95,11 +95,10 @@ class TorchReducer:
         inbox = torch.empty_like(sent)
         work = self._scatter.exchange(inbox, sent)
         for share in shares:
-            route, foreign = share.part.route.value, share.size * LINE * (self._workers - 1)
-            self.counters.sent[route] += foreign
-            self.counters.received[route] += foreign
-        self.counters.sent[Route.FP32.value] += sidecar.nbytes * (self._workers - 1)
-        self.counters.received[Route.FP32.value] += sidecar.nbytes * (self._workers - 1)
+            foreign = share.size * LINE * (self._workers - 1)
+            self.counters.moved(share.part.route, foreign, foreign)
+        foreign = sidecar.nbytes * (self._workers - 1)
+        self.counters.moved(Route.FP32, foreign, foreign)
         self.counters.seconds["submit"] += time.perf_counter() - start
         return _Handle(bucket, shares, sidecar.shape[1], sent, inbox, work)
 
@@ -119,9 +118,8 @@ class TorchReducer:
         for share, one in zip(handle.shares, counted, strict=True):
             parts.append(_whole(gathered[:, at : at + one.size], share, one.shape[0]))
             at += one.size
-            route, foreign = share.part.route.value, one.size * (self._workers - 1)
-            self.counters.sent[route] += foreign
-            self.counters.received[route] += foreign
+            foreign = one.size * (self._workers - 1)
+            self.counters.moved(share.part.route, foreign, foreign)
         self.counters.buckets += 1
         return Outcome(parts, total[0], total[1])
 
