@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from models.line_packing import Mode
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, random_line
 
@@ -35,3 +36,26 @@ class PlainMemorySequence(NfSequence):
                 await self.write(addr, random_line(rng), self.race, be=be, poison=poison)
             else:
                 await self.read(addr | rng.choice((0, 32)), self.race)
+
+
+class CompletionsMeetSequence(NfSequence):
+    """Writes to memory beside contributions that hit: completions of both come in one clock, and
+    that of memory has to wait."""
+
+    transactions: int = 200
+
+    async def body(self) -> None:
+        rng = self.rng
+        config = self.layout.region(Mode.G_BINARY, 1, 64)
+        await self.commit(rng.randrange(self.cfg.hw.regions), config)
+        for line in range(config.lines):
+            await self.contribute(config, 0, line)
+        await self.drain()
+        workers = [(worker, line) for worker in range(1, 64) for line in range(config.lines)]
+        rng.shuffle(workers)
+        for number in range(self.cfg.count(self.transactions)):
+            if rng.random() < 0.5:
+                await self.contribute(config, *workers[number % len(workers)])
+            else:
+                await self.write(rng.randrange(64) << 6, random_line(rng), 2)
+        await self.drain()

@@ -239,6 +239,27 @@ class CutCommitSequence(ControlSequence):
         assert commit.response is None, "the commit has not waited"
 
 
+class WaitingCommitSequence(CutCommitSequence):
+    """AXI4-Lite commits a region of which the window's commit waits for a sum: it comes behind that
+    one, and neither is lost."""
+
+    async def body(self) -> None:
+        await super().body()
+        name = f"REGION[{self.region}].EPOCH"
+        for _ in range(3):
+            await self.begin()
+            epoch = self.rng.getrandbits(32)
+            behind = cocotb.start_soon(self.env.registers.write(name, epoch))
+            await self.env.clocks(self.rng.randint(1, 60))
+            self.env.cfg.mem.r_stall = 0.0
+            await behind
+            await self.drain()
+            assert await self.env.registers.read(name) == epoch, "it was not the last"
+            for worker in range(self.config.workers):
+                await self.contribute(self.config, worker, self.line)
+            await self.drain()
+
+
 class MovedWindowSequence(ControlSequence):
     """The window moves while it is read and written; writers come and go."""
 

@@ -10,6 +10,7 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
+from verif.sequences.plain_memory import CompletionsMeetSequence
 from verif.sequences.pressure import FlowSequence, HeldSequence
 from verif.sequences.standstill import StandstillSequence
 
@@ -45,6 +46,13 @@ class HeldCompletionsTest(HeldDataTest):
     data = False
 
 
+class CompletionsMeetTest(NfBaseTest):
+    """Completions of memory and of the engine."""
+
+    async def scenario(self) -> None:
+        await CompletionsMeetSequence(self.env).run()
+
+
 class StandstillTest(NfBaseTest):
     """Memory stands still, one channel after the other."""
 
@@ -74,3 +82,9 @@ async def held_data(_dut: Any) -> None:
 async def held_completions(_dut: Any) -> None:
     """A read is answered while every place for completions is taken."""
     await run_uvm(HeldCompletionsTest)
+
+
+@cocotb.test()
+async def completions_meet(_dut: Any) -> None:
+    """A completion of memory that comes in a clock with one of the engine waits, and is not lost."""
+    await run_uvm(CompletionsMeetTest)

@@ -18,7 +18,11 @@ from verif.sequences.control_lines import (
     EveryOwnerSequence,
     HostsSequence,
 )
-from verif.sequences.window_commits import MovedWindowSequence, WindowCommitsSequence
+from verif.sequences.window_commits import (
+    MovedWindowSequence,
+    WaitingCommitSequence,
+    WindowCommitsSequence,
+)
 
 ROUNDS = 100
 """Rounds of the long test, each drawn anew: ten seeds of the nightly suite play 1,000 of them."""
@@ -43,6 +47,13 @@ class OwnersTest(NfBaseTest):
 
     async def scenario(self) -> None:
         await EveryOwnerSequence(self.env).run()
+
+
+class WaitingCommitTest(NfBaseTest):
+    """A commit behind one that waits."""
+
+    async def scenario(self) -> None:
+        await WaitingCommitSequence(self.env).run()
 
 
 class CommitsTest(NfBaseTest):
@@ -134,6 +145,12 @@ async def owners(_dut: Any) -> None:
 async def commits(_dut: Any, profile: str) -> None:
     """Commits of two hosts at once in a full pipeline, beside AXI4-Lite on the same registers."""
     await run_uvm(CommitsTest, profile)
+
+
+@cocotb.test()
+async def commit_behind_commit(_dut: Any) -> None:
+    """A commit by AXI4-Lite waits for the window's of the same region, and is done behind it."""
+    await run_uvm(WaitingCommitTest)
 
 
 @cocotb.test()
