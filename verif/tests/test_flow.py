@@ -86,5 +86,5 @@ async def held_completions(_dut: Any) -> None:
 
 @cocotb.test()
 async def completions_meet(_dut: Any) -> None:
-    """A completion of memory that comes in a clock with one of the engine waits, and is not lost."""
+    """A completion of memory that comes with one of the engine waits a clock, and is not lost."""
     await run_uvm(CompletionsMeetTest)
