@@ -181,4 +181,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--workers", nargs="+", type=int, metavar="W", default=list(WORKERS), help="of --measure")
     add("--kib", nargs="+", type=int, metavar="KIB", default=list(SIZES_KIB), help="of --measure")
-    add("--runs", type=int, default=5, metavar="N", help="of --measure, each way (5)")
+    add("--runs", type=int, default=5, metavar="N", help="of --measure; of small buckets more (5)")
