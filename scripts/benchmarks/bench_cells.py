@@ -2,8 +2,9 @@
 """`nf capacity table --measure`: does the capacity model choose what is faster.
 
 Buckets x workers x networks, both ways measured in turn; beside them what the model says of both,
-its decision, and the regret: time lost against the better way. The reducer is `torch`; a device by
-its RTL clocks is not measured here.
+its decision, and the regret: time lost against the better way. The reducer is `torch`, by the same
+network; and a device, whose buckets take the clocks that they take in the RTL, at a stated flit
+time, and on this host the times of packing and unpacking alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import contextlib
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -21,15 +22,20 @@ from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.capacity import Coefficients, LinkFit, admits
 from neuron_fabric.runtime.monitor.plan_of import costs_of
+from neuron_fabric.runtime.substrate import shipped
 from neuron_fabric.text import say
+from scripts.benchmarks.device_clocks import DeviceClocks, device_clocks
+from scripts.cli.replay_options import add_memory
 from scripts.common import claims
 from scripts.common.errors import NfError
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
 from scripts.run.rank_run import rank_run
+from verif.mem.memory_timing import MemoryTiming
 
 RANKS = "neuron_fabric.runtime.cell_ranks"
 LOOPBACK = "loopback"
+TORCH, DEVICE = "torch", "device"
 SIZES_KIB = (64, 1024, 16_384, 65_536)
 WORKERS = (2, 4, 8)
 RATES = ("10gbit", "1gbit", "100mbit")
@@ -48,6 +54,7 @@ class Cell:
     low: float
     model_fp32: float
     model_low: float
+    reducer: str = TORCH
 
     @property
     def chosen(self) -> bool:
@@ -66,28 +73,37 @@ class Cell:
 
 
 def measure(
-    workers: Sequence[int], sizes_kib: Sequence[int], networks: Sequence[str], runs: int
+    workers: Sequence[int],
+    sizes_kib: Sequence[int],
+    networks: Sequence[str],
+    runs: int,
+    flit_ns: float,
+    memory: MemoryTiming,
 ) -> int:
     """Measure and print all cells; 1 when the model has chosen badly. NfError where it cannot be
     tried."""
     if importlib.util.find_spec("torch") is None:
         raise NfError("capacity: torch is not installed (requirements-torch.txt).")
     claims.tree()
+    sizes = [256 * kib for kib in sizes_kib]
+    device = device_clocks(workers, sizes, flit_ns * 1e-9, memory)
+    say(f"device: clocks of the RTL, {flit_ns:g} ns each, {memory}; contributions in step, votes")
     cells: list[Cell] = []
     columns = f"{'FP32 ms':>10}{'low ms':>10}{'model':>18}  choice, regret"
-    say(f"{'network':10}{'W':>3}{'KiB':>8}{columns}")
+    say(f"{'network':10}{'by':7}{'W':>3}{'KiB':>8}{columns}")
     for network in networks:
         for count in workers:
             with _nodes(network, count) as nodes:
                 if nodes is None:
                     break
-                words = [str(runs), *(str(256 * kib) for kib in sizes_kib)]
+                words = [str(runs), *map(str, sizes)]
                 found = rank_run(nodes, RANKS, words, "cells.json")
-            for cell in cells_of(network, count, found):
-                cells.append(cell)
-                say(_line(cell), flush=True)
-    say(*summary(cells), "a device by RTL clocks: left out")
-    return int(not good(cells))
+            for cell in (*cells_of(network, count, found), *device_cells(count, found, device)):
+                cells.append(replace(cell, network=network))
+                say(_line(cells[-1]), flush=True)
+    by = [[cell for cell in cells if cell.reducer == reducer] for reducer in (TORCH, DEVICE)]
+    say(*(line for some in by for line in summary(some)))
+    return int(not all(map(good, by)))
 
 
 @contextlib.contextmanager
@@ -105,24 +121,56 @@ def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
 def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]:
     """Both ways of each bucket: medians; and the model by the host's rates and a line through the
     FP32 times, the least of each size, as a training would have it."""
-    known = Coefficients(
-        pack_rate=float(found["pack_rate"]), unpack_rate=float(found["unpack_rate"])
-    )
-    fit, out = LinkFit(), []
+    rates, link = _rates(found), _link(found)
+    ratio, seconds = found["waits"]
+    out = []
     for one in found["cells"]:
-        fit.add(4 * one["elements"], min(one["fp32"]))
-    link = fit.line() or (0.0, 0.0)
-    for one in found["cells"]:
-        region = SimpleNamespace(
-            name="bucket", elements=one["elements"], phases={"steady": PhaseRoute(Route.G_BINARY)}
-        )
-        profile: Any = SimpleNamespace(regions=(region,), monitor={})
-        ratio, seconds = found["waits"]
-        cost = costs_of(profile, known, workers, device=False, waits=(ratio, seconds))["bucket"]
-        model = cost.network(*link), cost.low(*link)
+        profile = _profile(one["elements"])
+        costs = costs_of(profile, rates, workers, device=False, waits=(ratio, seconds))
+        model = costs["bucket"].network(*link), costs["bucket"].low(*link)
         measured = median(one["fp32"]), median(one["low"])
         out.append(Cell(network, workers, one["elements"], *measured, *model))
     return out
+
+
+def device_cells(workers: int, found: Mapping[str, Any], device: DeviceClocks) -> list[Cell]:
+    """The same of a device: T_low is the host's packing and unpacking by their rates, the bucket's
+    clocks and a commit; the model's is by the coefficients of the RTL as shipped."""
+    known = replace(
+        shipped().coefficients,
+        flit_s=device.flit_s,
+        pack_rate=_rates(found).pack_rate,
+        unpack_rate=_rates(found).unpack_rate,
+    )
+    link, out = _link(found), []
+    for one in found["cells"]:
+        cost = costs_of(_profile(one["elements"]), known, workers)["bucket"]
+        size = 4 * one["elements"]
+        low = size / known.pack_rate + size / known.unpack_rate + known.commit * known.flit_s
+        low += device.seconds(workers, one["elements"])
+        model = cost.network(*link), cost.low(*link)
+        out.append(Cell("", workers, one["elements"], median(one["fp32"]), low, *model, DEVICE))
+    return out
+
+
+def _rates(found: Mapping[str, Any]) -> Coefficients:
+    return Coefficients(
+        pack_rate=float(found["pack_rate"]), unpack_rate=float(found["unpack_rate"])
+    )
+
+
+def _link(found: Mapping[str, Any]) -> tuple[float, float]:
+    fit = LinkFit()
+    for one in found["cells"]:
+        fit.add(4 * one["elements"], min(one["fp32"]))
+    return fit.line() or (0.0, 0.0)
+
+
+def _profile(elements: int) -> Any:
+    region = SimpleNamespace(
+        name="bucket", elements=elements, phases={"steady": PhaseRoute(Route.G_BINARY)}
+    )
+    return SimpleNamespace(regions=(region,), monitor={})
 
 
 def _line(cell: Cell) -> str:
@@ -130,8 +178,9 @@ def _line(cell: Cell) -> str:
     choice = "low" if cell.chosen else "FP32"
     wrong = " *" if cell.apart and cell.chosen != (cell.low < cell.fp32) else ""
     return (
-        f"{cell.network:10}{cell.workers:3}{cell.elements // 256:8}{1e3 * cell.fp32:10.2f}"
-        f"{1e3 * cell.low:10.2f}{model:>18}  {choice:4} {1e3 * cell.regret:8.2f} ms{wrong}"
+        f"{cell.network:10}{cell.reducer:7}{cell.workers:3}{cell.elements // 256:8}"
+        f"{1e3 * cell.fp32:10.2f}{1e3 * cell.low:10.2f}{model:>18}  {choice:4} "
+        f"{1e3 * cell.regret:8.2f} ms{wrong}"
     )
 
 
@@ -155,9 +204,10 @@ def summary(cells: Sequence[Cell]) -> list[str]:
     """One line."""
     matter = sum(cell.apart for cell in cells)
     right, regret = shares(cells)
+    by = cells[0].reducer if cells else "nothing"
     return [
-        f"{right:.0%} of {matter} decisions right where the ways are {APART:.0%} apart (goal "
-        f"{RIGHT:.0%}); regret {regret:.1%} of the better times (goal {REGRET:.0%}); "
+        f"by {by}: {right:.0%} of {matter} decisions right where the ways are {APART:.0%} apart "
+        f"(goal {RIGHT:.0%}); regret {regret:.1%} of the better times (goal {REGRET:.0%}); "
         f"{len(cells)} cells; * wrong"
     ]
 
@@ -181,4 +231,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--workers", nargs="+", type=int, metavar="W", default=list(WORKERS), help="of --measure")
     add("--kib", nargs="+", type=int, metavar="KIB", default=list(SIZES_KIB), help="of --measure")
+    add("--flit-ns", type=float, default=2.125, metavar="NS", help="of --measure (2.125: x8 Gen5)")
+    add_memory(parser, "48")
     add("--runs", type=int, default=5, metavar="N", help="of --measure; of small buckets more (5)")

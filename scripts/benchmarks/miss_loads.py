@@ -71,6 +71,18 @@ class Bench:
         with closing(self._device(config)) as device:
             return run_block(device, write_block(config, self._tiles(workers, tile)))
 
+    def bucket(self, mode: Mode, workers: int) -> int:
+        """Clocks of a bucket: its contributions in that order, and behind those of a tile the votes
+        of its lines to each of the workers."""
+        config, places = self._region(mode, workers, self.lines), self._tiles(workers, TILE)
+        writes = write_block(config, places)
+        reads = read_block(config, [(0, line) for _, line in places])
+        tiles = np.array([line // TILE for _, line in places])
+        order = np.argsort(np.concatenate([2 * tiles, 2 * tiles + 1]), kind="stable")
+        ops = np.concatenate([writes.ops, reads.ops])[order]
+        with closing(self._device(config)) as device:
+            return run_block(device, Block.of(ops, writes.sent, len(places)))
+
     def read_once(self) -> float:
         """Clocks a line of votes over lines that were all written, and are in memory by now."""
         config = self._region(Mode.G_BINARY, 8, self.lines)

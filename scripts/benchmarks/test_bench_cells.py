@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from neuron_fabric.runtime.capacity import Coefficients
-from scripts.benchmarks.bench_cells import Cell, cells_of, good, shares
+from scripts.benchmarks.bench_cells import Cell, cells_of, device_cells, good, shares, summary
+from scripts.benchmarks.device_clocks import DeviceClocks
 from scripts.cli.main import main
 from scripts.run import node_network
+from verif.mem.memory_timing import MemoryTiming
 
 SLOW = Cell("1gbit", 4, 1 << 20, fp32=0.100, low=0.010, model_fp32=0.090, model_low=0.012)
 FAST = Cell("loopback", 4, 1 << 20, fp32=0.001, low=0.002, model_fp32=0.001, model_low=0.002)
@@ -55,14 +57,41 @@ def test_the_model_goes_by_the_line_and_the_rates() -> None:
     assert Coefficients().pack_rate > 0
 
 
+def test_a_device_takes_its_clocks_and_the_host_packs() -> None:
+    """A MiB is packed in 1 ms and unpacked in 2; 1,000 clocks of 1 us and a commit of 39."""
+    elements = 1 << 18
+    found = {
+        "pack_rate": (1 << 20) / 1e-3,
+        "unpack_rate": (1 << 20) / 2e-3,
+        "cells": [{"elements": elements, "fp32": [0.004, 0.006, 0.005], "low": [9.0]}],
+    }
+    device = DeviceClocks({(4, elements): 1000}, 1e-6, MemoryTiming(48))
+    [cell] = device_cells(4, found, device)
+    assert cell.low == pytest.approx(0.003 + 0.001 + 39e-6)
+    assert cell.fp32 == 0.005
+    assert cell.model_fp32 == pytest.approx(0.004)
+    # Four workers' 512 lines at the streaming rate of the RTL, a clock and more each.
+    assert 0.003 + 2048e-6 < cell.model_low < 0.003 + 4096e-6
+    assert not cell.chosen
+    assert cell.regret == pytest.approx(0.005 - cell.low)
+    assert summary([cell])[0].startswith("by device: 0% of 1 decisions")
+
+
 def test_what_cannot_be_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
+    none = DeviceClocks({}, 1e-9, MemoryTiming(48))
+    monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: none)
     assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
-    for words in (["--networks", "fast"], ["--workers", "1"], ["--kib", "0"]):
+    for words in (
+        ["--networks", "fast"],
+        ["--workers", "1"],
+        ["--kib", "0"],
+        ["--flit-ns", "0"],
+    ):
         with contextlib.suppress(SystemExit):
             assert main(["capacity", "table", "--measure", *words]) == 2
 
@@ -71,4 +100,6 @@ def test_what_cannot_be_measured(
 def test_cells_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--networks", "loopback", "--workers", "2", "--kib", "64", "1024", "--runs", "3"]
     assert main(["capacity", "table", "--measure", *words]) in (0, 1)
-    assert "2 cells" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.count("2 cells") == 2
+    assert "by device: 100% of 2 decisions" in out

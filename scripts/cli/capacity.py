@@ -7,6 +7,7 @@ import argparse
 import importlib
 
 from neuron_fabric.runtime import capacity_command
+from scripts.cli.replay_options import memory_of
 from scripts.common.errors import NfError
 
 MEASURE, CLOCKS = "measure", "clocks"
@@ -39,7 +40,12 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "table" and args.measure:
         if min(*args.workers, 2) < 2 or max(args.workers) > 16 or min(*args.kib, args.runs) < 1:
             raise NfError("capacity table --measure: 2 to 16 workers, sizes and runs above 0.")
+        if not 0 < args.flit_ns < 1e6:
+            raise NfError(f"capacity table --flit-ns: {args.flit_ns:g} ns is no flit time.")
         cells = importlib.import_module(_CELLS)
-        measured: int = cells.measure(args.workers, args.kib, args.networks, args.runs)
+        memory = memory_of(args, args.memory_latency)
+        measured: int = cells.measure(
+            args.workers, args.kib, args.networks, args.runs, args.flit_ns, memory
+        )
         return measured
     return capacity_command.run(args)
