@@ -101,9 +101,10 @@ def measure(
             for cell in (*cells_of(network, count, found), *device_cells(count, found, device)):
                 cells.append(replace(cell, network=network))
                 say(_line(cells[-1]), flush=True)
-    by = [[cell for cell in cells if cell.reducer == reducer] for reducer in (TORCH, DEVICE)]
-    say(*(line for some in by for line in summary(some)))
-    return int(not all(map(good, by)))
+    for reducer in (TORCH, DEVICE):
+        say(*summary([cell for cell in cells if cell.reducer == reducer], f"by {reducer}"))
+    say(*summary(cells, "all"))
+    return int(not good(cells))
 
 
 @contextlib.contextmanager
@@ -200,13 +201,12 @@ def good(cells: Sequence[Cell]) -> bool:
     return bool(cells) and right >= RIGHT and regret <= REGRET
 
 
-def summary(cells: Sequence[Cell]) -> list[str]:
-    """One line."""
+def summary(cells: Sequence[Cell], which: str) -> list[str]:
+    """One line of some cells."""
     matter = sum(cell.apart for cell in cells)
     right, regret = shares(cells)
-    by = cells[0].reducer if cells else "nothing"
     return [
-        f"by {by}: {right:.0%} of {matter} decisions right where the ways are {APART:.0%} apart "
+        f"{which}: {right:.0%} of {matter} decisions right where the ways are {APART:.0%} apart "
         f"(goal {RIGHT:.0%}); regret {regret:.1%} of the better times (goal {REGRET:.0%}); "
         f"{len(cells)} cells; * wrong"
     ]

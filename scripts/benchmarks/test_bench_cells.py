@@ -74,7 +74,7 @@ def test_a_device_takes_its_clocks_and_the_host_packs() -> None:
     assert 0.003 + 2048e-6 < cell.model_low < 0.003 + 4096e-6
     assert not cell.chosen
     assert cell.regret == pytest.approx(0.005 - cell.low)
-    assert summary([cell])[0].startswith("by device: 0% of 1 decisions")
+    assert summary([cell], "all")[0].startswith("all: 0% of 1 decisions")
 
 
 def test_what_cannot_be_measured(
@@ -102,4 +102,5 @@ def test_cells_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capacity", "table", "--measure", *words]) in (0, 1)
     out = capsys.readouterr().out
     assert out.count("2 cells") == 2
+    assert "4 cells" in out
     assert "by device: 100% of 2 decisions" in out
