@@ -167,9 +167,7 @@ class BucketRouter:
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
         def finish() -> None:
-            votes, handle = (
-                submitted()
-            )  # what has failed there is told before others are waited for
+            votes, handle = submitted()  # what failed there is told without waiting for others
             wait()
             try:
                 outcome = self.reducer.wait(handle)

@@ -319,24 +319,31 @@ def one_worker(ranks: Ranks, workers: int) -> int:
 
 
 def error_comes_out(ranks: Ranks, workers: int) -> int:
-    job = Job(ranks, workers, mixed)
-    job.train([0])
+    """Of what packs beside backward, and of what waits for the reducer: behind that the next step
+    fails at once, as nothing is sent any more."""
     found = 0
-    with patched(job.router.reducer, "wait", _raise):
-        for step in (1, 2):  # the second at once: nothing is sent any more
-            try:
-                job.backward(step)
-                found += 1
-            except (RuntimeError, ValueError) as error:
-                found += int("the reducer has gone" not in str(error))
-    job.router.thread.close()
-    job.router.packer.close()
+    for name, wrong, steps in (("_packed", _unpackable, [1]), ("wait", _gone, [1, 2])):
+        job = Job(ranks, workers, mixed)
+        job.train([0])
+        with patched(job.router.reducer if name == "wait" else job.router, name, wrong):
+            for step in steps:
+                try:
+                    job.backward(step)
+                    found += 1
+                except (RuntimeError, ValueError) as error:
+                    found += int("nothing comes of it" not in str(error))
+        job.router.thread.close()
+        job.router.packer.close()
     return found
 
 
-def _raise(handle: Any) -> Any:
+def _gone(handle: Any) -> Any:
     handle.work.wait()
-    raise ValueError("the reducer has gone")
+    raise ValueError("nothing comes of it")
+
+
+def _unpackable(signals: Any) -> Any:
+    raise ValueError("nothing comes of it")
 
 
 def samples(ranks: Ranks, workers: int) -> int:

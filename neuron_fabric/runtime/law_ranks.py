@@ -75,7 +75,7 @@ class Ranks:
     """The groups of this rank: ``of(n)`` is that of the first n, with its reducer."""
 
     def __init__(self, rank: int, folder: str) -> None:
-        self.rank, self.folder, self.jobs = rank, folder, 0
+        self.rank, self.folder = rank, folder
         self._groups = {n: dist.new_group(range(n)) for n in range(1, WORLD + 1)}
         self._reducers: dict[int, TorchReducer] = {}
 
@@ -126,8 +126,7 @@ class Job:
         if routes is not None:
             self.controls = Fixed(routes, sampled)
             self.router = BucketRouter(self.model, REGIONS, ranks.reducer(workers), **router)
-            self.router.small *= ranks.jobs % 2  # each second job packs by its thread, all of it
-            ranks.jobs += 1
+            self.router.small = 0  # all buckets but the last are packed by the thread
             self.runtime = Runtime(self.router, self.controls)
             self.model.register_comm_hook(self.router, bucket_hook)
 

@@ -103,11 +103,11 @@ def by_links(rate: str, found: Mapping[str, Any]) -> list[Goal]:
 
 
 def hidden(network: str, found: Mapping[str, Any]) -> list[Goal]:
-    """The share of communication that a long backward hides, in buckets of a layer: the last one of
-    twelve is there when backward ends."""
+    """The share of communication that a backward of four times its length hides, in buckets of a
+    layer: the last one of twelve is there when backward ends."""
     all_of_it, left = _less(found["fine"], "low"), _less(found["long"], "low")
     share = 1 - _ratio(left, all_of_it)
-    return [Goal(f"hidden behind a long backward, {network}", share, 0.70, least=True)]
+    return [Goal(f"hidden, buckets of a layer, backward 4 x, {network}", share, 0.70, least=True)]
 
 
 def _ratio(a: float, b: float) -> float:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from models.line_packing import Mode
 from neuron_fabric.codec.routes import Route, lines_of
+from neuron_fabric.runtime.capacity import place
+from neuron_fabric.runtime.substrate import shipped
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
+from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from verif.mem.memory_timing import MemoryTiming
 
@@ -24,7 +27,6 @@ class DeviceClocks:
 
     clocks: dict[tuple[int, int], int]
     flit_s: float
-    memory: MemoryTiming
 
     def seconds(self, workers: int, elements: int) -> float:
         """Of a bucket."""
@@ -34,14 +36,19 @@ class DeviceClocks:
 def device_clocks(
     workers: Sequence[int], elements: Sequence[int], flit_s: float, memory: MemoryTiming
 ) -> DeviceClocks:
-    """Each bucket on a device that has just been reset, G_BINARY."""
+    """Each bucket on a device that has just been reset, G_BINARY; one that is larger than a region
+    takes a full region's clocks in each of its rounds."""
     sim = registry.names()[0]
     files = BUILD / "bench" / "misses"
     model = nf_replay.Simulators(files=files, command="nf capacity").bulk(sim, {})
     found = {}
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for size in elements:
-            bench = Bench(model, Path(folder), memory, lines_of(size, Route.G_BINARY))
             for count in workers:
-                found[count, size] = bench.bucket(Mode.G_BINARY, count)
-    return DeviceClocks(found, flit_s, memory)
+                placed = place(shipped().device, Route.G_BINARY, size, count)
+                if placed is None:
+                    raise NfError(f"capacity: no line of {count} workers fits the device.")
+                lines = min(lines_of(size, Route.G_BINARY), 1 << placed.lines_log2)
+                clocks = Bench(model, Path(folder), memory, lines).bucket(Mode.G_BINARY, count)
+                found[count, size] = placed.rounds * clocks
+    return DeviceClocks(found, flit_s)

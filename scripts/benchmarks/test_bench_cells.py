@@ -13,7 +13,6 @@ from scripts.benchmarks.bench_cells import Cell, cells_of, device_cells, good, s
 from scripts.benchmarks.device_clocks import DeviceClocks
 from scripts.cli.main import main
 from scripts.run import node_network
-from verif.mem.memory_timing import MemoryTiming
 
 SLOW = Cell("1gbit", 4, 1 << 20, fp32=0.100, low=0.010, model_fp32=0.090, model_low=0.012)
 FAST = Cell("loopback", 4, 1 << 20, fp32=0.001, low=0.002, model_fp32=0.001, model_low=0.002)
@@ -65,7 +64,7 @@ def test_a_device_takes_its_clocks_and_the_host_packs() -> None:
         "unpack_rate": (1 << 20) / 2e-3,
         "cells": [{"elements": elements, "fp32": [0.004, 0.006, 0.005], "low": [9.0]}],
     }
-    device = DeviceClocks({(4, elements): 1000}, 1e-6, MemoryTiming(48))
+    device = DeviceClocks({(4, elements): 1000}, 1e-6)
     [cell] = device_cells(4, found, device)
     assert cell.low == pytest.approx(0.003 + 0.001 + 39e-6)
     assert cell.fp32 == 0.005
@@ -82,7 +81,7 @@ def test_what_cannot_be_measured(
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
-    none = DeviceClocks({}, 1e-9, MemoryTiming(48))
+    none = DeviceClocks({}, 1e-9)
     monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: none)
     assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
@@ -94,6 +93,14 @@ def test_what_cannot_be_measured(
     ):
         with contextlib.suppress(SystemExit):
             assert main(["capacity", "table", "--measure", *words]) == 2
+
+
+def test_options_that_would_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capacity", "table", "--flit-ns", "3"]) == 2
+    assert "capacity table --flit-ns: goes with --measure." in capsys.readouterr().err
+    assert main(["capacity", "table", "--measure", "--substrate", "s.toml"]) == 2
+    assert "capacity table --substrate" in capsys.readouterr().err
+    assert main(["capacity", "table"]) == 0
 
 
 @pytest.mark.nightly("two processes import torch and reduce for some seconds")

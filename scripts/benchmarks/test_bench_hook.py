@@ -61,4 +61,4 @@ def test_it_is_measured(
     assert main(["bench", "hook", "--runs", "1"]) in (0, 1)
     out = capsys.readouterr().out
     assert "1gbit: left out (no root here)" in out
-    assert "hidden behind a long backward, loopback" in out
+    assert "hidden, buckets of a layer, backward 4 x, loopback" in out

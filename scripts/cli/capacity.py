@@ -8,6 +8,7 @@ import importlib
 
 from neuron_fabric.runtime import capacity_command
 from scripts.cli.replay_options import memory_of
+from scripts.common.arguments import given
 from scripts.common.errors import NfError
 
 MEASURE, CLOCKS = "measure", "clocks"
@@ -37,15 +38,27 @@ def run(args: argparse.Namespace) -> int:
         bench = importlib.import_module(_BENCH if args.what == MEASURE else _CLOCKS)
         code: int = bench.run(args)
         return code
-    if args.what == "table" and args.measure:
-        if min(*args.workers, 2) < 2 or max(args.workers) > 16 or min(*args.kib, args.runs) < 1:
-            raise NfError("capacity table --measure: 2 to 16 workers, sizes and runs above 0.")
-        if not 0 < args.flit_ns < 1e6:
-            raise NfError(f"capacity table --flit-ns: {args.flit_ns:g} ns is no flit time.")
+    if args.what == "table":
         cells = importlib.import_module(_CELLS)
-        memory = memory_of(args, args.memory_latency)
-        measured: int = cells.measure(
-            args.workers, args.kib, args.networks, args.runs, args.flit_ns, memory
-        )
-        return measured
+        _check_table(args, given(args, cells.add_arguments))
+        if args.measure:
+            memory = memory_of(args, args.memory_latency)
+            measured: int = cells.measure(
+                args.workers, args.kib, args.networks, args.runs, args.flit_ns, memory
+            )
+            return measured
     return capacity_command.run(args)
+
+
+def _check_table(args: argparse.Namespace, of_measure: set[str]) -> None:
+    """NfError for options that would say nothing, or no cell."""
+    if not args.measure:
+        for name in sorted(of_measure):
+            raise NfError(f"capacity table --{name.replace('_', '-')}: goes with --measure.")
+        return
+    if args.substrate is not None:
+        raise NfError("capacity table --substrate: --measure goes by what it measures.")
+    if min(*args.workers, 2) < 2 or max(args.workers) > 16 or min(*args.kib, args.runs) < 1:
+        raise NfError("capacity table --measure: 2 to 16 workers, sizes and runs above 0.")
+    if not 0 < args.flit_ns < 1e6:
+        raise NfError(f"capacity table --flit-ns: {args.flit_ns:g} ns is no flit time.")
