@@ -227,10 +227,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_network,
         metavar="RATE",
         default=networks,
-        help="of --measure",
+        help="of --measure: loopback, or links of a rate (loopback 10gbit 1gbit 100mbit)",
     )
-    add("--workers", nargs="+", type=int, metavar="W", default=list(WORKERS), help="of --measure")
-    add("--kib", nargs="+", type=int, metavar="KIB", default=list(SIZES_KIB), help="of --measure")
-    add("--flit-ns", type=float, default=2.125, metavar="NS", help="of --measure (2.125: x8 Gen5)")
+    for name, words, usual in (
+        ("--workers", "of --measure (2 4 8)", WORKERS),
+        ("--kib", "of --measure: FP32 size of a bucket", SIZES_KIB),
+    ):
+        add(name, nargs="+", type=int, metavar=name[2:].upper(), default=list(usual), help=words)
+    add(
+        "--flit-ns",
+        type=float,
+        default=2.125,
+        metavar="NS",
+        help="of --measure: a clock of the device (2.125: x8 Gen5)",
+    )
     add_memory(parser, "48")
     add("--runs", type=int, default=5, metavar="N", help="of --measure; of small buckets more (5)")
