@@ -66,9 +66,9 @@ def timed(link: LinkTimes, net: Network, step: int, size: int, seconds: float) -
 def test_a_late_rank_is_not_the_network() -> None:
     net = Network()
     link = LinkTimes(lambda: net.now)
-    for seconds in (0.5, 9.0, 0.4, 7.0):
+    for seconds in (0.1, 0.5, 9.0, 0.4, 7.0, 8.0, 6.0, 9.0, 0.6):
         timed(link, net, 0, MIB, seconds)
-    assert link.seconds()["link_mib"] == pytest.approx(0.4)
+    assert link.seconds()["link_mib"] == pytest.approx(0.5)  # nor is one that was quick by luck
     for _ in range(KEPT):  # it has become slower
         timed(link, net, 1, MIB, 3.0)
     assert link.seconds()["link_mib"] == pytest.approx(3.0)

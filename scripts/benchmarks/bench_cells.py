@@ -21,6 +21,7 @@ from typing import Any
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.capacity import Coefficients, LinkFit, admits
+from neuron_fabric.runtime.link_times import usual
 from neuron_fabric.runtime.monitor.plan_of import costs_of
 from neuron_fabric.runtime.substrate import shipped
 from neuron_fabric.text import say
@@ -121,7 +122,7 @@ def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
 
 def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]:
     """Both ways of each bucket: medians; and the model by the host's rates and a line through the
-    FP32 times, the least of each size, as a training would have it."""
+    FP32 times, of each size what it usually takes, as a training would have it."""
     rates, link = _rates(found), _link(found)
     ratio, seconds = found["waits"]
     out = []
@@ -163,7 +164,7 @@ def _rates(found: Mapping[str, Any]) -> Coefficients:
 def _link(found: Mapping[str, Any]) -> tuple[float, float]:
     fit = LinkFit()
     for one in found["cells"]:
-        fit.add(4 * one["elements"], min(one["fp32"]))
+        fit.add(4 * one["elements"], usual(one["fp32"]))
     return fit.line() or (0.0, 0.0)
 
 

@@ -28,7 +28,7 @@ class Cost:
     collectives a bucket; 0: the reducer has a link of its own, and ``seconds`` is all.
     ``latencies``: of an all-reduce, that both collectives take together: an exchange has fewer
     rounds than a ring (`OwnGroup.latencies`); ``wait``: the seconds that they took when that was
-    measured, which is the least, whatever the line through all-reduces says of small ones.
+    measured: they take no less, whatever the line through all-reduces says of small ones.
     """
 
     seconds: float
