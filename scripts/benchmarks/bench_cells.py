@@ -230,11 +230,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=networks,
         help="of --measure: loopback, or links of a rate (loopback 10gbit 1gbit 100mbit)",
     )
-    for name, words, usual in (
+    for name, words, given in (
         ("--workers", "of --measure (2 4 8)", WORKERS),
         ("--kib", "of --measure: FP32 size of a bucket", SIZES_KIB),
     ):
-        add(name, nargs="+", type=int, metavar=name[2:].upper(), default=list(usual), help=words)
+        add(name, nargs="+", type=int, metavar=name[2:].upper(), default=list(given), help=words)
     add(
         "--flit-ns",
         type=float,
