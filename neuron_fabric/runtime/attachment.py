@@ -265,7 +265,9 @@ def _attached(
         costs=vetted.costs,
         refused=vetted.refused,
     )
-    router.link.fresh = plan.limits.capacity_every
+    # As long as between two decisions; not less than between two samples, which may be all that a
+    # low-bit training sends as whole lines, and the one of this step is still under way.
+    router.link.fresh = max(plan.limits.capacity_every, plan.limits.sample_every)
     controller = Controller(
         profile,
         all_reducer(reducer.second_group),

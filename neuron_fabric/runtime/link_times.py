@@ -18,11 +18,11 @@ from typing import Any
 
 from neuron_fabric.runtime.capacity import LinkFit
 
-KEPT = 9
+KEPT = 5
 """Times of each size."""
 FRESH = 200
-"""Steps after which a size that is not seen any more no longer counts, unless it is told otherwise:
-those between two decisions, as a network changes."""
+"""Steps for which a size counts that is not seen any more, unless it is told otherwise: a network
+changes."""
 
 
 def usual(times: Sequence[float]) -> float:
@@ -69,7 +69,7 @@ class LinkTimes:
         all-reduce."""
         with self._lock:
             last = self._step - self.fresh
-            took = {size: usual(one.times) for size, one in self._sizes.items() if one.step > last}
+            took = {size: usual(one.times) for size, one in self._sizes.items() if one.step >= last}
         fit = LinkFit()
         for size, seconds in sorted(took.items()):
             fit.add(size, seconds)

@@ -124,13 +124,14 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
 
 def flips_and_returns(flips: Sequence[tuple[int, str]]) -> bool:
     """Whether low-bit is rejected when the link is cut, admitted while it is, and rejected again
-    once it is not; of (step, target)."""
+    once it is not; of (step, target). A link changes once so many steps are done, which are counted
+    from 0: the step of that number is the first on the other link."""
     end = CUT_AT + CUT_FOR
-    before = [target for step, target in flips if step <= CUT_AT]
+    before = [target for step, target in flips if step < CUT_AT]
     return (
         before[-1:] == ["rejected"]
-        and any(CUT_AT < step <= end and target == "admitted" for step, target in flips)
-        and any(step > end and target == "rejected" for step, target in flips)
+        and any(CUT_AT <= step < end and target == "admitted" for step, target in flips)
+        and any(step >= end and target == "rejected" for step, target in flips)
     )
 
 

@@ -34,6 +34,10 @@ def test_a_flip_belongs_to_the_cut() -> None:
         [(4, "rejected"), (25, "admitted"), (30, "rejected")]
     )
     assert not cluster_check.flips_and_returns([])
+    # Step 40 is the first behind the cut, and step 20 the first in it.
+    assert cluster_check.flips_and_returns([good[0], (20, "admitted"), (40, "rejected")])
+    assert not cluster_check.flips_and_returns([good[0], (19, "admitted"), (40, "rejected")])
+    assert not cluster_check.flips_and_returns([good[0], (40, "admitted"), (45, "rejected")])
 
 
 def test_what_is_trained_is_a_mib() -> None:
