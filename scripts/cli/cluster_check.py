@@ -33,7 +33,7 @@ EXAMPLES = """examples:
   nf cluster-check                           plain processes where there is no root
 """
 RANKS = "neuron_fabric.runtime.cluster_ranks"
-STEPS, CUT_AT, CUT_FOR = 60, 20, 20
+STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"
 DIES_AT = 10
 GRADIENTS = 1 << 20
