@@ -45,8 +45,10 @@ FEWER = {f"{FIRST}, up to {2**planes - 1} workers": planes for planes in (4, 3)}
 """Counters of fewer planes: what a column costs in each."""
 AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
 """Modules that a controller of plain memory alone would not have."""
-VOTE, ACCUMULATION, SUMS = "vote alone", "accumulation alone", "integer sums alone"
-SHARED = (LOW_BIT, FIRST, *FEWER, VOTE, ACCUMULATION, SUMS)
+VOTE, COUNTING, SUMS = "vote alone", "counting alone", "integer sums alone"
+STEPS = {"four planes of a vote": 4, "two planes of a vote": 2, "one plane of a vote": 1}
+"""Gates of a vote of two, four or seven clocks a line, without what leads planes to them."""
+SHARED = (LOW_BIT, FIRST, *FEWER, COUNTING, VOTE, *STEPS, SUMS)
 """Designs whose LUTs are told as a share of the yardstick's."""
 NARROW = (
     Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", "LINE_W      = 128;"),
@@ -79,7 +81,11 @@ DESIGNS = {
         for name, planes in FEWER.items()
     },
     VOTE: Design("nf_vote", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
-    ACCUMULATION: Design("nf_accumulate", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    **{
+        name: Design("nf_vote_steps", parameters=(("PLANES", planes),), targets=("ecp5_small",))
+        for name, planes in STEPS.items()
+    },
+    COUNTING: Design("nf_counting", more=(f"{_RTL}/nf_counting.sv",), targets=("ecp5_small",)),
     SUMS: Design("nf_sum", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
     ENGINE: Design(
         *("nf_engine", True),

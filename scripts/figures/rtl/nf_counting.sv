@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contribution added to the counters of a line as the engine does it: planes above those that
+// count 64 workers are 0, so no counter is held at its maximum. Combinational; for nf figures
+// synth, not part of the device.
+
+`default_nettype none
+
+module nf_counting
+  import nf_pkg::*;
+#(
+  parameter int CNT_W = 8
+) (
+  input  wire logic                                      en,
+  input  wire logic                                      ternary,
+  input  wire logic                                      ones,
+  input  wire logic [LINE_W-1:0]                         data,
+  input  wire logic [counting_planes(CNT_W)*LINE_W-1:0]  planes,
+  output logic [counting_planes(CNT_W)*LINE_W-1:0]       counted
+);
+  logic [CNT_W*LINE_W-1:0] planes_out;
+  logic                    unused;
+
+  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+    .en, .ternary, .ones, .data, .planes_in ((CNT_W*LINE_W)'(planes)), .planes_out,
+    .saturated (unused)
+  );
+  assign counted = planes_out[counting_planes(CNT_W)*LINE_W-1:0];
+endmodule
+
+`default_nettype wire
