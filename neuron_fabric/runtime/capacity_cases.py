@@ -21,10 +21,11 @@ from neuron_fabric.runtime.substrate import Substrate, write_substrate
 STEPS = 12
 
 
-def slow_host(folder: str, rank: int) -> Path:
+def slow_host(folder: str, rank: int, pack_rate: float = 1e3) -> Path:
     """A substrate whose host packs a kilobyte a second: no network is slower."""
     path = Path(folder, f"slow-{rank}.toml")
-    write_substrate(path, Substrate("slow", "by nobody", coefficients=Coefficients(pack_rate=1e3)))
+    known = Coefficients(pack_rate=pack_rate)
+    write_substrate(path, Substrate("slow", "by nobody", coefficients=known))
     return path
 
 
@@ -59,6 +60,11 @@ def _one_rank(call: Call) -> None:
         call.words["substrate"] = slow_host(call.ranks.folder, 1)
 
 
+def _other(call: Call) -> None:
+    rank = call.ranks.rank
+    call.words["substrate"] = slow_host(call.ranks.folder, rank, 1e3 * (1 + rank))
+
+
 def _no_file(call: Call) -> None:
     call.words["substrate"] = call.path / "below a file"
 
@@ -70,6 +76,7 @@ CASES: list[tuple[str, int, Case]] = [
         (f"refused: {name}", 2, partial[Any](refused, change=change, sentence=sentence))
         for name, change, sentence in (
             ("one rank's substrate", _one_rank, "rank 1 has another profile"),
+            ("another substrate", _other, "rank 1 has another profile"),
             ("no substrate", _no_file, "cannot be read|Not a directory"),
         )
     ),
