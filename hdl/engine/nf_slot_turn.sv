@@ -23,12 +23,12 @@ module nf_slot_turn #(
 );
   localparam int SLOT_W = $clog2(SLOTS);
 
-  logic [SLOTS-1:0]  others, preferred, choice_from, choice, head_q;
+  logic [SLOTS-1:0]  behind, choice_from, choice, head_q;
   logic [SLOT_W-1:0] head_slot_q, choice_slot;
 
-  assign others      = can_go & ~head_q;
-  assign preferred   = others & ({SLOTS{1'b1}} << head_slot_q << 1);
-  assign choice_from = |preferred ? preferred : |others ? others : |can_go ? can_go
+  // Without one behind the head the lowest is next: the head itself is not, if there is another.
+  assign behind      = can_go & ({SLOTS{1'b1}} << head_slot_q << 1);
+  assign choice_from = |behind ? behind : |can_go ? can_go
                        : |(head_q & ready_to) ? head_q : ready_to;
   assign choice      = choice_from & (~choice_from + 1'b1);
   assign goes        = |(head_q & can_go);
