@@ -75,8 +75,11 @@ def namespaces(count: int, rate: str) -> Iterator[Nodes]:
     def limit(node: int, rate: str) -> None:
         burst = str(max(_LEAST_BURST, round(bytes_a_second(rate) / _TICKS)))
         for place, device in ((names[node], LINK), (hub, f"port{node}")):
+            # Taken away first: tbf that is changed keeps its queue, and a packet in it that is
+            # larger than the new burst would never leave, nor any behind it.
+            _call("tc", "-n", place, "qdisc", "del", "dev", device, "root", check=False)
             words = ("tbf", "rate", rate, "burst", burst, "latency", _QUEUE)
-            _call("tc", "-n", place, "qdisc", "replace", "dev", device, "root", *words)
+            _call("tc", "-n", place, "qdisc", "add", "dev", device, "root", *words)
 
     try:
         _call("ip", "netns", "add", hub)
