@@ -75,8 +75,8 @@ def namespaces(count: int, rate: str) -> Iterator[Nodes]:
     def limit(node: int, rate: str) -> None:
         burst = str(max(_LEAST_BURST, round(bytes_a_second(rate) / _TICKS)))
         for place, device in ((names[node], LINK), (hub, f"port{node}")):
-            # Taken away first: tbf that is changed keeps its queue, and a packet in it that is
-            # larger than the new burst would never leave, nor any behind it.
+            # Taken away first: tbf that is changed keeps its queue, and what is in it and larger
+            # than the new burst (TCP hands over up to 64 KiB) never leaves, nor what is behind it.
             _call("tc", "-n", place, "qdisc", "del", "dev", device, "root", check=False)
             words = ("tbf", "rate", rate, "burst", burst, "latency", _QUEUE)
             _call("tc", "-n", place, "qdisc", "add", "dev", device, "root", *words)
