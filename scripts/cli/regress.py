@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.text import say
 from scripts import report
@@ -18,13 +20,14 @@ from scripts.cli import steps
 from scripts.common import process
 from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
-from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
+from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.report.document import read_records
 from scripts.run.simulate import infrastructure
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
 OUT = BUILD / "replay"
 RECORD = "record.json"
+NF = ".venv/bin/nf"
 # Route options of `nf replay` by name; the first is the layer-aware default.
 ROUTES: dict[str, tuple[str, ...]] = {
     "layer-aware": (),
@@ -64,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
         for step, record in pool.map(lambda one: _replay(*one), work):
             done.append(step)
             records.append(record)
-    done.append(_compare([_who(sim, how) for sim in sims for how in TRANSPORTS]))
+    step, record = compare(sims)
+    done.append(step)
+    records.append(record)
     words = steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(jobs))
     done.append(steps.run("smoke suite", words))
     smoke = REPORT / "results.json"
@@ -94,22 +99,39 @@ def _replay(sim: str, route: str, transport: str) -> tuple[steps.Step, RunRecord
     try:
         record = RunRecord.from_json(read_object(folder / RECORD))
     except (OSError, DataError):  # it could not be driven
-        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=" ".join(words[3:-2]))
+        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=shlex.join([NF, *words[3:-2]]))
         record = infrastructure(spec, step.last)
     record = replace(record, id=f"replay.{route}-{who}", name=name, log=shown(log))
     return step, record
 
 
-def _compare(sims: list[str]) -> steps.Step:
+def compare(sims: Sequence[str]) -> tuple[steps.Step, RunRecord]:
     """The tensors read back must be the same on every simulator and by both transports."""
     start = time.monotonic()
+    every = [_who(sim, how) for sim in sims for how in TRANSPORTS]
     say("--- replay results are the same on every simulator, in bulk too", flush=True)
-    bad = [line for route in ROUTES for line in differences(OUT, sims, route)]
+    bad = [line for route in ROUTES for line in differences(OUT, every, route)]
     for line in bad:
         say(line)
     last = bad[0] if bad else f"{len(ROUTES)} routes compared"
     seconds = time.monotonic() - start
-    return steps.Step("replay results agree", int(bool(bad)), int(not bad), len(bad), seconds, last)
+    log = OUT / "agree.log"
+    output.write_text(log, "".join(f"{line}\n" for line in bad or [last]))
+    spec = RunSpec(BuildSpec(sims[0], TOP, FILELIST), "replay::agree", rerun=f"{NF} regress")
+    red = infrastructure(spec, last)
+    record = replace(
+        red,
+        id="replay.agree",
+        name="replay::agree",
+        sim="+".join(sims),
+        passed=not bad,
+        kind=FailureKind.MISMATCH if bad else None,
+        cause=red.cause if bad else "",
+        seconds=seconds,
+        log=shown(log),
+    )
+    code = int(bool(bad))
+    return steps.Step("replay results agree", code, 1 - code, code, seconds, last), record
 
 
 def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
