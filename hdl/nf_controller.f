@@ -20,6 +20,10 @@ hdl/access/nf_ctrl_rules.sv
 hdl/access/nf_ctrl_window.sv
 hdl/access/nf_decode.sv
 hdl/access/nf_respond.sv
+hdl/ecp5/CCU2C.sv
+hdl/ecp5/nf_ecp5_chain.sv
+hdl/ecp5/nf_ecp5_accumulate.sv
+hdl/ecp5/nf_ecp5_vote.sv
 hdl/engine/nf_accumulate.sv
 hdl/engine/nf_answer.sv
 hdl/engine/nf_line_codes.sv

@@ -29,7 +29,8 @@ module nf_controller
   parameter int MISS_DEPTH     = 64,    // 2..256: fills, and evictions, under way
   parameter int WRITTEN_LOG2   = 12,    // 1..20: a region has 2^WRITTEN_LOG2 marks of evicted lines
   parameter int ECC            = 1,     // 0..2: protection of the RAMs: none, parity, SECDED
-  parameter int TERN5          = 0      // 0..1: with the mode G_TERN5
+  parameter int TERN5          = 0,     // 0..1: with the mode G_TERN5
+  parameter int ECP5           = 0      // 0..1: counts and votes in carry cells of ECP5
 ) (
   input  wire logic         clk,
   input  wire logic         rst_n,
@@ -119,7 +120,7 @@ module nf_controller
   nf_core #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC),
-    .TERN5(TERN5)
+    .TERN5(TERN5), .ECP5(ECP5)
   ) u_core (
     .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W-1:0]),
     .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,

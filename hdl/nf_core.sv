@@ -23,7 +23,8 @@ module nf_core
   parameter int MISS_DEPTH     = 64,
   parameter int WRITTEN_LOG2   = 12,
   parameter int ECC            = 1, // nf_ram_pkg
-  parameter int TERN5          = 0
+  parameter int TERN5          = 0,
+  parameter int ECP5           = 0
 ) (
   input  wire logic               clk,
   input  wire logic               rst_n,
@@ -168,8 +169,7 @@ module nf_core
   logic                fill_fresh, evict_fresh, settled, evict_failed;
   logic                slot_hit, slot_miss, lookup_contribution, eviction, fill;
 
-  logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall;
-  logic [3:0]          wr_poison;
+  logic [3:0]          wr_valid, wr_ready, wr_last, wr_b, wr_b_stall, wr_poison;
   logic                wr_b_err;
   logic [LADDR_W-1:0]  evict_addr, plain_waddr, store_waddr, init_waddr;
   logic [7:0]          evict_len;
@@ -184,7 +184,7 @@ module nf_core
   nf_engine #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
     .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .TERN5(TERN5),
-    .OPS(NDR_OWED + DRS_OWED)
+    .ECP5(ECP5), .OPS(NDR_OWED + DRS_OWED)
   ) u_engine (
     .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
     .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q),

@@ -14,7 +14,8 @@ module nf_answer
 #(
   parameter int REGIONS = 8,
   parameter int CNT_W   = 8,
-  parameter int TERN5   = 0
+  parameter int TERN5   = 0,
+  parameter int ECP5    = 0
 ) (
   input  wire logic                     clk,
   input  wire logic                     rst_n,
@@ -92,12 +93,22 @@ module nf_answer
 
   // ---- S3 and S4: the views ---------------------------------------------------------------------
   logic [LINE_W-1:0] voted;
+  logic              asks, ternary;
 
-  nf_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) u_vote (
-    .clk, .rst_n, .en (sends_drs && view == VIEW_COUNTS), .vote (votes), .plane (op.plane),
-    .ternary (d.mode == MODE_G_TERNARY), .contributions (m), .tie_minus (d.tie_minus),
-    .threshold (d.threshold), .planes, .line (voted)
-  );
+  assign asks    = sends_drs && (view == VIEW_COUNTS);
+  assign ternary = (d.mode == MODE_G_TERNARY);
+
+  if (ECP5 != 0) begin : g_ecp5
+    nf_ecp5_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) u_vote (
+      .clk, .rst_n, .en (asks), .vote (votes), .plane (op.plane), .ternary, .contributions (m),
+      .tie_minus (d.tie_minus), .threshold (d.threshold), .planes, .line (voted)
+    );
+  end else begin : g_portable
+    nf_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) u_vote (
+      .clk, .rst_n, .en (asks), .vote (votes), .plane (op.plane), .ternary, .contributions (m),
+      .tie_minus (d.tie_minus), .threshold (d.threshold), .planes, .line (voted)
+    );
+  end
 
   if (TERN5 != 0) begin : g_tern5
     logic [6:0]        m_q;

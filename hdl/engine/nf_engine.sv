@@ -37,6 +37,7 @@ module nf_engine
   parameter int WRITTEN_LOG2   = 12,
   parameter int ECC            = 1,
   parameter int TERN5          = 0,
+  parameter int ECP5           = 0,
   parameter int OPS            = 128  // operations admitted and not answered, at most
 ) (
   input  wire logic                     clk,
@@ -128,6 +129,9 @@ module nf_engine
   end
   if (TERN5 < 0 || TERN5 > 1) begin : g_bad_tern5
     initial $fatal(1, "nf_engine: TERN5 must be 0 or 1");
+  end
+  if (ECP5 < 0 || ECP5 > 1 || (ECP5 != 0 && CNT_W < 2)) begin : g_bad_ecp5
+    initial $fatal(1, "nf_engine: ECP5 must be 0 or 1, and 0 where CNT_W is 1");
   end
 
   // ---- SL, S0: lookup --------------------------------------------------------------------------
@@ -261,7 +265,7 @@ module nf_engine
   assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
   assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
-  nf_line_rules #(.CNT_W(CNT_W), .TERN5(TERN5)) u_rules (
+  nf_line_rules #(.CNT_W(CNT_W), .TERN5(TERN5), .ECP5(ECP5)) u_rules (
     .is_op (is_op2), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
     .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
     .illegal_ternary (illegal_ternary2), .illegal_tern5 (illegal_tern5_2),
@@ -352,7 +356,7 @@ module nf_engine
     end
   end
 
-  nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W), .TERN5(TERN5)) u_answer (
+  nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W), .TERN5(TERN5), .ECP5(ECP5)) u_answer (
     .clk, .rst_n, .gen, .epoch, .closed, .op (op2), .d (d2), .sends_ndr (sends_ndr2),
     .sends_drs (sends_drs2), .poison (poison2), .bitmap (own_book2.bitmap), .book3 (s3_book_q),
     .planes (s3_planes_q), .ndr_valid, .ndr_meta, .drs_valid, .drs

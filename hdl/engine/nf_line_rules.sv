@@ -16,7 +16,8 @@ module nf_line_rules
   import nf_tern5_pkg::*;
 #(
   parameter int CNT_W = 8,
-  parameter int TERN5 = 0
+  parameter int TERN5 = 0,
+  parameter int ECP5  = 0
 ) (
   input  wire logic                    is_op,
   input  wire logic                    is_stored,
@@ -90,15 +91,24 @@ module nf_line_rules
     assign planes_others = planes_counted;
   end
 
-  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-    .en         (adds && !d.tern5),
-    .ternary    (d.mode == MODE_G_TERNARY),
-    .ones       (is_int(d.mode)),
-    .data       (op.data),
-    .planes_in  (PLANES_W'(planes[COUNTED_W-1:0])),
-    .planes_out (planes_counted),
-    .saturated  (lost_vote)
-  );
+  logic counts, ternary, ones;
+  assign counts  = adds && !d.tern5;
+  assign ternary = (d.mode == MODE_G_TERNARY);
+  assign ones    = is_int(d.mode);
+
+  if (ECP5 != 0) begin : g_ecp5
+    nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+      .en (counts), .ternary, .ones, .data (op.data),
+      .planes_in (PLANES_W'(planes[COUNTED_W-1:0])), .planes_out (planes_counted),
+      .saturated (lost_vote)
+    );
+  end else begin : g_portable
+    nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+      .en (counts), .ternary, .ones, .data (op.data),
+      .planes_in (PLANES_W'(planes[COUNTED_W-1:0])), .planes_out (planes_counted),
+      .saturated (lost_vote)
+    );
+  end
 
   if (TERN5 != 0) begin : g_tern5
     logic [CNT_W*LINE_W-1:0] planes_tern5;
@@ -110,7 +120,7 @@ module nf_line_rules
     assign planes_d = planes_others;
   end
 
-  assign illegal = d.tern5 ? illegal_tern5 : (d.mode == MODE_G_TERNARY) ? illegal_ternary : 9'd0;
+  assign illegal = d.tern5 ? illegal_tern5 : ternary ? illegal_ternary : 9'd0;
 
   logic  marks;
   book_t book_after;

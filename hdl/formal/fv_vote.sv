@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_vote against arithmetic on the counts of each element: majority with its tie, the ternary
 // threshold (controller §4), and a count plane as it is. What is asked for, the planes a clock
-// later, the line another.
+// later, the line another. With ECP5 it is nf_ecp5_vote.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -10,7 +10,8 @@
 module fv_vote
   import nf_pkg::*;
 #(
-  parameter int CNT_W = 8
+  parameter int CNT_W = 8,
+  parameter int ECP5  = 0
 ) (
   input wire logic                    clk,
   input wire logic                    en,
@@ -26,7 +27,11 @@ module fv_vote
 
   `NF_FORMAL_RESET
 
-  nf_vote #(.CNT_W(CNT_W)) dut (.*);
+  if (ECP5 != 0) begin : g_ecp5
+    nf_ecp5_vote #(.CNT_W(CNT_W)) dut (.*);
+  end else begin : g_portable
+    nf_vote #(.CNT_W(CNT_W)) dut (.*);
+  end
 
   `NF_ASSUME(ThresholdThere_M, threshold != '0)
   `NF_ASSUME(SixtyFour_M, (planes >> (counting_planes(CNT_W) * LINE_W)) == '0)

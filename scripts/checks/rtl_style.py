@@ -18,6 +18,8 @@ FOLDERS = ("hdl", "verif", "cocotbext")
 
 # A narrow literal with a name is a code, and codes are members of an enum.
 _CODE = re.compile(r"^\s*localparam logic \[[0-7]:0\] (\w+)\s*=\s*\d+'[bdh]")
+# Icarus takes it for one bit, and fills the others with 0.
+_ONES = re.compile(r"\.(\w+)\s*\('1\)")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # An assignment that calls a function waits for the arguments alone: an event-driven simulator does
 # not see a change of anything else that the function reads.
@@ -55,6 +57,8 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
             yield number, "a tab or a blank at the end of the line"
         if code := _CODE.match(line):
             yield number, f"the code {code[1]} belongs into an enum"
+        for port in _ONES.findall(line):
+            yield number, f"'1 at port {port} is one bit under Icarus: write {{WIDTH{{1'b1}}}}"
     if lines[-1]:
         yield len(lines), "no newline at the end"
     yield from _reads_beside_arguments(text)

@@ -17,6 +17,7 @@ from scripts.common.paths import ROOT
         ("assign a = b; ", "blank at the end"),
         ("  localparam logic [2:0] OP_VOTE = 3'd1;", "OP_VOTE belongs into an enum"),
         ("    localparam logic [0:0] ON   = 1'b1;  // a comment", "ON belongs"),
+        ("  nf_chain u_chain (.a, .d ('1), .sum);", "'1 at port d is one bit under Icarus"),
     ],
 )
 def test_found(line: str, says: str) -> None:

@@ -15,7 +15,8 @@ class Design:
     """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
     ``targets``: what it is mapped to, in at most ``effort_s`` of processor time each; ``routed``:
     placed and routed, too; ``left``: why not more; ``without``: modules whose instances are taken
-    out, what they drive is 0; ``edits`` are made in copies of the sources."""
+    out, what they drive is 0; ``edits`` are made in copies of the sources. ``ecp5``: has the
+    parameter ECP5, which is set where it is mapped to one."""
 
     top: str
     flat: bool = True
@@ -27,6 +28,12 @@ class Design:
     left: str = ""
     without: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    ecp5: bool = False
+
+    def parameters_for(self, target: str) -> tuple[tuple[str, int], ...]:
+        """Those of the top where it is mapped to a target."""
+        carry_cells = self.ecp5 and target.startswith("ecp5")
+        return (*self.parameters, *((("ECP5", 1),) if carry_cells else ()))
 
 
 SLICE, SLICES = 64, 8
@@ -35,6 +42,8 @@ slices a line has: all do the same."""
 SLICED = Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", f"LINE_W      = {SLICE};")
 LOW_BIT = "low-bit datapath"
 FIRST = "low-bit datapath without integer sums"
+PORTABLE = f"{FIRST}, portable"
+"""Without carry cells: what `ECP5` of nf_controller is worth."""
 FP32 = "16-lane FP32 adder datapath"
 WHOLE = "whole controller"
 PLAIN = "controller without aggregation"
@@ -48,7 +57,9 @@ AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init",
 VOTE, COUNTING, SUMS = "vote alone", "counting alone", "integer sums alone"
 STEPS = {"four planes of a vote": 4, "two planes of a vote": 2, "one plane of a vote": 1}
 """Gates of a vote of two, four or seven clocks a line, without what leads planes to them."""
-SHARED = (LOW_BIT, FIRST, *FEWER, COUNTING, VOTE, *STEPS, SUMS)
+PICK = "one plane picked of seven"
+"""What leads a plane to the last of them."""
+SHARED = (LOW_BIT, FIRST, PORTABLE, *FEWER, COUNTING, VOTE, *STEPS, PICK, SUMS)
 """Designs whose LUTs are told as a share of the yardstick's."""
 NARROW = (
     Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", "LINE_W      = 128;"),
@@ -58,18 +69,26 @@ NARROW = (
 )
 """A line of a quarter: the narrowest that holds the bookkeeping of one."""
 DESIGNS = {
-    LOW_BIT: Design("nf_low_bit_path", more=(f"{_RTL}/nf_low_bit_path.sv",), routed=True),
+    LOW_BIT: Design(
+        *("nf_low_bit_path", True, (), (f"{_RTL}/nf_low_bit_path.sv",)), routed=True, ecp5=True
+    ),
     FP32: Design("nf_fp32_path", more=(f"{_RTL}/nf_fp32_path.sv",), routed=True),
     FIRST: Design(
         *("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
         targets=("ecp5_small", "ecp5"),
         routed=True,
+        ecp5=True,
+    ),
+    PORTABLE: Design(
+        *("nf_low_bit_path", True, (("SUMS", 0),), (f"{_RTL}/nf_low_bit_path.sv",)),
+        targets=("ecp5_small",),
     ),
     **{
         name: Design(
             *("nf_low_bit_path", True, (("SUMS", int(whole == LOW_BIT)),)),
             *((f"{_RTL}/nf_low_bit_path.sv",), ("ecp5",), True),
             edits=(SLICED,),
+            ecp5=True,
         )
         for name, whole in NARROW_OF.items()
     },
@@ -77,15 +96,19 @@ DESIGNS = {
         name: Design(
             *("nf_low_bit_path", True, (("SUMS", 0), ("CNT_W", planes))),
             *((f"{_RTL}/nf_low_bit_path.sv",), ("ecp5_small",)),
+            ecp5=True,
         )
         for name, planes in FEWER.items()
     },
-    VOTE: Design("nf_vote", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
+    VOTE: Design("nf_ecp5_vote", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
     **{
         name: Design("nf_vote_steps", parameters=(("PLANES", planes),), targets=("ecp5_small",))
         for name, planes in STEPS.items()
     },
-    COUNTING: Design("nf_counting", more=(f"{_RTL}/nf_counting.sv",), targets=("ecp5_small",)),
+    PICK: Design("nf_plane_pick", more=(f"{_RTL}/nf_plane_pick.sv",), targets=("ecp5_small",)),
+    COUNTING: Design(
+        *("nf_counting", True, (), (f"{_RTL}/nf_counting.sv",), ("ecp5_small",)), ecp5=True
+    ),
     SUMS: Design("nf_sum", parameters=(("CNT_W", 7),), targets=("ecp5_small",)),
     ENGINE: Design(
         *("nf_engine", True),
@@ -93,6 +116,7 @@ DESIGNS = {
         targets=("ecp5_fast",),
         routed=True,
         edits=NARROW,
+        ecp5=True,
         left="as large as is placed and routed within the time: the engine does not fit the part "
         "with its default parameters, nor with a line of 512 columns",
     ),

@@ -114,7 +114,11 @@ def run(args: argparse.Namespace) -> Measured:
                 f"{args.effort:.0f} s for all runs together, {budget.used:.0f} s used; what was "
                 "kept of runs before took none",
             ),
-            (LOW_BIT, "accumulate, vote, sums and plane of one line a clock; registers, no RAM"),
+            (
+                LOW_BIT,
+                "accumulate, vote, sums and plane of one line a clock; registers, no RAM; in carry "
+                "cells where the target is ECP5",
+            ),
             (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
             (
                 "what aggregation adds",
@@ -169,7 +173,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
         mapped = yosys.synthesize(
             *(design.top, FILELIST, target),
             name=f"figures-{name.replace(',', '').replace(' ', '-')}-{target}",
-            parameters=design.parameters,
+            parameters=design.parameters_for(target),
             more=design.more,
             hierarchy=not design.flat,
             netlist=design.routed and target in ROUTED,

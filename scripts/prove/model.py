@@ -36,7 +36,7 @@ opt_clean
 check -assert
 """
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
-_WORD = re.compile(r"\b[nf][fv]_\w+")
+_WORD = re.compile(r"\b(?:[nf][fv]_\w+|CCU2C)\b")
 _PROPERTY = re.compile(r"^; yosys-smt2-(assert|assume|cover) \d+ (\S+)(?: (\S+))?", re.MULTILINE)
 
 

@@ -8,7 +8,8 @@
 module nf_counting
   import nf_pkg::*;
 #(
-  parameter int CNT_W = 8
+  parameter int CNT_W = 8,
+  parameter int ECP5  = 0   // 1: in carry cells
 ) (
   input  wire logic                                      en,
   input  wire logic                                      ternary,
@@ -20,10 +21,17 @@ module nf_counting
   logic [CNT_W*LINE_W-1:0] planes_out;
   logic                    unused;
 
-  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-    .en, .ternary, .ones, .data, .planes_in ((CNT_W*LINE_W)'(planes)), .planes_out,
-    .saturated (unused)
-  );
+  if (ECP5 != 0) begin : g_ecp5
+    nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+      .en, .ternary, .ones, .data, .planes_in ((CNT_W*LINE_W)'(planes)), .planes_out,
+      .saturated (unused)
+    );
+  end else begin : g_portable
+    nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+      .en, .ternary, .ones, .data, .planes_in ((CNT_W*LINE_W)'(planes)), .planes_out,
+      .saturated (unused)
+    );
+  end
   assign counted = planes_out[counting_planes(CNT_W)*LINE_W-1:0];
 endmodule
 

@@ -12,7 +12,8 @@ module nf_low_bit_path
   import nf_tern5_pkg::*;
 #(
   parameter int CNT_W = 8,
-  parameter int SUMS  = 1  // 0: without the sums of integer codes
+  parameter int SUMS  = 1,  // 0: without the sums of integer codes
+  parameter int ECP5  = 0   // 1: counts and votes in carry cells
 ) (
   input  wire logic                    clk,
   input  wire logic                    rst_n,
@@ -54,10 +55,17 @@ module nf_low_bit_path
   assign {adds2, ternary2, ones2, vote2, sum2, wide2, signed2, bytes2, plane2, m2, tie2, t2}
     = control_q;
 
-  nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
-    .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q),
-    .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated
-  );
+  if (ECP5 != 0) begin : g_ecp5_accumulate
+    nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+      .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q),
+      .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated
+    );
+  end else begin : g_accumulate
+    nf_accumulate #(.CNT_W(CNT_W)) u_accumulate (
+      .en (adds2), .ternary (ternary2), .ones (ones2), .data (data_q),
+      .planes_in (PLANES_W'(planes2_q[COUNTED_W-1:0])), .planes_out (counted_d), .saturated
+    );
+  end
 
   trits_t     unused_trits;
   logic [8:0] unused_tern5;
@@ -73,10 +81,17 @@ module nf_low_bit_path
     assign planes_d = counted_d;
   end
 
-  nf_vote #(.CNT_W(CNT_W)) u_vote (
-    .clk, .rst_n, .en (!adds2), .vote (vote2), .plane (plane2), .ternary (ternary2),
-    .contributions (m2), .tie_minus (tie2), .threshold (t2), .planes (planes_q), .line (voted)
-  );
+  if (ECP5 != 0) begin : g_ecp5_vote
+    nf_ecp5_vote #(.CNT_W(CNT_W)) u_vote (
+      .clk, .rst_n, .en (!adds2), .vote (vote2), .plane (plane2), .ternary (ternary2),
+      .contributions (m2), .tie_minus (tie2), .threshold (t2), .planes (planes_q), .line (voted)
+    );
+  end else begin : g_vote
+    nf_vote #(.CNT_W(CNT_W)) u_vote (
+      .clk, .rst_n, .en (!adds2), .vote (vote2), .plane (plane2), .ternary (ternary2),
+      .contributions (m2), .tie_minus (tie2), .threshold (t2), .planes (planes_q), .line (voted)
+    );
+  end
 
   if (SUMS != 0) begin : g_sums
     nf_sum #(.CNT_W(CNT_W)) u_sum (

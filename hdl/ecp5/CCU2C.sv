@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carry cell of ECP5: two LUT4, each with a step of a carry chain. Simulators and proofs take it
+// for what stands here; for synthesis it is a cell of the library, whose name and ports it has.
+//
+// A step propagates the carry where its LUT4 is 1, else its carry is what the lowest four bits of
+// the LUT4 say to A and B; its sum is the LUT4 with the carry that came. Chains without INJECT.
+
+`default_nettype none
+
+`ifdef FORMAL
+`define NF_CCU2C_MODEL
+`elsif SYNTHESIS
+`else
+`define NF_CCU2C_MODEL
+`endif
+
+`ifndef NF_CCU2C_MODEL
+(* blackbox *)
+`endif
+module CCU2C #(
+  parameter logic [15:0] INIT0     = 16'h0000,
+  parameter logic [15:0] INIT1     = 16'h0000,
+  parameter              INJECT1_0 = "NO",
+  parameter              INJECT1_1 = "NO"
+) (
+  input  wire logic CIN,
+  input  wire logic A0,
+  input  wire logic B0,
+  input  wire logic C0,
+  input  wire logic D0,
+  input  wire logic A1,
+  input  wire logic B1,
+  input  wire logic C1,
+  input  wire logic D1,
+  output logic      S0,
+  output logic      S1,
+  output logic      COUT
+);
+`ifdef NF_CCU2C_MODEL
+  logic lut0, lut1, carry;
+
+  if (INJECT1_0 != "NO" || INJECT1_1 != "NO") begin : g_bad_inject
+    initial $fatal(1, "CCU2C: this model has no INJECT");
+  end
+
+  assign lut0  = INIT0[{D0, C0, B0, A0}];
+  assign lut1  = INIT1[{D1, C1, B1, A1}];
+  assign carry = lut0 ? CIN : INIT0[{2'b00, B0, A0}];
+  assign COUT  = lut1 ? carry : INIT1[{2'b00, B1, A1}];
+  assign S0    = lut0 ^ CIN;
+  assign S1    = lut1 ^ carry;
+`endif
+endmodule
+
+`default_nettype wire
