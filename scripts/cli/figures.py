@@ -37,7 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument("--accept", action="store_true", help=_ACCEPT)
     text = "every figure with its defaults, and one page of them"
     sub = kinds.add_parser(ALL, help=text, description=text)
-    sub.add_argument("--html", metavar="FILE", default=str(PAGE), help=f"({shown(PAGE)})")
+    sub.add_argument(
+        "--html",
+        nargs="?",
+        metavar="FILE",
+        default=str(PAGE),
+        const=str(PAGE),
+        help=f"where the page goes ({shown(PAGE)})",
+    )
     sub.add_argument("--accept", action="store_true", help=_ACCEPT)
 
 
