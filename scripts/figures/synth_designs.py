@@ -116,7 +116,6 @@ DESIGNS = {
         targets=("ecp5_fast",),
         routed=True,
         edits=NARROW,
-        ecp5=True,
         left="as large as is placed and routed within the time: the engine does not fit the part "
         "with its default parameters, nor with a line of 512 columns",
     ),
