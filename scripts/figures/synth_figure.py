@@ -116,8 +116,8 @@ def run(args: argparse.Namespace) -> Measured:
             ),
             (
                 LOW_BIT,
-                "accumulate, vote, sums and plane of one line a clock; registers, no RAM; with ECP5 = 1 "
-                "where the target is one, which engine and controller have not here",
+                "accumulate, vote, sums and plane of one line a clock; registers, no RAM; with "
+                "ECP5 = 1 where the target is one; engine and controller are portable",
             ),
             (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
             (
