@@ -2,15 +2,16 @@
 // nf_vote in carry cells of ECP5: the reduced line, or one count plane. The same ports, and the
 // same three clocks, one behind the other: `en` and what is asked for, `planes`, `line`.
 //
-// In the second clock a chain of each element subtracts minus from plus. In the third a chain of
-// each column tells whether a value is above a scalar; each bit of that value is one of the count
-// or of the net. So
+// A chain of each column tells whether its value is above a scalar. That of an even column is in
+// the second clock, that of an odd one in the third, so that in a G_TERNARY vote the first can
+// subtract minus from plus, and the second compare the net. So
 //
 // - G_BINARY: - where the count is not above half of the contributions, less one;
-// - G_TERNARY: +1 where there is no borrow and the net is above T - 1; -1 where there is one and
-//   the net without its sign is not above 2^planes - T, which is the complement of T - 1;
-// - a count plane: all bits but one are taken of the net, which is 0 without G_TERNARY, and the
-//   scalar is 0. Of a G_BINARY line without contributions all are, so that it is zeros.
+// - G_TERNARY: the complement of a net, without its sign, is T - 1 at least where the net is
+//   negative and reaches T, and 2^planes - T at most, which is the complement of T - 1, less one,
+//   where it is positive and does;
+// - a count plane: the others are passed by, or are 0, and the scalar is 0. Of a G_BINARY line
+//   without contributions there is none, so that it is zeros.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -37,20 +38,25 @@ module nf_ecp5_vote
   localparam int WIDE     = 8;  // bits of the scalar
   // Planes above count no worker and are zero; a G_TERN5 element counts twice.
   localparam int COUNTED  = (TERN5 != 0) ? CNT_W : counting_planes(CNT_W);
-  localparam int BITS     = COUNTED + 2 - (COUNTED % 2);  // with one that shows the carry; even
   localparam int ELEMENTS = LINE_W / 2;
+  // Of both chains: with one step that shows the carry, the second with one that makes it; even.
+  localparam int FIRST_W  = COUNTED + 2 - (COUNTED % 2);
+  localparam int SECOND_W = COUNTED + 2 + (COUNTED % 2);
 
   // Indices {d, c, b, a} from 15 down, four of each {d, c}.
-  // Net: plus a, minus b, d = 1. Sums are the complement of the net, and 1, a net of 0, without c;
-  // the carry is the borrow: b where both differ.
-  localparam logic [15:0]        NET      = 16'b1001_1111_0000_1100;
-  // Above: a digit a of the scalar, the complement b of the net, the count c, and the net with d.
-  // Equal bits leave it to those below; else the value is above where the digit is 0.
-  localparam logic [15:0]        ABOVE    = 16'b0110_0110_1010_0101;
-  // Behind the last plane a is 0, and so is a LUT4 of a alone: its sum is the carry.
-  localparam logic [15:0]        A        = 16'hAAAA;
-  localparam logic [16*BITS-1:0] NETS     = {{(BITS - COUNTED){A}}, {COUNTED{NET}}};
-  localparam logic [16*BITS-1:0] COMPARES = {{(BITS - COUNTED){A}}, {COUNTED{ABOVE}}};
+  // First: plus a, minus d. With b = 0 plus is compared with the complement of c; with b = 1 minus
+  // is subtracted, sums are the complement of the net, the carry is the borrow; with c, too, it
+  // passes.
+  localparam logic [15:0] FIRST  = 16'b1101_1010_1101_0110;
+  // Second: c or d, minus or what came of the net, compared with the complement of a ^ b; b is the
+  // borrow.
+  localparam logic [15:0] SECOND = 16'b1001_1001_1001_0110;
+  // A carry of a, with d = 1; and the carry with a ^ b.
+  localparam logic [15:0] START  = 16'b0000_0000_0000_1010;
+  localparam logic [15:0] SHOWN  = 16'b0110_0110_0110_0110;
+  localparam logic [16*FIRST_W-1:0]  FIRSTS  = {{(FIRST_W - COUNTED){SHOWN}}, {COUNTED{FIRST}}};
+  localparam logic [16*SECOND_W-1:0] SECONDS
+    = {{(SECOND_W - COUNTED - 1){SHOWN}}, {COUNTED{SECOND}}, START};
 
   if (COUNTED < CNT_W) begin : g_above
     logic unused_above;
@@ -60,7 +66,8 @@ module nf_ecp5_vote
   // ---- what is asked for ------------------------------------------------------------------------
   logic [WIDE-1:0]    half, scalar;
   logic               nets, takes, beyond;
-  logic [COUNTED-1:0] digits, digits_q, of_net, of_net_q;
+  logic [COUNTED-1:0] digits, passes, keeps;  // of the scalar; planes of even, and of odd columns
+  logic [COUNTED-1:0] below_q, passes_q, keeps_q, digits_q;
   logic               en_q, nets_q, minus_q;
 
   assign nets   = vote && ternary;
@@ -71,86 +78,117 @@ module nf_ecp5_vote
 
   always_comb begin
     digits = '0;
-    of_net = '0;
+    passes = '0;
+    keeps  = '0;
     for (int p = 0; p < COUNTED; p++) begin
-      digits[p] = !takes && (scalar[p] || beyond);
-      of_net[p] = nets || (takes && (vote || plane != 3'(p)));
+      digits[p] = takes ? (vote || 3'(p) < plane) : (scalar[p] || beyond);
+      passes[p] = takes && !vote && 3'(p) > plane;
+      keeps[p]  = vote ? !ternary && !takes : plane == 3'(p);
     end
   end
 
   always_ff @(posedge clk) begin
     en_q <= en;
     if (en) begin
-      digits_q <= digits;
-      of_net_q <= of_net;
+      below_q  <= nets ? '0 : (~digits | passes);
+      passes_q <= nets ? '1 : passes;
+      keeps_q  <= keeps;
+      digits_q <= nets ? digits : takes ? '1 : ~digits;
       nets_q   <= nets;
       minus_q  <= !takes && !nets;
     end
   end
 
-  // ---- nets -------------------------------------------------------------------------------------
-  logic [BITS*ELEMENTS-1:0]  net, net_q;  // of element e at e*BITS: its complement, then the borrow
-  logic [COUNTED*LINE_W-1:0] planes_q;
-  logic [COUNTED-1:0]        odd_q, even_q, of_net2_q;  // digits of odd and even columns
-  logic                      nets2_q, minus2_q;
-  logic [COUNTED*LINE_W-1:0] counts;
+  // ---- even columns, and nets -------------------------------------------------------------------
+  logic [COUNTED*LINE_W-1:0]   counts;
+  // By plane: the complement of the net, 0 without one, and minus, 0 where the plane is not kept.
+  logic [COUNTED*ELEMENTS-1:0] net, net_q, minus, minus_count_q;
+  logic [ELEMENTS-1:0]         found;              // what the line says, or the borrow
+  logic [ELEMENTS-1:0]         found_q, borrow_q;  // one of them, 0 the other
+  logic [COUNTED-1:0]          drops;
+  logic                        no_net;
+  logic [COUNTED-1:0]          digits2_q;
+  logic                        nets2_q, shown_q;
 
   assign counts = `NF_STILL(en_q) ? planes[COUNTED*LINE_W-1:0] : '0;
 
-  for (genvar e = 0; e < ELEMENTS; e++) begin : g_net
-    logic [BITS-1:0] plus, minus;
+  for (genvar e = 0; e < ELEMENTS; e++) begin : g_even
+    logic [FIRST_W-1:0] plus, other, sum;
 
     always_comb begin
-      plus  = '0;
-      minus = '0;
+      plus  = FIRST_W'(minus_q) << COUNTED;
+      other = '0;
       for (int p = 0; p < COUNTED; p++) begin
         plus[p]  = counts[p*LINE_W + 2*e];
-        minus[p] = counts[p*LINE_W + 2*e + 1];
+        other[p] = counts[p*LINE_W + 2*e + 1];
       end
     end
 
-    nf_ecp5_chain #(.BITS(BITS), .INIT(NETS)) u_chain (
-      .a (plus), .b (minus), .c ({BITS{nets_q}}), .d ({BITS{1'b1}}), .sum (net[e*BITS +: BITS])
+    nf_ecp5_chain #(.BITS(FIRST_W), .INIT(FIRSTS)) u_chain (
+      .a (plus), .b (FIRST_W'(passes_q)), .c (FIRST_W'(below_q)), .d (other), .sum
     );
+
+    assign found[e] = sum[COUNTED];
+    for (genvar p = 0; p < COUNTED; p++) begin : g_plane
+      assign net[p*ELEMENTS + e]   = sum[p];
+      assign minus[p*ELEMENTS + e] = other[p];
+    end
   end
 
   always_ff @(posedge clk) begin
     if (en_q) begin
-      net_q     <= net;
-      planes_q  <= counts;
-      odd_q     <= digits_q;
-      even_q    <= digits_q ^ {COUNTED{nets_q}};
-      of_net2_q <= of_net_q;
+      digits2_q <= digits_q;
       nets2_q   <= nets_q;
-      minus2_q  <= minus_q;
+      shown_q   <= nets_q || minus_q;
     end
   end
 
-  // ---- comparisons ------------------------------------------------------------------------------
-  logic [LINE_W-1:0] above;
+  // Set to 0 by the reset of their flip-flops, which costs no LUT.
+  assign drops  = {COUNTED{en_q}} & ~keeps_q;
+  assign no_net = en_q && !nets_q;
 
-  for (genvar i = 0; i < LINE_W; i++) begin : g_above_scalar
-    logic [BITS-1:0] digit, count, sum;
+  always_ff @(posedge clk) begin
+    if (no_net) begin
+      net_q    <= '0;
+      borrow_q <= '0;
+    end else if (en_q) begin
+      net_q    <= net;
+      borrow_q <= found;
+    end
+    if (en_q && nets_q) found_q <= '0;
+    else if (en_q)      found_q <= found;
+  end
+
+  for (genvar p = 0; p < COUNTED; p++) begin : g_minus
+    always_ff @(posedge clk) begin
+      if (drops[p])  minus_count_q[p*ELEMENTS +: ELEMENTS] <= '0;
+      else if (en_q) minus_count_q[p*ELEMENTS +: ELEMENTS] <= minus[p*ELEMENTS +: ELEMENTS];
+    end
+  end
+
+  // ---- odd columns, and the line ----------------------------------------------------------------
+  for (genvar e = 0; e < ELEMENTS; e++) begin : g_odd
+    logic [SECOND_W-1:0] digit, borrow, count, value, sum;
+    logic                reached;
 
     always_comb begin
-      digit = BITS'((i % 2 == 1) ? odd_q : even_q);
-      count = '0;
-      for (int p = 0; p < COUNTED; p++) count[p] = planes_q[p*LINE_W + i];
+      digit  = SECOND_W'({shown_q, digits2_q, nets2_q});
+      borrow = {SECOND_W{borrow_q[e]}};
+      count  = '0;
+      value  = SECOND_W'(1'b1);
+      for (int p = 0; p < COUNTED; p++) begin
+        count[p+1] = minus_count_q[p*ELEMENTS + e];
+        value[p+1] = net_q[p*ELEMENTS + e];
+      end
     end
 
-    nf_ecp5_chain #(.BITS(BITS), .INIT(COMPARES)) u_chain (
-      .a (digit), .b (BITS'(net_q[(i/2)*BITS +: COUNTED])), .c (count), .d (BITS'(of_net2_q)), .sum
+    nf_ecp5_chain #(.BITS(SECOND_W), .INIT(SECONDS)) u_chain (
+      .a (digit), .b (borrow), .c (count), .d (value), .sum
     );
 
-    assign above[i] = sum[COUNTED];
-  end
-
-  for (genvar e = 0; e < ELEMENTS; e++) begin : g_line
-    logic owes, is_minus;
-    assign owes        = net_q[e*BITS + COUNTED];
-    assign is_minus    = owes && !above[2*e];
-    assign line[2*e]   = nets2_q ? is_minus : (above[2*e] ^ minus2_q);
-    assign line[2*e+1] = owes ? is_minus : (above[2*e+1] ^ minus2_q);
+    assign reached     = sum[COUNTED+1];
+    assign line[2*e+1] = reached;
+    assign line[2*e]   = found_q[e] || (reached && borrow_q[e]);
   end
 
   // What nobody asked for is not computed.
