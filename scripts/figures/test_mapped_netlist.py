@@ -111,7 +111,15 @@ def simulated(folder: Path, mapped: yosys.Mapped, planes: int, sums: int) -> str
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus Verilog is not installed")
 @pytest.mark.skipif(native_yosys.version() is None, reason="no native yosys")
-@pytest.mark.parametrize(("planes", "sums", "ecp5"), [(8, 1, 1), (4, 0, 1), (8, 0, 0)])
+@pytest.mark.parametrize(
+    ("planes", "sums", "ecp5"),
+    [
+        (8, 0, 1),
+        (4, 0, 1),
+        pytest.param(8, 1, 1, marks=pytest.mark.nightly("36 s; the sums are portable")),
+        pytest.param(8, 0, 0, marks=pytest.mark.nightly("20 s; portable")),
+    ],
+)
 def test_the_netlist_is_that_of_the_rtl(tmp_path: Path, planes: int, sums: int, ecp5: int) -> None:
     """abc9 lost the carry of a cell without a LUT, and with it all that four planes vote."""
     design = DESIGNS[NARROW]
