@@ -11,7 +11,8 @@ module fv_vote
   import nf_pkg::*;
 #(
   parameter int CNT_W = 8,
-  parameter int ECP5  = 0
+  parameter int ECP5  = 0,
+  parameter int TERN5 = 0
 ) (
   input wire logic                    clk,
   input wire logic                    en,
@@ -27,14 +28,16 @@ module fv_vote
 
   `NF_FORMAL_RESET
 
+  localparam int COUNTED = (TERN5 != 0) ? CNT_W : counting_planes(CNT_W);
+
   if (ECP5 != 0) begin : g_ecp5
-    nf_ecp5_vote #(.CNT_W(CNT_W)) dut (.*);
+    nf_ecp5_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) dut (.*);
   end else begin : g_portable
-    nf_vote #(.CNT_W(CNT_W)) dut (.*);
+    nf_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) dut (.*);
   end
 
   `NF_ASSUME(ThresholdThere_M, threshold != '0)
-  `NF_ASSUME(SixtyFour_M, (planes >> (counting_planes(CNT_W) * LINE_W)) == '0)
+  `NF_ASSUME(SixtyFour_M, (planes >> (COUNTED * LINE_W)) == '0)
 
   // ---- what was asked for ----------------------------------------------------------------------
   logic                    asked_q, votes_q, of_ternary_q, minus_q;
@@ -90,7 +93,7 @@ module fv_vote
                    2 * count[0] == 32'(shown_m_q))
   `NF_COVER(Both_C, of_votes && shows_ternary_q && line[1:0] == 2'b10 && line[3:2] == 2'b11)
   `NF_COVER(TopPlane_C, shows_q && !shows_vote_q && line[1:0] == 2'b10 &&
-                        32'(shown_plane_q) == counting_planes(CNT_W) - 1)
+                        32'(shown_plane_q) == COUNTED - 1)
 endmodule
 
 `default_nettype wire
