@@ -96,7 +96,7 @@ module nf_line_rules
   assign ternary = (d.mode == MODE_G_TERNARY);
   assign ones    = is_int(d.mode);
 
-  if (ECP5 != 0) begin : g_ecp5
+  if (ECP5 != 0 && CNT_W > 1) begin : g_ecp5  // nf_engine refuses one plane with ECP5
     nf_ecp5_accumulate #(.CNT_W(CNT_W)) u_accumulate (
       .en (counts), .ternary, .ones, .data (op.data),
       .planes_in (PLANES_W'(planes[COUNTED_W-1:0])), .planes_out (planes_counted),
