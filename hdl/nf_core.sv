@@ -94,6 +94,7 @@ module nf_core
   logic [REGIONS*REC_GEN_W-1:0] gen;
   logic [REGIONS*32-1:0]      epoch;
   engine_events_t             engine_events;
+  logic [8:0]                 illegal_codes;
   logic [3:0]                 event_region;
   logic [5:0]                 event_worker;
   logic                       reads_gone, ctrl_on;
@@ -112,7 +113,7 @@ module nf_core
     .closed    (region_closed), .ctrl_on, .ctrl_base,
     .line_complete (engine_events.line_complete),
     .saturated_set (engine_events.saturated),
-    .illegal_set   (|engine_events.illegal_code),
+    .illegal_set   (engine_events.illegal),
     .event_region,
     .complete  (region_complete),
     .done      (region_done),
@@ -125,12 +126,11 @@ module nf_core
   logic          adm_valid, adm_ready;
   access_t       adm_msg;
   logic [7:0]    ndr_reserved, drs_reserved, ndr_waiting, drs_waiting;
-  logic          op_valid, op_ready, plain_valid, plain_ready;
+  logic          op_valid, op_ready, plain_valid, plain_ready, direct_valid, direct_ready;
   engine_op_t    op;
   plain_op_t     plain_op;
-  logic          direct_valid, direct_ready, direct_is_read;
   resp_meta_t    direct_meta;
-  logic          refused, unmapped, unsupported;
+  logic          refused, unmapped, unsupported, direct_is_read;
   logic          view_valid, view_ready, ctrl_valid, ctrl_ready;
   logic [2:0]    view_selector;
   ctrl_op_t      ctrl_op;
@@ -202,7 +202,7 @@ module nf_core
     .read_busy (m_axi_rvalid), .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
     .evict_failed, .evict_failed_region,
     .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill,
-    .events (engine_events), .event_region, .event_worker
+    .events (engine_events), .event_region, .event_worker, .illegal_codes
   );
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_capacity
@@ -382,7 +382,7 @@ module nf_core
     seen.eviction        = eviction;
     seen.fill            = fill;
     seen.duplicate       = engine_events.duplicate;
-    seen.illegal_code    = engine_events.illegal_code;
+    seen.illegal_code    = illegal_codes;
     seen.early_read      = engine_events.early_read;
     seen.poison_received = poison_taken;
     seen.contribution    = engine_events.contribution;

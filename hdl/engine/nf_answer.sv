@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // S3 and S4 of the aggregation engine: the answer to the operation that S2 has executed.
 //
-// `op`, `poison`, `sends_*`, the descriptor `d` of its region, the `bitmap` of its line are of the
-// operation in S2; `book3` and `planes` of S3: the state as that operation has left it. Without one
-// `sends_*` are low and `op` keeps still. A completion tells nothing of the state and leaves in S2,
-// in the clock in which it is written; data leaves in S4. Neither can be stalled.
+// `op`, `poison`, `sends_*`, the descriptor `d` of its region and the number of `contributions` to
+// its line are of the operation in S2; `book3` and `planes` of S3: the state as that operation has
+// left it. Without one `sends_*` are low and `op` keeps still. A completion tells nothing of the
+// state and leaves in S2, in the clock in which it is written; data leaves in S4. Neither can be
+// stalled.
 
 `default_nettype none
 
@@ -29,7 +30,7 @@ module nf_answer
   input  wire logic                     sends_ndr,
   input  wire logic                     sends_drs,
   input  wire logic                     poison,
-  input  wire logic [MAX_WORKERS-1:0]   bitmap,  // of the workers seen
+  input  wire logic [6:0]               contributions,  // workers seen
 
   input  wire book_t                    book3,
   input  wire logic [CNT_W*LINE_W-1:0]  planes,
@@ -53,12 +54,10 @@ module nf_answer
   logic              wide_q, signed_q, eight_q, tern5_3_q, tern5_4_q;
   logic [1:0]        part_q;
   logic [7:0]        workers_q;
-  logic [6:0]        m;
   logic [LINE_W-1:0] counts, info, info_q, sums;
 
   assign votes = (op.kind == OP_VOTE);
   assign view  = (op.kind == OP_INFO) ? VIEW_INFO : (op.kind == OP_SUM) ? VIEW_SUM : VIEW_COUNTS;
-  assign m     = 7'($countones(bitmap));
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -100,12 +99,12 @@ module nf_answer
 
   if (ECP5 != 0) begin : g_ecp5
     nf_ecp5_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) u_vote (
-      .clk, .rst_n, .en (asks), .vote (votes), .plane (op.plane), .ternary, .contributions (m),
+      .clk, .rst_n, .en (asks), .vote (votes), .plane (op.plane), .ternary, .contributions,
       .tie_minus (d.tie_minus), .threshold (d.threshold), .planes, .line (voted)
     );
   end else begin : g_portable
     nf_vote #(.CNT_W(CNT_W), .TERN5(TERN5)) u_vote (
-      .clk, .rst_n, .en (asks), .vote (votes), .plane (op.plane), .ternary, .contributions (m),
+      .clk, .rst_n, .en (asks), .vote (votes), .plane (op.plane), .ternary, .contributions,
       .tie_minus (d.tie_minus), .threshold (d.threshold), .planes, .line (voted)
     );
   end
@@ -119,7 +118,7 @@ module nf_answer
     );
     always_ff @(posedge clk) begin
       if (sends_drs) begin
-        m_q         <= m;
+        m_q         <= contributions;
         threshold_q <= d.threshold;
       end
       if (drs3_q && tern5_3_q) line_q <= line;

@@ -115,11 +115,11 @@ module nf_engine
   output logic                          fill,
   output engine_events_t                events,
   output logic [3:0]                    event_region,
-  output logic [5:0]                    event_worker
+  output logic [5:0]                    event_worker,
+  output logic [8:0]                    illegal_codes  // of the clock two before
 );
   localparam int SLOT_W      = $clog2(SLOTS);
   localparam int PLANES_W    = CNT_W * LINE_W;
-  localparam int FILL_DEPTH  = 16;
 
   if (CNT_W < 1 || CNT_W > 8) begin : g_bad_cnt_w
     initial $fatal(1, "nf_engine: CNT_W must be 1..8");
@@ -135,23 +135,22 @@ module nf_engine
   end
 
   // ---- SL, S0: lookup --------------------------------------------------------------------------
-  logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q, straight;
+  logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q, straight, enters2;
   engine_stage_t       s0, s1_q, s2, s2_q;
   logic [SLOT_W-1:0]   slot0, slot1, slot2, s3_slot_q;
   logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
   logic [SLOT_W-1:0]   fill_slot;
   book_t               fill_book;
   logic [PLANES_W-1:0] fill_planes;
-  logic                store_room, gather_room, evict_room, fill_room, miss2, lost2;
+  logic                store_room, gather_room, evict_room, fill_room, miss2, lost2, use_book2;
   engine_op_t          looked_up;
   logic                fetch, fill_lost, fill_kept, record_maybe, evicts0, evicts1, evict_push2;
   logic                look, go_deferred, look_leaves, fill_leaves, marks_idle, counted3;
   line_id_t            victim3;
   logic [1:0]          evicts_ahead;
-  logic [3:0]          planes3;
+  logic [3:0]          planes3, record_planes;
   logic [SLOT_W-1:0]   fetch_slot;
   line_id_t            look_line, new_line, deferred_line, lk_line;
-  logic [3:0]          record_planes;
   logic [2*RAM_FAULT_W-1:0] lookup_faults;
 
   // A finished fill is taken from its unit in S2 only.
@@ -171,8 +170,8 @@ module nf_engine
   );
 
   // ---- S0: state RAM read -----------------------------------------------------------------------
-  book_t               book_ram_q, book2_d;
-  logic [PLANES_W-1:0] planes_ram_q, planes2_d;
+  book_t               book2_d;
+  logic [PLANES_W-1:0] planes2_d;
   logic                book_we, planes_we, needs_planes0, sums0;
 
   assign slot0         = s0.slot[SLOT_W-1:0];
@@ -188,7 +187,8 @@ module nf_engine
 
   // What is in S1 stays ahead.
   assign straight = s0_valid && (s0.act == ACT_FILL) && !s1_valid_q;
-  assign s2       = s1_valid_q ? s1_q : s0;  // what enters it
+  assign enters2  = s1_valid_q || straight;
+  assign s2       = s1_valid_q ? s1_q : s0;  // what does
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
@@ -197,31 +197,31 @@ module nf_engine
       s3_valid_q <= 1'b0;
     end else begin
       s1_valid_q <= s0_valid && !straight;
-      s2_valid_q <= s1_valid_q || straight;
+      s2_valid_q <= enters2;
       s3_valid_q <= s2_valid_q;
     end
   end
 
   always_ff @(posedge clk) begin
     if (s0_valid && !straight) s1_q <= s0;
-    if (s1_valid_q || straight) s2_q <= s2;
+    if (enters2) s2_q <= s2;
   end
 
-  trits_t     trits2;
-  logic [8:0] illegal_ternary2, illegal_tern5_2;
+  region_desc_t d2, victim_desc2;
+  trits_t       trits2;
+  logic         illegal_ternary2, illegal_tern5_2;
 
   nf_line_codes #(.TERN5(TERN5)) u_codes (
-    .clk, .take ((s1_valid_q || straight) && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
-    .trits (trits2), .illegal (illegal_ternary2), .illegal_tern5 (illegal_tern5_2)
+    .clk, .rst_n, .take (enters2 && s2.op.kind == OP_CONTRIBUTE), .data (s2.op.data),
+    .counts (events.illegal), .tern5 (d2.tern5), .trits (trits2),
+    .illegal_ternary (illegal_ternary2), .illegal_tern5 (illegal_tern5_2), .count (illegal_codes)
   );
 
   // ---- S2: update -------------------------------------------------------------------------------
-  region_desc_t        d2, victim_desc2;
   logic                is_op2, is_stored2, is_empty2, is_keep2, changed2;
-  logic                forward, forward_planes;
-  logic                use_book2;
   ram_fault_t          book_fault, planes_fault, evict_fault, store_fault, mark_fault;
   book_t               book2, held_book2, own_book2;
+  logic [6:0]          seen2, held_seen2, own_seen2, s3_seen_q, fill_seen;  // workers in them
   logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
@@ -233,10 +233,6 @@ module nf_engine
   logic                s3_wrote_planes_q;
 
   assign op2            = s2_q.op;
-  assign forward        = s3_valid_q && (s3_slot_q == slot2);  // what was written, or is the same
-  assign forward_planes = s3_valid_q && s3_wrote_planes_q && (s3_slot_q == slot2);
-  assign book2          = forward ? s3_book_q : book_ram_q;
-  assign planes2        = forward_planes ? s3_planes_q : planes_ram_q;
   assign event_region   = op2.meta.region;
   assign event_worker   = op2.worker;
   assign d2             = desc_of(desc, event_region);
@@ -250,16 +246,18 @@ module nf_engine
   assign own_book2      = is_empty2 ? '0 : is_fill2 ? fill_book : held_book2;
   assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2 ? fill_planes : planes2;
   assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
+  assign own_seen2      = is_empty2 ? '0 : is_fill2 ? fill_seen : held_seen2;
+  assign held_seen2     = lost2 ? '0 : seen2;
 
   assign use_book2      = s2_valid_q && !is_fill2 && (!miss2 || s2_q.dirty);
 
   nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
     .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
     .read_book (s0_valid), .read_planes (needs_planes0), .slot0, .s1_valid (s1_valid_q), .slot1,
-    .slot2, .book (book_ram_q), .planes (planes_ram_q), .use_book (use_book2 && !forward),
-    .use_planes (!forward_planes), .lost (lost2), .book_we, .planes_we, .book_d (book2_d),
+    .s2_valid (s2_valid_q), .slot2, .book (book2), .seen (seen2), .planes (planes2),
+    .use_book (use_book2), .lost (lost2), .book_we, .planes_we, .book_d (book2_d),
     .planes_d (planes2_d), .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
-    .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_planes (s3_planes_q)
+    .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_seen (s3_seen_q), .s3_planes (s3_planes_q)
   );
   assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED || (is_fill2 && s2_q.early));
   assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
@@ -308,7 +306,7 @@ module nf_engine
   nf_leaving #(.CNT_W(CNT_W)) u_leaving (
     .clk, .rst_n, .leaves0 (evicts0), .victim0 (s0.victim), .leaves1 (evicts1),
     .victim1 (s1_q.victim), .leaves2 (evict_push2), .victim2 (s2_q.victim),
-    .bitmap2 (held_book2.bitmap), .twice2 (victim_desc2.tern5), .look_line, .look_leaves,
+    .seen2 (held_seen2), .twice2 (victim_desc2.tern5), .look_line, .look_leaves,
     .fill_line, .fill_leaves, .count (evicts_ahead), .counted (counted3), .line3 (victim3), .planes3
   );
 
@@ -343,7 +341,8 @@ module nf_engine
     .ask_evicting (evicting || fill_leaves), .ask_fresh (fill_fresh),
     .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
     .out_valid (fill_valid), .out_ready (fill_take), .out_slot (fill_slot), .out_lost (fill_lost),
-    .out_book (fill_book), .out_kept (fill_kept), .out_planes (fill_planes), .fetched (fill)
+    .out_book (fill_book), .out_seen (fill_seen), .out_kept (fill_kept),
+    .out_planes (fill_planes), .fetched (fill)
   );
 
   // ---- S3, S4: answer ---------------------------------------------------------------------------
@@ -351,6 +350,7 @@ module nf_engine
     if (s2_valid_q) begin
       s3_slot_q         <= slot2;
       s3_book_q         <= book2_d;
+      s3_seen_q         <= own_seen2 + 7'(events.worker_seen);
       s3_wrote_planes_q <= planes_we || lost2;
       if (planes_we || lost2 || sends_drs2) s3_planes_q <= planes2_d;
     end
@@ -358,7 +358,7 @@ module nf_engine
 
   nf_answer #(.REGIONS(REGIONS), .CNT_W(CNT_W), .TERN5(TERN5), .ECP5(ECP5)) u_answer (
     .clk, .rst_n, .gen, .epoch, .closed, .op (op2), .d (d2), .sends_ndr (sends_ndr2),
-    .sends_drs (sends_drs2), .poison (poison2), .bitmap (own_book2.bitmap), .book3 (s3_book_q),
+    .sends_drs (sends_drs2), .poison (poison2), .contributions (own_seen2), .book3 (s3_book_q),
     .planes (s3_planes_q), .ndr_valid, .ndr_meta, .drs_valid, .drs
   );
 
@@ -372,7 +372,7 @@ module nf_engine
   `NF_ASSERT_NEVER(FillRoom_A, fetch && !fill_req_ready)
   // A stage that nothing enters does not toggle, and planes are read for those who need them.
   `NF_ASSERT_KEEPS(Stage1Keeps_A, !s0_valid || straight, s1_q)
-  `NF_ASSERT_KEEPS(Stage2Keeps_A, !s1_valid_q && !straight, s2_q)
+  `NF_ASSERT_KEEPS(Stage2Keeps_A, !enters2, s2_q)
   `NF_ASSERT_KEEPS(Stage3Keeps_A, !s2_valid_q, s3_book_q)
   `NF_ASSERT_KEEPS(Planes3Keep_A, !(planes_we || lost2 || sends_drs2), s3_planes_q[63:0])
   `NF_ASSERT_NEVER(PlanesReadIdle_A, needs_planes0 && !(s0_valid && (s0.act != ACT_STORED)

@@ -66,6 +66,7 @@ module nf_fill
   output logic [SLOT_W-1:0]             out_slot,
   output logic                          out_lost,  // of out_book, which may be a clock behind
   output book_t                         out_book,
+  output logic [6:0]                    out_seen,  // workers in it
   output logic                          out_kept,  // plane 0 is the line's sum
   output logic [CNT_W*LINE_W-1:0]       out_planes,
   output logic                          fetched  // pulse: a record was read
@@ -133,6 +134,8 @@ module nf_fill
   logic                    in_q, out_q;  // place that is filled, place that goes out
   logic [SLOT_W-1:0]       slot_q [2];
   book_t                   book_q [2];
+  logic [6:0]              seen_q [2];
+  logic [6:0]              seen;
   logic [3:0]              count_q [2];
   logic [3:0]              need_q, planes;  // of the record that comes: what it needs
   logic [1:0]              sum_q, lost_q;   // a place's plane is a kept sum; its record was lost
@@ -181,6 +184,7 @@ module nf_fill
   assign came        = desc_of(desc, track_region);
   assign record      = r_beat.data;
   assign record_book = record.book;
+  assign seen        = 7'($countones(record_book.bitmap));
   assign room      = !full_q[in_q];
   assign r_ready   = track_valid && (track_kind == FILL_FETCH) && room;
   assign last_beat = r_valid && r_ready && r_beat.last;
@@ -229,8 +233,8 @@ module nf_fill
     if (track_pop) slot_q[in_q] <= track_slot;
     if (r_valid && r_ready && beat_q == '0) begin
       book_q[in_q] <= ours ? record.book : '0;
-      need_q       <= track_fp ? 4'(record.kept)
-                               : planes_in_use(record_book.bitmap, came.tern5, 4'(CNT_W));
+      seen_q[in_q] <= ours ? seen : '0;
+      need_q       <= track_fp ? 4'(record.kept) : planes_in_use(seen, came.tern5, 4'(CNT_W));
     end
     for (int p = 0; p < CNT_W; p++) begin
       if (r_valid && r_ready && beat_q == 4'(p + 1))
@@ -241,8 +245,10 @@ module nf_fill
       sum_q[in_q]   <= brings_sum;
       lost_q[in_q]  <= brings_lost;
     end
-    if (track_pop && (track_kind != FILL_FETCH || bad))
+    if (track_pop && (track_kind != FILL_FETCH || bad)) begin
       book_q[in_q] <= make_book(track_kind != FILL_EMPTY, track_kind != FILL_EMPTY, 64'd0);
+      seen_q[in_q] <= '0;
+    end
   end
 
   // What has just come can be issued in the same clock: its state is needed two clocks later.
@@ -251,6 +257,7 @@ module nf_fill
   assign out_valid = now_full || track_pop;  // into the place that goes out next: both are free
   assign out_slot  = now_full ? slot_q[out_q] : track_slot;
   assign out_book  = book_q[out_q];
+  assign out_seen  = seen_q[out_q];
   assign out_lost  = now_full ? lost_q[out_q] : brings_lost;
   assign out_kept  = now_full ? sum_q[out_q] : brings_sum;
   assign fetched   = last_beat;

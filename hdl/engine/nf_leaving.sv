@@ -23,8 +23,8 @@ module nf_leaving
   input  wire line_id_t    victim1,
   input  wire logic        leaves2,
   input  wire line_id_t    victim2,
-  input  wire logic [63:0] bitmap2,  // of the victim's workers
-  input  wire logic        twice2,   // each adds up to two
+  input  wire logic [6:0]  seen2,   // workers of the victim
+  input  wire logic        twice2,  // each adds up to two
 
   input  wire line_id_t    look_line,
   output logic             look_leaves,
@@ -36,8 +36,8 @@ module nf_leaving
   output line_id_t         line3,
   output logic [3:0]       planes3
 );
-  logic        twice_q;
-  logic [63:0] bitmap_q;
+  logic       twice_q;
+  logic [6:0] seen_q;
 
   assign fill_leaves = (leaves1 && victim1 == fill_line) || (leaves2 && victim2 == fill_line);
   assign look_leaves = (leaves0 && victim0 == look_line) || (leaves1 && victim1 == look_line)
@@ -51,13 +51,13 @@ module nf_leaving
 
   always_ff @(posedge clk) begin
     if (leaves2) begin
-      line3    <= victim2;
-      bitmap_q <= bitmap2;
-      twice_q  <= twice2;
+      line3   <= victim2;
+      seen_q  <= seen2;
+      twice_q <= twice2;
     end
   end
 
-  assign planes3 = planes_in_use(bitmap_q, twice_q, 4'(CNT_W));
+  assign planes3 = planes_in_use(seen_q, twice_q, 4'(CNT_W));
 endmodule
 
 `default_nettype wire

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the codes of a line say, one clock behind its bytes: the elements of G_TERN5, and how many
-// codes are illegal.
+// What the codes of a line say, one clock behind its bytes: the elements of G_TERN5, and whether a
+// code is illegal; and two clocks later, how many are.
 //
 // A line is decoded while its state is checked (S1): `take` is the clock in which its operation
-// enters S2, and outputs belong to the line that was taken last. Illegal codes are counted over
-// two clocks, in groups ahead of the register and all of them behind it: in one clock they were
-// the longest path of the low-bit datapath.
+// enters S2, where `trits` and `illegal_*` belong to the line that was taken last. There `counts`
+// says that its illegal codes are to be counted, with `tern5` those of G_TERN5; `count` is of the
+// line of two clocks before (S4), 0 where none is counted. The codes of a whole line are summed in
+// four clocks: in two they would be the longest path of the low-bit datapath.
 
 `default_nettype none
 
@@ -16,44 +17,59 @@ module nf_line_codes
   parameter int TERN5 = 0
 ) (
   input  wire logic              clk,
+  input  wire logic              rst_n,
   input  wire logic              take,
   input  wire logic [LINE_W-1:0] data,
+  input  wire logic              counts,
+  input  wire logic              tern5,
   output trits_t                 trits,
-  output logic [8:0]             illegal,       // elements of code 01, if the line is G_TERNARY
-  output logic [8:0]             illegal_tern5  // elements of illegal bytes, if it is G_TERN5
+  output logic                   illegal_ternary,  // an element has code 01
+  output logic                   illegal_tern5,    // a byte is illegal
+  output logic [8:0]             count             // elements
 );
   localparam int CODES   = LINE_W / 2;
-  localparam int GROUP   = 16;  // codes
+  localparam int GROUP   = 8;   // codes that S1 counts
   localparam int GROUPS  = CODES / GROUP;
-  localparam int COUNT_W = 5;
+  localparam int COUNT_W = 4;
+  localparam int PARTS   = GROUPS / 4;  // sums of S2
+  localparam int PART_W  = 6;
+  localparam int HALVES  = (PARTS < 2) ? 1 : 2;  // sums of S3
 
-  if (CODES % GROUP != 0) begin : g_bad_group
+  if (CODES % GROUP != 0 || GROUPS % 4 != 0 || PARTS % HALVES != 0) begin : g_bad_group
     initial $fatal(1, "nf_line_codes: a line must be whole groups of codes");
   end
 
-  // ---- G_TERNARY --------------------------------------------------------------------------------
+  // ---- S1: groups -------------------------------------------------------------------------------
   logic [CODES-1:0]          bad;
-  logic [GROUPS*COUNT_W-1:0] count, count_q;
+  logic [GROUPS*COUNT_W-1:0] group, group_q;
 
   for (genvar e = 0; e < CODES; e++) begin : g_bad
     assign bad[e] = data[2*e +: 2] == 2'b01;
   end
 
-  for (genvar g = 0; g < GROUPS; g++) begin : g_count
-    assign count[g*COUNT_W +: COUNT_W] = COUNT_W'($countones(bad[g*GROUP +: GROUP]));
+  for (genvar g = 0; g < GROUPS; g++) begin : g_group
+    assign group[g*COUNT_W +: COUNT_W] = COUNT_W'($countones(bad[g*GROUP +: GROUP]));
   end
 
   always_ff @(posedge clk) begin
-    if (take) count_q <= count;
+    if (take) group_q <= group;
   end
+
+  assign illegal_ternary = |group_q;
+
+  // ---- S2: sums of groups -----------------------------------------------------------------------
+  logic [PARTS*PART_W-1:0] ternary_part, tern5_part, part_q;
 
   always_comb begin
-    illegal = 9'd0;
-    for (int g = 0; g < GROUPS; g++) illegal = illegal + 9'(count_q[g*COUNT_W +: COUNT_W]);
+    ternary_part = '0;
+    for (int g = 0; g < GROUPS; g++) begin
+      ternary_part[g*PARTS/GROUPS*PART_W +: PART_W] =
+        ternary_part[g*PARTS/GROUPS*PART_W +: PART_W] + PART_W'(group_q[g*COUNT_W +: COUNT_W]);
+    end
   end
 
-  // ---- G_TERN5 ----------------------------------------------------------------------------------
   if (TERN5 != 0) begin : g_tern5
+    localparam int PART = BYTES / PARTS;  // bytes
     logic [BYTES-1:0] bad_bytes, bad_bytes_q;
 
     nf_tern5_decode u_decode (.clk, .take, .data, .trits);
@@ -62,15 +78,59 @@ module nf_line_codes
       assign bad_bytes[j] = is_illegal(data[8*j +: 8]);
     end
 
+    for (genvar p = 0; p < PARTS; p++) begin : g_part
+      assign tern5_part[p*PART_W +: PART_W] = PART_W'($countones(bad_bytes_q[p*PART +: PART]));
+    end
+
     always_ff @(posedge clk) begin
       if (take) bad_bytes_q <= bad_bytes;
     end
 
-    assign illegal_tern5 = 9'($countones(bad_bytes_q)) * 9'(DIGITS);
+    assign illegal_tern5 = |bad_bytes_q;
   end else begin : g_no_tern5
     assign trits         = '0;
-    assign illegal_tern5 = 9'd0;
+    assign illegal_tern5 = 1'b0;
+    assign tern5_part    = '0;
   end
+
+  // ---- S3, S4: the line -------------------------------------------------------------------------
+  logic                taken_q, counted_q, summed_q, tern5_q, tern5_sum_q;
+  logic [HALVES*9-1:0] half, half_q;
+  logic [8:0]          sum;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      taken_q   <= 1'b0;
+      counted_q <= 1'b0;
+      summed_q  <= 1'b0;
+    end else begin
+      taken_q   <= take;
+      counted_q <= counts;
+      summed_q  <= counted_q;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (taken_q) begin
+      part_q  <= (TERN5 != 0 && tern5) ? tern5_part : ternary_part;
+      tern5_q <= (TERN5 != 0) && tern5;
+    end
+    if (counted_q) begin
+      half_q      <= half;
+      tern5_sum_q <= tern5_q;
+    end
+  end
+
+  always_comb begin
+    half = '0;
+    for (int p = 0; p < PARTS; p++) begin
+      half[p*HALVES/PARTS*9 +: 9] = half[p*HALVES/PARTS*9 +: 9] + 9'(part_q[p*PART_W +: PART_W]);
+    end
+    sum = 9'd0;
+    for (int h = 0; h < HALVES; h++) sum = sum + half_q[h*9 +: 9];
+  end
+
+  assign count = !summed_q ? 9'd0 : tern5_sum_q ? sum * 9'(DIGITS) : sum;
 endmodule
 
 `default_nettype wire

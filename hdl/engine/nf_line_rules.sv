@@ -26,8 +26,8 @@ module nf_line_rules
   input  wire logic                    kept,
   input  wire engine_op_t              op,
   input  wire trits_t                  trits,   // of a contribution, as nf_line_codes has them
-  input  wire logic [8:0]              illegal_ternary,
-  input  wire logic [8:0]              illegal_tern5,
+  input  wire logic                    illegal_ternary,
+  input  wire logic                    illegal_tern5,
   input  wire logic [7:0]              slot,
   input  wire region_desc_t            d,
   input  wire logic                    closed,  // the region's round is over
@@ -50,9 +50,8 @@ module nf_line_rules
   output engine_events_t               events
 );
   logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
-  logic        seen, news, late, adds, takes, taints, early, lost_vote;
+  logic        seen, news, late, adds, takes, taints, early, lost_vote, illegal;
   logic [63:0] me, everyone;
-  logic [8:0]  illegal;
   logic [CNT_W*LINE_W-1:0] planes_others, planes_counted;
 
   assign contributes = is_op && (op.kind == OP_CONTRIBUTE);
@@ -120,7 +119,7 @@ module nf_line_rules
     assign planes_d = planes_others;
   end
 
-  assign illegal = d.tern5 ? illegal_tern5 : ternary ? illegal_ternary : 9'd0;
+  assign illegal = d.tern5 ? illegal_tern5 : (ternary && illegal_ternary);
 
   logic  marks;
   book_t book_after;
@@ -174,7 +173,7 @@ module nf_line_rules
 
   always_comb begin
     seen_now.duplicate       = contributes && seen;
-    seen_now.illegal_code    = adds ? illegal : 9'd0;
+    seen_now.illegal         = adds && illegal;
     seen_now.early_read      = reads && early;
     seen_now.poison_received = taints;
     seen_now.contribution    = takes;

@@ -2,13 +2,13 @@
 // The state of the slots: bookkeeping and count planes, two protected RAMs with a synchronous read.
 //
 // S0 asks (`read_book`, `read_planes`, `slot0`); S1 (`slot1`) checks the answer, and with SECDED
-// corrects it; S2 has it and may write the slot it is about. What a row held when it was asked for
-// may be older than what S2 has written since: S2 forwards from S3 (nf_engine); S1 does the same
-// here, for the action two clocks ahead.
+// corrects it, and counts the workers in it (`seen`); S2 (`slot2`) has it and may write the slot it
+// is about. What a row held when it was asked for may be older than what S2 has written since: S1
+// takes what S3 has written instead, and so does S2, which knows of it when it is entered.
 //
-// S2 tells with `use_book` and `use_planes` whether it looks at what was read, and not at what S3
-// forwards. If that cannot be trusted the state is `lost`, what S2 makes of that (`*_d`) is
-// written, and a fault is told. A word that was corrected is written back.
+// S2 tells with `use_book` whether it looks at the bookkeeping, and planes were read for those that
+// look at them. If what was read, and not forwarded, cannot be trusted the state is `lost`, what S2
+// makes of that (`*_d`) is written, and a fault is told. A word that was corrected is written back.
 
 `default_nettype none
 
@@ -33,11 +33,12 @@ module nf_state_ram
   input  wire logic                     s1_valid,
   input  wire logic [$clog2(SLOTS)-1:0] slot1,
 
+  input  wire logic                     s2_valid,
   input  wire logic [$clog2(SLOTS)-1:0] slot2,
   output book_t                         book,
+  output logic [6:0]                    seen,
   output logic [CNT_W*LINE_W-1:0]       planes,
   input  wire logic                     use_book,
-  input  wire logic                     use_planes,
   output logic                          lost,
   input  wire logic                     book_we,
   input  wire logic                     planes_we,
@@ -49,6 +50,7 @@ module nf_state_ram
   input  wire logic                     s3_wrote_planes,
   input  wire logic [$clog2(SLOTS)-1:0] s3_slot,
   input  wire book_t                    s3_book,
+  input  wire logic [6:0]               s3_seen,
   input  wire logic [CNT_W*LINE_W-1:0]  s3_planes
 );
   localparam int BOOK_W    = $bits(book_t);
@@ -74,11 +76,13 @@ module nf_state_ram
 
   // ---- S1: check --------------------------------------------------------------------------------
   book_t               book_right, book_q;
+  logic [6:0]          seen_q;
   logic [PLANES_W-1:0] planes_right, planes_q;
   logic                book_wrong, planes_wrong, book_one, planes_one, newer, newer_planes;
   logic                book_bad_q, planes_bad_q, book_fixed_q, planes_fixed_q;
   logic                book_lost, planes_lost;
-  logic                planes_here_q, asked_planes_q, uses_planes;
+  logic                planes_here_q, asked_planes_q, uses_book, uses_planes;
+  logic                forward_q, forward_planes;
 
   // A guard tells of a word what S2 uses a clock later, or not at all: no fault is told here.
   /* verilator lint_off PINCONNECTEMPTY */
@@ -111,6 +115,7 @@ module nf_state_ram
     asked_planes_q <= planes_here_q;
     if (s1_valid) begin
       book_q         <= newer ? s3_book : book_right;
+      seen_q         <= newer ? s3_seen : 7'($countones(book_right.bitmap));
       book_bad_q     <= !newer && book_wrong;
       book_fixed_q   <= !newer && book_one;
       planes_q       <= newer_planes ? s3_planes : planes_right;
@@ -119,18 +124,31 @@ module nf_state_ram
     end
   end
 
-  assign book         = book_q;
-  assign planes       = planes_q;
-  assign book_lost    = use_book && book_bad_q;
+  // ---- S2: what it was, or what S3 holds now ----------------------------------------------------
+  // What goes straight to S2 is a fill: it looks at nothing here.
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n)        forward_q <= 1'b0;
+    else if (s1_valid) forward_q <= s2_valid && (slot2 == slot1);
+  end
+
+  assign forward_planes = forward_q && s3_wrote_planes;
+  assign book           = forward_q ? s3_book : book_q;
+  assign seen           = forward_q ? s3_seen : seen_q;
+  assign planes         = forward_planes ? s3_planes : planes_q;
+
+  assign uses_book    = use_book && !forward_q;
+  assign book_lost    = uses_book && book_bad_q;
   assign planes_lost  = uses_planes && planes_bad_q;
-  assign uses_planes  = use_planes && asked_planes_q;
+  assign uses_planes  = !forward_planes && asked_planes_q;
   assign lost         = book_lost || planes_lost;
-  assign write_book   = book_we || lost || (use_book && book_fixed_q);
+  assign write_book   = book_we || lost || (uses_book && book_fixed_q);
   assign write_planes = planes_we || lost || (uses_planes && planes_fixed_q);
-  assign book_fault   = make_ram_fault(book_lost, use_book && book_fixed_q, RAM_ROW_W'(slot2));
+  assign book_fault   = make_ram_fault(book_lost, uses_book && book_fixed_q, RAM_ROW_W'(slot2));
   assign planes_fault = make_ram_fault(planes_lost, uses_planes && planes_fixed_q,
                                        RAM_ROW_W'(slot2));
 
+  `NF_ASSERT_NEVER(Forward_A, use_book && forward_q != (s3_valid && s3_slot == slot2))
+  `NF_ASSERT(Seen_A, !use_book || seen == 7'($countones(book.bitmap)))
   // A RAM that nobody asks does not toggle; the widest one is read for those who need its planes
   // alone.
   `NF_ASSERT_KEEPS(BookKeeps_A, !read_book, book_ram_q)

@@ -36,7 +36,7 @@ module fv_line_answer
 
   `NF_FORMAL_NO_RESET
 
-  nf_line_rules #(.CNT_W(CNT_W)) dut (.trits('0), .illegal_ternary('0), .illegal_tern5('0), .*);
+  nf_line_rules #(.CNT_W(CNT_W)) dut (.trits('0), .illegal_ternary(1'b0), .illegal_tern5(1'b0), .*);
 
   // fv_lookup: OneMeaning_A, EarlyIsStore_A
   `NF_ASSUME(OneMeaning_M, $onehot0({is_op, is_stored, is_early}))

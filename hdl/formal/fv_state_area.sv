@@ -53,7 +53,8 @@ module fv_state_area
   assign base    = MADDR_W'(desc.state_base);
   assign fp      = desc.mode == MODE_FP32;
   assign records = fp || is_low_bit(desc.mode);
-  assign beats   = fp ? 4'(kept && desc.keep_sum) : planes_in_use(bitmap, desc.tern5, 4'(CNT_W));
+  assign beats   = fp ? 4'(kept && desc.keep_sum)
+                      : planes_in_use(7'($countones(bitmap)), desc.tern5, 4'(CNT_W));
   assign first   = record_addr(desc, index, 4'(CNT_W));
   assign last    = first + MADDR_W'(beats);
   assign line    = base + (MADDR_W'(worker) << desc.lines_log2) + MADDR_W'(index);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types that travel between the blocks of the core (access, engine, fp32, mem); the link and the
-// registers do not need them. A struct is put together by its make_ function, where fields have
-// names.
+// Types that travel between the blocks of the core (access, engine, fp32, mem). A struct is put
+// together by its make_ function, where fields have names.
 
 `default_nettype none
 
@@ -16,6 +15,7 @@ package nf_core_pkg;
   localparam int NDR_OWED    = 64;  // requests admitted that are owed a completion
   localparam int DRS_OWED    = 64;  // requests admitted that are owed data
   localparam int EVICT_DEPTH = 4;   // evicted lines that wait for memory
+  localparam int FILL_DEPTH  = 16;  // records that are asked for, and wait for memory
   localparam int EXIT_DEPTH  = 8;   // FP32 stores, and as many reads, that wait for memory
 
   // Who a response goes to, and the region it belongs to (for DevLoad).
@@ -204,7 +204,7 @@ package nf_core_pkg;
   // What an operation has done to its line: one strobe (or small count) a clock.
   typedef struct packed {
     logic       duplicate;
-    logic [8:0] illegal_code;
+    logic       illegal;         // of its codes, at least one
     logic       early_read;
     logic       poison_received;
     logic       contribution;
@@ -364,10 +364,10 @@ package nf_core_pkg;
     return (need < cnt_w) ? need : cnt_w;
   endfunction
 
-  // Count planes that are not zero, at most, once the workers of `bitmap` have contributed.
+  // Count planes that are not zero, at most, once so many workers have contributed.
   function automatic logic [3:0] planes_in_use(
-      input logic [63:0] bitmap, input logic twice, input logic [3:0] cnt_w);
-    return (bitmap == '0) ? 4'd0 : planes_of(8'($countones(bitmap)), twice, cnt_w);
+      input logic [6:0] seen, input logic twice, input logic [3:0] cnt_w);
+    return (seen == '0) ? 4'd0 : planes_of(8'(seen), twice, cnt_w);
   endfunction
 
   // log2 of the lines of a record: bookkeeping and the planes (1..8), up to a power of two.

@@ -37,18 +37,19 @@ module bench;
   logic [7:0] threshold;
   logic [W-1:0] data, line, mapped_line;
   logic [CNT_W*W-1:0] planes, counted, mapped_counted;
-  logic [8:0] illegal, mapped_illegal;
-  logic saturated, mapped_saturated;
+  logic [8:0] illegal_count, mapped_count;
+  logic saturated, mapped_saturated, illegal, mapped_illegal;
   int lines = 0, ones_seen = 0, lost = 0;
 
   nf_low_bit_path #(.CNT_W(CNT_W), .SUMS(%(sums)d)) rtl (
     .clk, .rst_n (1'b1), .adds, .ternary, .ones, .vote, .sum, .wide, .codes_signed, .bytes, .plane,
     .contributions, .tie_minus, .threshold, .data, .planes, .planes_q (counted), .line_q (line),
-    .saturated_q (saturated), .illegal_q (illegal));
+    .saturated_q (saturated), .illegal_q (illegal), .count_q (illegal_count));
   nf_mapped mapped (
     .clk, .rst_n (1'b1), .adds, .ternary, .ones, .vote, .sum, .wide, .codes_signed, .bytes, .plane,
     .contributions, .tie_minus, .threshold, .data, .planes, .planes_q (mapped_counted),
-    .line_q (mapped_line), .saturated_q (mapped_saturated), .illegal_q (mapped_illegal));
+    .line_q (mapped_line), .saturated_q (mapped_saturated), .illegal_q (mapped_illegal),
+    .count_q (mapped_count));
 
   initial begin
     for (int k = 0; k < %(clocks)d; k++) begin
@@ -69,6 +70,7 @@ module bench;
         if (counted !== mapped_counted) begin $display("counts differ"); $finish; end
         if (saturated !== mapped_saturated) begin $display("saturated differs"); $finish; end
         if (illegal !== mapped_illegal) begin $display("illegal codes differ"); $finish; end
+        if (illegal_count !== mapped_count) begin $display("counts of them differ"); $finish; end
         if (k %% 24 > 18 && line !== mapped_line) begin $display("lines differ"); $finish; end
         if (k %% 24 > 18) begin lines++; ones_seen += line[0]; end
         lost += saturated;

@@ -34,7 +34,8 @@ module nf_low_bit_path
   output logic [CNT_W*LINE_W-1:0]      planes_q,  // to the RAM, and forwarded
   output logic [LINE_W-1:0]            line_q,
   output logic                         saturated_q,
-  output logic [8:0]                   illegal_q
+  output logic                         illegal_q,
+  output logic [8:0]                   count_q
 );
   localparam int CONTROL_W = 27;
   localparam int PLANES_W  = CNT_W * LINE_W;
@@ -44,7 +45,7 @@ module nf_low_bit_path
   logic [LINE_W-1:0]       data1_q, data_q, voted, summed;
   logic [CNT_W*LINE_W-1:0] planes2_q, planes_d, counted_d;
   logic                    saturated;
-  logic [8:0]              illegal;
+  logic [8:0]              illegal_count;
   logic                    adds2, ternary2, ones2, vote2, sum2, wide2, signed2, bytes2, tie2;
   logic                    sum3_q, sum4_q, wide3_q, signed3_q, bytes3_q;
   logic [1:0]              part3_q;
@@ -68,10 +69,11 @@ module nf_low_bit_path
   end
 
   trits_t     unused_trits;
-  logic [8:0] unused_tern5;
+  logic       illegal, unused_tern5;
   nf_line_codes u_codes (
-    .clk, .take (adds), .data (data1_q), .trits (unused_trits), .illegal,
-    .illegal_tern5 (unused_tern5)
+    .clk, .rst_n, .take (adds), .data (data1_q), .counts (adds2 && ternary2), .tern5 (1'b0),
+    .trits (unused_trits), .illegal_ternary (illegal), .illegal_tern5 (unused_tern5),
+    .count (illegal_count)
   );
 
   // As in nf_line_rules: planes that count no worker pass.
@@ -116,7 +118,8 @@ module nf_low_bit_path
     planes2_q   <= planes;
     planes_q    <= planes_d;
     saturated_q <= saturated;
-    illegal_q   <= (adds2 && ternary2) ? illegal : 9'd0;
+    illegal_q   <= adds2 && ternary2 && illegal;
+    count_q     <= illegal_count;
     line_q      <= sum4_q ? summed : voted;
   end
 endmodule
