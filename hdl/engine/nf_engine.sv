@@ -136,46 +136,39 @@ module nf_engine
 
   // ---- SL, S0: lookup --------------------------------------------------------------------------
   logic                s0_valid, s1_valid_q, s2_valid_q, s3_valid_q, straight, enters2;
-  engine_stage_t       s0, s1_q, s2, s2_q;
-  logic [SLOT_W-1:0]   slot0, slot1, slot2, s3_slot_q;
-  logic                fill_valid, fill_take, fill_in_pipe, is_fill2;
-  logic [SLOT_W-1:0]   fill_slot;
-  book_t               fill_book;
+  logic                is_op2_q, is_fill2_q, miss2_q;
+  engine_stage_t       s0, filled0, s1_q, s2, s2_q;
+  logic [SLOT_W-1:0]   slot2, s3_slot_q, fill_slot, fetch_slot;
+  logic                fill_valid, fill_due, fill_known, fill_in_pipe;
   logic [PLANES_W-1:0] fill_planes;
-  logic                store_room, gather_room, evict_room, fill_room, miss2, lost2, use_book2;
+  logic                store_room, gather_room, evict_room, fill_room, lost2, use_book2;
   engine_op_t          looked_up;
   logic                fetch, fill_lost, fill_kept, record_maybe, evicts0, evicts1, evict_push2;
   logic                look, go_deferred, look_leaves, fill_leaves, marks_idle, counted3;
-  line_id_t            victim3;
   logic [1:0]          evicts_ahead;
   logic [3:0]          planes3, record_planes;
-  logic [SLOT_W-1:0]   fetch_slot;
-  line_id_t            look_line, new_line, deferred_line, lk_line;
+  line_id_t            look_line, new_line, deferred_line, lk_line, victim3;
   logic [2*RAM_FAULT_W-1:0] lookup_faults;
 
   // A finished fill is taken from its unit in S2 only.
-  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2;
+  assign fill_in_pipe = (s1_valid_q && s1_q.act == ACT_FILL) || is_fill2_q;
 
   nf_lookup #(
     .REGIONS(REGIONS), .SLOTS(SLOTS), .MEM_LINES_LOG2(MEM_LINES_LOG2), .OPS(OPS), .ECC(ECC)
   ) u_lookup (
-    .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .damage (lost2 && !miss2),
+    .clk, .rst_n, .ram_flip, .ram_faults (lookup_faults), .damage (lost2 && !miss2_q),
     .damage_slot (slot2), .untrusted, .look, .look_line, .new_line, .deferred_line, .go_deferred,
     .lk_line, .maybe_written (record_maybe),
     .op_valid, .op_ready, .op, .stored_valid, .stored_err, .stored, .end_valid, .end_ready,
-    .gather_end, .fill_valid, .fill_in_pipe, .fill_slot, .fill_lost, .fill_kept,
-    .invalidate (apply), .closed,
-    .store_room, .gather_room, .fill_room, .evict_room, .issue_valid (s0_valid), .issue (s0),
+    .gather_end, .fill_valid, .fill_in_pipe, .fill_take (is_fill2_q), .fill_due, .fill_slot,
+    .fill_known, .fill_lost, .fill_kept, .invalidate (apply), .closed, .store_room, .gather_room,
+    .fill_room, .evict_room, .issue_valid (s0_valid), .issue (s0), .filled (filled0),
     .fetch, .fetch_slot, .slot_hit, .slot_miss, .looked_up
   );
 
   // ---- S0: state RAM read -----------------------------------------------------------------------
-  book_t               book2_d;
-  logic [PLANES_W-1:0] planes2_d;
   logic                book_we, planes_we, needs_planes0, sums0;
 
-  assign slot0         = s0.slot[SLOT_W-1:0];
-  assign slot1         = s1_q.slot[SLOT_W-1:0];
   assign slot2         = s2_q.slot[SLOT_W-1:0];
   assign evicts0       = s0_valid && (s0.act == ACT_MISS) && s0.dirty;
   assign sums0         = s0_valid && (s0.act == ACT_OP) && s0.kept && (s0.op.kind == OP_FP_SUM);
@@ -188,17 +181,23 @@ module nf_engine
   // What is in S1 stays ahead.
   assign straight = s0_valid && (s0.act == ACT_FILL) && !s1_valid_q;
   assign enters2  = s1_valid_q || straight;
-  assign s2       = s1_valid_q ? s1_q : s0;  // what does
+  assign s2       = s1_valid_q ? s1_q : filled0;  // what does
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin
       s1_valid_q <= 1'b0;
       s2_valid_q <= 1'b0;
       s3_valid_q <= 1'b0;
+      is_op2_q     <= 1'b0;
+      is_fill2_q   <= 1'b0;
+      miss2_q      <= 1'b0;
     end else begin
       s1_valid_q <= s0_valid && !straight;
       s2_valid_q <= enters2;
       s3_valid_q <= s2_valid_q;
+      is_op2_q     <= enters2 && (s2.act == ACT_OP || s2.acts);
+      is_fill2_q   <= enters2 && s2.act == ACT_FILL;
+      miss2_q      <= s1_valid_q && s1_q.act == ACT_MISS;
     end
   end
 
@@ -218,11 +217,12 @@ module nf_engine
   );
 
   // ---- S2: update -------------------------------------------------------------------------------
-  logic                is_op2, is_stored2, is_empty2, is_keep2, changed2;
+  logic                is_stored2, is_empty2, is_keep2, changed2;
   ram_fault_t          book_fault, planes_fault, evict_fault, store_fault, mark_fault;
-  book_t               book2, held_book2, own_book2;
+  book_t               book2, held_book2, own_book2, book2_d, fill_book;
   logic [6:0]          seen2, held_seen2, own_seen2, s3_seen_q, fill_seen;  // workers in them
-  logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied;
+  logic                mine2, own_mine2;  // the operation's worker is
+  logic [PLANES_W-1:0] planes2, own_planes2, planes2_applied, planes2_d;
   engine_op_t          op2;
   logic                sends_ndr2, sends_drs2, poison2, store_push2, gather_push2;
   fp_store_t           store2;
@@ -237,48 +237,48 @@ module nf_engine
   assign event_worker   = op2.worker;
   assign d2             = desc_of(desc, event_region);
   assign victim_desc2   = desc_of(desc, s2_q.victim.region);
-  assign miss2          = s2_valid_q && (s2_q.act == ACT_MISS);
-  assign is_empty2      = miss2 && s2_q.acts;
-  assign is_op2         = s2_valid_q && (s2_q.act == ACT_OP || s2_q.acts);
+  assign is_empty2      = miss2_q && s2_q.acts;
   // What the slot holds is the victim's or nothing: an operation that comes with a miss begins with
   // the empty state, one that comes with a fill with what was fetched. What cannot be trusted is
   // lost.
-  assign own_book2      = is_empty2 ? '0 : is_fill2 ? fill_book : held_book2;
-  assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2 ? fill_planes : planes2;
+  assign own_book2      = is_empty2 ? '0 : is_fill2_q ? fill_book : held_book2;
+  assign own_planes2    = (is_empty2 || lost2) ? '0 : is_fill2_q ? fill_planes : planes2;
   assign held_book2     = lost2 ? make_book(1'b1, 1'b1, 64'd0) : book2;
-  assign own_seen2      = is_empty2 ? '0 : is_fill2 ? fill_seen : held_seen2;
+  assign own_seen2      = is_empty2 ? '0 : is_fill2_q ? fill_seen : held_seen2;
   assign held_seen2     = lost2 ? '0 : seen2;
+  assign own_mine2      = !is_empty2 && (is_fill2_q ? |(fill_book.bitmap & (64'd1 << op2.worker))
+                                                  : mine2 && !lost2);
 
-  assign use_book2      = s2_valid_q && !is_fill2 && (!miss2 || s2_q.dirty);
+  assign use_book2      = s2_valid_q && !is_fill2_q && (!miss2_q || s2_q.dirty);
 
   nf_state_ram #(.SLOTS(SLOTS), .CNT_W(CNT_W), .ECC(ECC)) u_state (
     .clk, .rst_n, .flip (ram_flip), .book_fault, .planes_fault,
-    .read_book (s0_valid), .read_planes (needs_planes0), .slot0, .s1_valid (s1_valid_q), .slot1,
-    .s2_valid (s2_valid_q), .slot2, .book (book2), .seen (seen2), .planes (planes2),
-    .use_book (use_book2), .lost (lost2), .book_we, .planes_we, .book_d (book2_d),
-    .planes_d (planes2_d), .s3_valid (s3_valid_q), .s3_wrote_planes (s3_wrote_planes_q),
+    .read_book (s0_valid), .read_planes (needs_planes0),
+    .slot0 (s0.slot[SLOT_W-1:0]), .s1_valid (s1_valid_q), .slot1 (s1_q.slot[SLOT_W-1:0]),
+    .s2_valid (s2_valid_q), .slot2, .worker2 (op2.worker), .book (book2), .seen (seen2),
+    .mine (mine2), .planes (planes2), .use_book (use_book2), .lost (lost2), .book_we, .planes_we,
+    .book_d (book2_d), .planes_d (planes2_d), .s3_valid (s3_valid_q),
+    .s3_wrote_planes (s3_wrote_planes_q),
     .s3_slot (s3_slot_q), .s3_book (s3_book_q), .s3_seen (s3_seen_q), .s3_planes (s3_planes_q)
   );
-  assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED || (is_fill2 && s2_q.early));
+  assign is_stored2     = s2_valid_q && (s2_q.act == ACT_STORED || (is_fill2_q && s2_q.early));
   assign is_keep2       = s2_valid_q && (s2_q.act == ACT_KEEP);
-  assign is_fill2       = s2_valid_q && (s2_q.act == ACT_FILL);
 
   nf_line_rules #(.CNT_W(CNT_W), .TERN5(TERN5), .ECP5(ECP5)) u_rules (
-    .is_op (is_op2), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
-    .is_early (miss2 && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
+    .is_op (is_op2_q), .is_stored (is_stored2), .stored_err (s2_q.stored_err),
+    .is_early (miss2_q && s2_q.early), .kept (s2_q.kept), .op (op2), .trits (trits2),
     .illegal_ternary (illegal_ternary2), .illegal_tern5 (illegal_tern5_2),
     .slot (s2_q.slot), .d (d2), .closed (closed[32'(event_region) % REGIONS]), .book (own_book2),
-    .planes (own_planes2), .book_d (book2_d), .planes_d (planes2_applied),
+    .seen (own_mine2), .planes (own_planes2), .book_d (book2_d), .planes_d (planes2_applied),
     .changed (changed2), .sends_ndr (sends_ndr2), .sends_drs (sends_drs2), .poison (poison2),
     .store_push (store_push2), .store (store2), .gather_push (gather_push2), .gather (gather2),
     .events
   );
 
   assign planes2_d = (is_keep2 && !lost2) ? PLANES_W'(op2.data) : planes2_applied;
-  assign book_we   = is_fill2 || is_empty2 || changed2;
-  assign planes_we = is_fill2 || is_empty2 || is_keep2
+  assign book_we   = is_fill2_q || is_empty2 || changed2;
+  assign planes_we = is_fill2_q || is_empty2 || is_keep2
                      || (changed2 && is_low_bit_op(op2.kind));
-  assign fill_take = is_fill2;
 
   // ---- FP32 exits: room for what S0 issues now and for all that is in the stages ahead of it ----
   nf_fp32_exits #(.ECC(ECC)) u_exits (
@@ -298,7 +298,7 @@ module nf_engine
   logic                 fill_req_ready, evicting, evict_idle;
 
   assign settled     = evict_idle && marks_idle && !s1_valid_q && !s2_valid_q;
-  assign evict_push2 = miss2 && s2_q.dirty;
+  assign evict_push2 = miss2_q && s2_q.dirty;
   assign evict_room   = (evict_count + EVICT_CW'(evicts_ahead) < EVICT_CW'(EVICT_DEPTH))
                         && (32'(evict_flight) + 32'(evicts_ahead) < MISS_DEPTH);
   assign fill_room   = (fill_count <= FILL_CW'(FILL_DEPTH - 3));
@@ -340,9 +340,9 @@ module nf_engine
     .count (fill_count), .ask (fill_line),
     .ask_evicting (evicting || fill_leaves), .ask_fresh (fill_fresh),
     .ar_valid, .ar_ready, .ar_addr, .ar_len, .read_busy, .r_valid, .r_ready, .r_beat,
-    .out_valid (fill_valid), .out_ready (fill_take), .out_slot (fill_slot), .out_lost (fill_lost),
-    .out_book (fill_book), .out_seen (fill_seen), .out_kept (fill_kept),
-    .out_planes (fill_planes), .fetched (fill)
+    .out_valid (fill_valid), .out_ready (is_fill2_q), .due (fill_due),
+    .out_slot (fill_slot), .out_lost (fill_lost), .out_book (fill_book),
+    .out_seen (fill_seen), .out_kept (fill_kept), .out_planes (fill_planes), .fetched (fill)
   );
 
   // ---- S3, S4: answer ---------------------------------------------------------------------------
@@ -381,11 +381,11 @@ module nf_engine
 `ifdef NF_CHECKED
   logic fill_due_q;  // what memory has answered alone, and a fill on its way, go before a fill
   always_ff @(posedge clk) begin
-    fill_due_q <= fill_valid && !stored_valid && !is_fill2
+    fill_due_q <= fill_valid && fill_known && !stored_valid && !is_fill2_q
                   && !(s1_valid_q && s1_q.act == ACT_FILL);
   end
 `endif
-  `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !is_fill2 && !(s1_valid_q && s1_q.act == ACT_FILL))
+  `NF_ASSERT_NEVER(FillTurn_A, fill_due_q && !is_fill2_q && !(s1_valid_q && s1_q.act == ACT_FILL))
   // Room was asked for what comes, and for nothing else.
   `NF_ASSERT_NEXT(EvictAhead_A, evicts1, evict_push2)
   // A commit finds nothing of the old epoch under way.

@@ -15,7 +15,8 @@
 // others.
 // A sum that is kept beside the record comes with it, if `req_sum` asks for it. It is dropped when
 // it cannot be read or is poisoned: the lines that it was made of are still there.
-// `out_*` is held until `out_ready`; the next record is taken meanwhile.
+// `out_*` is held until `out_ready`; the next record is taken meanwhile. Whose turn it is, whether
+// or not the record has come, tell `due` and `out_slot`; they may be a clock behind `out_valid`.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -63,6 +64,7 @@ module nf_fill
 
   output logic                          out_valid,
   input  wire logic                     out_ready,
+  output logic                          due,
   output logic [SLOT_W-1:0]             out_slot,
   output logic                          out_lost,  // of out_book, which may be a clock behind
   output book_t                         out_book,
@@ -118,7 +120,9 @@ module nf_fill
                      && (head_kind != FILL_FETCH || ar_ready);
 
   // ---- answer side ----------------------------------------------------------------------------
-  logic                    track_valid, track_pop, track_fp;
+  logic                    track_valid, track_pop, track_fp, queued;
+  logic [TRACK_W-1:0]      queued_track;
+  logic [FLIGHT_W-1:0]     queued_count;
   logic [SLOT_W-1:0]       track_slot;
   logic [3:0]              track_region;
   fill_kind_e              track_kind;
@@ -147,11 +151,28 @@ module nf_fill
     .in_valid  (head_take),
     .in_ready  (track_ready),
     .in_data   ({head_slot, ask.region, head_kind, !is_low_bit(d.mode)}),
-    .out_valid (track_valid),
-    .out_ready (track_pop),
-    .out_data  ({track_slot, track_region, track_kind, track_fp}),
-    .count     (flight)
+    .out_valid (queued),
+    .out_ready (!track_valid || track_pop),
+    .out_data  (queued_track),
+    .count     (queued_count)
   );
+
+  // The oldest has a register of its own.
+  logic               track_valid_q;
+  logic [TRACK_W-1:0] track_q;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) track_valid_q <= 1'b0;
+    else        track_valid_q <= queued || (track_valid_q && !track_pop);
+  end
+
+  always_ff @(posedge clk) begin
+    if (queued && (!track_valid_q || track_pop)) track_q <= queued_track;
+  end
+
+  assign track_valid = track_valid_q;
+  assign flight      = queued_count + FLIGHT_W'(track_valid_q);
+  assign {track_slot, track_region, track_kind, track_fp} = track_q;
 
   // The window grows by one for every four clocks in which it holds a request back while the
   // channel is idle, about what a record takes, and shrinks by one after 64 records without growth.
@@ -255,12 +276,26 @@ module nf_fill
   logic now_full;
   assign now_full  = full_q[out_q];
   assign out_valid = now_full || track_pop;  // into the place that goes out next: both are free
-  assign out_slot  = now_full ? slot_q[out_q] : track_slot;
   assign out_book  = book_q[out_q];
   assign out_seen  = seen_q[out_q];
   assign out_lost  = now_full ? lost_q[out_q] : brings_lost;
   assign out_kept  = now_full ? sum_q[out_q] : brings_sum;
   assign fetched   = last_beat;
+
+  logic              place, place_full, due_q;
+  logic [SLOT_W-1:0] out_slot_q;
+  assign place      = out_q ^ out_ready;  // that goes out in the next clock
+  assign place_full = full_q[place];
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) due_q <= 1'b0;
+    else        due_q <= place_full || track_valid;
+  end
+
+  always_ff @(posedge clk) out_slot_q <= place_full ? slot_q[place] : track_slot;
+
+  assign due      = due_q;
+  assign out_slot = out_slot_q;
 
   logic [3:0]              out_count;
   logic [CNT_W*LINE_W-1:0] held_planes;
@@ -307,6 +342,8 @@ module nf_fill
   // A request that waits is taken back only when the region's records become doubtful meanwhile.
   `NF_ASSERT_KEEPS(ArStable_A, ar_valid && !ar_ready,
                    {ar_valid || head_kind == FILL_LOST, ar_addr})
+  `NF_ASSERT(OutSlot_A, !(out_valid && due_q)
+                        || out_slot_q == (now_full ? slot_q[out_q] : track_slot))
   `NF_ASSERT_KEEPS(OutStable_A, now_full && !out_ready, {now_full, out_book})
 
   `NF_WAVE_NAME(head_kind_name, head_kind, fill_kind_name)

@@ -33,6 +33,7 @@ module nf_line_rules
   input  wire logic                    closed,  // the region's round is over
 
   input  wire book_t                   book,
+  input  wire logic                    seen,    // the worker of `op` is in it
   input  wire logic [CNT_W*LINE_W-1:0] planes,
   output book_t                        book_d,
   output logic [CNT_W*LINE_W-1:0]      planes_d,
@@ -50,7 +51,7 @@ module nf_line_rules
   output engine_events_t               events
 );
   logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
-  logic        seen, news, late, adds, takes, taints, early, lost_vote, illegal;
+  logic        news, late, adds, takes, taints, early, lost_vote, illegal;
   logic [63:0] me, everyone;
   logic [CNT_W*LINE_W-1:0] planes_others, planes_counted;
 
@@ -66,7 +67,6 @@ module nf_line_rules
 
   assign me       = 64'd1 << op.worker;
   assign everyone = worker_mask(d.workers);
-  assign seen     = |(book.bitmap & me);
 
   // A duplicate changes nothing; poisoned data is not added but marks the line, and so does an FP32
   // store that memory refused. In a closed region a contribution that would change something is

@@ -23,8 +23,10 @@
 //
 // Handshake: `op_*` valid/ready. `issue_valid` cannot be stalled: an action is chosen only when
 // `store_room`, `gather_room`, `fill_room` and `evict_room` say that what it may send has a place.
-// `fill_valid` stays until the fill was taken, which happens two clocks after it was issued:
-// `fill_in_pipe` says so. There are never more than OPS operations that have no answer.
+// `fill_valid` stays until the fill was taken, which `fill_take` says, a clock or two after it was
+// issued; until then it is `fill_in_pipe`. Whose turn it is, whether or not memory has answered,
+// tell `fill_due` and `fill_slot`: the operation that waits for it is read ahead, and a fill goes
+// where that is done (`fill_known`). There are never more than OPS operations that have no answer.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -71,7 +73,10 @@ module nf_lookup
   input  wire gather_end_t              gather_end,
   input  wire logic                     fill_valid,
   input  wire logic                     fill_in_pipe,
+  input  wire logic                     fill_take,
+  input  wire logic                     fill_due,
   input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
+  output logic                          fill_known,
   input  wire logic                     fill_lost,  // the state it brings must be written back
   input  wire logic                     fill_kept,  // a kept sum is part of it
   input  wire logic [REGIONS-1:0]       invalidate,
@@ -86,6 +91,7 @@ module nf_lookup
   // What is done; `fetch` with a miss whose record is to be fetched into `fetch_slot`.
   output logic                          issue_valid,
   output engine_stage_t                 issue,
+  output engine_stage_t                 filled,  // the same, if it is a fill
   output logic                          fetch,
   output logic [$clog2(SLOTS)-1:0]      fetch_slot,
   output logic                          slot_hit,
@@ -103,9 +109,9 @@ module nf_lookup
   logic              victim_ok, victim_dirty, victim_kept;
   line_id_t          victim_line;
   action_e           act;
-  engine_op_t        issue_op, lk_op, parked_op, deferred_op, stored_op, keep_op;
-  engine_op_t        parked_raw, deferred_raw;
-  logic              parked_bad, deferred_bad;
+  engine_op_t        issue_op, lk_op, parked_op, filled_op, deferred_op, stored_op, keep_op;
+  engine_op_t        parked_raw, filled_raw, deferred_raw;
+  logic              parked_bad, filled_bad, deferred_bad;
   ram_fault_t        parked_fault, deferred_fault;
   logic [SLOT_W-1:0] issue_slot, other_slot;
   logic              do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer;
@@ -188,7 +194,7 @@ module nf_lookup
   assign may_hit   = go && (lk_again_q || !(behind || (impatient && op_fp)));
 
   assign do_stored = stored_valid && !lands;
-  assign do_fill   = !stored_valid && fill_valid && !fill_in_pipe;
+  assign do_fill   = !stored_valid && fill_valid && fill_known && !fill_in_pipe;
   assign do_keep   = !stored_valid && !do_fill && end_valid && gather_end.keep;
   assign end_ready = do_keep || !gather_end.keep;
   assign do_exec   = may_hit && lk_open && op_settled && op_room;
@@ -212,11 +218,11 @@ module nf_lookup
   // ---- parked operations: any slot that is ready, in turn ---------------------------------------
   logic [SLOTS-1:0]   ready_to, can_go, head;
   logic [COUNT_W-1:0] parked_count;
-  logic               head_goes, head_kept;
+  logic               head_goes, head_kept, reads_ahead;
 
   assign ready_to = waited & ready & ~(writing & reads_or_masked) & ~(reading & stores_fp);
   assign can_go   = ready_to & (store_room ? '1 : ~stores_fp) & (gather_room ? '1 : ~reads_fp);
-  assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes;
+  assign do_head   = !stored_valid && !do_fill && !do_keep && head_goes && !reads_ahead;
   assign head_kept = |(head & kept);
 
   nf_slot_turn #(.SLOTS(SLOTS)) u_turn (
@@ -225,15 +231,13 @@ module nf_lookup
   );
 
   // A fill takes the first operation of its slot along, if that has room at its exit; an early
-  // store needs none.
+  // store needs none. It stays the first as long as its slot is not ready, and is read ahead.
   logic [SLOTS-1:0]  filling;
-  logic [SLOT_W-1:0] pop_slot;
   logic              fill_acts, fill_takes;
   assign filling   = SLOTS'(1) << fill_slot;
   assign fill_acts = do_fill && !fill_early && (store_room || !(|(filling & stores_fp)))
                      && (gather_room || !(|(filling & reads_fp)));
   assign fill_takes = fill_acts || (do_fill && fill_early);
-  assign pop_slot  = do_fill ? fill_slot : parked_slot;
   assign park_slot = do_miss ? victim_slot : lk_slot;
 
   nf_park #(.SLOTS(SLOTS), .DEPTH(OPS), .WIDTH(OP_W), .ECC(ECC)) u_park (
@@ -242,10 +246,19 @@ module nf_lookup
     .push_slot  (park_slot),
     .push_flags ({lk_op.be != '1, op_stores_fp, op_reads_fp}),
     .push_data  (lk_op),
+    .ask        (fill_due),
+    .ask_slot   (fill_slot),
+    .forget     (fill_take),
+    .popped     (fill_in_pipe),
+    .asks       (reads_ahead),
+    .known      (fill_known),
+    .ahead_data (filled_raw),
+    .ahead_bad  (filled_bad),
+    .head_slot  (parked_slot),
+    .head_data  (parked_raw),
+    .head_bad   (parked_bad),
     .pop        (do_head || fill_takes),
-    .pop_slot,
-    .pop_data   (parked_raw),
-    .pop_bad    (parked_bad),
+    .pop_ahead  (do_fill),
     .waited,
     .flag0      (reads_fp),
     .flag1      (stores_fp),
@@ -283,7 +296,8 @@ module nf_lookup
   // Data that cannot be trusted any more is poisoned, if it matters: that of an early store is in
   // memory already.
   assign ram_faults  = {deferred_fault, parked_fault};
-  assign parked_op   = mistrusted(parked_raw, parked_bad && !(do_fill && fill_early));
+  assign parked_op   = mistrusted(parked_raw, parked_bad);
+  assign filled_op   = mistrusted(filled_raw, filled_bad && !fill_early);
   assign deferred_op = mistrusted(deferred_raw, deferred_bad);
 
   nf_slot_count #(.SLOTS(1 << LOT_W), .WIDTH(COUNT_W)) u_lots (
@@ -306,12 +320,15 @@ module nf_lookup
                                     do_miss ? miss_early : do_late, victim_dirty, victim_kept,
                                     victim_line, do_fill ? fill_err : stored_err,
                                     fill_acts || (do_miss && empty));
+  assign filled        = make_stage(ACT_FILL, filled_op, 8'(fill_slot), fill_kept, fill_landed,
+                                    1'b0, 1'b0, make_line_id(4'd0, INDEX_W'(0)), fill_err,
+                                    fill_acts);
   assign fetch         = do_miss && !empty;
   assign fetch_slot    = victim_slot;
   assign act           = do_stored ? ACT_STORED : do_fill ? ACT_FILL : do_keep ? ACT_KEEP
                          : do_miss ? ACT_MISS : ACT_OP;
   assign issue_op      = do_stored ? stored_op : do_keep ? keep_op
-                         : (do_head || do_fill) ? parked_op : lk_op;
+                         : do_fill ? filled_op : do_head ? parked_op : lk_op;
   assign issue_kept    = do_fill ? fill_kept : do_head ? head_kept : lk_kept;
   assign other_slot    = do_stored ? stored.slot[SLOT_W-1:0] : do_fill ? fill_slot
                          : do_keep ? gather_end.slot[SLOT_W-1:0] : parked_slot;
@@ -369,7 +386,7 @@ module nf_lookup
   `NF_ASSERT(OneAction_A,
              $onehot0({do_stored, do_fill, do_keep, do_head, do_exec, do_wait, do_miss, do_defer}))
   `NF_ASSERT(EarlyIsStore_A,
-             !(do_fill && fill_early) || (|(filling & stores_fp) && !parked_op.poison))
+             !(do_fill && fill_early) || (|(filling & stores_fp) && !filled_op.poison))
   `NF_ASSERT_NEVER(FillAwaited_A, do_fill && !waited[fill_slot])
   `NF_ASSERT_NEVER(DeferRoom_A, do_defer && (!defer_room || lk_again_q))
   `NF_ASSERT_NEVER(CommitOverWaiting_A, |invalidate && (lk_valid_q || deferred_valid || |waited))

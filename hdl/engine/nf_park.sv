@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that wait for their slot: a list for each slot, all lists in one pool.
 //
-// `push` appends an operation to the list of `push_slot`, `pop` takes the head of `pop_slot`'s list
-// (`pop_data`, valid while `waited[pop_slot]`); at most one of the two in a clock, never a push
-// into a full pool. A list whose slot is not ready holds up no other. `push_flags` are three facts
-// about an operation; those of each slot's head are told slot by slot, while it waits.
+// `push` appends an operation to the list of `push_slot`; `pop` takes the head of the list of
+// `head_slot` (`head_data`, valid while `waited[head_slot]`), or with `pop_ahead` the one that was
+// read ahead; at most one of the two in a clock, never a push into a full pool. A list whose slot
+// is not ready holds up no other. `push_flags` are three facts about an operation; those of each
+// slot's head are told slot by slot, while it waits.
+//
+// While `ask` the head of `ask_slot`, which must stay the head, is read ahead, in the place of
+// `head_data` (`asks`), and again where a bit was flipped since. From the next clock on it is
+// `known`: `ahead_*`, until `forget`. It is not read again once it was popped, which `popped` says
+// until then.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -26,16 +32,26 @@ module nf_park
   input  wire logic [$clog2(SLOTS)-1:0]   push_slot,
   input  wire logic [2:0]                 push_flags,
   input  wire logic [WIDTH-1:0]           push_data,
+  input  wire logic                       ask,
+  input  wire logic [$clog2(SLOTS)-1:0]   ask_slot,
+  input  wire logic                       forget,
+  input  wire logic                       popped,
+  output logic                            asks,
+  output logic                            known,
+  output logic [WIDTH-1:0]                ahead_data,
+  output logic                            ahead_bad,  // its data cannot be trusted
+  input  wire logic [$clog2(SLOTS)-1:0]   head_slot,
+  output logic [WIDTH-1:0]                head_data,
+  output logic                            head_bad,
   input  wire logic                       pop,
-  input  wire logic [$clog2(SLOTS)-1:0]   pop_slot,
-  output logic [WIDTH-1:0]                pop_data,
-  output logic                            pop_bad,  // its data cannot be trusted
+  input  wire logic                       pop_ahead,
   output logic [SLOTS-1:0]                waited,
   output logic [SLOTS-1:0]                flag0,
   output logic [SLOTS-1:0]                flag1,
   output logic [SLOTS-1:0]                flag2,
   output logic [$clog2(DEPTH+1)-1:0]      count
 );
+  localparam int SLOT_W  = $clog2(SLOTS);
   localparam int PLACE_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;
   localparam int COUNT_W = $clog2(DEPTH + 1);
 
@@ -55,7 +71,11 @@ module nf_park
   logic [DEPTH-1:0]   used_q, more_q, free;
   logic [SLOTS-1:0]   waited_q, flag0_q, flag1_q, flag2_q;
   logic [COUNT_W-1:0] count_q;
-  logic [PLACE_W-1:0] place, leaving, follower;
+  logic [PLACE_W-1:0] place, first, leaving, follower, ahead_place_q;
+  logic [SLOT_W-1:0]  pop_slot, ahead_slot_q;
+  logic [WIDTH-1:0]   ahead_q;
+  logic               ahead_bad_q, known_q;
+  ram_fault_t         fault, ahead_fault_q;
   logic [2:0]         follows;
 
   // The lowest place that is free.
@@ -66,21 +86,47 @@ module nf_park
     assign place[b] = |(free & WITH);
   end
 
-  assign leaving  = head[pop_slot];
+  assign asks     = ask && !known_q;
+  assign first    = head[asks ? ask_slot : head_slot];
+  assign oldest   = data[first];
+  assign pop_slot = pop_ahead ? ahead_slot_q : head_slot;
+  assign leaving  = pop_ahead ? ahead_place_q : first;
   assign follower = next[leaving];
   assign follows  = flags[follower];
-  assign oldest   = data[leaving];
-  assign pop_data[WIDTH-1:DATA_W] = oldest[WIDTH-1:DATA_W];
+  assign head_data[WIDTH-1:DATA_W] = oldest[WIDTH-1:DATA_W];
 
   /* verilator lint_off PINCONNECTEMPTY */
   nf_ram_guard #(.RAM(RAM_PARKED), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC)) u_guard (
     .clk, .rst_n, .flip (ram_flip),
     .wr_en (push), .wr_row (place), .wr_data (push_data[DATA_W-1:0]), .wr_check (check),
-    .rd_en (pop), .rd_row (leaving), .rd_word (oldest[DATA_W-1:0]),
-    .rd_check (oldest[WIDTH +: CHECK_W]), .data (pop_data[DATA_W-1:0]), .bad (pop_bad),
-    .corrected (), .fault (ram_fault)
+    .rd_en (asks || (pop && !pop_ahead)), .rd_row (first), .rd_word (oldest[DATA_W-1:0]),
+    .rd_check (oldest[WIDTH +: CHECK_W]), .data (head_data[DATA_W-1:0]), .bad (head_bad),
+    .corrected (), .fault (fault)
   );
   /* verilator lint_on PINCONNECTEMPTY */
+
+  // What is read ahead is used when it is popped: a fault is told then.
+  assign ram_fault = !pop ? '0 : pop_ahead ? ahead_fault_q : fault;
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) known_q <= 1'b0;
+    else        known_q <= !forget && (ask || known_q)
+                           && !(ram_flip.valid && !popped && !(pop && pop_ahead));
+  end
+
+  always_ff @(posedge clk) begin
+    if (asks) begin
+      ahead_q       <= head_data;
+      ahead_bad_q   <= head_bad;
+      ahead_fault_q <= fault;
+      ahead_place_q <= first;
+      ahead_slot_q  <= ask_slot;
+    end
+  end
+
+  assign known      = known_q;
+  assign ahead_data = ahead_q;
+  assign ahead_bad  = ahead_bad_q;
 
   always_ff @(posedge clk) begin
     if (push) begin
@@ -130,6 +176,11 @@ module nf_park
 
   `NF_ASSERT_NEVER(Overflow_A, push && count_q == COUNT_W'(DEPTH))
   `NF_ASSERT_NEVER(PopEmpty_A, pop && !waited_q[pop_slot])
+  `NF_ASSERT_NEVER(AskEmpty_A, asks && !waited_q[ask_slot])
+  `NF_ASSERT_NEVER(PopUnread_A, pop && !pop_ahead && asks)
+  `NF_ASSERT_NEVER(AskOther_A, ask && known_q && !popped && ahead_slot_q != ask_slot)
+  `NF_ASSERT_NEVER(AheadIsOld_A, pop && pop_ahead
+                                 && !(known_q && ahead_place_q == head[ahead_slot_q]))
   `NF_ASSERT_NEVER(OneAction_A, push && pop)
 endmodule
 

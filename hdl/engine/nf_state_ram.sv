@@ -35,8 +35,10 @@ module nf_state_ram
 
   input  wire logic                     s2_valid,
   input  wire logic [$clog2(SLOTS)-1:0] slot2,
+  input  wire logic [5:0]               worker2,
   output book_t                         book,
-  output logic [6:0]                    seen,
+  output logic [6:0]                    seen,  // workers in it
+  output logic                          mine,  // worker2 is one of them
   output logic [CNT_W*LINE_W-1:0]       planes,
   input  wire logic                     use_book,
   output logic                          lost,
@@ -83,6 +85,7 @@ module nf_state_ram
   logic                book_lost, planes_lost;
   logic                planes_here_q, asked_planes_q, uses_book, uses_planes;
   logic                forward_q, forward_planes;
+  logic [63:0]         me;
 
   // A guard tells of a word what S2 uses a clock later, or not at all: no fault is told here.
   /* verilator lint_off PINCONNECTEMPTY */
@@ -135,6 +138,10 @@ module nf_state_ram
   assign book           = forward_q ? s3_book : book_q;
   assign seen           = forward_q ? s3_seen : seen_q;
   assign planes         = forward_planes ? s3_planes : planes_q;
+
+  // Beside the choice, not behind it: what S2 adds waits for it.
+  assign me   = 64'd1 << worker2;
+  assign mine = forward_q ? |(s3_book.bitmap & me) : |(book_q.bitmap & me);
 
   assign uses_book    = use_book && !forward_q;
   assign book_lost    = uses_book && book_bad_q;

@@ -36,6 +36,9 @@ module fv_line_answer
 
   `NF_FORMAL_NO_RESET
 
+  logic seen;
+  assign seen = |(book.bitmap & (64'd1 << op.worker));
+
   nf_line_rules #(.CNT_W(CNT_W)) dut (.trits('0), .illegal_ternary(1'b0), .illegal_tern5(1'b0), .*);
 
   // fv_lookup: OneMeaning_A, EarlyIsStore_A

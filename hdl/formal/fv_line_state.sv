@@ -61,9 +61,10 @@ module fv_line_state
 
   nf_line_rules #(.CNT_W(CNT_W)) dut (
     .is_op, .is_stored(1'b0), .stored_err(1'b0), .is_early(1'b0), .kept(1'b0), .op, .trits('0),
-    .illegal_ternary(1'b0), .illegal_tern5(1'b0), .slot(8'd0), .d,
-    .closed(closed_q), .book(book_q), .planes(planes_q), .book_d, .planes_d, .changed, .sends_ndr,
-    .sends_drs, .poison, .store_push, .store, .gather_push, .gather, .events
+    .illegal_ternary(1'b0), .illegal_tern5(1'b0), .slot(8'd0), .d, .closed(closed_q),
+    .book(book_q), .seen(|(book_q.bitmap & (64'd1 << worker))), .planes(planes_q), .book_d,
+    .planes_d, .changed, .sends_ndr, .sends_drs, .poison, .store_push, .store, .gather_push,
+    .gather, .events
   );
   logic votes;
   assign votes = is_op && kind == OP_VOTE;

@@ -33,7 +33,8 @@ module fv_lookup
   input wire logic               maybe_written,
   input wire logic [3:0]         room,     // stores, gathers, fills, evictions
   input wire logic               fill_offered,
-  input wire logic               fill_slot,
+  input wire logic               fill_next,
+  input wire logic               fill_next_slot,
   input wire logic               fill_lost,
   input wire logic               fill_kept,
   input wire logic               straight,  // the fill goes to S2 at once
@@ -46,7 +47,9 @@ module fv_lookup
   localparam int COUNT_W = $clog2(OPS + 1);
 
   logic                     op_ready, issue_valid, fetch, fetch_slot, slot_hit, slot_miss;
-  logic                     end_ready, fill_valid, fill_in_pipe, damage, damage_slot, untrusted;
+  logic                     end_ready, fill_valid, fill_in_pipe, fill_take, fill_known;
+  logic                     fill_due, fill_slot;  // fill_next of the clock before
+  logic                     damage, damage_slot, untrusted;
   logic                     invalidate, closed, store_room, gather_room, fill_room, evict_room;
   logic [2*RAM_FAULT_W-1:0] ram_faults;
   ram_flip_t                ram_flip;
@@ -54,7 +57,7 @@ module fv_lookup
   logic                     go_deferred;
   line_id_t                 look_line, new_line, deferred_line, lk_line;
   engine_op_t               op, looked_up;
-  engine_stage_t            issue;
+  engine_stage_t            issue, filled;
   fp_stored_t               stored;
   gather_end_t              gather_end;
 
@@ -110,7 +113,7 @@ module fv_lookup
   logic [COUNT_W-1:0] stores_q, after;
   logic [COUNT_W-1:0] gathers_q [2];
   logic [1:0]         fetching_q, sum_q;
-  logic               pipe1_q, pipe2_q, offered_q, offered_slot_q;
+  logic               pipe1_q, pipe2_q, offered_q;
   logic               fills, ends, answered_store;
 
   assign answered_store = stored_valid;          // never held up
@@ -121,6 +124,7 @@ module fv_lookup
   assign ends           = end_valid && end_ready;
   assign fill_valid     = fill_offered;
   assign fill_in_pipe   = pipe1_q || pipe2_q;
+  assign fill_take      = pipe2_q;
   assign fills          = issue_valid && issue.act == ACT_FILL;
 
   logic [1:0] room_q;  // for fills and evictions: it is taken by those alone
@@ -134,8 +138,12 @@ module fv_lookup
   `NF_ASSUME(Kept_M, !fill_kept || sum_q[fill_slot])  // nf_fill brings a sum to those who read it
   `NF_ASSUME(Stored_M, !stored_valid || stores_q != '0)
   `NF_ASSUME(Ends_M, !end_valid || gathers_q[end_slot] != '0)
-  `NF_ASSUME(Fetched_M, !fill_offered || fill_in_pipe || fetching_q[fill_slot])
-  `NF_ASSUME(FillStays_M, !offered_q || (fill_offered && fill_slot == offered_slot_q))
+  // Whose turn it is is told before, unless a fill comes as soon as it is asked for.
+  `NF_ASSUME(Fetched_M, !fill_offered || fill_in_pipe || !fill_due || fetching_q[fill_slot])
+  `NF_ASSUME(FillStays_M, !offered_q || fill_offered)
+  `NF_ASSUME(NextFetched_M, !fill_next || fetching_q[fill_next_slot]
+                            || (fill_in_pipe && !fill_take))
+  `NF_ASSUME(NextStays_M, !fill_due || fill_take || (fill_next && fill_next_slot == fill_slot))
   `NF_ASSUME_KEEPS(EndStays_M, end_valid && !end_ready, {end_valid, end_slot, end_keep})
 
   always_ff @(posedge clk or negedge rst_n) begin
@@ -150,7 +158,8 @@ module fv_lookup
       pipe1_q        <= 1'b0;
       pipe2_q        <= 1'b0;
       offered_q      <= 1'b0;
-      offered_slot_q <= 1'b0;
+      fill_due       <= 1'b0;
+      fill_slot      <= 1'b0;
     end else begin
       stores_q <= after + COUNT_W'(stores);
       for (int i = 0; i < OPS; i++) begin
@@ -174,7 +183,8 @@ module fv_lookup
       pipe1_q        <= fills && !straight;
       pipe2_q        <= pipe1_q || (fills && straight);
       offered_q      <= fill_offered && !fills && !fill_in_pipe;
-      offered_slot_q <= fill_slot;
+      fill_due       <= fill_next;
+      fill_slot      <= fill_next_slot;
     end
   end
 
@@ -217,6 +227,8 @@ module fv_lookup
   logic [COUNT_W-1:0] twice;  // early stores: they wait for their slot and for memory
   assign twice = COUNT_W'($countones(dut.u_early.early_q & ~dut.u_early.landed_q));
 
+  `NF_ASSERT(Filled_A, !fills || (filled.op == issue.op && filled.slot == issue.slot &&
+                                  filled.acts == issue.acts && filled.early == issue.early))
   `NF_ASSERT(OneMeaning_A, $onehot0({acts, early, issue_valid && (issue.act == ACT_STORED ||
                                      (issue.act == ACT_FILL && issue.early))}))
   `NF_ASSERT_NEVER(ExecutedTwice_A, executes && is_mark && (!mine || executed_q))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_park: an operation that waits for its slot comes out once, unchanged, behind those of its slot
-// that came before it, whatever is pushed and popped for other slots. One operation, which `mark`
-// chooses, is followed; the lengths of the lists are counted.
+// that came before it, whatever is pushed and popped for other slots, and whether or not it was
+// read ahead. One operation, which `mark` chooses, is followed; the lengths of the lists are
+// counted.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -20,27 +21,60 @@ module fv_park
   input wire logic [2:0]               push_flags,
   input wire logic [WIDTH-1:0]         push_data,
   input wire logic                     pop,
-  input wire logic [$clog2(SLOTS)-1:0] pop_slot,
+  input wire logic                     pop_ahead,
+  input wire logic [$clog2(SLOTS)-1:0] head_slot,
+  input wire logic                     ask,
+  input wire logic [$clog2(SLOTS)-1:0] ask_slot,
+  input wire logic                     forget,
+  input wire logic                     flips,
   input wire logic                     mark
 );
   localparam int COUNT_W = $clog2(DEPTH + 1);
 
   ram_flip_t          ram_flip;
   ram_fault_t         ram_fault;
-  logic [WIDTH-1:0]   pop_data;
-  logic               pop_bad;
+  logic [WIDTH-1:0]   head_data, ahead_data, pop_data;
+  logic               head_bad, ahead_bad, asks, known;
+  logic [$clog2(SLOTS)-1:0] pop_slot, asked_slot_q;
+  logic               asked_q, popped;
   logic [SLOTS-1:0]   waited, flag0, flag1, flag2;
   logic [COUNT_W-1:0] count;
 
   `NF_FORMAL_RESET
 
-  assign ram_flip = '0;
+  always_comb begin
+    ram_flip       = '0;
+    ram_flip.valid = flips;  // of another RAM
+  end
 
   nf_park #(.SLOTS(SLOTS), .DEPTH(DEPTH), .WIDTH(WIDTH), .DATA_W(WIDTH - 1), .ECC(0)) dut (.*);
 
   `NF_ASSUME(OneAction_M, !(push && pop))
   `NF_ASSUME(RoomIsThere_M, !push || 32'(count) < DEPTH)
   `NF_ASSUME(PopsWhatWaits_M, !pop || waited[pop_slot])
+
+  // What is asked for stays the head until it is popped: nobody else pops of its slot meanwhile.
+  // Behind that it is asked for until it is forgotten.
+  assign pop_slot = pop_ahead ? asked_slot_q : head_slot;
+  assign pop_data = pop_ahead ? ahead_data : head_data;
+
+  `NF_ASSUME(AsksForWhatWaits_M, !ask || popped || waited[ask_slot])
+  `NF_ASSUME(AsksOn_M, !asked_q || (ask && ask_slot == asked_slot_q))
+  `NF_ASSUME(Forgets_M, !forget || popped)
+  `NF_ASSUME(PopsAhead_M, !(pop && pop_ahead) || (asked_q && known && !popped))
+  `NF_ASSUME(PopsOther_M, !(pop && !pop_ahead) || (!asks && !(ask && head_slot == ask_slot)))
+
+  always_ff @(posedge clk or negedge rst_n) begin
+    if (!rst_n) begin
+      asked_q      <= 1'b0;
+      popped       <= 1'b0;
+      asked_slot_q <= '0;
+    end else begin
+      asked_q      <= ask && !forget;
+      popped       <= !forget && (popped || (pop && pop_ahead));
+      asked_slot_q <= ask_slot;
+    end
+  end
 
   // ---- reference -------------------------------------------------------------------------------
   logic [COUNT_W-1:0]       length_q [SLOTS];
@@ -92,9 +126,10 @@ module fv_park
                             pop_data != word_q)
   `NF_ASSERT_NEVER(Flags_A, followed_q && ahead_q == 0 &&
                             {flag2[slot_q], flag1[slot_q], flag0[slot_q]} != flags_q)
-  `NF_ASSERT_NEVER(Bad_A, pop_bad || ram_fault.bad)
+  `NF_ASSERT_NEVER(Bad_A, head_bad || (known && ahead_bad) || ram_fault.bad)
 
   `NF_COVER(FullThenEmpty_C, was_full_q && total_q == 0)
+  `NF_COVER(Ahead_C, followed_q && ahead_q == 0 && pop && pop_ahead && pop_slot == slot_q)
   `NF_COVER(BehindTwo_C, followed_q && ahead_q == 2 && 32'(total_q) == DEPTH)
 endmodule
 

@@ -60,7 +60,7 @@ bind nf_controller nf_ram_cover u_ram_cover (
   .faults   (ram_faults),
   .captured (u_regs.u_ras.valid_q),
   .commits  (u_core.hold),
-  .victim2  (u_core.u_engine.miss2),
+  .victim2  (u_core.u_engine.miss2_q),
   .stored2  (u_core.u_engine.is_stored2),
   .lost     (u_core.u_engine.u_evict.lost),
   .do_fill  (u_core.u_engine.u_lookup.do_fill),
