@@ -33,6 +33,8 @@ FOLDER = BUILD / "synth"
 # memories, as no library says what they map to. ECP5 small: without LUTs that are joined by PFUMX
 # and L6MUX21, which shorten paths and take two or four LUTs each. ECP5 fast: as small, but by the
 # old abc without its search for a better structure, which a whole controller takes too long for.
+# ECP5 short: by the old abc, too, but for few LUTs in a row; abc9, which looks for those by itself,
+# takes longer for the engine than all other figures together.
 TARGETS: dict[str, tuple[str, ...]] = {
     "generic": (
         "synth -top TOP -run begin:fine",
@@ -48,6 +50,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:map_luts",
         "techmap -map +/lattice/latches_map.v",
         "abc -lut 4 -script +strash;if,-a;mfs2",
+        "clean",
+        "synth_ecp5 -noflatten -nowidelut -run map_cells:",
+        "check -assert",
+    ),
+    "ecp5_short": (
+        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:map_luts",
+        "techmap -map +/lattice/latches_map.v",
+        "abc -lut 4 -script +strash;if;mfs2;strash;dch,-f;if;mfs2",
         "clean",
         "synth_ecp5 -noflatten -nowidelut -run map_cells:",
         "check -assert",

@@ -113,7 +113,7 @@ DESIGNS = {
     ENGINE: Design(
         *("nf_engine", True),
         parameters=(("SLOTS", 16), ("OPS", 32), ("MISS_DEPTH", 16), ("WRITTEN_LOG2", 6)),
-        targets=("ecp5_fast",),
+        targets=("ecp5_short",),
         routed=True,
         edits=NARROW,
         left="as large as is placed and routed within the time: the engine does not fit the part "
@@ -144,5 +144,6 @@ TARGETS = {
     "ecp5_small": "ECP5 for area",
     "ecp5": "ECP5",
     "ecp5_fast": "ECP5 mapped fast",
+    "ecp5_short": "ECP5 for short paths",
     "generic": "generic cells",
 }
