@@ -43,7 +43,7 @@ class HeldDataSequence(FlipSequence):
             await self.commit(1, fp32)
             await self.env.clocks(60 * low.lines)  # the initialiser
             self.reads_before = self.reads
-            await self.fill(low, fp32)
+            await self.fill(low, fp32, number)
             evicted = await self.env.registers.read("EVICTION")
             self.evictions += evicted
             rows = [row % size.rows for row in self.rows(number)]
@@ -69,7 +69,7 @@ class HeldDataSequence(FlipSequence):
             waits = cocotb.start_soon(self.drains()) if number % 2 else None
             await self.env.clocks(900 if self.ram == "ANSWERS" else 20)
             mem = self.env.cfg.mem
-            mem.aw_stall = mem.ar_stall = mem.w_stall = 0.0
+            mem.aw_stall = mem.ar_stall = mem.w_stall = mem.r_stall = 0.0
             if waits is not None:
                 await waits
             await self.drain()
@@ -88,6 +88,9 @@ class HeldDataSequence(FlipSequence):
                 assert not poison, f"{poison} beats of lines that were lost before they left"
             bad = (await self.counted())[0]
             assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
+            if self.ram == "PARKED":  # each is used, once; two bits at most are wrong at a time
+                wrong = int(number % 3 != 2) if hw.ecc == SECDED else len(rows)
+                assert bad == wrong, f"{bad} errors of {wrong} words that were used"
             losses = self.losses()
             assert bad or not losses, f"{losses} poisoned answers, and no error was counted"
             # Deferred misses take every slot before a commit goes on that waits for them.
@@ -99,7 +102,7 @@ class HeldDataSequence(FlipSequence):
     def rows(self, number: int) -> Sequence[int]:
         """Two rows to be damaged, which are in use where slots, evictions and credits are few."""
         if self.ram == "PARKED":
-            return ((0, 1), (1, 3), (0, 3))[number % 3]
+            return ((1, 4), (0, 2), (0, 3))[number % 3]
         first = {
             "DEFERRED": 13 * number + 5,  # 12 or 13 were deferred in each round
             "STORES": 3,  # the first two have left; a round brings all rows twice
@@ -116,8 +119,8 @@ class HeldDataSequence(FlipSequence):
         self.reads += 1
         return await super().read(addr, limit, **fields)
 
-    async def fill(self, low: RegionConfig, fp32: RegionConfig) -> None:
-        """Requests that leave data in the RAM."""
+    async def fill(self, low: RegionConfig, fp32: RegionConfig, number: int) -> None:
+        """Requests that leave data in the RAM, in a round of this number."""
         mem, lines, slots = self.env.cfg.mem, list(range(low.lines)), self.cfg.hw.slots
         self.plain = self.rng.sample(range(self.layout.plain_lines), 30)
         if self.ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
@@ -131,7 +134,8 @@ class HeldDataSequence(FlipSequence):
         mem.w_stall = float(self.ram == "EVICT")
         mem.ar_stall = float(self.ram not in ("ANSWERS", *_OF_SLOTS))
         if self.ram == "PARKED":
-            await self.parked(low, fp32)
+            mem.ar_stall, mem.r_stall = float(number % 2 == 0), float(number % 2)
+            await self.parked(low, fp32, asked=number % 2 == 1, reads=number % 3 == 0)
         elif self.ram in ("DEFERRED", *_OF_SLOTS):
             await self.deferred(low)
         elif self.ram == "STORES":
@@ -151,14 +155,22 @@ class HeldDataSequence(FlipSequence):
                 await self.contribute(low, 1, line, limit=1)
         await self.env.clocks(60)
 
-    async def parked(self, low: RegionConfig, fp32: RegionConfig) -> None:
-        """Rows 0 to 3: a store that goes to memory early, a contribution, another one, and behind
-        it a read, which has no data to lose."""
-        await self.contribute(fp32, 1, 0)
-        for line in range(2):
-            await self.contribute(low, 1, line)
+    async def parked(self, low: RegionConfig, fp32: RegionConfig, asked: bool, reads: bool) -> None:
+        """Rows 0 to 3: a store that goes to memory early, a contribution, another one, and one
+        behind it. ``asked``: memory has taken the requests for their lines; the store is in row 3
+        then, as the device may have looked at the first of them, which is to be damaged behind
+        that. ``reads``: in row 4 a read of the last line, which has no data to lose. While it is
+        there nothing else of that line may be damaged."""
+        if not asked:
+            await self.contribute(fp32, 1, 0)
+        for worker, line in ((1, 0), (1, 1), (2, 1)):
+            await self.contribute(low, worker, line)
         await self.env.clocks(60)
-        await self.read_region(low, 1, PLANE_SELECTOR)
+        if asked:
+            await self.contribute(fp32, 1, 0)
+        if reads:
+            await self.env.clocks(60)
+            await self.read_region(low, 1, PLANE_SELECTOR)
 
     async def deferred(self, low: RegionConfig) -> None:
         """All slots wait for their records, or one for the write-backs of the others; a read and a
