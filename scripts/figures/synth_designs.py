@@ -123,7 +123,7 @@ DESIGNS = {
     WHOLE: Design(
         *(TOP, False),
         targets=("ecp5_fast", "generic"),
-        effort_s=900.0,
+        effort_s=1200.0,
         left="not placed and routed, and mapped without abc9, which takes longer for the engine "
         "than all other runs together",
     ),

@@ -21,7 +21,6 @@ from scripts.figures.result_file import Measured, Table
 from scripts.figures.synth_designs import (
     AGGREGATION,
     DESIGNS,
-    ENGINE,
     FP32,
     LOW_BIT,
     PLAIN,
@@ -66,8 +65,7 @@ def run(args: argparse.Namespace) -> Measured:
     work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
-    # Areas and clocks of all datapaths first, beside the longest of all runs.
-    work.sort(key=lambda one: (one[0] != ENGINE, targets.index(one[1]) > 1))
+    work.sort(key=lambda one: targets.index(one[1]) > 1)  # areas and clocks of all datapaths first
     left = [f"{name}: {one.left}" for name, one in designs.items() if one.left]
     done: dict[tuple[str, str], _Done] = {}
     budget = Budget(args.effort)
