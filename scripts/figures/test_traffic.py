@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.line_packing import Mode
+from models.line_packing import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import Capture, TensorSpec
+from neuron_fabric.codec.routes import Route
+from neuron_fabric.runtime.backends.server_wire import PartShape, Submit
+from neuron_fabric.runtime.backends.shared_lines import BucketShape
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser
 from scripts.figures import result_file, traffic_figure
@@ -21,6 +24,7 @@ from scripts.figures.network_shapes import NETWORKS, Network, Role, Tensor, of_c
 from scripts.figures.traffic_count import POLICIES, Choice, Traffic, choices, count, ring_bytes
 from verif.host.c_interface import Block, Figures, Kind, operations
 from verif.replay.plan import plan_step
+from verif.serve.served_bucket import MODES, bucket_of
 
 W = 8
 SMALL = Network(
@@ -41,25 +45,25 @@ def choice(mode: Mode, view: str, workers: int = W) -> Choice:
 @pytest.mark.parametrize(
     ("mode", "view", "policy", "written", "read"),
     [
-        # 513 signs: 2 lines; 20 signs, 50 signs: a line each.
-        (Mode.G_BINARY, "vote", "all low-bit", 4, 4),
+        # 513 signs: 2 lines; 20 signs, 50 signs: a line each; a line of scales, one of presence.
+        (Mode.G_BINARY, "vote", "all low-bit", 4 + 2, 4 + 2),
         # Counts 0..8 need 4 planes.
-        (Mode.G_BINARY, "planes", "all low-bit", 4, 16),
+        (Mode.G_BINARY, "planes", "all low-bit", 4 + 2, 16 + 2),
         # 50 values of FP32: 4 lines of 16, read once as their sum.
-        (Mode.G_BINARY, "planes", "head in FP32", 3 + 4, 12 + 4),
+        (Mode.G_BINARY, "planes", "head in FP32", 3 + 4 + 2, 12 + 4 + 2),
         # 20 values: 2 lines.
-        (Mode.G_BINARY, "vote", "head, norms and biases in FP32", 2 + 2 + 4, 2 + 2 + 4),
+        (Mode.G_BINARY, "vote", "head, norms and biases in FP32", 2 + 2 + 4 + 2, 2 + 2 + 4 + 2),
         # 256 codes a line: 3 + 1 + 1.
-        (Mode.G_TERNARY, "vote", "all low-bit", 5, 5),
+        (Mode.G_TERNARY, "vote", "all low-bit", 5 + 2, 5 + 2),
         # 320 codes a line: 2 + 1 + 1; counts 0..16 need 5 planes.
-        (Mode.G_TERN5, "vote", "all low-bit", 4, 4),
-        (Mode.G_TERN5, "planes", "all low-bit", 4, 20),
-        # 128 codes a line: 5 + 1 + 1; 3 scales in one line, read from 8 workers.
-        (Mode.G_INT4, "SUM8", "all low-bit", 7 + 1, 14 + 8),
-        (Mode.G_INT4, "SUM16", "all low-bit", 7 + 1, 28 + 8),
+        (Mode.G_TERN5, "vote", "all low-bit", 4 + 2, 4 + 2),
+        (Mode.G_TERN5, "planes", "all low-bit", 4 + 2, 20 + 2),
+        # 128 codes a line: 5 + 1 + 1; 3 largest |x| in one line, read from 8 workers.
+        (Mode.G_INT4, "SUM8", "all low-bit", 7 + 2 + 1, 14 + 2 + 8),
+        (Mode.G_INT4, "SUM16", "all low-bit", 7 + 2 + 1, 28 + 2 + 8),
         # 64 codes a line: 9 + 1 + 1.
-        (Mode.G_INT8, "SUM16", "all low-bit", 11 + 1, 22 + 8),
-        (Mode.G_INT8, "planes", "all low-bit", 11 + 1, 44 + 8),
+        (Mode.G_INT8, "SUM16", "all low-bit", 11 + 2 + 1, 22 + 2 + 8),
+        (Mode.G_INT8, "planes", "all low-bit", 11 + 2 + 1, 44 + 2 + 8),
         # 33 + 2 + 4 lines.
         (Mode.FP32, "sum", "all low-bit", 39, 39),
         (Mode.FP32, "every worker's line", "all low-bit", 39, 39 * 8),
@@ -131,28 +135,60 @@ def test_laws(network: Network, workers: int, policy: str, data: st.DataObject) 
     assert 16 * found.up.payload <= 11 * found.up.wire  # a write takes 5 slots, 85 bytes for 64
     if one.mode.low_bit and one.view == "vote":
         more = count(network, one, kept | {Role.WEIGHT}, workers)
-        assert more.payload >= found.payload  # what goes by FP32 takes no fewer lines
-        assert found.payload <= count(network, choices(workers)[0], kept, workers).payload
+        of_scales = 64 * 2 * 2  # of six tensors at most: a line each of scales and presence
+        assert more.payload >= found.payload - of_scales  # FP32 takes no fewer lines
+        fp32 = count(network, choices(workers)[0], kept, workers)
+        assert found.payload <= fp32.payload + of_scales
     assert found.written <= found.read or one.view == "vote" or not one.mode.low_bit
     twice = Network("twice", network.tensors * 2)
     both = count(twice, one, kept, workers)
-    scales = 1 + workers if one.mode.bits else 0  # two half lines of scales may make one
-    assert 0 <= 2 * (found.written + found.read) - (both.written + both.read) <= scales
+    # Two half lines may make one: of scales, of presence, of the largest |x|.
+    halves = (4 if one.mode.low_bit else 0) + (1 + workers if one.mode.bits else 0)
+    assert 0 <= 2 * (found.written + found.read) - (both.written + both.read) <= halves
 
 
 REPLAYED = [m for m in Mode if m != Mode.IDENTITY and not m.optional]
+SERVED = {mode: route for route, mode in MODES.items() if mode.low_bit}
 
 
 @given(NETWORK, st.integers(1, 64), st.sampled_from(REPLAYED))
 def test_lines_are_those_of_a_replay(network: Network, workers: int, mode: Mode) -> None:
-    """The planner of replays, which is written apart, sends and reads the same lines."""
+    """The planner of replays, which is written apart, sends and reads the same lines; it knows all
+    scales beforehand."""
     tensors = [TensorSpec(one.name, one.shape) for one in network.tensors]
     plan = plan_step(tensors, {one.name: mode for one in tensors}, workers, DeviceParams())
     ours = [one for one in choices(workers) if one.mode == mode and "worker" not in one.view]
     found = [count(network, one, frozenset(), workers) for one in ours]
-    scales = -(-sum(-(-one.elements // 1024) for one in tensors) * 4 // 64) if mode.bits else 0
-    assert {one.written - scales for one in found} == {plan.lines}
-    assert sum(one.read - scales * workers for one in found) == plan.reads
+    maxima = maxima_lines(network, mode)
+    side = 2 if mode.low_bit else 0  # of six tensors at most
+    assert {one.written - side - maxima for one in found} == {plan.lines}
+    assert sum(one.read - side - maxima * workers for one in found) == plan.reads
+
+
+def maxima_lines(network: Network, mode: Mode) -> int:
+    """Lines of the largest |x| of each 1,024 elements."""
+    numbers = sum(-(-one.elements // 1024) for one in network.tensors)
+    return -(-numbers * 4 // 64) if mode.bits else 0
+
+
+@given(st.integers(1, 70), st.integers(0, 3), st.sampled_from(list(SERVED)))
+def test_lines_are_those_of_a_training(low: int, full: int, mode: Mode) -> None:
+    """What the reducer server puts through the device of a bucket of ``low`` tensors in a low-bit
+    mode and ``full`` in FP32, sidecar and all; the largest |x| do not come by it."""
+    body = Network("body", tuple(Tensor(f"t{n}", (700,), Role.WEIGHT) for n in range(low)))
+    heads = tuple(Tensor(f"h{n}", (33,), Role.HEAD) for n in range(full))
+    parts = (
+        PartShape(SERVED[mode], False, low * lines_needed(700, mode), 0),
+        PartShape(Route.FP32, False, full * lines_needed(33, Mode.FP32), 0),
+    )
+    sent = np.zeros((1, BucketShape(parts, low).lines, 64), np.uint8)
+    said = Submit(0, 0, 0, parts, columns=low, present=low, poison=0)
+    served = bucket_of(said, sent, sent, (mode, Mode.FP32))
+    network = Network("all", body.tensors + heads)
+    for one in choices(W):
+        if one.mode == mode:
+            found = count(network, one, POLICIES["head in FP32"], W)
+            assert found.written - maxima_lines(body, mode) == served.lines
 
 
 def test_slots_are_those_that_the_rtl_takes(tmp_path: Path) -> None:

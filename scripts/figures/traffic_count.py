@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts what a training step moves between one worker and the device, from formats alone.
 
-spec: controller §1 and §2, second edition §7 and §10 (modes, views); link spec §4-§6 (slots).
-A tensor begins with a new line. Each worker writes every line once and reads its result once.
+spec: controller §1 and §2, second edition §7 and §10 (modes, views); link spec §4-§6 (slots);
+runtime §3.1 (scales of a training). A tensor begins with a new line. Each worker writes every line
+once and reads its result once; so it does with the runtime's sidecar, the FP32 lines that hold the
+scale and the presence of every tensor in a low-bit mode.
 `COUNTED` says what is counted, and what is not.
 """
 
@@ -26,7 +28,12 @@ FP32_BYTES = 4
 COUNTED: tuple[tuple[str, str], ...] = (
     (
         "payload",
-        "64 bytes a line written or read: codes and padding, results, planes, sums, scales",
+        "64 bytes a line written or read: codes and padding, results, planes, sums, and the lines "
+        "of scales and of largest |x| below",
+    ),
+    (
+        "payload-only, one-way",
+        "what a worker writes (up), without headers and framing; what it reads (down) is not in it",
     ),
     (
         "header",
@@ -35,14 +42,26 @@ COUNTED: tuple[tuple[str, str], ...] = (
     ("framing", "4 bytes (Protocol ID, CRC) for each four slots; on the wire: all three"),
     (
         "scales",
-        "G_INT4, G_INT8: the largest |x| of each 1,024 elements, FP32, written to plain memory by "
-        "each worker and read from all",
+        "all low-bit modes: each worker's scale and presence of each tensor, FP32, as the runtime "
+        "sends them: a line of scales and a line of presence for 16 tensors, written once by each "
+        "worker, and their sums read once; all tensors of a step as one DDP bucket",
     ),
-    ("G_TERN5", "five ternary elements a byte, in a device that is built with TERN5 = 1"),
+    (
+        "largest |x|",
+        "G_INT4, G_INT8, besides: that of each 1,024 elements, FP32, as if each worker wrote its "
+        "own to plain memory and read those of all (the runtime's ranks agree on them by an "
+        "all-reduce that does not pass the device)",
+    ),
+    (
+        "G_TERN5",
+        "five ternary elements a byte, in a device that is built with TERN5 = 1; no route of the "
+        "runtime, its scales are counted as those of the others",
+    ),
     (
         "not counted",
         "slots that stay empty, control flits, retry, registers (`nf replay` prints the flits of a "
-        "replay)",
+        "replay, in which there are no scales); of scales and presence, up to 2 lines more each "
+        "way for each further DDP bucket; steps and samples that a training takes in FP32",
     ),
     (
         "ring FP32",
@@ -56,6 +75,8 @@ POLICIES: dict[str, frozenset[Role]] = {
     "head, norms and biases in FP32": frozenset({Role.HEAD, Role.NORM, Role.BIAS}),
 }
 """Tensors that go by FP32 and are read as its sum, whatever the mode of the others."""
+SIDECAR_ROWS = 2
+"""Of the runtime's sidecar: scales, presence; each begins with a new line."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +156,26 @@ def _way(lines: int, headers: float) -> Way:
 
 
 def count(network: Network, choice: Choice, kept: frozenset[Role], workers: int) -> Traffic:
-    """One worker's step; tensors of the roles ``kept`` go by FP32 and are read as its sum."""
-    written = read = scales = 0
+    """One worker's step; tensors of the roles ``kept`` go by FP32 and are read as its sum, and have
+    no scale."""
+    written = read = scaled = maxima = 0
     for tensor in network.tensors:
         as_sum = tensor.role in kept
         mode = Mode.FP32 if as_sum or choice.mode == Mode.IDENTITY else choice.mode
         lines = -(-tensor.elements // elements_per_line(mode))
         written += lines
         read += lines * (1 if as_sum else choice.lines)
-        scales += buckets(tensor.elements) if mode.bits else 0
-    maxima = -(-scales * FP32_BYTES // LINE_BYTES)
-    return Traffic(network.elements, written + maxima, read + maxima * workers)
+        scaled += mode.low_bit
+        maxima += buckets(tensor.elements) if mode.bits else 0
+    sidecar = SIDECAR_ROWS * _lines_of_fp32(scaled)
+    of_maxima = _lines_of_fp32(maxima)
+    written += sidecar + of_maxima
+    read += sidecar + of_maxima * workers
+    return Traffic(network.elements, written, read)
+
+
+def _lines_of_fp32(numbers: int) -> int:
+    return -(-numbers * FP32_BYTES // LINE_BYTES)
 
 
 def ring_bytes(elements: int, workers: int) -> float:

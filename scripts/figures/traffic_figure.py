@@ -35,7 +35,7 @@ COLUMNS = (
     *(Column("payload up B/el", 4), Column("down B/el", 4)),
     *(Column("on the wire up B/el", 4), Column("down B/el", 4)),
     *(Column("payload, both ways: % of FP32"), Column("% of ring FP32")),
-    *(Column("wire: % of FP32"), Column("payload alone, one way: % of FP32")),
+    *(Column("wire: % of FP32"), Column("payload-only, one-way (up): % of FP32")),
 )
 
 
@@ -114,21 +114,26 @@ def _row(choice: Choice, traffic: Traffic, whole: Traffic, workers: int) -> tupl
 _SHOWN = ((Mode.G_BINARY, "vote"), (Mode.G_BINARY, "planes"), (Mode.G_TERNARY, "vote"),
           (Mode.G_TERN5, "vote"),
           (Mode.G_INT4, "SUM8"), (Mode.G_INT4, "SUM16"), (Mode.G_INT8, "SUM16"))  # fmt: skip
-"""What the plots and the history show."""
+"""What the plots show."""
+_FOLLOWED = (*_SHOWN, (Mode.G_TERNARY, "planes"), (Mode.G_TERN5, "planes"))
 _HEAD = "head in FP32"
 
 
-def _percent(network: Network, choice: Choice, workers: int) -> float:
-    """Payload both ways in percent of FP32 through the device, the head in FP32."""
+def _percent(network: Network, choice: Choice, workers: int) -> tuple[float, float]:
+    """Payload in percent of FP32 through the device, the head in FP32: both ways, and up alone."""
     whole = count(network, choices(workers)[0], frozenset(), workers)
-    return 100 * count(network, choice, POLICIES[_HEAD], workers).payload / max(1, whole.payload)
+    found = count(network, choice, POLICIES[_HEAD], workers)
+    return (
+        100 * found.payload / max(1, whole.payload),
+        100 * found.up.payload / max(1, whole.up.payload),
+    )
 
 
 def _over_workers(network: Network) -> Plot:
     lines = []
     for mode, view in _SHOWN:
         points = [
-            (float(workers), _percent(network, one, workers))
+            (float(workers), _percent(network, one, workers)[0])
             for workers in CURVE_WORKERS
             for one in choices(workers)
             if (one.mode, one.view) == (mode, view)
@@ -141,12 +146,15 @@ def _over_workers(network: Network) -> Plot:
 
 
 def _followed(networks: Sequence[Network], workers: int) -> dict[str, float]:
-    return {
-        f"{network.name}, {mode.name} {view}, {_HEAD}: payload both ways, % of FP32": round(
-            _percent(network, one, network.workers or workers), 4
-        )
-        for network in networks
-        for mode, view in _SHOWN
-        for one in choices(network.workers or workers)
-        if (one.mode, one.view) == (mode, view)
-    }
+    """By name; what goes up is the same for all views of a mode, and stands there once."""
+    out = {}
+    for network in networks:
+        for one in choices(network.workers or workers):
+            if (one.mode, one.view) in _FOLLOWED:
+                both, up = _percent(network, one, network.workers or workers)
+                name, mode = network.name, one.mode.name
+                way = f"{_HEAD}: payload both ways, % of FP32"
+                out[f"{name}, {mode} {one.view}, {way}"] = round(both, 4)
+                way = f"{_HEAD}: payload-only, one-way (up), % of FP32"
+                out[f"{name}, {mode}, {way}"] = round(up, 4)
+    return out

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README.md says of traffic what was accepted in the baseline, by its own sentences."""
+
+from __future__ import annotations
+
+import re
+
+from scripts.common.paths import ROOT
+from scripts.figures import baseline
+
+NETWORK = "ResNet-18 (CIFAR stem, 10 classes)"
+BOTH = "head in FP32: payload both ways, % of FP32"
+UP = "head in FP32: payload-only, one-way (up), % of FP32"
+SENTENCES = re.compile(
+    r"payload both ways, in percent of FP32 through the same device, 8 workers, head in FP32 "
+    r"\(ResNet-18 for CIFAR-10\): (.+?)\. Payload-only, one-way \(up\)[^:]*: (.+?\d)\. "
+)
+"""Clauses behind each colon: a mode, then numbers, each behind the view that it is of, if any."""
+
+
+def said(clauses: str, way: str) -> dict[str, str]:
+    """Numbers by the names that the baseline gives them."""
+    out = {}
+    for clause in clauses.split("; "):
+        mode = clause.split()[0]
+        for view, number in re.findall(r"(?:(vote|planes|SUM8|SUM16) )?(\d+\.\d+)", clause):
+            what = f"{mode} {view}".rstrip()
+            out[f"{NETWORK}, {what}, {way}"] = number
+    return out
+
+
+def test_readme_says_what_was_accepted() -> None:
+    """All that is followed of one network, with two digits behind the point, and nothing else."""
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    [(both, up)] = SENTENCES.findall(text)
+    accepted = baseline.read()["traffic"]
+    assert said(both, BOTH) | said(up, UP) == {
+        name: f"{value:.2f}" for name, value in accepted.items() if name.startswith(f"{NETWORK}, ")
+    }
