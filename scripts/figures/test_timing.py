@@ -12,12 +12,21 @@ import pytest
 
 from scripts.benchmarks.miss_loads import run_block, write_block
 from scripts.build import bulk_build
-from scripts.figures import timing_alone, timing_loads
-from scripts.figures.timing_bench import ACCESSES, LAST, READ, SECOND, Bench
+from scripts.figures import baseline, timing_alone, timing_loaded, timing_loads
+from scripts.figures.result_file import Line
+from scripts.figures.timing_bench import ACCESSES, LAST, LATENCY, READ, SECOND, Access, Bench
 from scripts.figures.timing_loads import LOW_BIT, MODES, PLAIN, Setting, Timed
-from scripts.figures.timing_stages import ALONE, IN_ORDER, percentiles, split, split_alone
+from scripts.figures.timing_stages import (
+    ALONE,
+    IN_ORDER,
+    LOADED,
+    percentiles,
+    split,
+    split_alone,
+    split_loaded,
+)
 from verif.host.bulk_device import VerilatedDevice, VerilatedModel
-from verif.host.c_interface import PASSED, WRITES, Stage
+from verif.host.c_interface import PASSED, READS, WRITES, Stage
 
 SMALL = Setting(workers=3, lines=4)
 
@@ -70,15 +79,67 @@ def test_stages_by_hand() -> None:
     whole = {name: int(clocks[0]) for name, clocks in split(came).items()}
     assert tuple(whole) == IN_ORDER
     assert list(whole.values()) == [4, 1, 17, 2, 6]
+    loaded = {name: int(clocks[0]) for name, clocks in split_loaded(came).items()}
+    assert tuple(loaded) == LOADED
+    assert list(loaded.values()) == [4, 1, 5, 12, 2, 6]
     lacking = made([event for event in events if event[1] != Stage.UNIT_OUT], [30], [130])
     with pytest.raises(ValueError, match="access 0 has not passed UNIT_OUT"):
         split(lacking)
 
 
+def two_at_a_time(late: int) -> list[tuple[int, int, int]]:
+    """Two accesses under way; the second, which fetches a beat first, asks at clock ``late``."""
+    return [
+        *((104, Stage.CORE_IN, 7), (105, Stage.UNIT_IN, 7), (106, Stage.CORE_IN, 8)),
+        *((108, Stage.UNIT_IN, 8), (late, Stage.MEMORY_ASKED, 0), (112, Stage.MEMORY_ASKED, 0)),
+        *((117, Stage.MEMORY_ANSWERED, 0), (118, Stage.MEMORY_ANSWERED, 0)),
+        *((119, Stage.MEMORY_ANSWERED, 0), (120, Stage.UNIT_OUT, 8), (121, Stage.CORE_OUT, 8)),
+        *((122, Stage.MEMORY_ANSWERED, 0), (123, Stage.UNIT_OUT, 7), (124, Stage.CORE_OUT, 7)),
+    ]
+
+
+def test_accesses_under_way_are_told_apart_by_their_order() -> None:
+    """Memory answers in order, so what is done first has asked first."""
+    parts = split_loaded(made(two_at_a_time(109), [30, 22], [130, 126]))
+    assert [parts["engine"].tolist(), parts["memory"].tolist()] == [[8, 3], [10, 9]]
+    assert np.sum(list(parts.values()), axis=0).tolist() == [30, 22]
+    with pytest.raises(ValueError, match="not in the order"):
+        split_loaded(made(two_at_a_time(107), [30, 22], [130, 126]))
+    lacking = made([event for event in two_at_a_time(109) if event[0] != 122], [30, 22], [130, 126])
+    with pytest.raises(ValueError, match="3 events at memory of 2 accesses"):
+        split_loaded(lacking)
+
+
+def test_lines_of_two_sums_are_not_told_apart() -> None:
+    events = [event for event in two_at_a_time(109) if event[1] != Stage.MEMORY_ASKED]
+    gathered = [*events, (112, Stage.MEMORY_ASKED, READS + 2)]
+    parts = split_loaded(made(gathered, [30, 22], [130, 126]))
+    assert tuple(parts) == IN_ORDER
+
+
+def test_histogram_by_hand() -> None:
+    """Bins in between that nobody is in are drawn, too."""
+    line = timing_loaded.histogram("part", np.array([21, 39, 60, 79]))
+    assert line == Line("part", ((20.0, 50.0), (40.0, 0.0), (60.0, 50.0)))
+
+
 def test_percentiles_and_formula_by_hand() -> None:
     assert percentiles(np.arange(1, 101)) == (1, 50, 95, 100)
     assert timing_alone.formula(SECOND, 300) == pytest.approx(100 * 3 / 311)
-    assert timing_alone.formula(READ, 100) == pytest.approx(100 * 7 / 111)
+    assert timing_alone.formula(READ, 100) == pytest.approx(100 * 8 / 111)
+
+
+@pytest.mark.parametrize("access", ACCESSES, ids=lambda access: access.name)
+def test_the_formula_gives_what_was_accepted(access: Access) -> None:
+    """So that it cannot stay behind the RTL, which the nightly test measures."""
+    accepted = baseline.read()["timing"]
+    kind = f"{access.name}, one at a time at {LATENCY}"
+    plain = accepted[f"{PLAIN}, {kind}: clocks"]
+    assert plain == pytest.approx(LATENCY + timing_alone.PLAIN_CLOCKS, abs=0.05)
+    for name in LOW_BIT:
+        over = accepted[f"{name}, {kind}: clocks over plain memory"]
+        assert over == pytest.approx(timing_alone.added(access), abs=0.05)
+        assert 100 * over / plain == pytest.approx(timing_alone.formula(access, LATENCY), rel=0.01)
 
 
 def test_a_narrow_link_takes_its_clocks(tmp_path: Path) -> None:
@@ -114,3 +175,22 @@ def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
             assert np.array_equal(np.sum(list(parts.values()), axis=0), came.each)
         assert (came.misses > 0) == (name not in (PLAIN, "IDENTITY"))
         assert came.hits == 0
+
+
+@pytest.mark.nightly("the same build of the model")
+def test_stages_under_load_and_the_mode_that_is_left_out(tmp_path: Path) -> None:
+    """With full credits the stages add up, too; where G_INT8 is not drawn, it lies on G_INT4."""
+    model = bulk_build.build("verilator", stages=True)
+    assert isinstance(model, VerilatedModel)
+    bench = Bench(model, tmp_path)
+    for access in timing_loaded.ACCESSES:
+        where = timing_loaded.setting(access)
+        for name in MODES:
+            came = bench.run(name, where, access.stimulus(where))
+            parts = split_loaded(came)
+            assert np.array_equal(np.sum(list(parts.values()), axis=0), came.each)
+            assert tuple(parts) == (IN_ORDER if (name, access) == ("FP32", READ) else LOADED)
+    for stimulus in (timing_loads.tiles(SMALL, 1), timing_loads.skewed(SMALL, 1)):
+        shown, left_out = (bench.run(name, SMALL, stimulus) for name in ("G_INT4", "G_INT8"))
+        assert shown.clocks == left_out.clocks
+        assert np.array_equal(shown.each, left_out.each)

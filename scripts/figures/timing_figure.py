@@ -11,7 +11,7 @@ from pathlib import Path
 from neuron_fabric.text import telling
 from scripts.build import bulk_build, registry
 from scripts.common.errors import OptionError
-from scripts.figures import timing_alone, timing_curves
+from scripts.figures import timing_alone, timing_curves, timing_loaded, timing_pressure
 from scripts.figures.result_file import Measured
 from scripts.figures.timing_bench import Bench, Found, Part
 from scripts.figures.timing_loads import SLOTS
@@ -22,10 +22,10 @@ PARTS: dict[str, Part] = {
     "one at a time": timing_alone.one_at_a_time,
     "latency": timing_alone.over_latency,
     "load": timing_curves.over_load,
-    "stages under load": timing_curves.stages_under_load,
+    "stages under load": timing_loaded.stages_under_load,
     "working set": timing_curves.over_working_set,
     "tile and skew": timing_curves.over_tile_and_skew,
-    "bandwidth": timing_curves.under_pressure,
+    "bandwidth": timing_pressure.under_pressure,
 }
 """What is measured, in this order."""
 
@@ -34,6 +34,22 @@ def _simulator() -> str:
     """The one that gives a library to call, whose clocks are counted here; NfError."""
     name = next(one.name for one in registry.simulators() if one.links_c)
     return registry.choose(name)[0][0]
+
+
+def _memory() -> str:
+    """Of every part, and the others under bandwidth pressure."""
+    usual, *others = sorted({case.beat for case in timing_pressure.CASES})
+    return (
+        f"every request is answered after its latency, in order; a beat takes {usual} clock each "
+        f"way, under bandwidth pressure also {', '.join(map(str, others))} clocks"
+    )
+
+
+def _link() -> str:
+    """The same of the link."""
+    (name, usual), *others = timing_pressure.LINKS.items()
+    narrow = ", ".join(f"{clocks} clocks ({other})" for other, clocks in others)
+    return f"a flit takes {usual} clock each way ({name}), under bandwidth pressure also {narrow}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,10 +75,10 @@ def run(args: argparse.Namespace) -> Measured:
         set_up=(
             ("device", f"nf_controller with its default parameters, {SLOTS} slots; Verilator"),
             ("stimulus", "the same lines in the same order for every mode, at flit level"),
-            ("memory", "every request is answered after its latency, in order; a beat a clock"),
+            ("memory", _memory()),
             ("clocks of an access", "from the flit with the request to that with the response"),
             ("exposed overhead", "(T - T_plain) / T_plain, T from first request to last answer"),
-            ("a link of x8, x4", "a flit takes 2 and 4 clocks each way; x16: one"),
+            ("link", _link()),
         ),
         tables=tuple(found.tables),
         plots=tuple(found.plots),

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bounds an access where bandwidth gets narrow, and the verdict on a mode, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scripts.figures import timing_pressure
+from scripts.figures.timing_loads import Timed
+from scripts.figures.timing_pressure import Case
+from verif.host.c_interface import PASSED, Stage
+
+MISSES, _TILES, READS = timing_pressure.PATTERNS
+COUNT = 4
+
+
+def made(clocks: int, unit: int, reads: int, writes: int) -> Timed:
+    """Accesses one behind the other, each ``unit`` clocks in its unit and 2 in the core beside."""
+    events = [
+        event
+        for n in range(COUNT)
+        for event in (
+            *((1000 * n + 3, Stage.CORE_IN, n), (1000 * n + 4, Stage.UNIT_IN, n)),
+            *((1000 * n + 4 + unit, Stage.UNIT_OUT, n), (1000 * n + 5 + unit, Stage.CORE_OUT, n)),
+        )
+    ]
+    each = np.full(COUNT, unit + 8, np.uint64)
+    ended = np.array([1000 * n + unit + 8 for n in range(COUNT)], np.uint64)
+    passed = np.array(events, PASSED)
+    return Timed(clocks, each, ended, 0, 0, COUNT * reads, COUNT * writes, passed)
+
+
+PLAIN = made(clocks=20, unit=302, reads=0, writes=1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "link", "beat", "bound", "clocks"),
+    [
+        (MISSES, "x16", 1, "response places", 305 / 64),
+        (MISSES, "x8", 4, "response places", 305 / 64),
+        (READS, "x16", 2, "response places", 305 / 64),
+        (MISSES, "x4", 4, "link", 5.0),
+        (MISSES, "x8", 8, "memory port", 8.0),
+    ],
+)
+def test_what_is_narrow(pattern: str, link: str, beat: int, bound: str, clocks: float) -> None:
+    """64 places, each taken for 305 clocks; 5 slots of 4 a flit; a beat an access."""
+    assert timing_pressure.held(PLAIN) == 305
+    least = timing_pressure.limits(Case(pattern, link, beat), PLAIN, 305)
+    assert max(least, key=least.__getitem__) == bound
+    assert least[bound] == pytest.approx(clocks)
+
+
+def test_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 clocks of plain memory are 5 an access; there are as many places as accesses but one."""
+    monkeypatch.setattr(timing_pressure, "constant", lambda _: COUNT - 1)
+    case = Case(MISSES, "x16", 4)
+    assert case.noise == 2 * 4 / timing_pressure.MANY
+    assert timing_pressure.judged(case, PLAIN, PLAIN, 5) == ("", "")
+    for unit in (302, 3):
+        assert timing_pressure.judged(case, made(20, unit, 0, 1), PLAIN, 5) == ("met", "")
+    assert timing_pressure.judged(case, made(48, 310, 2, 3), PLAIN, 5) == (
+        "missed by 7.00 clocks",
+        "+2.00 until 3 are answered, then +5.00: memory port, 3.00 beats written take 12.00",
+    )
+    assert timing_pressure.judged(case, made(30, 314, 1, 0), PLAIN, 5) == (
+        "missed by 2.50 clocks",
+        "+3.00 until 3 are answered, then -0.50: places are held for +12.0 clocks, +4.00 an access",
+    )
+
+
+def test_names_in_the_baseline() -> None:
+    """Memory of a beat a clock is not named: these keys are older than the others."""
+    key = timing_pressure.key(Case(MISSES, "x4", 1), "FP32")
+    assert key == "FP32, second worker, all misses, full credits, x4 at 300: clocks an access"
+    key = timing_pressure.key(Case(READS, "x16", 4), "G_INT4")
+    assert key.startswith("G_INT4, result read, 8 workers, all misses, full credits, x16, 4 clocks")

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README.md and hdl/README.md say of timing what was accepted in the baseline."""
+
+from __future__ import annotations
+
+import re
+
+from scripts.common.paths import ROOT
+from scripts.figures import baseline
+from scripts.figures.timing_bench import LATENCY
+from scripts.figures.timing_loads import LOW_BIT, PLAIN
+
+ACCEPTED = baseline.read()["timing"]
+
+
+def rows(head: str) -> dict[str, list[str]]:
+    """Cells of the table of README.md whose head begins so, by the first cell of each row."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text[text.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
+    cells = [line.strip("| ").split(" | ") for line in table]
+    return {name: others for name, *others in cells}
+
+
+def alone(access: str) -> tuple[str, str]:
+    """Clocks over plain memory, the same in every low-bit mode, and exposed overhead."""
+    kind = f"{access}, one at a time at {LATENCY}: clocks"
+    [over] = {ACCEPTED[f"{name}, {kind} over plain memory"] for name in LOW_BIT}
+    return f"{over:g}", f"{100 * over / ACCEPTED[f'{PLAIN}, {kind}']:.2f} %"
+
+
+def test_one_at_a_time() -> None:
+    table = rows("access")
+    assert table == {access: [*alone(access)] for access in table}
+    assert len(table) == 5
+
+
+def test_full_credits() -> None:
+    """Plain memory, the low-bit modes, which are alike, and FP32, whose sums are not measured."""
+    table = rows("clocks an access")
+    for place, said in table.items():
+        kind = f"{place} at {LATENCY}: clocks an access"
+        [low_bit] = {ACCEPTED[f"{name}, {kind}"] for name in LOW_BIT}
+        values = ACCEPTED[f"{PLAIN}, {kind}"], low_bit, ACCEPTED.get(f"FP32, {kind}")
+        assert said == ["-" if value is None else f"{value:.3f}" for value in values], place
+    assert table
+
+
+def test_design_notes() -> None:
+    """The same clocks in the text on misses."""
+    text = " ".join((ROOT / "hdl/README.md").read_text(encoding="utf-8").split())
+    number = r"(\d+ \(\d+\.\d+ %\))"
+    [said] = re.findall(
+        f"At {LATENCY} clocks that is {number} for the second worker of 8, {number} for the last, "
+        f"{number} for the last of 64, and {number} and {number} for a read of the result",
+        text,
+    )
+    writes = ("second of 8 workers", "last of 8 workers", "last of 64 workers")
+    reads = ("8 workers", "64 workers")
+    expected = [alone(f"contribution, {one}") for one in writes]
+    expected += [alone(f"result read, {one}") for one in reads]
+    assert list(said) == [f"{clocks} ({percent})" for clocks, percent in expected]
+    [rates] = re.findall(r"([\d.]+) over 1,024 lines \(([\d.]+)\)", text)
+    kind = f"second worker, all misses, full credits, x16 at {LATENCY}: clocks an access"
+    assert list(rates) == [f"{ACCEPTED[f'{name}, {kind}']:.3f}" for name in ("G_BINARY", PLAIN)]
