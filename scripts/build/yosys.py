@@ -63,10 +63,12 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "check -assert",
     ),
 }
-# What is on a path: all but submodules and RAMs. Each of their outputs would be taken to depend on
+# What is on a path: all but submodules, RAMs, and flip-flops of ECP5, which ltp does not know as
+# such (those of the generic library it does). Each of their outputs would be taken to depend on
 # each input at once, which makes loops by the million of a RAM whose row is read and written back.
-_LOGIC = "t:nf_* t:$paramod* t:$mem* t:DP16KD t:TRELLIS_DPR16X4 %u %u %u %u %n"
+_LOGIC = "t:nf_* t:$paramod* t:$mem* t:DP16KD t:TRELLIS_DPR16X4 t:TRELLIS_FF %u %u %u %u %u %n"
 _DEPTH = re.compile(r"Longest topological path in (\S+) \(length=(\d+)\)")
+_LOOP = "Detected loop"
 
 # Cells of ECP5 by what they are, and of the generic library what has a counterpart.
 LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
@@ -211,13 +213,19 @@ def synthesize(
             late = f"more than {effort_s:.0f} s of processor time"
             why = late if done.timed_out else _first_error(log, console)
             raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})", used)
-    depth = {
-        found[1]: int(found[2]) for found in _DEPTH.finditer(paths.read_text(encoding="utf-8"))
-    }
+    depth = depths(paths.read_text(encoding="utf-8"))
     took = round(used, 1)
     modules = modules_of(out)
     _keep(name, _Kept(key, took, modules, depth))
     return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
+
+
+def depths(paths: str) -> dict[str, int]:
+    """Longest path of each module as `ltp` tells it; none where it went round in a loop, since what
+    it says then is no length."""
+    if _LOOP in paths:
+        return {}
+    return {found[1]: int(found[2]) for found in _DEPTH.finditer(paths)}
 
 
 def _taken_out(without: Sequence[str], top: str) -> list[str]:

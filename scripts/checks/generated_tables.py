@@ -98,10 +98,10 @@ def _rtl(root: Path, _: str) -> Rows:
     for path in sorted(files, key=lambda path: (path.parent, path)):
         folder = "" if path.parent == before else f"`{path.parent.name}/`"
         before = path.parent
-        yield folder, f"`{path.stem if path.suffix == '.sv' else path.name}`", _header(path)
+        yield folder, f"`{path.stem if path.suffix == '.sv' else path.name}`", header_sentence(path)
 
 
-def _header(path: Path) -> str:
+def header_sentence(path: Path) -> str:
     """First sentence of an RTL file's head comment."""
     lines = path.read_text(encoding="utf-8").splitlines()
     words = [line.removeprefix("//").strip() for line in lines[1:15] if line.startswith("//")]

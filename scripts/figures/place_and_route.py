@@ -29,8 +29,8 @@ NO_PLACE = "no Fmax: nextpnr found no place, or no way"
 @dataclass(frozen=True)
 class Route:
     """A design placed and routed: its slowest clock, and the longest path of that clock: where it
-    begins and ends, cells on it, nanoseconds in cells and in wires; ``seconds`` of processor time
-    that it took."""
+    begins and ends, cells on it, nanoseconds in cells and in wires; ``signals`` of the source that
+    it goes by, in order; ``seconds`` of processor time that it took."""
 
     mhz: float
     begins: str
@@ -39,6 +39,7 @@ class Route:
     logic_ns: float
     wires_ns: float
     seconds: float = 0.0
+    signals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
     """Placed and routed by itself on an ECP5-85k within so much processor time. What has not
     changed is not routed again. NfError for a report that cannot be read."""
     version = toolchain.package_version(PROGRAM)
-    key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ}"
+    key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
     before = design.netlist.with_suffix(".routed.json")
     if design.key and before.exists():
         kept = data.load_json(before, _Kept)
@@ -117,20 +118,28 @@ def _route(mhz: float, steps: list[dict[str, Any]]) -> Route:
         raise DataError("a path without steps")
     inside = [step for step in steps if step.get("type") != "routing"]
     wires = [step for step in steps if step.get("type") == "routing"]
+    nets = [str(step.get("net", "")) for step in wires]
+    logic_ns, wires_ns = (
+        sum(typed(float, step.get("delay"), "delay") for step in part) for part in (inside, wires)
+    )
     return Route(
         mhz,
         _cell(steps[0], "from"),
         _cell(steps[-1], "to"),
         sum(step.get("type") == "logic" for step in inside),
-        *(
-            sum(typed(float, step.get("delay"), "delay") for step in part)
-            for part in (inside, wires)
-        ),
+        logic_ns,
+        wires_ns,
+        signals=tuple(dict.fromkeys(net for net in nets if net and _source_name(net) == net)),
     )
 
 
 def _cell(step: Mapping[str, Any], end: str) -> str:
     """The signal behind the name of a cell: `u_vote.less_LUT4_Z_3` is of `u_vote.less`."""
-    name = typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell")
-    kinds = ("_TRELLIS_FF_", "_LUT4_", "_CCU2C_", "_PFUMX_", "_L6MUX21_", "_DP16KD_")
+    return _source_name(typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell"))
+
+
+def _source_name(name: str) -> str:
+    """What of a name is of the source, without what yosys and nextpnr have put behind it."""
+    cells = ("TRELLIS_FF", "LUT4", "CCU2C", "PFUMX", "L6MUX21", "DP16KD", "COUT", "S0", "S1")
+    kinds = ("$", *(f"_{cell}" for cell in cells))
     return name[: min((at for kind in kinds if (at := name.find(kind)) > 0), default=len(name))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scripts.build.earlier import path_at
 from scripts.common.records import TOP, Edit
 
 _RTL = "scripts/figures/rtl"
@@ -14,9 +15,10 @@ _RTL = "scripts/figures/rtl"
 class Design:
     """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
     ``targets``: what it is mapped to, in at most ``effort_s`` of processor time each; ``routed``:
-    placed and routed, too; ``left``: why not more; ``without``: modules whose instances are taken
-    out, what they drive is 0; ``edits`` are made in copies of the sources. ``ecp5``: has the
-    parameter ECP5, which is set where it is mapped to one."""
+    placed and routed, too; ``about``: what of the device it is, and why not more; ``without``:
+    modules whose instances are taken out, what they drive is 0; ``edits`` are made in copies of the
+    sources. ``ecp5``: has the parameter ECP5, which is set where it is mapped to one. ``commit``:
+    an earlier one, whose sources it is made of."""
 
     top: str
     flat: bool = True
@@ -25,10 +27,11 @@ class Design:
     targets: tuple[str, ...] = ("ecp5_small", "ecp5", "generic")
     routed: bool = False
     effort_s: float = 240.0
-    left: str = ""
+    about: str = ""
     without: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     ecp5: bool = False
+    commit: str = ""
 
     def parameters_for(self, target: str) -> tuple[tuple[str, int], ...]:
         """Those of the top where it is mapped to a target."""
@@ -48,6 +51,11 @@ FP32 = "16-lane FP32 adder datapath"
 WHOLE = "whole controller"
 PLAIN = "controller without aggregation"
 ENGINE = "engine, 128 columns, 16 slots"
+EARLIER = "5293eb9"
+"""The commit whose clocks are to be doubled."""
+EARLIER_ENGINE = f"engine of {EARLIER}, 128 columns, 16 slots"
+LINK = "link"
+FP32_STORE, FP32_GATHER = "FP32 path, stores", "FP32 path, gathers"
 NARROW_OF = {f"{one}, {SLICE} columns": one for one in (LOW_BIT, FIRST)}
 """A slice of a datapath, placed and routed alone: what its gates bound, without a line's wires."""
 FEWER = {f"{FIRST}, up to {2**planes - 1} workers": planes for planes in (4, 3)}
@@ -61,9 +69,12 @@ PICK = "one plane picked of seven"
 """What leads a plane to the last of them."""
 SHARED = (LOW_BIT, FIRST, PORTABLE, *FEWER, COUNTING, VOTE, *STEPS, PICK, SUMS)
 """Designs whose LUTs are told as a share of the yardstick's."""
+_NARROW_LINE = (
+    ("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", "LINE_W      = 128;"),
+    ("hdl/pkg/nf_pkg.sv", "BE_W        = 64;", "BE_W        = 16;"),
+)
 NARROW = (
-    Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", "LINE_W      = 128;"),
-    Edit("hdl/pkg/nf_pkg.sv", "BE_W        = 64;", "BE_W        = 16;"),
+    *(Edit(*one) for one in _NARROW_LINE),
     Edit("hdl/ram/nf_data_fifo.sv", "DATA_W = 512", "DATA_W = 128"),
     Edit("hdl/engine/nf_park.sv", "DATA_W = 512", "DATA_W = 128"),
 )
@@ -116,17 +127,23 @@ DESIGNS = {
         targets=("ecp5_short",),
         routed=True,
         edits=NARROW,
-        left="as large as is placed and routed within the time: the engine does not fit the part "
-        "with its default parameters, nor with a line of 512 columns",
+        about="nf_engine with a line of a quarter and a quarter of its slots, that it can be "
+        "placed and routed: the table of parts has the LUTs of the whole one",
     ),
+    EARLIER_ENGINE: Design(
+        *("nf_engine", True),
+        parameters=(("SLOTS", 16),),
+        targets=("ecp5_short",),
+        routed=True,
+        edits=tuple(Edit(path_at(EARLIER, file), *texts) for file, *texts in _NARROW_LINE),
+        commit=EARLIER,
+        about=f"the same of commit {EARLIER}, with the tools of this run",
+    ),
+    LINK: Design("nf_link", True, targets=("ecp5_short",), routed=True),
+    FP32_STORE: Design("nf_fp32_store", True, targets=("ecp5_short",), routed=True),
+    FP32_GATHER: Design("nf_fp32_gather", True, targets=("ecp5_short",), routed=True),
     PLAIN: Design(TOP, targets=("ecp5_fast",), without=AGGREGATION, effort_s=240.0),
-    WHOLE: Design(
-        *(TOP, False),
-        targets=("ecp5_fast", "generic"),
-        effort_s=1200.0,
-        left="not placed and routed, and mapped without abc9, which takes longer for the engine "
-        "than all other runs together",
-    ),
+    WHOLE: Design(*(TOP, False), targets=("ecp5_fast", "generic"), effort_s=1200.0),
 }
 """What is asked for first comes first: what is left of the processor time is for the rest."""
 DATAPATH = "low-bit datapath in the engine"

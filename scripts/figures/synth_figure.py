@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from neuron_fabric.text import say
-from scripts.build import native_yosys, yosys
+from scripts.build import earlier, native_yosys, yosys
 from scripts.build.yosys import Mapped
 from scripts.common import process, toolchain
 from scripts.common.arguments import add_jobs, seconds
 from scripts.common.errors import OptionError
 from scripts.common.records import FILELIST
-from scripts.figures import place_and_route
+from scripts.figures import place_and_route, synth_goals
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Measured, Table
 from scripts.figures.synth_designs import (
@@ -24,6 +24,7 @@ from scripts.figures.synth_designs import (
     FP32,
     LOW_BIT,
     PLAIN,
+    PORTABLE,
     SLICE,
     SLICED,
     SLICES,
@@ -35,7 +36,7 @@ HELP = "cells, flip-flops, LUTs and longest paths by design and module, with yar
 ROUTED = ("ecp5", "ecp5_short")
 """Targets whose netlists are placed and routed."""
 ROUTE_S = 1200.0
-BUDGET_S = 4000.0
+BUDGET_S = 4400.0
 """Processor time of all runs together: what is under way when it is gone may come to its end."""
 
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> Measured:
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
     work.sort(key=lambda one: targets.index(one[1]) > 1)  # areas and clocks of all datapaths first
-    left = [f"{name}: {one.left}" for name, one in designs.items() if one.left]
+    left: list[str] = []
     done: dict[tuple[str, str], _Done] = {}
     budget = Budget(args.effort)
     with ThreadPoolExecutor(args.jobs) as pool:
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> Measured:
             raise
     tables: list[Table] = []
     followed: dict[str, float] = {}
+    routed = {one: ended.route for one, ended in done.items() if ended.route}
     for target in targets:
         here = {name: done[name, target] for name in designs if (name, target) in done}
         if not here:
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace) -> Measured:
     return Measured(
         set_up=(
             ("tool", f"{_tools()}; read_slang, synth_ecp5 with carry chains"),
-            ("parameters", "the defaults of nf_controller; CNT_W 8, parity"),
+            ("parameters", "the defaults of nf_controller, but for what a design's name says"),
             ("LUTs", "LUT4, two a carry cell (CCU2C), four a RAM of 16 x 4 (TRELLIS_DPR16X4)"),
             ("memory bits", "that the RAM cells hold, used or not"),
             (
@@ -109,7 +111,11 @@ def run(args: argparse.Namespace) -> Measured:
             ("longest path", "cells between flip-flops, RAMs, ports and submodules (ltp)"),
             ("ECP5 mapped fast", "as for area, by abc without a search for a better structure"),
             ("ECP5 for short paths", "as for area, by abc with such a search, for paths first"),
-            ("Fmax", f"nextpnr, ECP5-{place_and_route.PART}, the design alone and out of context"),
+            (
+                "Fmax",
+                f"nextpnr, ECP5-{place_and_route.PART}, the design alone and out of context, "
+                f"{place_and_route.WANTED_MHZ} MHz asked for, seed {place_and_route.SEED}",
+            ),
             (
                 "processor time",
                 f"{args.effort:.0f} s for all runs together, {budget.used:.0f} s used; what was "
@@ -117,8 +123,13 @@ def run(args: argparse.Namespace) -> Measured:
             ),
             (
                 LOW_BIT,
-                "accumulate, vote, sums and plane of one line a clock; registers, no RAM; with "
-                "ECP5 = 1 where the target is one; engine and controller are portable",
+                "accumulate, vote, sums and plane of one line a clock; registers, no RAM; of a "
+                "device with ECP5 = 1 where the target is one",
+            ),
+            (
+                "engine, controller",
+                "of a device with ECP5 = 0, the default: their low-bit datapath is the portable "
+                f"one, whose LUTs the row `{PORTABLE}` has",
             ),
             (FP32, "sixteen nf_fp32_add, one line a clock; registers, no RAM"),
             (
@@ -127,8 +138,9 @@ def run(args: argparse.Namespace) -> Measured:
                 "module",
             ),
             (PLAIN, "the same sources, all of these taken out and what they drive 0; one module"),
+            *((name, one.about) for name, one in designs.items() if one.about),
         ),
-        tables=tuple(tables),
+        tables=(*synth_goals.goals(followed, routed), *tables),
         left_out=tuple(left),
         followed=followed,
     )
@@ -171,8 +183,9 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
     try:
+        filelist = earlier.filelist(design.commit) if design.commit else FILELIST
         mapped = yosys.synthesize(
-            *(design.top, FILELIST, target),
+            *(design.top, filelist, target),
             name=f"figures-{name.replace(',', '').replace(' ', '-')}-{target}",
             parameters=design.parameters_for(target),
             more=design.more,
@@ -182,6 +195,8 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
             edits=design.edits or ((SLICED,) if slices > 1 else ()),
             effort_s=effort_s,
         )
+    except earlier.NotHere as error:
+        return _Done(lacks=str(error))
     except yosys.SynthesisFailed as error:
         budget.take(error.seconds)
         return _Done(lacks=str(error))

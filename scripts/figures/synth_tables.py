@@ -9,14 +9,15 @@ from dataclasses import replace
 
 from scripts.build import yosys
 from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
+from scripts.figures import path_names, synth_goals
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Column, Table
 from scripts.figures.synth_designs import (
     AGGREGATION,
     DATAPATH,
+    DESIGNS,
     FP32,
     LOW_BIT,
-    NARROW_OF,
     PARTS,
     PLAIN,
     SHARED,
@@ -36,19 +37,27 @@ def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Rou
     return out
 
 
-def _area(cells: Counter[str]) -> tuple[Cell, ...]:
+def _area(target: str, cells: Counter[str]) -> tuple[Cell, ...]:
+    if target == "generic":
+        return cells.total(), flip_flops(cells), cells["$mem_v2"]
     return cells.total(), luts(cells), flip_flops(cells), memory_bits(cells), cells["$mem_v2"]
 
 
-_AREA = ("cells", "LUTs", "flip-flops", "memory bits", "memories unmapped")
+def _heads(target: str) -> tuple[str, ...]:
+    """Columns of an area. A generic library has no LUTs, and nothing that a memory maps to."""
+    if target == "generic":
+        return "cells", "flip-flops", "memories, as they are"
+    return "cells", "LUTs", "flip-flops", "memory bits", "memories unmapped"
 
 
 def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, mapped in found.items():
-        depth = max(mapped.depth.values(), default=0)
-        rows.append((name, *_area(mapped.cells()), depth, _mhz(clocks, name), mapped.seconds))
-    columns = ("design", *_AREA, "longest path, cells", "Fmax, MHz", "processor s")
+        depth = max(mapped.depth.values(), default=None)
+        rows.append(
+            (name, *_area(target, mapped.cells()), depth, _mhz(clocks, name), mapped.seconds)
+        )
+    columns = ("design", *_heads(target), "longest path, cells", "Fmax, MHz", "processor s")
     shares = {name: ratio(found, name) for name in SHARED}
     notes = tuple(f"{name} / {FP32}, LUTs: {of:.2f}" for name, of in shares.items() if of)
     return Table(
@@ -64,18 +73,24 @@ def _mhz(clocks: Mapping[str, Route], name: str) -> float | None:
 def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
     """Why the clock is not faster."""
     columns = (
-        *("design", "Fmax, MHz", "from", "to", "cells", "in cells, ns", "in wires, ns"),
-        "processor s",
+        *("design", "Fmax, MHz", "from", "by way of", "to", "cells"),
+        *("in cells, ns", "in wires, ns", "processor s"),
     )
-    rows = [
-        (name, one.mhz, one.begins, one.ends, one.cells, one.logic_ns, one.wires_ns, one.seconds)
-        for name, one in clocks.items()
-    ]
-    notes = tuple(
-        f"{clocks[narrow].mhz / clocks[whole].mhz:.2f} times as fast as {whole}: {narrow}. What "
-        "lies between them are the wires of a line that is spread over the part."
-        for narrow, whole in NARROW_OF.items()
-        if narrow in clocks and whole in clocks
+    rows: list[tuple[Cell, ...]] = []
+    modules: dict[str, None] = {}
+    for name, one in clocks.items():
+        way = ", ".join(one.signals)
+        path = one.begins, way, one.ends, one.cells, one.logic_ns, one.wires_ns, one.seconds
+        rows.append((name, one.mhz, *path))
+        here = DESIGNS[name]
+        if not here.commit:  # whose modules may have meant something else
+            on_it = (one.begins, *one.signals, one.ends)
+            modules.update(dict.fromkeys(path_names.explained(here.top, on_it)))
+    notes = (
+        "From register to register of a design alone: paths to and from its ports do not count. Of "
+        "what lies between, the signals that the source has a name for.",
+        *synth_goals.beside_slices(clocks),
+        *modules,
     )
     return Table(
         f"Critical paths, {TARGETS[target]}, placed and routed",
@@ -113,8 +128,8 @@ def part(mapped: Mapped, sources: tuple[str, ...]) -> Counter[str]:
 def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
     whole, added = mapped.cells(), part(mapped, AGGREGATION)
     rest = whole - added
-    rows = [(name, *_area(part(mapped, sources))) for name, sources in PARTS.items()]
-    rows += [("aggregation", *_area(added)), ("all but aggregation", *_area(rest))]
+    rows = [(name, *_area(target, part(mapped, sources))) for name, sources in PARTS.items()]
+    rows += [("aggregation", *_area(target, added)), ("all but aggregation", *_area(target, rest))]
     percent = 100 * added.total() / max(1, rest.total())
     notes = [f"aggregation adds {percent:.0f} % of the cells of all else"]
     if luts(rest):
@@ -129,7 +144,7 @@ def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
         )
     return Table(
         f"Parts of the whole controller, {TARGETS[target]}",
-        *(tuple(map(Column, ("part", *_AREA))), tuple(rows), tuple(told)),
+        *(tuple(map(Column, ("part", *_heads(target)))), tuple(rows), tuple(told)),
     )
 
 
@@ -143,11 +158,11 @@ def _modules(target: str, mapped: Mapped) -> Table:
             times = mapped.uses(module)
             leaves = mapped.modules[module].items()
             own.update({kind: times * n for kind, n in leaves if kind not in mapped.modules})
-        depth = max((mapped.depth.get(name, 0) for name in mapped.instances(source)), default=0)
+        depths = [mapped.depth[name] for name in mapped.instances(source) if name in mapped.depth]
         times = sum(map(mapped.uses, mapped.instances(source)))
-        rows.append((source, times, *_area(own), depth))
+        rows.append((source, times, *_area(target, own), max(depths, default=None)))
     rows.sort(key=lambda row: -int(row[2] or 0))
-    columns = ("module", "instances", *_AREA, "longest path, cells")
+    columns = ("module", "instances", *_heads(target), "longest path, cells")
     return Table(
         f"Modules, each without those below it, {TARGETS[target]}",
         *(tuple(map(Column, columns)), tuple(rows)),
@@ -169,8 +184,8 @@ def followed_of(
             out[f"{place}: flip-flops"] = flip_flops(cells)
             if target != "generic":
                 out[f"{place}: LUTs"] = luts(cells)
-        out[f"{name}, {TARGETS[target]}: longest path, cells"] = max(
-            mapped.depth.values(), default=0
-        )
+        if mapped.depth:
+            longest = f"{name}, {TARGETS[target]}: longest path, cells"
+            out[longest] = max(mapped.depth.values())
     out.update((f"{name}, {TARGETS[target]}: Fmax, MHz", one.mhz) for name, one in clocks.items())
     return out

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.data import DataError
-from scripts.build import yosys
+from scripts.build import earlier, yosys
 from scripts.build.yosys import Mapped
 from scripts.cli.main import make_parser
 from scripts.common import process
@@ -21,7 +21,7 @@ from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Measured, Table
 
 NOWHERE = Path("nowhere")
-ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0)
+ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0, ("u_a.sum[1]",))
 
 
 def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
@@ -94,13 +94,39 @@ def test_tables_of_a_whole_by_hand() -> None:
     assert parts.notes[1].endswith("adds 50 %")
     assert row(parts, "aggregation") == ("aggregation", *row(parts, "engine")[1:])
     assert row(parts, "all but aggregation")[2] == 10 + 30 + 4 * 3
-    assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, 0)
+    assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, None)
     assert row(modules, "nf_engine")[:4] == ("nf_engine", 1, 150, 100)
-    assert row(routes, synth_designs.LOW_BIT)[1:] == (60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0)
+    way = ("u_a.q", "u_a.sum[1]", "u_b.line", 9, 4.5, 12.0, 7.0)
+    assert row(routes, synth_designs.LOW_BIT)[1:] == (60.0, *way)
     followed = synth_tables.followed_of("ecp5", found, clocks)
     assert followed["engine, ECP5: LUTs"] == 174
     assert followed[f"{synth_designs.LOW_BIT}, ECP5: Fmax, MHz"] == 60.0
     assert followed[f"{synth_designs.WHOLE}, ECP5: longest path, cells"] == 7
+    assert f"{synth_designs.FP32}, ECP5: longest path, cells" not in followed  # ltp told none
+
+
+def test_a_generic_library_has_no_luts() -> None:
+    found = {synth_designs.WHOLE: WHOLE}
+    designs, _, modules = synth_tables.tables_of("generic", found, {})
+    heads = [column.name for column in modules.columns]
+    assert not any("LUT" in head or "bits" in head for head in heads)
+    assert all(len(one) == len(heads) for one in modules.rows)
+    assert row(designs, synth_designs.WHOLE)[4] == 7
+
+
+def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shallow clone measures all else; its goal is open."""
+
+    def gone(commit: str) -> str:
+        raise earlier.NotHere(f"commit {commit} is not in this clone")
+
+    Tools(monkeypatch, 10.0)
+    monkeypatch.setattr(earlier, "filelist", gone)
+    found = run("--only", "128 columns")
+    name = f"{synth_designs.EARLIER_ENGINE}, ECP5 for short paths"
+    wanted = f"{name}: commit {synth_designs.EARLIER} is not in this clone"
+    assert wanted in found.left_out
+    assert found.tables[0].rows[0][-1] == "open: what it is held against was not measured"
 
 
 class Tools:
@@ -111,6 +137,7 @@ class Tools:
         monkeypatch.setattr(yosys, "synthesize", self._synthesize)
         monkeypatch.setattr(place_and_route, "route", self._route)
         monkeypatch.setattr(place_and_route, "installed", lambda: True)
+        monkeypatch.setattr(earlier, "filelist", lambda commit: f"at-{commit}.f")
 
     def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
         effort_s, sliced = options["effort_s"], options["edits"] == (synth_designs.SLICED,)
@@ -193,9 +220,9 @@ def report(achieved: dict[str, float], clock: str = "b") -> str:
     """A report with one path of a clock."""
     path = [
         step("clk-to-q", 0.5, "q_TRELLIS_FF_Q_3"),
-        step("routing", 1.5, "q_TRELLIS_FF_Q_3"),
+        {**step("routing", 1.5, "q_TRELLIS_FF_Q_3"), "net": "u_x.less_LUT4_Z_A[1]"},
         step("logic", 0.25, "u_x.less_LUT4_Z"),
-        step("routing", 2.0, "u_x.less_LUT4_Z"),
+        {**step("routing", 2.0, "u_x.less_LUT4_Z"), "net": "u_x.sum"},
         step("setup", 0.0, "line_TRELLIS_FF_Q"),
     ]
     clocks = {name: {"achieved": mhz, "constraint": 12.0} for name, mhz in achieved.items()}
@@ -208,7 +235,7 @@ def report(achieved: dict[str, float], clock: str = "b") -> str:
 def test_report_of_place_and_route(tmp_path: Path) -> None:
     written = tmp_path / "report.json"
     written.write_text(report({"clk": 90.0, "b": 61.5}), encoding="utf-8")
-    want = Route(61.5, "q", "to_line", 1, 0.75, 3.5)
+    want = Route(61.5, "q", "to_line", 1, 0.75, 3.5, signals=("u_x.sum",))
     assert place_and_route.slowest(written) == want
     for text in (
         '{"fmax": {}}',
@@ -292,13 +319,3 @@ def test_what_is_taken_out_drives_0() -> None:
     assert left.total() < with_all.cells().total() / 2
     assert yosys.flip_flops(left) < yosys.flip_flops(with_all.cells())
     assert yosys.synthesize(*words, name="test-without").cells() == with_all.cells()
-
-
-def test_paths_do_not_go_through_rams_and_submodules() -> None:
-    """The row of a RAM that is read and written back is no loop: it once left 13 GB of warnings."""
-    found = yosys.synthesize(
-        *("nf_written", "hdl/nf_controller.f", "generic"), name="test-paths", hierarchy=True
-    )
-    assert 10 < found.depth["nf_written"] < 200
-    paths = found.log.with_suffix(".paths").read_text(encoding="utf-8")
-    assert "loop" not in paths

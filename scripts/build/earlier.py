@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RTL of an earlier commit, unpacked where yosys sees it: what it was is measured by the tools
+of today, in the same run as what it has become."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from neuron_fabric import output
+from scripts.build.filelist import read_filelist
+from scripts.build.yosys import FOLDER
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT, shown
+from scripts.common.records import FILELIST
+
+_RTL = "hdl"
+
+
+class NotHere(NfError):
+    """git does not have a commit."""
+
+
+def path_at(commit: str, path: str) -> str:
+    """Where a file of a commit is unpacked, from the root."""
+    return f"{shown(FOLDER)}/at-{commit}/{path}"
+
+
+def filelist(commit: str) -> str:
+    """The controller's file list as it was at a commit, which names the copies. NotHere where git
+    does not have the commit: in a shallow clone, or outside of a repository."""
+    place = ROOT / path_at(commit, "")
+    if not place.is_dir():
+        _unpack(commit, place)
+    files = read_filelist(place, FILELIST)
+    lines = [f"+incdir+{path_at(commit, one)}" for one in files.includes]
+    lines += [path_at(commit, one) for one in files.sources]
+    listed = path_at(commit, "nf_controller.f")
+    output.write_text(ROOT / listed, "\n".join(lines) + "\n")
+    return listed
+
+
+def _unpack(commit: str, place: Path) -> None:
+    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, _RTL]
+    done = subprocess.run(words, capture_output=True, check=False)
+    if done.returncode:
+        raise NotHere(f"commit {commit} is not in this clone (git fetch --unshallow).")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            archive.extractall(Path(folder) / "new", filter="data")
+        (Path(folder) / "new").rename(place)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RTL of an earlier commit: its own files, by its own list; a clone without it says so."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.build import earlier
+from scripts.build.filelist import read_filelist
+from scripts.common.errors import NfError
+
+
+def git(root: Path, *words: str) -> str:
+    """A command of git, by somebody."""
+    who = ("-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", "-C", str(root), *who, *words], capture_output=True, check=True, encoding="utf-8"
+    )
+    return done.stdout.strip()
+
+
+def test_files_are_those_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written since then is not seen; a source that is gone is there."""
+    root = tmp_path / "a project"
+    (root / "hdl/common").mkdir(parents=True)
+    (root / "hdl/nf_controller.f").write_text("+incdir+hdl/common\nhdl/a.sv\n", encoding="utf-8")
+    (root / "hdl/a.sv").write_text("old", encoding="utf-8")
+    (root / "hdl/common/a.svh").write_text("", encoding="utf-8")
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "a")
+    commit = git(root, "rev-parse", "--short", "HEAD")
+    (root / "hdl/a.sv").unlink()
+    (root / "hdl/nf_controller.f").write_text("hdl/b.sv\n", encoding="utf-8")
+    monkeypatch.setattr(earlier, "ROOT", root)
+    monkeypatch.setattr(earlier, "FOLDER", root / "build/synth")
+    monkeypatch.setattr(earlier, "shown", lambda path: str(path.relative_to(root)))
+    for _ in range(2):
+        files = read_filelist(root, earlier.filelist(commit))
+        assert files.sources == (f"build/synth/at-{commit}/hdl/a.sv",)
+        assert files.includes == (f"build/synth/at-{commit}/hdl/common",)
+        assert (root / files.sources[0]).read_text(encoding="utf-8") == "old"
+    with pytest.raises(NfError, match="commit 1234567 is not in this clone"):
+        earlier.filelist("1234567")
+    assert [one.name for one in (root / "build/synth").iterdir()] == [f"at-{commit}"]

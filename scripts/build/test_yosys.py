@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a mapped design counts as a path."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.build import yosys
+from scripts.common.paths import ROOT, shown
+
+
+def test_paths_do_not_go_through_rams_and_submodules() -> None:
+    """The row of a RAM that is read and written back is no loop: it once left 13 GB of warnings."""
+    found = yosys.synthesize(
+        *("nf_written", "hdl/nf_controller.f", "generic"), name="test-paths", hierarchy=True
+    )
+    assert 10 < found.depth["nf_written"] < 200
+    paths = found.log.with_suffix(".paths").read_text(encoding="utf-8")
+    assert "loop" not in paths
+
+
+TWO_STEPS = """
+module two_steps (input wire clk, input wire [15:0] a, output reg z);
+  reg [3:0] q;
+  always @(posedge clk) begin
+    q <= {&a[15:12], &a[11:8], &a[7:4], &a[3:0]};
+    z <= ^q;
+  end
+endmodule
+"""
+
+
+@pytest.mark.parametrize("target", ["ecp5", "ecp5_fast", "ecp5_short"])
+def test_paths_end_in_flip_flops_of_ecp5(target: str) -> None:
+    """A LUT of four inputs lies before each of two. Both once were on one path."""
+    source = yosys.FOLDER / f"two_steps-{target}.v"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(TWO_STEPS, encoding="utf-8")
+    (ROOT / (listed := shown(source.with_suffix(".f")))).write_text(shown(source) + "\n", "utf-8")
+    found = yosys.synthesize("two_steps", listed, target, name=f"test-two-steps-{target}")
+    assert found.cells() == {"LUT4": 5, "TRELLIS_FF": 5}
+    assert found.depth == {"two_steps": 1}
+
+
+def test_a_path_that_is_a_loop_has_no_length() -> None:
+    """ltp goes on, and tells the length of another one."""
+    told = "Longest topological path in a (length=7)\n"
+    assert yosys.depths(told) == {"a": 7}
+    assert yosys.depths("Detected loop at $x in a\n" + told) == {}
