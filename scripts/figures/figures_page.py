@@ -21,10 +21,13 @@ from scripts.record.database import History
 
 _TEMPLATE = Path(__file__).with_name("figures_page.html.j2").read_text(encoding="utf-8")
 _KEPT = 30
-"""Commands that the course looks back on."""
+"""Commits that the course looks back on."""
+_COMMANDS = 500
+"""Commands that it looks for them among."""
+_CHANGED = ", changed"
 
 Course = Mapping[str, Sequence[float]]
-"""Values of each followed figure, oldest first, the last one that of the page."""
+"""Values of each followed figure, a commit each, oldest first, the last one that of the page."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +38,35 @@ class Followed:
     value: float
     accepted: float | None
     points: str
-    runs: int
+    commits: int
 
 
 def course(result: Result) -> dict[str, list[float]]:
-    """What the history holds of a result's figures; without a history, the result's own values."""
-    out: dict[str, list[float]] = {name: [] for name in result.followed}
+    """What the history holds of a result's figures, the latest of each commit, and behind it the
+    result's own values. What was measured between two commits is of neither."""
+    found: dict[str, dict[str, float]] = {}
     with suppress(NfError, DataError), History(write=False) as history:
-        for one in reversed(history.invocations(_KEPT, title_of(result.figure))):
-            found = typed(dict[str, float], (one.facts or {}).get("followed", {}), "followed")
-            for name in out:
-                out[name] += [found[name]] if name in found else []
-    return {name: values or [result.followed[name]] for name, values in out.items()}
+        for one in history.invocations(_COMMANDS, title_of(result.figure)):
+            commit = one.revision
+            if commit in ("", result.revision) or commit.endswith(_CHANGED) or commit in found:
+                continue
+            found[commit] = typed(
+                dict[str, float], (one.facts or {}).get("followed", {}), "followed"
+            )
+    before = [*reversed(list(found.values())[: _KEPT - 1])]
+    return {
+        name: [*(one[name] for one in before if name in one), value]
+        for name, value in result.followed.items()
+    }
 
 
-def page(results: Sequence[Result], accepted: Baseline, courses: Mapping[str, Course]) -> str:
-    """The page; ``courses`` by figure."""
+def page(
+    results: Sequence[Result],
+    accepted: Baseline,
+    courses: Mapping[str, Course],
+    seconds: float = 0.0,
+) -> str:
+    """The page; ``courses`` by figure; ``seconds`` that the command took, all figures together."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -60,11 +76,13 @@ def page(results: Sequence[Result], accepted: Baseline, courses: Mapping[str, Co
                 result,
                 [svg_plot.picture(plot) for plot in result.plots],
                 _followed(result, accepted.get(result.figure, {}), courses[result.figure]),
-                slipped(result.followed, accepted.get(result.figure, result.followed)),
+                slipped(result.followed, accepted.get(result.figure, result.followed), whole=True),
             )
             for result in results
         ],
         claim=NO_CLAIM,
+        seconds=seconds,
+        commits=sorted({result.revision or "unknown" for result in results}),
         width=svg_plot.WIDTH,
         height=svg_plot.HEIGHT,
         margin=svg_plot.MARGIN,

@@ -115,16 +115,20 @@ class Measured:
     followed: dict[str, float] = field(default_factory=dict)
 
 
-def path_of(figure: str, folder: Path = FOLDER) -> Path:
-    """The result file of a figure."""
-    return folder / f"{figure}.json"
+def path_of(figure: str, folder: Path = FOLDER, part: bool = False) -> Path:
+    """The result file of a figure; that of a ``part`` of it is another one."""
+    return folder / (f"{figure}-part.json" if part else f"{figure}.json")
 
 
 def measure(
-    figure: str, action: Callable[[], Measured], command: str = "", folder: Path = FOLDER
+    figure: str,
+    action: Callable[[], Measured],
+    command: str = "",
+    folder: Path = FOLDER,
+    part: bool = False,
 ) -> Result:
-    """Measure a figure, write its result file and a row of the history, print it. ``command``
-    repeats it; empty: the command line of this process."""
+    """Measure a figure, write its result file, print it; a row of the history, too, unless it is a
+    ``part`` of it. ``command`` repeats it; empty: the command line of this process."""
     writable(folder)
     start = time.time()
     found = action()
@@ -136,10 +140,11 @@ def measure(
         round(time.time() - start, 1),
         **{one.name: getattr(found, one.name) for one in dataclasses.fields(found)},
     )
-    path = path_of(figure, folder)
+    path = path_of(figure, folder, part)
     text = json.dumps(dataclasses.asdict(result), indent=1, allow_nan=False)
     output.write_text(path, text + "\n")
-    _into_history(result)
+    if not part:
+        _into_history(result)
     say(*lines(result), f"nf figures {figure}: {result.seconds:.1f} s, {shown(path)}")
     return result
 

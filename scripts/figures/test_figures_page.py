@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import sys
 from html.parser import HTMLParser
@@ -57,8 +58,9 @@ class Texts(HTMLParser):
 
 def test_page_shows_the_result() -> None:
     courses = {"timing": {"clocks of a": [3.0, 3.25], "clocks of b": [11.0]}}
-    html = figures_page.page([RESULT], ACCEPTED, courses)
+    html = figures_page.page([RESULT], ACCEPTED, courses, 1234.5)
     page = Texts(html)
+    assert "1,234 s for all of it, at commit abc." in page.texts
     for text in ("nf figures timing", "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
         assert text in page.texts
     assert "slipped: clocks of b: 11, accepted 10" in page.texts
@@ -66,6 +68,27 @@ def test_page_shows_the_result() -> None:
     assert page.tags.isdisjoint({"script", "img", "link", "iframe"})
     assert page.attributes.isdisjoint({"src", "onclick"})
     assert not re.search(r"https?://", html)
+    other = dataclasses.replace(RESULT, figure="other", revision="def, changed")
+    both = {"timing": courses["timing"], "other": courses["timing"]}
+    two = Texts(figures_page.page([RESULT, other], ACCEPTED, both)).texts
+    assert "Not one commit: measure again." in two
+    assert "Not one commit: measure again." not in page.texts
+
+
+def test_what_was_not_measured_is_on_the_page() -> None:
+    """A figure that is followed does not vanish without a word."""
+    accepted = {"timing": {**ACCEPTED["timing"], "clocks of c": 1.0}}
+    courses = {"timing": {name: [value] for name, value in RESULT.followed.items()}}
+    page = Texts(figures_page.page([RESULT], accepted, courses))
+    assert "slipped: clocks of c: not measured" in page.texts
+
+
+def test_the_page_has_no_number_of_its_own() -> None:
+    """All come of result files: what stands in the template is text."""
+    template = Path(figures_page.__file__).with_name("figures_page.html.j2").read_text("utf-8")
+    for what in (r"<style>.*?</style>", r"\{[{%#].*?[}%#]\}", r"<[^>]*>"):
+        template = re.sub(what, "", template, flags=re.DOTALL)
+    assert not re.search(r"\d", template)
 
 
 def test_places_of_a_plot_by_hand() -> None:
@@ -101,23 +124,27 @@ def run(args): return Measured((), (), followed={"clocks": next(values)})
 
 
 def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs of three figures, one without a baseline; the exit code tells a slip of others."""
+    """Three figures at two commits, and once between them, one without a baseline; the exit code
+    tells a slip of others."""
+    commits = iter(("one",) * 3 + ("one, changed",) * 3 + ("two",) * 6)
+    monkeypatch.setattr(result_file, "revision", lambda: next(commits))
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     monkeypatch.syspath_prepend(tmp_path)
     baseline.FILE.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
-    for name, values in (("a", "(1.0, 1.5)"), ("b", "(2.0, 2.0)"), ("c", "(9.0, 12.0)")):
+    for name, values in (("a", "(1, 4, 1.5)"), ("b", "(2, 2, 2)"), ("c", "(9, 9, 12)")):
         text = FIGURE.replace("VALUES", values)
         (tmp_path / f"drawn_figure_{name}.py").write_text(text, encoding="utf-8")
     html = tmp_path / "page.html"
     args = argparse.Namespace(html=str(html), accept=False)
     figures = {"a": "drawn_figure_a", "b": "drawn_figure_b", "c": "drawn_figure_c"}
     assert command.run_all(figures, args, tmp_path) == 0
-    assert command.run_all(figures, args, tmp_path) == 1  # 1.5 for 1.0
+    assert command.run_all(figures, args, tmp_path) == 1  # 4 for 1
+    assert command.run_all(figures, args, tmp_path) == 1
     assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts
     result = result_file.read("a", tmp_path)
     with History(write=False) as history:
-        assert len(history.invocations(9, result_file.title_of("a"))) == 2
+        assert len(history.invocations(9, result_file.title_of("a"))) == 3
     assert figures_page.course(result) == {"clocks": [1.0, 1.5]}
     monkeypatch.chdir(tmp_path)
     args.html = "new/page.html"  # as it is typed, into the folder that the results make
