@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from scripts.build import yosys
@@ -40,6 +45,34 @@ def test_paths_end_in_flip_flops_of_ecp5(target: str) -> None:
     found = yosys.synthesize("two_steps", listed, target, name=f"test-two-steps-{target}")
     assert found.cells() == {"LUT4": 5, "TRELLIS_FF": 5}
     assert found.depth == {"two_steps": 1}
+
+
+def test_a_design_is_read_once_for_two_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at once; a read that fails leaves nothing that counts, another text is read again."""
+    monkeypatch.setattr(yosys, "FOLDER", tmp_path)
+    done: list[str] = []
+
+    def read(text: str, new: Path) -> None:
+        time.sleep(0.05)
+        new.write_text(text, encoding="utf-8")
+        done.append(text)
+        if text == "half":
+            raise yosys.SynthesisFailed("too long")
+
+    def one(key: str, text: str) -> Path:
+        return yosys.read_once("x", key * 16, partial(read, text))
+
+    with ThreadPoolExecutor(4) as pool:
+        places = {wait.result() for wait in [pool.submit(one, "a", "first") for _ in range(4)]}
+    [place] = places
+    assert done == ["first"]
+    with pytest.raises(yosys.SynthesisFailed):
+        one("b", "half")
+    assert one("a", "not read") == place
+    assert one("b", "second").read_text(encoding="utf-8") == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["x-bbbbbbbbbbbb.il"]
 
 
 def test_a_path_that_is_a_loop_has_no_length() -> None:

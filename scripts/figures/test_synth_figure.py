@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.data import DataError
-from scripts.build import earlier, yosys
+from scripts.build import earlier, native_yosys, yosys
 from scripts.build.yosys import Mapped
 from scripts.cli.main import make_parser
 from scripts.common import process
@@ -253,10 +253,14 @@ def test_what_is_the_same_is_not_mapped_again(
 ) -> None:
     """Another text of a source, or another command, is another design; so is a file cut short."""
     runs: list[str] = []
+    reads: list[str] = []
 
     def run_logged(command: list[str], log: Path, **_: object) -> process.Finished:
         words = " ".join(command)
         log.write_text("", encoding="utf-8")
+        if "write_rtlil" in words:
+            reads.append(words)
+            Path(words.rpartition(" ")[2]).write_text("module", encoding="utf-8")
         if "stat -json" in words:
             runs.append(words)
             stat = '{"modules": {"top": {"num_cells_by_type": {"LUT4": 3}}}}'
@@ -271,6 +275,7 @@ def test_what_is_the_same_is_not_mapped_again(
     monkeypatch.setattr(yosys, "ROOT", tmp_path)
     monkeypatch.setattr(yosys, "FOLDER", folder)
     monkeypatch.setattr(process, "run_logged", run_logged)
+    monkeypatch.setattr(native_yosys, "version", lambda: "1")
 
     def mapped_now(target: str = "ecp5") -> Mapped:
         return yosys.synthesize("top", "a.f", target, name="x")
@@ -283,7 +288,9 @@ def test_what_is_the_same_is_not_mapped_again(
     edit = Edit("a.sv", "top;", "top ;")
     assert yosys.synthesize("top", "a.f", "ecp5", name="x", edits=(edit,)).key != first.key
     assert (folder / "x.a.sv").read_text(encoding="utf-8") == "module top ; endmodule"
+    assert len(reads) == 2
     assert mapped_now("generic").key != first.key
+    assert len(reads) == 3  # what is read is kept for one text
     assert mapped_now() == mapped_now()
     assert len(runs) == 4
     (tmp_path / "a.sv").write_text("module top; wire a; endmodule", encoding="utf-8")
