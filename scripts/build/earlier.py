@@ -18,6 +18,7 @@ from scripts.common.paths import ROOT, shown
 from scripts.common.records import FILELIST
 
 _RTL = "hdl"
+_SHORT = 12
 
 
 class NotHere(NfError):
@@ -26,7 +27,7 @@ class NotHere(NfError):
 
 def path_at(commit: str, path: str) -> str:
     """Where a file of a commit is unpacked, from the root."""
-    return f"{shown(FOLDER)}/at-{commit}/{path}"
+    return f"{shown(FOLDER)}/at-{commit[:_SHORT]}/{path}"
 
 
 def filelist(commit: str) -> str:
@@ -45,11 +46,24 @@ def filelist(commit: str) -> str:
 
 def _unpack(commit: str, place: Path) -> None:
     words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, _RTL]
-    done = subprocess.run(words, capture_output=True, check=False)
+    missing = f"commit {commit[:_SHORT]} is not in this clone"
+    try:
+        done = subprocess.run(words, capture_output=True, check=False)
+    except OSError as error:
+        raise NotHere(f"{missing}: git does not start: {error.strerror}.") from error
     if done.returncode:
-        raise NotHere(f"commit {commit} is not in this clone (git fetch --unshallow).")
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise NotHere(f"{missing} (git fetch --unshallow): {said[-1]}")
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
+        new = Path(folder) / "new"
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(Path(folder) / "new", filter="data")
-        (Path(folder) / "new").rename(place)
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
+                archive.extractall(new, filter="data")
+            else:
+                archive.extractall(new)  # from git
+        try:
+            new.rename(place)
+        except OSError:
+            if not place.is_dir():  # another command was faster
+                raise

@@ -10,7 +10,6 @@ import pytest
 
 from scripts.build import earlier
 from scripts.build.filelist import read_filelist
-from scripts.common.errors import NfError
 
 
 def git(root: Path, *words: str) -> str:
@@ -43,6 +42,10 @@ def test_files_are_those_of_the_commit(tmp_path: Path, monkeypatch: pytest.Monke
         assert files.sources == (f"build/synth/at-{commit}/hdl/a.sv",)
         assert files.includes == (f"build/synth/at-{commit}/hdl/common",)
         assert (root / files.sources[0]).read_text(encoding="utf-8") == "old"
-    with pytest.raises(NfError, match="commit 1234567 is not in this clone"):
+    with pytest.raises(earlier.NotHere, match=r"commit 1234567 is not in .*: fatal: "):
+        earlier.filelist("1234567")
+    earlier._unpack(commit, root / "build/synth" / f"at-{commit}")  # by another command meanwhile
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(earlier.NotHere, match="git does not start"):
         earlier.filelist("1234567")
     assert [one.name for one in (root / "build/synth").iterdir()] == [f"at-{commit}"]

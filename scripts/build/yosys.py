@@ -11,10 +11,13 @@ import dataclasses
 import glob
 import hashlib
 import json
+import os
 import re
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +41,11 @@ FOLDER = BUILD / "synth"
 # ECP5 short: by the old abc, too, but for few LUTs in a row; abc9, which looks for those by itself,
 # takes longer for the engine than all other figures together.
 # Generic and fast, as a whole controller is mapped, have the commands of `synth` and `synth_ecp5`
-# one by one without `check`, which changes nothing and takes minutes while cells are not gates yet.
-# What is not used is gone before anything looks at it: the reader leaves wires by the million.
+# one by one, without `check`, which changes nothing and takes minutes while cells are no gates yet.
+# What is not used is gone before anything looks at it: the reader leaves wires by the million. Of
+# what such a design has not, fast makes sure: multiplications, buses of several drivers.
 _SMALLER = (
-    *("proc -noopt", "clean", "opt_expr", "opt_clean", "opt -nodffe -nosdff"),
+    *("proc -noopt -latches error", "clean", "opt_expr", "opt_clean", "opt -nodffe -nosdff"),
     *("fsm", "opt", "wreduce", "peepopt", "opt_clean"),
 )
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -58,7 +62,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
     "ecp5_fast": (
         "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:coarse",
-        *(*_SMALLER, "share"),
+        *(*_SMALLER, "select -assert-none t:$mul t:$macc t:$tribuf", "share"),
         *("techmap -map +/cmp2lut.v -D LUT_WIDTH=4", "opt_expr", "opt_clean", "alumacc", "opt"),
         *("memory -nomap", "opt_clean"),
         "synth_ecp5 -noflatten -nowidelut -top TOP -run map_ram:map_luts",
@@ -234,22 +238,27 @@ def synthesize(
     return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
 
 
+_OLD_S = 3600.0
 _READING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 """Several targets of a design may be asked for at once: one reads it, and the rest wait."""
 
 
 def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
-    """What of a design was read, by its key: once for all targets. Of earlier texts nothing is
-    left."""
+    """What of a design was read, by its key: once for all targets. What is old goes, but not what
+    another command may be about to map."""
     place = FOLDER / f"{name}-{key[:12]}.il"
     with _READING[name]:
         if not place.exists():
-            new = place.with_suffix(".new")
-            read(new)
-            new.replace(place)  # complete, or not there
+            new = place.with_suffix(f".{os.getpid()}.new")  # another command may read it, too
+            try:
+                read(new)
+                new.replace(place)  # complete, or not there
+            finally:
+                new.unlink(missing_ok=True)
             for old in FOLDER.glob(f"{glob.escape(name)}-{'[0-9a-f]' * 12}.il"):
-                if old != place:
-                    old.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    if old != place and time.time() - old.stat().st_mtime > _OLD_S:
+                        old.unlink()
     return place
 
 

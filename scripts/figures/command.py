@@ -11,9 +11,11 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.text import say
+from scripts.common.errors import OptionError
 from scripts.common.paths import shown
 from scripts.figures import baseline, figures_page, result_file
 from scripts.figures.result_file import FOLDER
+from scripts.report.invocation import revision
 
 
 def run_one(
@@ -23,15 +25,27 @@ def run_one(
     command: str = "",
     whole: bool = False,
     folder: Path = FOLDER,
+    commit: str = "",
 ) -> int:
     """Measure a figure, whose module is given by name; 1 when one of its values has slipped.
     ``command`` repeats it; ``whole``: every value of the baseline has to be there. A part of a
-    figure, by its options, has a result file of its own: none of a whole one is lost."""
+    figure, by its options, has a result file of its own: none of a whole one is lost. ``commit``:
+    as `result_file.measure` takes it. OptionError for --accept with an option by which values mean
+    another thing; without it they are not compared."""
     found = importlib.import_module(module)
-    part = not whole and _is_part(module, args)
-    result = result_file.measure(name, lambda: found.run(args), command, folder, part)
+    other = set(_changed(module, args))
+    means_other = sorted(other.intersection(getattr(found, "MEAN_OTHER", ())))
+    if means_other and args.accept:
+        raise OptionError(
+            f"--accept with --{means_other[0]}", "the baseline is of its default", "leave one out"
+        )
+    part = not whole and bool(other)
+    result = result_file.measure(name, lambda: found.run(args), command, folder, part, commit)
     if args.accept:
         baseline.accept(result)
+        return 0
+    if means_other:
+        say(f"nf figures {name}: not compared, the baseline is of another --{means_other[0]}")
         return 0
     known = baseline.read()
     if name not in known:  # a first run is no slip
@@ -49,11 +63,13 @@ def _defaults(module: str) -> argparse.Namespace:
     return parser.parse_args([])
 
 
-def _is_part(module: str, args: argparse.Namespace) -> bool:
-    """Whether options leave something out, or measure another thing; how many runs there are at
-    once does not."""
+def _changed(module: str, args: argparse.Namespace) -> list[str]:
+    """Options that leave something out, or measure another thing; how many runs there are at once
+    does not."""
     default = vars(_defaults(module))
-    return any(vars(args).get(key, one) != one for key, one in default.items() if key != "jobs")
+    return [
+        key for key, one in default.items() if key != "jobs" and vars(args).get(key, one) != one
+    ]
 
 
 def run_all(figures: Mapping[str, str], args: argparse.Namespace, folder: Path = FOLDER) -> int:
@@ -63,10 +79,11 @@ def run_all(figures: Mapping[str, str], args: argparse.Namespace, folder: Path =
     if page.absolute().is_relative_to(folder.absolute()):
         folder.mkdir(parents=True, exist_ok=True)
     output.check_output(page, "--html")
+    commit = revision()  # of all of it: --accept changes a file
     for name, module in figures.items():
         own = _defaults(module)
         own.accept = args.accept
-        codes.append(run_one(name, module, own, f"nf figures {name}", True, folder))
+        codes.append(run_one(name, module, own, f"nf figures {name}", True, folder, commit))
     results = [result_file.read(name, folder) for name in figures]
     courses = {result.figure: figures_page.course(result) for result in results}
     took = time.monotonic() - start

@@ -18,13 +18,13 @@ from scripts.figures import svg_plot
 from scripts.figures.baseline import Baseline, slipped
 from scripts.figures.result_file import NO_CLAIM, Result, title_of
 from scripts.record.database import History
+from scripts.report.invocation import CHANGED
 
 _TEMPLATE = Path(__file__).with_name("figures_page.html.j2").read_text(encoding="utf-8")
 _KEPT = 30
 """Commits that the course looks back on."""
 _COMMANDS = 500
 """Commands that it looks for them among."""
-_CHANGED = ", changed"
 
 Course = Mapping[str, Sequence[float]]
 """Values of each followed figure, a commit each, oldest first, the last one that of the page."""
@@ -44,15 +44,14 @@ class Followed:
 def course(result: Result) -> dict[str, list[float]]:
     """What the history holds of a result's figures, the latest of each commit, and behind it the
     result's own values. What was measured between two commits is of neither."""
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = {}  # newest commit first
     with suppress(NfError, DataError), History(write=False) as history:
         for one in history.invocations(_COMMANDS, title_of(result.figure)):
             commit = one.revision
-            if commit in ("", result.revision) or commit.endswith(_CHANGED) or commit in found:
-                continue
-            found[commit] = typed(
-                dict[str, float], (one.facts or {}).get("followed", {}), "followed"
-            )
+            if commit not in ("", result.revision) and not commit.endswith(CHANGED):
+                values = (one.facts or {}).get("followed", {})
+                values = typed(dict[str, float], values, "followed")
+                found[commit] = {**values, **found.get(commit, {})}  # the latest of each
     before = [*reversed(list(found.values())[: _KEPT - 1])]
     return {
         name: [*(one[name] for one in before if name in one), value]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +24,9 @@ SEED = 1
 WANTED_MHZ = 200
 """What nextpnr works towards, more than any design here reaches; without it it is content with
 12 MHz."""
+_CELLS = "TRELLIS_FF LUT4 CCU2C PFUMX L6MUX21 DP16KD TRELLIS_DPR16X4 COUT S0 S1 DO"
+_MADE = re.compile(rf"\$|_(?:{_CELLS.replace(' ', '|')})(?![a-z])|\.\d+\.\d+(?=_|\$|$)")
+"""Where a name goes on that yosys and nextpnr have made of one in the source."""
 NO_PLACE = "no Fmax: nextpnr found no place, or no way"
 
 
@@ -140,6 +144,4 @@ def _cell(step: Mapping[str, Any], end: str) -> str:
 
 def _source_name(name: str) -> str:
     """What of a name is of the source, without what yosys and nextpnr have put behind it."""
-    cells = ("TRELLIS_FF", "LUT4", "CCU2C", "PFUMX", "L6MUX21", "DP16KD", "COUT", "S0", "S1")
-    kinds = ("$", *(f"_{cell}" for cell in cells))
-    return name[: min((at for kind in kinds if (at := name.find(kind)) > 0), default=len(name))]
+    return _MADE.split(name)[0]

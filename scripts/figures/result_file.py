@@ -20,7 +20,7 @@ from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown, writable
 from scripts.record.database import History
-from scripts.report.invocation import moment, revision
+from scripts.report.invocation import CHANGED, moment, revision
 
 FOLDER = BUILD / "figures"
 NO_CLAIM = (
@@ -126,16 +126,21 @@ def measure(
     command: str = "",
     folder: Path = FOLDER,
     part: bool = False,
+    commit: str = "",
 ) -> Result:
     """Measure a figure, write its result file, print it; a row of the history, too, unless it is a
-    ``part`` of it. ``command`` repeats it; empty: the command line of this process."""
+    ``part`` of it. ``command`` repeats it; empty: the command line of this process. ``commit`` of
+    the checkout before a command of several figures; empty: before this one. Where there is another
+    one behind it, who can say what was measured: it counts as changed."""
     writable(folder)
-    start = time.time()
+    start, commit = time.time(), commit or revision()
     found = action()
+    if revision().partition(",")[0] != commit.partition(",")[0]:
+        commit = f"{commit.partition(',')[0]}{CHANGED}"
     result = Result(
         figure,
         command or shlex.join(["nf", *sys.argv[1:]]),
-        revision(),
+        commit,
         moment(start),
         round(time.time() - start, 1),
         **{one.name: getattr(found, one.name) for one in dataclasses.fields(found)},

@@ -51,7 +51,8 @@ FP32 = "16-lane FP32 adder datapath"
 WHOLE = "whole controller"
 PLAIN = "controller without aggregation"
 ENGINE = "engine, 128 columns, 16 slots"
-EARLIER = "5293eb9"
+EARLIER_COMMIT = "5293eb9a42825780897940627751365088f4eda7"
+EARLIER = EARLIER_COMMIT[:7]
 """The commit whose clocks are to be doubled."""
 EARLIER_ENGINE = f"engine of {EARLIER}, 128 columns, 16 slots"
 LINK = "link"
@@ -135,8 +136,8 @@ DESIGNS = {
         parameters=(("SLOTS", 16),),
         targets=("ecp5_short",),
         routed=True,
-        edits=tuple(Edit(path_at(EARLIER, file), *texts) for file, *texts in _NARROW_LINE),
-        commit=EARLIER,
+        edits=tuple(Edit(path_at(EARLIER_COMMIT, file), *texts) for file, *texts in _NARROW_LINE),
+        commit=EARLIER_COMMIT,
         about=f"the same of commit {EARLIER}, with the tools of this run",
     ),
     LINK: Design("nf_link", True, targets=("ecp5_short",), routed=True),

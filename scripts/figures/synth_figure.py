@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> Measured:
             process.kill_all()  # what the others are waiting for
             raise
     tables: list[Table] = []
-    followed: dict[str, float] = {}
+    values: dict[str, float] = {}
     routed = {one: ended.route for one, ended in done.items() if ended.route}
     for target in targets:
         here = {name: done[name, target] for name in designs if (name, target) in done}
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> Measured:
         found = {name: one.mapped for name, one in here.items() if one.mapped}
         clocks = {name: one.route for name, one in here.items() if one.route}
         tables += tables_of(target, found, clocks)
-        followed.update(followed_of(target, found, clocks))
+        values.update(followed_of(target, found, clocks))
         left += [
             f"{name}, {TARGETS[target]}: {one.lacks}" for name, one in here.items() if one.lacks
         ]
@@ -141,10 +141,15 @@ def run(args: argparse.Namespace) -> Measured:
             (PLAIN, "the same sources, all of these taken out and what they drive 0; one module"),
             *((name, one.about) for name, one in designs.items() if one.about),
         ),
-        tables=(*synth_goals.goals(followed, routed), *tables),
+        tables=(*synth_goals.goals(values, routed), *tables),
         left_out=tuple(left),
-        followed=followed,
+        followed={key: one for key, one in values.items() if not _is_earlier(key)},
     )
+
+
+def _is_earlier(key: str) -> bool:
+    """Whether a value is of an earlier commit: it does not change, and a shallow clone lacks it."""
+    return any(key.startswith(f"{name}, ") for name, one in DESIGNS.items() if one.commit)
 
 
 def _longest(name: str, target: str) -> float:
@@ -189,19 +194,20 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
         return _Done(lacks="no processor time was left for it (--effort)")
     say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
+    edits = design.edits or ((SLICED,) if slices > 1 else ())
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"
     try:
         filelist = earlier.filelist(design.commit) if design.commit else FILELIST
         mapped = yosys.synthesize(
             *(design.top, filelist, target),
             name=f"{plain_name}-{target}",
-            read_as="" if design.ecp5 or design.edits else plain_name,  # else by target
+            read_as="" if design.ecp5 or edits else plain_name,  # else by target
             parameters=design.parameters_for(target),
             more=design.more,
             hierarchy=not design.flat,
             netlist=design.routed and target in ROUTED,
             without=design.without,
-            edits=design.edits or ((SLICED,) if slices > 1 else ()),
+            edits=edits,
             effort_s=effort_s,
         )
     except earlier.NotHere as error:

@@ -64,7 +64,10 @@ def goals(
     """Those goals whose design was measured, each with its verdict, and what bounds a clock that
     misses its own; no table where there is none. ``clocks`` by design and target."""
     rows: list[tuple[Cell, ...]] = []
-    notes = [f"{FIRST} is what {EARLIER} had; integer sums, which {LOW_BIT} has, came later."]
+    notes = [
+        f"{EARLIER} had no integer sums. The datapaths are of a device with ECP5 = 1, counters and "
+        "votes in carry cells; the table of areas has the portable one, that of the default build."
+    ]
     for goal in GOALS:
         if goal.name not in followed:
             continue

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cli.figures import FIGURES
 from scripts.cli.main import make_parser
-from scripts.figures import baseline, synth_designs, synth_figure, traffic_figure
+from scripts.common.errors import OptionError
+from scripts.figures import baseline, command, synth_designs, synth_figure, traffic_figure
 from scripts.figures.result_file import Result
 
 ACCEPTED = {"area: LUTs": 1000.0, "clock: MHz": 60.0}
@@ -46,6 +48,28 @@ def test_accepting_keeps_what_was_not_measured(
     text = baseline.FILE.read_text(encoding="utf-8")
     assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted behind it
     assert '"clocks": 3.5' in text
+
+
+def test_values_that_mean_another_thing_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More workers cost more, which is no slip; nor may they become the baseline."""
+    monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
+    baseline.FILE.write_text('{"traffic": {"DistilBERT: %": 1}}', encoding="utf-8")
+    words = ["figures", "traffic", "--network", "distilbert", "--workers", "16"]
+
+    def measured(*more: str) -> int:
+        args = make_parser("figures").parse_args([*words, *more])
+        return command.run_one("traffic", FIGURES["traffic"], args, folder=tmp_path)
+
+    assert measured() == 0
+    assert "not compared, the baseline is of another --workers" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.glob("traffic*")] == ["traffic-part.json"]
+    with pytest.raises(OptionError, match="--accept with --workers"):
+        measured("--accept")
+    words[-1] = "8"
+    assert measured() == 1  # no value was accepted yet
+    assert baseline.read() == {"traffic": {"DistilBERT: %": 1}}
 
 
 def test_the_shipped_baseline_of_traffic() -> None:

@@ -126,8 +126,9 @@ def run(args): return Measured((), (), followed={"clocks": next(values)})
 def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three figures at two commits, and once between them, one without a baseline; the exit code
     tells a slip of others."""
-    commits = iter(("one",) * 3 + ("one, changed",) * 3 + ("two",) * 6)
-    monkeypatch.setattr(result_file, "revision", lambda: next(commits))
+    now = ["one"]
+    for module in (command, result_file):
+        monkeypatch.setattr(module, "revision", lambda: now[0])
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     monkeypatch.syspath_prepend(tmp_path)
@@ -139,7 +140,9 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     args = argparse.Namespace(html=str(html), accept=False)
     figures = {"a": "drawn_figure_a", "b": "drawn_figure_b", "c": "drawn_figure_c"}
     assert command.run_all(figures, args, tmp_path) == 0
+    now[0] = "one, changed"
     assert command.run_all(figures, args, tmp_path) == 1  # 4 for 1
+    now[0] = "two"
     assert command.run_all(figures, args, tmp_path) == 1
     assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts
     result = result_file.read("a", tmp_path)

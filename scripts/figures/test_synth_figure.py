@@ -124,8 +124,13 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(earlier, "filelist", gone)
     found = run("--only", "128 columns")
     name = f"{synth_designs.EARLIER_ENGINE}, ECP5 for short paths"
-    wanted = f"{name}: commit {synth_designs.EARLIER} is not in this clone"
+    wanted = f"{name}: commit {synth_designs.EARLIER_COMMIT} is not in this clone"
     assert wanted in found.left_out
+    monkeypatch.setattr(earlier, "filelist", lambda commit: f"at-{commit}.f")
+    measured = run("--only", "128 columns")
+    assert measured.followed == found.followed  # so nothing of the baseline is missed
+    assert len(measured.tables[0].rows) == len(found.tables[0].rows) == 1
+    assert str(measured.tables[0].rows[0][-1]).startswith("missed by 60.0 MHz")
     assert found.tables[0].rows[0][-1] == "open: what it is held against was not measured"
 
 
@@ -290,7 +295,7 @@ def test_what_is_the_same_is_not_mapped_again(
     assert (folder / "x.a.sv").read_text(encoding="utf-8") == "module top ; endmodule"
     assert len(reads) == 2
     assert mapped_now("generic").key != first.key
-    assert len(reads) == 3  # what is read is kept for one text
+    assert len(reads) == 2  # what was read of that text is still there
     assert mapped_now() == mapped_now()
     assert len(runs) == 4
     (tmp_path / "a.sv").write_text("module top; wire a; endmodule", encoding="utf-8")

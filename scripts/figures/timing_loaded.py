@@ -8,8 +8,8 @@ from collections import Counter
 
 from scripts.figures.result_file import Cell, Column, Line, Plot, Table
 from scripts.figures.timing_bench import LAST, LATENCY, READ, Access, Bench, Found
-from scripts.figures.timing_loads import MODES, SLOTS, Setting
-from scripts.figures.timing_stages import Clocks, percentiles, split_loaded
+from scripts.figures.timing_loads import MODES, SLOTS, Setting, Timed
+from scripts.figures.timing_stages import Clocks, percentiles, split, split_loaded
 from verif.mem.memory_timing import MemoryTiming
 
 ACCESSES = (LAST, READ)
@@ -19,7 +19,8 @@ HEAD = f"Full credits, all misses, memory latency {LATENCY}"
 _NOTES = (
     "engine: the engine, the FP32 path or plain memory, without its accesses to memory; memory: "
     "from an access's first request to its last answer.",
-    "unit: both, for FP32 sums, as two of them fetch their lines in turns.",
+    "unit: both, for FP32 sums, as two of them fetch their lines in turns, and wherever requests "
+    "to memory cannot be told apart.",
 )
 
 
@@ -37,7 +38,7 @@ def stages_under_load(bench: Bench, found: Found) -> None:
         same: dict[tuple[Line, ...], list[str]] = {}
         for name in MODES:
             came = bench.run(name, where, access.stimulus(where))
-            parts: dict[str, Clocks] = split_loaded(came) | {"whole": came.each.astype("int64")}
+            parts: dict[str, Clocks] = _parts(came) | {"whole": came.each.astype("int64")}
             rows += [(access.name, name, part, *percentiles(parts[part])) for part in parts]
             lines = tuple(histogram(part, clocks) for part, clocks in parts.items())
             same.setdefault(lines, []).append(name)
@@ -57,6 +58,14 @@ def stages_under_load(bench: Bench, found: Found) -> None:
     found.tables.append(
         Table(f"{HEAD}: clocks of an access by stage", columns, tuple(rows), _NOTES)
     )
+
+
+def _parts(came: Timed) -> dict[str, Clocks]:
+    """By unit as a whole where its accesses to memory cannot be told apart."""
+    try:
+        return split_loaded(came)
+    except ValueError:
+        return split(came)
 
 
 def histogram(name: str, clocks: Clocks) -> Line:

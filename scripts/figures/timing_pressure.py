@@ -118,9 +118,7 @@ def under_pressure(bench: Bench, found: Found) -> None:
         for name in case.modes:
             came = case.run(bench, name)
             clocks = (came.clocks_each, exposed(came, plain), *beats(came))
-            rows.append(
-                (*case.cells, name, *clocks, bound, *judged(case, came, plain, least[bound]))
-            )
+            rows.append((*case.cells, name, *clocks, bound, *judged(case, came, plain)))
             if case.link in FOLLOWED_LINKS:
                 found.followed[key(case, name)] = round(came.clocks_each, 3)
     found.tables += [_of_bounds(bounds), _of_modes(rows)]
@@ -147,31 +145,30 @@ def limits(case: Case, plain: Timed, alone: float) -> dict[str, float]:
     }
 
 
-def judged(case: Case, came: Timed, plain: Timed, least: float) -> tuple[str, str]:
-    """Whether a mode takes no clocks more than plain memory, and where it spends them; ``least``:
-    the clocks that bound plain memory."""
+def judged(case: Case, came: Timed, plain: Timed) -> tuple[str, str]:
+    """Whether a mode takes no clocks more than plain memory, and what bounds it if it does."""
     if came is plain:
         return "", ""
     over = came.clocks_each - plain.clocks_each
     if over <= case.noise:
         return "met", ""
     first = (filled(case, came) - filled(case, plain)) / came.accesses
-    why = _port(case, came, least) or _places(case, came, plain)
-    text = f"{first:+.2f} until {case.places} are answered, then {over - first:+.2f}: {why}"
-    return f"missed by {over:.2f} clocks", text
+    text = f"{first:+.2f} until {case.places} are answered, then {over - first:+.2f}: "
+    return f"missed by {over:.2f} clocks", text + _own_bound(case, came, plain)
 
 
-def _port(case: Case, came: Timed, least: float) -> str:
-    """What the busier direction of the memory port takes; empty if that is not what is narrow."""
-    most, way = max(zip(beats(came), ("read", "written"), strict=True))
-    taken = most * case.beat
-    return f"memory port, {most:.2f} beats {way} take {taken:.2f}" if taken > least else ""
-
-
-def _places(case: Case, came: Timed, plain: Timed) -> str:
-    """For how much longer an access holds its place, where all places are in use."""
-    longer = held(came, case.places) - held(plain, case.places)
-    return f"places are held for {longer:+.1f} clocks, {longer / case.places:+.2f} an access"
+def _own_bound(case: Case, came: Timed, plain: Timed) -> str:
+    """What a mode itself is bound by, and the clocks that this takes of its own."""
+    stays, most = held(came, case.places), max(beats(came))
+    own = limits(case, came, stays)
+    bound = max(reversed(own), key=own.__getitem__)  # of two alike that of the device
+    way = "read" if most == beats(came)[0] else "written"
+    longer = stays - held(plain, case.places)
+    why = {
+        "memory port": f"{most:.2f} beats {way}",
+        "response places": f"held for {stays:.0f} clocks, {longer:+.1f}",
+    }.get(bound, "as plain memory")
+    return f"its own bound is {own[bound]:.2f} by {bound} ({why}), {came.clocks_each:.2f} measured"
 
 
 def filled(case: Case, came: Timed) -> int:
@@ -225,7 +222,6 @@ def _of_modes(rows: list[tuple[Cell, ...]]) -> Table:
             "short of bandwidth: what counts is the latency of an access.",
             "Until as many are answered as there are places, few records are fetched at a time, "
             "then one more in some five clocks (nf_fill.sv), unless the memory port is slower. "
-            "What is spent behind them and not by places that are held for longer, places stand "
-            "empty: when several become free at once, the link takes its time to fill them.",
+            "What is measured beyond a mode's own bound and these first ones is not told apart.",
         ),
     )

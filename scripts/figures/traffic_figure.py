@@ -25,6 +25,8 @@ from scripts.figures.traffic_count import (
 )
 
 HELP = "bytes per gradient element each way, by mode, read view and network"
+MEAN_OTHER = ("workers",)
+"""Options by which a value of the same name is of another thing."""
 SHIPPED = ROOT / "captures" / "digits-resnet-8x"
 WORKERS = 8
 MOST_WORKERS = 64

@@ -18,6 +18,8 @@ from scripts.common import toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
+CHANGED = ", changed"
+"""Behind a commit that files of the checkout differ from."""
 _PACKAGES = ("cocotb", "pyuvm", "numpy")
 
 
@@ -71,7 +73,7 @@ def revision() -> str:
     """The commit of the checkout, and whether files differ from it; empty outside of git."""
     try:
         done = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, changed"],
+            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={CHANGED}"],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
