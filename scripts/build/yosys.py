@@ -42,16 +42,16 @@ FOLDER = BUILD / "synth"
 # takes longer for the engine than all other figures together.
 # Generic and fast, as a whole controller is mapped, have the commands of `synth` and `synth_ecp5`
 # one by one, without `check`, which changes nothing and takes minutes while cells are no gates yet.
-# What is not used is gone before anything looks at it: the reader leaves wires by the million. Of
-# what such a design has not, fast makes sure: multiplications, buses of several drivers.
-_SMALLER = (
-    *("proc -noopt -latches error", "clean", "opt_expr", "opt_clean", "opt -nodffe -nosdff"),
-    *("fsm", "opt", "wreduce", "peepopt", "opt_clean"),
+# What is not used is gone before anything looks at it: the reader leaves wires by the million. Both
+# begin alike, and this half of the work is done once. What fast leaves out for want of such cells,
+# multiplications and buses of several drivers, it makes sure of.
+_FIRST = (
+    *("hierarchy -check -top TOP", "proc -noopt -latches error", "clean", "opt_expr", "opt_clean"),
+    *("opt -nodffe -nosdff", "fsm", "opt", "wreduce", "peepopt", "opt_clean"),
 )
 TARGETS: dict[str, tuple[str, ...]] = {
     "generic": (
-        *("hierarchy -check -top TOP", *_SMALLER, "alumacc", "share", "opt"),
-        *("memory -nomap", "opt_clean"),
+        *(*_FIRST, "alumacc", "share", "opt", "memory -nomap", "opt_clean"),
         "opt -fast -full",
         "techmap",
         "opt -fast",
@@ -61,8 +61,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
     "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
     "ecp5_fast": (
-        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:coarse",
-        *(*_SMALLER, "select -assert-none t:$mul t:$macc t:$tribuf", "share"),
+        *(*_FIRST, "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:coarse"),
+        *("select -assert-none t:$mul t:$macc t:$tribuf", "share"),
         *("techmap -map +/cmp2lut.v -D LUT_WIDTH=4", "opt_expr", "opt_clean", "alumacc", "opt"),
         *("memory -nomap", "opt_clean"),
         "synth_ecp5 -noflatten -nowidelut -top TOP -run map_ram:map_luts",
@@ -211,25 +211,31 @@ def synthesize(
     copies = _edited(files, edits, name)
     slang += [f"-I {path}" for path in files.includes]
     slang += [*(copies.get(path, path) for path in files.sources), *more]
-    mapping = [*_taken_out(without, top), *(word.replace("TOP", top) for word in TARGETS[target])]
+    commands = [word.replace("TOP", top) for word in TARGETS[target]]
+    alike = len(_FIRST) if TARGETS[target][: len(_FIRST)] == _FIRST else 0  # in two targets
+    first = [*_taken_out(without, top), *commands[:alike]]
+    mapping = commands[alike:]
     mapping += [f"tee -q -o {shown(paths)} ltp -noff {_LOGIC}"]
     mapping += [f"write_json {shown(mapped)}"] * netlist
     mapping += [f"tee -q -o {shown(out)} stat -json"]
-    key = _key(files, more, [" ".join(slang), *map(str, edits), *mapping])
+    reads = [" ".join(slang), *map(str, edits), *first]
+    key = _key(files, more, [*reads, *mapping])
     console, log = (FOLDER / f"{name}{end}" for end in (".console.log", ".log"))
     if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
         return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
     reading = [yosys, "-q", "-l", shown(log), "-p"]
     run = _Run(top, effort_s, (log, console))
     if native_yosys.version() is None:
-        run([*reading, "; ".join([" ".join(slang), *mapping])], console)
+        run([*reading, "; ".join([" ".join(slang), *first, *mapping])], console)
     else:
-        read_key = _key(files, more, [" ".join(slang), *map(str, edits)])
 
         def read(new: Path) -> None:
-            run([*reading, f"{' '.join(slang)}; write_rtlil {shown(new)}"], console)
+            write = f"write_rtlil {shown(new)}"
+            run([*reading, f"{' '.join(slang)}; {write}"], console)
+            if first:
+                run([*native_yosys.program(), f"read_rtlil {shown(new)}", *first, write], log)
 
-        il = read_once(read_as or name, read_key, read)
+        il = read_once(read_as or name, _key(files, more, reads), read)
         run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
     took = round(run.used, 1)

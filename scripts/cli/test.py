@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 """
 TESTED_AS_WHEEL = ("cocotbext",)
 """Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there."""
-MUTATE_S = 20
+MUTATE_S = 12
 """Seconds in which runs of listed mutants begin: a sample. `make nightly` runs all of them, and
 1000 of those made from the source, whose one build alone takes longer than this."""
 
