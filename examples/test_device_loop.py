@@ -55,6 +55,7 @@ def trained_on_codes(*device: str) -> tuple[list[str], str]:
     return rows, done.stdout
 
 
+@pytest.mark.nightly("17 s; verif/serve trains on codes in every change, by the RTL and the models")
 def test_it_trains_on_codes() -> None:
     _, out = trained_on_codes("--device", "model")
     assert " 0 cycles" in out
@@ -69,7 +70,10 @@ def test_rtl_and_models_train_alike_on_codes(simulator: str) -> None:
     assert " 0 cycles" not in out
 
 
-@pytest.mark.parametrize("name", [VOTES, CODES])
+@pytest.mark.parametrize(
+    "name",
+    [VOTES, pytest.param(CODES, marks=pytest.mark.nightly("13 s of imports for the same line"))],
+)
 def test_more_workers_than_the_device_takes(name: str) -> None:
     """What the server says, in a line."""
     done = example(name, "--device", "model", "--workers", "65")

@@ -133,6 +133,9 @@ def test_what_is_trained_by_is_verified(
     assert f"[{mark}] the calibrator's profile is verified" in out
 
 
+@pytest.mark.nightly(
+    "12 s; verif/serve compares weights by the server and by torch in every change"
+)
 def test_a_server_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

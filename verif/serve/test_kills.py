@@ -227,6 +227,7 @@ def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
     assert "the reducer is lost (" in out
 
 
+@pytest.mark.nightly("half a minute; the server is killed and stopped in every change")
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
     """The server opens another one; the ranks need not even join again."""
