@@ -15,10 +15,10 @@ _RTL = "scripts/figures/rtl"
 class Design:
     """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
     ``targets``: what it is mapped to, in at most ``effort_s`` of processor time each; ``routed``:
-    placed and routed, too; ``about``: what of the device it is, and why not more; ``without``:
-    modules whose instances are taken out, what they drive is 0; ``edits`` are made in copies of the
-    sources. ``ecp5``: has the parameter ECP5, which is set where it is mapped to one. ``commit``:
-    an earlier one, whose sources it is made of."""
+    placed and routed, too, in at most ``route_s``; ``about``: what of the device it is, and why not
+    more; ``without``: modules whose instances are taken out, what they drive is 0; ``edits`` are
+    made in copies of the sources. ``ecp5``: has the parameter ECP5, which is set where it is mapped
+    to one. ``commit``: an earlier one, whose sources it is made of."""
 
     top: str
     flat: bool = True
@@ -27,6 +27,7 @@ class Design:
     targets: tuple[str, ...] = ("ecp5_small", "ecp5", "generic")
     routed: bool = False
     effort_s: float = 240.0
+    route_s: float = 600.0
     about: str = ""
     without: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
@@ -127,6 +128,7 @@ DESIGNS = {
         parameters=(("SLOTS", 16), ("OPS", 32), ("MISS_DEPTH", 16), ("WRITTEN_LOG2", 6)),
         targets=("ecp5_short",),
         routed=True,
+        route_s=1200.0,
         edits=NARROW,
         about="nf_engine with a line of a quarter and a quarter of its slots, that it can be "
         "placed and routed: the table of parts has the LUTs of the whole one",

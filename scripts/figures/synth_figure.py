@@ -35,7 +35,6 @@ from scripts.figures.synth_tables import followed_of, tables_of, times
 HELP = "cells, flip-flops, LUTs and longest paths by design and module, with yardsticks"
 ROUTED = ("ecp5", "ecp5_short")
 """Targets whose netlists are placed and routed."""
-ROUTE_S = 1200.0
 BUDGET_S = 4400.0
 """Processor time of all runs together: what is under way when it is gone may come to its end."""
 
@@ -155,7 +154,7 @@ def _is_earlier(key: str) -> bool:
 def _longest(name: str, target: str) -> float:
     """Processor time that a design may take."""
     design = DESIGNS[name]
-    return design.effort_s + ROUTE_S * (design.routed and target in ROUTED)
+    return design.effort_s + design.route_s * (design.routed and target in ROUTED)
 
 
 @dataclass(frozen=True)
@@ -220,7 +219,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     mapped = times(mapped, slices)
     if not (routes and design.routed and target in ROUTED):
         return _Done(mapped)
-    effort_s = budget.left(ROUTE_S)
+    effort_s = budget.left(design.route_s)
     if not effort_s:
         return _Done(mapped, lacks="no Fmax: no processor time was left (--effort)")
     ended = place_and_route.route(mapped, effort_s)
