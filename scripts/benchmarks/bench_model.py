@@ -27,7 +27,7 @@ from models.regions import DeviceParams
 from neuron_fabric.text import say
 from scripts.benchmarks.bench_replay import ROUTES, SEED, WORKERS, Load
 from scripts.benchmarks.goals import Goal, judge
-from scripts.build import verilator
+from scripts.build import earlier, verilator
 from scripts.cli import replay as nf_replay
 from scripts.common import toolchain
 from scripts.common.arguments import up_to
@@ -102,12 +102,8 @@ def baseline_library(commit: str, files: Path) -> Path:
     not have it."""
     name = commit_name(commit)
     tree = files / name
-    if not (tree / "hdl").is_dir():
-        tree.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(
-            ["git", "-C", str(ROOT), "archive", name], capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
+    if not tree.is_dir():
+        earlier.unpack(name, tree)
     say(f"compiling commit {commit}, unless it is there: {tree}", flush=True)
     done = subprocess.run(
         [sys.executable, "-c", _BUILD, str((files / "builds").resolve())],

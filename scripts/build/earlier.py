@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL of an earlier commit, unpacked where yosys sees it: what it was is measured by the tools
-of today, in the same run as what it has become."""
+"""Files of an earlier commit. Its RTL is unpacked where yosys sees it: what it was is measured by
+the tools of today, in the same run as what it has become."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filelist(commit: str) -> str:
     does not have the commit: in a shallow clone, or outside of a repository."""
     place = ROOT / path_at(commit, "")
     if not place.is_dir():
-        _unpack(commit, place)
+        unpack(commit, place, _RTL)
     files = read_filelist(place, FILELIST)
     lines = [f"+incdir+{path_at(commit, one)}" for one in files.includes]
     lines += [path_at(commit, one) for one in files.sources]
@@ -44,8 +44,10 @@ def filelist(commit: str) -> str:
     return listed
 
 
-def _unpack(commit: str, place: Path) -> None:
-    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, _RTL]
+def unpack(commit: str, place: Path, *paths: str) -> None:
+    """Files of a commit (all, or below these paths) into a folder that is complete, or not there.
+    NotHere."""
+    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *paths]
     missing = f"commit {commit[:_SHORT]} is not in this clone"
     try:
         done = subprocess.run(words, capture_output=True, check=False)

