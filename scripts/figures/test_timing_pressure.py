@@ -57,29 +57,32 @@ def test_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing_pressure, "constant", lambda _: COUNT - 1)
     case = Case(MISSES, "x16", 4)
     assert case.noise == 2 * 4 / timing_pressure.MANY
-    assert timing_pressure.judged(case, PLAIN, PLAIN) == ("", "")
+    assert timing_pressure.judged(case, PLAIN, PLAIN, 15) == ("", "")
     for unit in (302, 3):
-        assert timing_pressure.judged(case, made(20, unit, 0, 1), PLAIN) == ("met", "")
-    assert timing_pressure.judged(case, made(30, 314, 1, 0), PLAIN) == (
+        assert timing_pressure.judged(case, made(20, unit, 0, 1), PLAIN, 15) == ("met", "")
+    assert timing_pressure.judged(case, made(30, 314, 1, 0), PLAIN, 15) == (
         "missed by 2.50 clocks",
-        "+3.00 until 3 are answered, then -0.50: its own bound is 105.67 by response places (held "
-        "for 317 clocks, +12.0), 7.50 measured",
+        "+3.00 until 3 are answered, then -0.50: its own bound is 5.00 by response places (each "
+        "held for 15 clocks by an access alone), 7.50 measured",
     )
-    monkeypatch.setattr(timing_pressure, "held", lambda *_: 64.0)
-    case = Case(MISSES, "x16", 32)
-    text = "its own bound is 96.00 by memory port (3.00 beats written), 40.00 measured"
-    assert timing_pressure.judged(case, made(160, 310, 2, 3), PLAIN)[1].endswith(text)
+
+
+def test_what_waits_for_the_port_holds_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 clocks an access are the port's; that each holds one of 64 places for 757 says no more."""
+    monkeypatch.setattr(timing_pressure, "constant", lambda _: COUNT)
+    text = "its own bound is 12.00 by memory port (3.00 beats written), 12.00 measured"
+    busy = made(48, 757, 2, 3)
+    assert timing_pressure.judged(Case(MISSES, "x16", 4), busy, PLAIN, 20)[1].endswith(text)
 
 
 def test_of_two_bounds_alike_the_device_s_own_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five beats at a clock each take what the five slots of a line take at x4."""
     monkeypatch.setattr(timing_pressure, "constant", lambda _: COUNT)
-    monkeypatch.setattr(timing_pressure, "held", lambda *_: 4.0)
     case = Case(READS, "x4", 1)
     text = "its own bound is 5.00 by memory port (5.00 beats read), 12.00 measured"
-    assert timing_pressure.judged(case, made(48, 60, 5, 3), PLAIN)[1].endswith(text)
+    assert timing_pressure.judged(case, made(48, 60, 5, 3), PLAIN, 4)[1].endswith(text)
     text = "its own bound is 5.00 by link (as plain memory), 12.00 measured"
-    assert timing_pressure.judged(case, made(48, 60, 3, 3), PLAIN)[1].endswith(text)
+    assert timing_pressure.judged(case, made(48, 60, 3, 3), PLAIN, 4)[1].endswith(text)
 
 
 def test_names_in_the_baseline() -> None:

@@ -94,11 +94,11 @@ class Case:
         """In the mode of that name."""
         return bench.run(name, self.where, self.driven)
 
-    def alone(self, bench: Bench) -> Timed:
-        """The same kind of access to plain memory, one at a time."""
+    def alone(self, bench: Bench, name: str) -> Timed:
+        """The same kind of access in a mode, one at a time."""
         access = READ if self.driven.read else SECOND
         where = replace(timing_alone.setting(access), memory=self.where.memory)
-        return bench.run(PLAIN, where, access.stimulus(where))
+        return bench.run(name, where, access.stimulus(where))
 
 
 CASES = tuple(
@@ -110,15 +110,22 @@ def under_pressure(bench: Bench, found: Found) -> None:
     """Clocks of every mode in every case, beside what bounds plain memory there."""
     rows: list[tuple[Cell, ...]] = []
     bounds: list[tuple[Cell, ...]] = []
+    alone: dict[tuple[bool, int, str], float] = {}  # the link is not in it
+
+    def held_alone(case: Case, name: str) -> float:
+        key = bool(case.driven.read), case.beat, name
+        return alone[key] if key in alone else alone.setdefault(key, held(case.alone(bench, name)))
+
     for case in CASES:
         plain = case.run(bench, PLAIN)
-        least = limits(case, plain, held(case.alone(bench)))
+        least = limits(case, plain, held_alone(case, PLAIN))
         bound = max(least, key=least.__getitem__)
         bounds.append((*case.cells, *least.values(), bound, plain.clocks_each))
         for name in case.modes:
             came = case.run(bench, name)
             clocks = (came.clocks_each, exposed(came, plain), *beats(came))
-            rows.append((*case.cells, name, *clocks, bound, *judged(case, came, plain)))
+            verdict = judged(case, came, plain, held_alone(case, name))
+            rows.append((*case.cells, name, *clocks, bound, *verdict))
             if case.link in FOLLOWED_LINKS:
                 found.followed[key(case, name)] = round(came.clocks_each, 3)
     found.tables += [_of_bounds(bounds), _of_modes(rows)]
@@ -129,24 +136,25 @@ def beats(came: Timed) -> tuple[float, float]:
     return came.beats_read / came.accesses, came.beats_written / came.accesses
 
 
-def held(came: Timed, after: int = 0) -> float:
-    """Clocks for which an access has its place in the core, in the mean, without so many first
-    ones; the place is free in the clock behind the response."""
-    return sum(float(clocks[after:].mean()) for clocks in in_core(came).values()) + 1
+def held(came: Timed) -> float:
+    """Clocks for which an access has its place in the core, in the mean; the place is free in the
+    clock behind the response."""
+    return sum(float(clocks.mean()) for clocks in in_core(came).values()) + 1
 
 
-def limits(case: Case, plain: Timed, alone: float) -> dict[str, float]:
-    """Clocks that an access to plain memory takes at least, by what is narrow; ``alone``: for how
-    many clocks a place is held where nothing else is under way."""
+def limits(case: Case, came: Timed, alone: float) -> dict[str, float]:
+    """Clocks that an access takes at least, by what is narrow; ``alone``: for how many clocks a
+    place is held where nothing else is under way: what waits for a port or a link holds it, too."""
     return {
         "link": LINE_SLOTS / FLIT_SLOTS * LINKS[case.link],
-        "memory port": max(beats(plain)) * case.beat,
+        "memory port": max(beats(came)) * case.beat,
         "response places": alone / case.places,
     }
 
 
-def judged(case: Case, came: Timed, plain: Timed) -> tuple[str, str]:
-    """Whether a mode takes no clocks more than plain memory, and what bounds it if it does."""
+def judged(case: Case, came: Timed, plain: Timed, alone: float) -> tuple[str, str]:
+    """Whether a mode takes no clocks more than plain memory, and what bounds it if it does;
+    ``alone`` of the mode, as `limits` takes it."""
     if came is plain:
         return "", ""
     over = came.clocks_each - plain.clocks_each
@@ -154,19 +162,17 @@ def judged(case: Case, came: Timed, plain: Timed) -> tuple[str, str]:
         return "met", ""
     first = (filled(case, came) - filled(case, plain)) / came.accesses
     text = f"{first:+.2f} until {case.places} are answered, then {over - first:+.2f}: "
-    return f"missed by {over:.2f} clocks", text + _own_bound(case, came, plain)
+    return f"missed by {over:.2f} clocks", text + _own_bound(case, came, alone)
 
 
-def _own_bound(case: Case, came: Timed, plain: Timed) -> str:
+def _own_bound(case: Case, came: Timed, alone: float) -> str:
     """What a mode itself is bound by, and the clocks that this takes of its own."""
-    stays, most = held(came, case.places), max(beats(came))
-    own = limits(case, came, stays)
+    own, most = limits(case, came, alone), max(beats(came))
     bound = max(reversed(own), key=own.__getitem__)  # of two alike that of the device
     way = "read" if most == beats(came)[0] else "written"
-    longer = stays - held(plain, case.places)
     why = {
         "memory port": f"{most:.2f} beats {way}",
-        "response places": f"held for {stays:.0f} clocks, {longer:+.1f}",
+        "response places": f"each held for {alone:.0f} clocks by an access alone",
     }.get(bound, "as plain memory")
     return f"its own bound is {own[bound]:.2f} by {bound} ({why}), {came.clocks_each:.2f} measured"
 
