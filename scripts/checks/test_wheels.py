@@ -50,6 +50,17 @@ def test_what_fails_outside_of_the_tree_is_shown(tmp_path: Path) -> None:
     assert lines[-1].endswith("ended with code 1 outside of the tree")
 
 
+@pytest.mark.parametrize(("words", "runs"), [((), [False, True]), (("--all",), [True, True])])
+def test_what_runs_in_the_tree_is_collected(
+    words: tuple[str, ...], runs: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But at night."""
+    seen = {}
+    monkeypatch.setattr(wheels, "check", lambda one, run: seen.update({one.module: run}))
+    assert wheels.main(words) == 0
+    assert [seen[one.module] for one in wheels.PACKAGES] == runs
+
+
 def test_no_index_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")

@@ -3,11 +3,13 @@
 
 Each is built as a wheel, what is in it is held against its tracked files, and it is installed in a
 fresh environment in a temporary folder, where its own tests and its example run. What it depends on
-comes from the package index by the hashes of requirements.lock.
+comes from the package index by the hashes of requirements.lock. Tests of a package that `nf test`
+runs in the tree, too, are only collected here, which imports all of them; `--all` runs them.
 """
 
 from __future__ import annotations
 
+import argparse
 import email
 import importlib.metadata
 import os
@@ -43,29 +45,37 @@ _NAMESPACES = "consider_namespace_packages=true"  # cocotbext is shared with coc
 
 @dataclass(frozen=True)
 class Package:
-    """Where a package lies, its name for `import`, the module that is its example, and whether its
-    tests run simulators."""
+    """Where a package lies, its name for `import`, the module that is its example, whether its
+    tests run simulators, and whether `nf test` runs them in the tree, too."""
 
     folder: str
     module: str
     example: str
     simulates: bool = False
+    in_tree: bool = False
 
 
 PACKAGES = [
-    Package("neuron_fabric", "neuron_fabric", "neuron_fabric.example"),
+    Package("neuron_fabric", "neuron_fabric", "neuron_fabric.example", in_tree=True),
     Package("cocotbext/cxl", "cocotbext.cxl", "cocotbext.cxl.example.run", simulates=True),
 ]
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
     """Check every package, side by side; 1 when anything is wrong, after a line for each thing."""
+    parser = argparse.ArgumentParser("wheels", description="Packages outside of the tree.")
+    parser.add_argument(
+        "--all", action="store_true", help="run the tests of each, not only collect"
+    )
+    every = parser.parse_args(words).all
     with ThreadPoolExecutor() as pool:
-        return int(any(list(pool.map(check, PACKAGES))))
+        wrong = list(pool.map(lambda one: check(one, every or not one.in_tree), PACKAGES))
+    return int(any(wrong))
 
 
-def check(package: Package) -> bool:
-    """Whether anything is wrong with a package, each thing with a line."""
+def check(package: Package, tests_run: bool = True) -> bool:
+    """Whether anything is wrong with a package, each thing with a line; its tests are run or only
+    collected."""
     start = time.monotonic()
     source = ROOT / package.folder
     beside = {one.package for one in registry.simulators() if one.package and package.simulates}
@@ -73,7 +83,8 @@ def check(package: Package) -> bool:
         wheel = build(source, Path(folder))
         wrong = problems(wheel, package.module, tracked(source))
         python = install(wheel, Path(folder), beside)
-        tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES, "--pyargs")
+        tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES]
+        tests += ["--pyargs"] if tests_run else ["--collect-only", "--pyargs"]
         for words in ((*tests, package.module), ("-m", package.example)):
             wrong += run(python, words, Path(folder))
     verdict = "FAILED" if wrong else "ok"
@@ -200,6 +211,6 @@ def _pip(words: Sequence[object], what: str) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(sys.argv[1:]))
     except NfError as error:
         sys.exit(f"wheels: {error}")

@@ -63,6 +63,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
     at_once = ("--jobs", jobs)
     return {
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
+        "wheels": [sys.executable, "-m", "scripts.checks.wheels", "--all"],
         "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once),
         "suite link": steps.nf("run", "--suite", SUITES[1], "--sim", "verilator", *at_once),
         "suite rams": steps.nf("run", "--suite", "nightly-rams", "--sim", "verilator", *at_once),
