@@ -9,7 +9,8 @@ NF := .venv/bin/nf
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
 	@echo "make test      every check of the project, as CI runs it"
-	@echo "make nightly   what is long: ten seeds with coverage, all mutants, the link's faults, bad input"
+	@echo "make nightly   what is long: ten seeds with coverage, all mutants, the link's faults, bad input;"
+	@echo "               make nightly ONLY='figures fuzz': the parts that begin with these words"
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
 	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
 	@echo "make cluster   Dask into .venv too, for nf run --cluster and its tests"
@@ -31,7 +32,7 @@ regress: setup
 
 nightly:
 	@scripts/setup.sh --torch --cluster
-	@$(NF) nightly
+	@$(NF) nightly $(ONLY:%=--only %)
 
 doctor lint check: setup
 	@$(NF) $@

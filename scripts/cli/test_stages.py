@@ -8,10 +8,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from scripts.cli import mutate, nightly, steps
 from scripts.cli.main import main
 from scripts.cli.test import seed_of
+from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
 from scripts.plan import testplan
@@ -91,6 +93,13 @@ def test_the_night_draws_by_one_seed() -> None:
     todo = nightly.parts("both", "2", "7")
     assert {"pytest", "suite", nightly.GOALS, "close", "mutate", "fuzz"} <= todo.keys()
     assert all("7" in words for name, words in todo.items() if name.startswith("fuzz"))
+
+
+def test_each_part_of_the_night_has_one_machine() -> None:
+    pipeline = yaml.safe_load((ROOT / "ci" / "github.yml").read_text(encoding="utf-8"))
+    machines = pipeline["jobs"]["nightly"]["strategy"]["matrix"]["include"]
+    words = [word for one in machines for word in one["only"].split()]
+    assert sorted(words) == sorted({name.split()[0] for name in nightly.parts("both", "2", "7")})
 
 
 def test_the_night_has_every_suite_of_its_name() -> None:
