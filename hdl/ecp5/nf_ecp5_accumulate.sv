@@ -62,6 +62,11 @@ module nf_ecp5_accumulate
       .a (count), .b (BITS'(planes[e])), .c ({{(BITS - 1){1'b1}}, adds}), .d ({BITS{en}}), .sum
     );
 
+    if (BITS > ABOVE) begin : g_above
+      logic unused_sum;
+      assign unused_sum = sum[BITS-1];
+    end
+
     assign lost[e]    = en && vote && full;
     assign counted[e] = planes[e] ^ (adds && en);
     for (genvar p = 1; p < CNT_W; p++) begin : g_plane

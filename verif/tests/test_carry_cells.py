@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts, votes and sums by the carry cells of ECP5 (`ECP5` = 1), in every plane of a count.
+
+Verilator alone: of 64 workers to each line Icarus takes minutes, cell by cell; it runs `test_modes`
+on the same build."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cocotb
+
+from models.line_packing import Mode
+from verif.env.base_test import NfBaseTest, run_uvm
+from verif.sequences.aggregate import AggregateSequence
+from verif.sequences.counted_lines import CountSequence, ThresholdSequence
+from verif.sequences.int_codes import IntCodesSequence
+from verif.sequences.tern5_codes import Tern5CodesSequence
+
+
+class CellCountsTest(NfBaseTest):
+    """Both modes, W up to 64, evicted between workers."""
+
+    async def scenario(self) -> None:
+        for mode in (Mode.G_BINARY, Mode.G_TERNARY):
+            await CountSequence(self.env, mode=mode).run()
+
+
+class CellSaturationTest(NfBaseTest):
+    """W around and above the largest count, and 64."""
+
+    async def scenario(self) -> None:
+        top = (1 << self.cfg.hw.cnt_w) - 1
+        for mode in (Mode.G_BINARY, Mode.G_TERNARY):
+            for workers in sorted({min(64, top), min(64, top + 1), 64}):
+                await AggregateSequence(
+                    self.env, mode=mode, workers=workers, lines_log2=0, epochs=2
+                ).run()
+                await self.env.registers.read_status()
+        saturated = bool(self.env.coverage.engine.line_flags.bins["SATURATED"])
+        assert saturated == (top < 64), f"counts up to {top}: saturated {saturated}"
+
+
+class CellThresholdsTest(NfBaseTest):
+    """T from 1 to 255."""
+
+    async def scenario(self) -> None:
+        await ThresholdSequence(self.env).run()
+
+
+class CellCodesTest(NfBaseTest):
+    """Integer codes count every bit of a line."""
+
+    async def scenario(self) -> None:
+        await IntCodesSequence(self.env, crowded=True).run()
+
+
+class CellTern5Test(NfBaseTest):
+    """Votes of five digits a byte, whose counts have no plane to spare."""
+
+    async def scenario(self) -> None:
+        await Tern5CodesSequence(self.env).run()
+
+
+@cocotb.test()
+async def counts(_dut: Any) -> None:
+    """Counts around each carry; nets of T - 1, T, T + 1 and their negatives."""
+    await run_uvm(CellCountsTest)
+
+
+@cocotb.test()
+async def saturation(_dut: Any) -> None:
+    """Four planes stop at 15 and set the region's flag; seven count 64 workers."""
+    await run_uvm(CellSaturationTest)
+
+
+@cocotb.test()
+async def thresholds(_dut: Any) -> None:
+    """A threshold above W lets nothing pass, whatever its bits are."""
+    await run_uvm(CellThresholdsTest)
+
+
+@cocotb.test()
+async def codes(_dut: Any) -> None:
+    """Sums of any subset of workers in any order, by planes, SUM16 and SUM8."""
+    await run_uvm(CellCodesTest)
+
+
+@cocotb.test()
+async def tern5(_dut: Any) -> None:
+    """Votes of any subset of workers in any order, in a device with G_TERN5."""
+    await run_uvm(CellTern5Test)
