@@ -114,7 +114,9 @@ def under_pressure(bench: Bench, found: Found) -> None:
 
     def held_alone(case: Case, name: str) -> float:
         key = bool(case.driven.read), case.beat, name
-        return alone[key] if key in alone else alone.setdefault(key, held(case.alone(bench, name)))
+        if key not in alone:
+            alone[key] = held(case.alone(bench, name))
+        return alone[key]
 
     for case in CASES:
         plain = case.run(bench, PLAIN)

@@ -12,10 +12,10 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.aggregate import AggregateSequence
 from verif.sequences.counted_lines import CountSequence, ThresholdSequence
 from verif.sequences.int_codes import IntCodesSequence
 from verif.sequences.tern5_codes import Tern5CodesSequence
+from verif.tests.test_saturation import SaturationTest
 
 
 class CellCountsTest(NfBaseTest):
@@ -26,18 +26,13 @@ class CellCountsTest(NfBaseTest):
             await CountSequence(self.env, mode=mode).run()
 
 
-class CellSaturationTest(NfBaseTest):
-    """W around and above the largest count, and 64."""
+class CellSaturationTest(SaturationTest):
+    """That of the portable cells; seven planes hold every count of 64 workers."""
 
     async def scenario(self) -> None:
-        top = (1 << self.cfg.hw.cnt_w) - 1
-        for mode in (Mode.G_BINARY, Mode.G_TERNARY):
-            for workers in sorted({min(64, top), min(64, top + 1), 64}):
-                await AggregateSequence(
-                    self.env, mode=mode, workers=workers, lines_log2=0, epochs=2
-                ).run()
-                await self.env.registers.read_status()
+        await super().scenario()
         saturated = bool(self.env.coverage.engine.line_flags.bins["SATURATED"])
+        top = (1 << self.cfg.hw.cnt_w) - 1
         assert saturated == (top < 64), f"counts up to {top}: saturated {saturated}"
 
 
