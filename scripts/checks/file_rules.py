@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for every source file: its length, its licence line, a name that no other module has."""
+"""Rules for every source file: a licence line and a unique module name."""
 
 from __future__ import annotations
 
@@ -8,23 +8,9 @@ from pathlib import Path
 
 from scripts.checks import tree
 
-MOST = 400
 SUFFIXES = (".py", ".sv", ".svh", ".cpp", ".h", ".sh")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 MANY = frozenset({"__init__", "conftest"})
-
-
-def too_long(root: Path) -> list[str]:
-    """Files of more than 400 lines: two concepts in one file. Tables and generated files may be
-    longer."""
-    out: list[str] = []
-    for path in tree.files(root, *SUFFIXES, ".md"):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        generated = any("generated from" in line.lower() for line in lines[:5])
-        if len(lines) > MOST and not generated:
-            name = path.relative_to(root).as_posix()
-            out.append(f"{name}: {len(lines)} lines, more than {MOST}: split it by concept")
-    return out
 
 
 def without_licence(root: Path) -> list[str]:

@@ -44,15 +44,6 @@ def test_header_words(tmp_path: Path) -> None:
     assert "`in_*`" in found[1]
 
 
-def test_file_length(tmp_path: Path) -> None:
-    _write(tmp_path, "models/a.py", "x\n" * 400)
-    _write(tmp_path, "models/b.py", "# Generated from a table\n" + "x\n" * 900)
-    _write(tmp_path, "models/table.yaml", "x\n" * 900)
-    assert file_rules.too_long(tmp_path) == []
-    _write(tmp_path, "models/a.py", "x\n" * 401)
-    assert "models/a.py: 401 lines" in file_rules.too_long(tmp_path)[0]
-
-
 def test_licence_lines(tmp_path: Path) -> None:
     _write(tmp_path, "scripts/a.py", f"# {file_rules.LICENCE}\n")
     assert file_rules.without_licence(tmp_path) == []

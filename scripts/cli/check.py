@@ -66,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
         "lock files hold the pins": pins.problems,
         "every pin is used": partial(pins.unused, ROOT, sources),
         "text has an encoding": partial(text_files.violations, ROOT, sources),
-        "files have at most 400 lines": partial(file_rules.too_long, ROOT),
         "module names are unique": partial(file_rules.same_names, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
