@@ -128,6 +128,15 @@ BENCH = """
     async def hang(dut):
         time.sleep(600)  # longer than any test waits for its end
 
+    @cocotb.test()
+    async def rests(dut):
+        time.sleep(1.7)
+
+    @cocotb.test()
+    async def spins(dut):
+        while True:
+            pass
+
     @cocotb.test(timeout_time=50, timeout_unit="ns")
     async def stuck(dut):
         await start(dut)

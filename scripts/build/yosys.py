@@ -280,7 +280,7 @@ class _Run:
 
     def __call__(self, command: Sequence[str], out_to: Path) -> None:
         left = max(1.0, self.effort_s - self.used)
-        done = process.run_logged(list(command), out_to, cwd=ROOT, effort_s=left)
+        done = process.run_logged(list(command), out_to, cwd=ROOT, timeout_s=left)
         self.used += done.seconds if done.used is None else done.used
         if done.timed_out or done.returncode != 0:
             late = f"more than {self.effort_s:.0f} s of processor time"

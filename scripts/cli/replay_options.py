@@ -11,7 +11,7 @@ from typing import Any
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
 from scripts.build import registry
-from scripts.common.arguments import DUT_HELP, DUTS, given, positive, seconds, up_to
+from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, given, positive, seconds, up_to
 from scripts.common.errors import OptionError
 from scripts.common.records import Dut
 from scripts.farm import cluster
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--threshold", type=_threshold, default=1, metavar="T", help="net count of a ternary vote")
     add("--seed", type=_natural, default=1, help="order of the workers, content of the memory")
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
-    add("--timeout", type=seconds, metavar="S", help="wall-clock seconds for one simulator run")
+    add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
     add("--waves", action="store_true", help="write waves (slower build and run)")
     add("--record", metavar="DIR", help="leave the record of the run there too")
     add("--stimulus", metavar="FILE", help="in place of CAPTURE: what a bulk replay found wrong")

@@ -11,7 +11,7 @@ from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import prove, replay
 from scripts.cli.run import execute
-from scripts.common.arguments import seconds
+from scripts.common.arguments import TIMEOUT_HELP, seconds
 from scripts.common.records import SOLVER
 from scripts.plan import depends
 from scripts.record.database import History
@@ -26,7 +26,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="number of a run (`nf history GLOB`), or its id")
     parser.add_argument("--waves", action="store_true", help="write waves")
-    parser.add_argument("--timeout", type=seconds, metavar="S", help="another wall-clock limit")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
 
 
 def run(args: argparse.Namespace) -> int:

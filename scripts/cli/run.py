@@ -20,7 +20,7 @@ from scripts.build import registry
 from scripts.cli import watch
 from scripts.cli.completion import tests, with_completer
 from scripts.common import claims, paths, process
-from scripts.common.arguments import DUT_HELP, DUTS, positive, seconds
+from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
@@ -117,7 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
     how.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
     how.add_argument("--watch", action="store_true", help="then rerun what a saved file affects")
-    how.add_argument("--timeout", type=seconds, metavar="S", help="wall-clock limit of one run")
+    how.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
     how.add_argument("--scale", type=seconds, help="multiply the traffic of every test")
     how.add_argument(
         "--weights", type=weights, metavar="W", help="weights of scenario tests: JSON, or a file"

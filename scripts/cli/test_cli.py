@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from scripts.cli.main import VERBS, main, make_parser
-from scripts.common import process
+from scripts.common import effort, process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunSpec
@@ -156,10 +156,11 @@ def test_an_interrupt_while_runs_are_handed_out(toy: Toy, monkeypatch: pytest.Mo
     assert ended.is_set()
 
 
-def test_time_out_ends_the_whole_group(tmp_path: Path) -> None:
+def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = tmp_path / "pid"
     child = f"sleep 600 & echo $! > {number}"
     for seconds in (1.0, 10.0, 100.0):  # until the shell has come so far
+        monkeypatch.setattr(effort, "STANDS_STILL_S", seconds)
         done = process.run_logged(
             ["sh", "-c", f"{child}; sleep 600"], tmp_path / "log", cwd=tmp_path, timeout_s=seconds
         )

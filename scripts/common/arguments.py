@@ -9,6 +9,8 @@ from collections.abc import Callable
 from scripts.common import process
 from scripts.common.records import Dut
 
+TIMEOUT_HELP = "processor time that a run may use; ten times as much wall-clock time"
+
 
 def up_to(last: int, what: str = "", first: int = 1) -> Callable[[str], int]:
     """argparse type: an integer from ``first`` to ``last``, called ``what`` where the text is

@@ -1,36 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processor time of a process and its helpers. A limit in it means the same on a busy machine and
-on an idle one; wall-clock time would make proofs red because something else runs."""
+"""Time limits that mean the same on a busy machine and on an idle one.
+
+A limit is in seconds of processor time of a process group. A group is also ended when it has stood
+still (no processor time, nothing written to its log) for STANDS_STILL_S, and when wall-clock time
+passes WALL times the limit: no run holds a machine for ever.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-STANDS_STILL_S = 300.0
-"""A group that has used no processor time for so long waits for something that does not come."""
+STANDS_STILL_S = 60.0
+"""A group without progress for so long waits for something that does not come."""
+WALL = 10.0
+"""Wall-clock limit as a multiple of that of processor time."""
 _TICKS = os.sysconf("SC_CLK_TCK")
-_FIRST_S, _MOST_S = 0.01, 0.5  # between two looks
-_GROUP, _FIRST_TIME, _TIMES = 2, 11, 4  # fields behind the name of a program in /proc/PID/stat
+_CORES = os.cpu_count() or 1
+_LEAST_S, _MOST_S = 0.1, 2.0  # between two measurements
+_GROUP, _FIRST_TIME, _TIMES = 2, 11, 4  # fields after the name of a program in /proc/PID/stat
 
 
-def ended(pid: int, limit_s: float) -> tuple[float, bool]:
-    """Wait for the leader of a process group, which stays to be reaped: the processor time that the
-    group has used, and whether it was stopped waiting for because of that."""
-    most, moved, pause = 0.0, time.monotonic(), _FIRST_S
-    while True:
-        gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        used, now = max(most, of_group(pid)), time.monotonic()
-        if used > most:
-            most, moved = used, now
-        if gone:
-            return most, False
-        if most > limit_s or now - moved > STANDS_STILL_S:
-            return most, True
-        time.sleep(pause)
-        pause = min(2 * pause, _MOST_S)
+class Meter:
+    """Processor time and progress of a process group, from now on."""
+
+    def __init__(self, group: int, limit_s: float, log: Path) -> None:
+        self.used = 0.0
+        self._group, self._limit_s, self._log = group, limit_s, log
+        self._last = of_group(group), _size(log)
+        self._time = time.monotonic()
+        self._wall = self._still = 0.0
+
+    def pause(self) -> float:
+        """Return the seconds after which the next measurement is due."""
+        soonest = (self._limit_s - self.used) / _CORES
+        return min(max(soonest, _LEAST_S), _MOST_S, max(STANDS_STILL_S / 4, _LEAST_S))
+
+    def measure(self) -> str:
+        """Measure; return the reason to end the group, "" while there is none."""
+        now, found = time.monotonic(), (of_group(self._group), _size(self._log))
+        # While this process was itself stopped or starved, nothing is known about the group.
+        passed, self._time = min(now - self._time, 5 * _MOST_S), now
+        self._wall += passed
+        self._still = self._still + passed if found == self._last else 0.0
+        # The sum falls when a process ends that nobody waits for.
+        self.used += max(0.0, found[0] - self._last[0])
+        self._last = found
+        limit = f"the limit of {self._limit_s:g} s"
+        if self.used > self._limit_s:
+            return f"used {self.used:.1f} s of processor time, more than {limit}"
+        spent = f"{self.used:.1f} s of processor time used, {limit[4:]}"
+        if self._still >= STANDS_STILL_S:
+            return f"stood still for {self._still:.0f} s: no processor time, no output ({spent})"
+        if self._wall > WALL * self._limit_s:
+            return (
+                f"took {self._wall:.0f} s of wall-clock time, more than {WALL:g} times {limit}"
+                f" ({spent.partition(',')[0]})"
+            )
+        return ""
+
+
+def watch(
+    group: int, limit_s: float, log: Path, came: Callable[[float], bool]
+) -> tuple[str, float]:
+    """Wait for a process group within its limits.
+
+    Args:
+        group: number of the group, whose leader is not reaped before `came` is true.
+        limit_s: seconds of processor time; see the module for the other two limits.
+        log: file to which the group writes.
+        came: waits for at most so many seconds; true when the group is done.
+
+    Returns:
+        The reason to end the group ("" when it is done), and the processor time that it used.
+    """
+    meter = Meter(group, limit_s, log)
+    while not came(meter.pause()):
+        if why := meter.measure():
+            return why, meter.used
+    meter.measure()
+    return "", meter.used
+
+
+def leader_ended(pid: int, seconds: float) -> bool:
+    """Wait at most so long for a child, which stays to be reaped; true when it has ended."""
+    until, pause = time.monotonic() + seconds, 0.005
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, 0.05)
+    return True
 
 
 def of_group(group: int) -> float:
@@ -45,3 +109,10 @@ def of_group(group: int) -> float:
             if int(fields[_GROUP]) == group:
                 ticks += sum(int(one) for one in fields[_FIRST_TIME : _FIRST_TIME + _TIMES])
     return ticks / _TICKS
+
+
+def _size(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -50,6 +51,7 @@ class Finished:
     timed_out: bool
     seconds: float
     used: float | None = None  # processor time in seconds, where it is known
+    why: str = ""  # which limit ended it, with values
 
 
 def kill_group(pid: int) -> None:
@@ -127,29 +129,25 @@ def run_logged(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
-    effort_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """Run a command with both outputs in `log`; after `timeout_s` seconds kill its whole group.
-    With `effort_s` after so many seconds of processor time, however long they take, or when it has
-    used none for a while; then `used` is known."""
+    """Run a command with both outputs in `log`. With `timeout_s`, the limits of `effort` end its
+    whole group, and `used` is known."""
     begin = time.monotonic()
-    used: float | None = None
+    used, why = None, ""
     with log.open("ab" if append else "wb") as out:
         process = start(command, out, cwd=cwd, env=env)
-        timed_out = False
         try:
-            if effort_s is None:
-                process.wait(timeout=timeout_s)
+            if timeout_s is None:
+                process.wait()
             else:
-                used, timed_out = effort.ended(process.pid, effort_s)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+                ended = partial(effort.leader_ended, process.pid)
+                why, used = effort.watch(process.pid, timeout_s, log, ended)
         finally:
             kill_group(process.pid)  # also what the process left behind
             process.wait()
     check_stopping()
-    return Finished(process.returncode, timed_out, time.monotonic() - begin, used)
+    return Finished(process.returncode, bool(why), time.monotonic() - begin, used, why)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class FailureKind(StrEnum):
 
     ASSERTION = "assertion"  # an assertion in the RTL fired
     MISMATCH = "mismatch"  # a checker of the bench raised
-    TIME_OUT = "time-out"  # wall-clock limit, or a simulated-time limit of the test
+    TIME_OUT = "time-out"  # the limits of `effort`, or a simulated-time limit of the test
     CRASH = "crash"  # the simulator or the bench died of something no checker raised
     BUILD = "build"  # the design did not compile
     NO_TEST = "no test"  # nothing ran: an empty result is never green
@@ -96,7 +96,8 @@ class BuildSpec:
 class RunSpec:
     """One simulator process: some tests of one module, on one build, with one seed.
 
-    `tests` empty means every test of the module. `timeout_s` is wall-clock time.
+    `tests` empty means every test of the module. `timeout_s` is processor time; see
+    `scripts/common/effort.py` for the limits that follow from it.
     """
 
     build: BuildSpec

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,13 +17,14 @@ _HELPER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_BUSY
 
 def run(tmp_path: Path, program: str, limit_s: float) -> process.Finished:
     words = [sys.executable, "-S", "-c", program]
-    return process.run_logged(words, tmp_path / "log", cwd=tmp_path, effort_s=limit_s)
+    return process.run_logged(words, tmp_path / "log", cwd=tmp_path, timeout_s=limit_s)
 
 
 @pytest.mark.parametrize("program", [_BUSY, _HELPER], ids=["itself", "its-helper"])
 def test_what_works_is_stopped(tmp_path: Path, program: str) -> None:
     done = run(tmp_path, program, 0.4)
     assert done.timed_out
+    assert "of processor time, more than the limit of 0.4 s" in done.why
     assert done.used is not None
     assert 0.4 < done.used < 10
 
@@ -38,4 +40,38 @@ def test_what_waits_is_not(tmp_path: Path) -> None:
 
 def test_what_stands_still_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effort, "STANDS_STILL_S", 0.5)
-    assert run(tmp_path, "import time; time.sleep(60)", 30.0).timed_out
+    done = run(tmp_path, "import time; time.sleep(60)", 30.0)
+    assert done.timed_out
+    assert "stood still for " in done.why
+
+
+def test_output_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "STANDS_STILL_S", 1.0)
+    monkeypatch.setattr(effort, "of_group", lambda _group: 0.0)
+    program = "import time\nfor _ in range(20): time.sleep(0.1); print('.', flush=True)"
+    assert not run(tmp_path, program, 30.0).timed_out
+
+
+def test_wall_clock_time_is_bounded(tmp_path: Path) -> None:
+    done = run(tmp_path, "import time; time.sleep(60)", 0.1)
+    assert done.timed_out
+    assert "of wall-clock time, more than 10 times the limit of 0.1 s" in done.why
+
+
+def test_work_of_a_helper_that_is_gone_still_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum over a group falls when a process ends that nobody waits for."""
+    found = iter([0.0, 5.0, 1.0, 1.2, 1.4, 1.6])
+    monkeypatch.setattr(effort, "of_group", lambda _group: next(found))
+    meter = effort.Meter(1, 5.5, tmp_path / "log")
+    assert [bool(meter.measure()) for _ in range(5)] == [False, False, False, False, True]
+
+
+def test_no_time_passes_while_this_process_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, 1000.0])
+    monkeypatch.setattr(effort, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(effort, "of_group", lambda _group: 0.0)
+    assert effort.Meter(1, 20.0, tmp_path / "log").measure() == ""

@@ -91,7 +91,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
         ],
         design.log.with_suffix(".route.log"),
         cwd=ROOT,
-        effort_s=effort_s,
+        timeout_s=effort_s,
     )
     used = round(done.seconds if done.used is None else done.used, 1)
     if done.timed_out:

@@ -34,7 +34,7 @@ from scripts.plan.depends import Dependencies
 from scripts.run import simulate
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
-# A run that takes so many times what it took without a mutant hangs; seconds for a busy machine.
+# A run that uses so many times its processor time without a mutant, and some seconds, hangs.
 _SLOWER, _MORE_S = 8.0, 30.0
 # Tests that a mutant outlives before its proof is tried, which takes about as long: most are dead
 # by then.
@@ -51,12 +51,11 @@ Prove = Callable[[Mutant], str]
 @dataclass
 class Candidate:
     """A test on a build with these modules (none named: any); what the probe saw of it. `name` is
-    `test build`, `seconds` the processor time of a run, `wall` how long it took."""
+    `test build`, `seconds` the processor time of a run."""
 
     spec: RunSpec
     modules: frozenset[str] = frozenset()
     seconds: float = UNKNOWN_S
-    wall: float = UNKNOWN_S
     seen: frozenset[int] | None = None  # numbers of the mutants; None: not probed
 
     @property
@@ -147,7 +146,6 @@ class Campaign:
             noted = path.read_bytes() if path.is_file() else b""
             candidate.seen = frozenset(n for n in self.mutants if noted[n : n + 1] == b"\1")
             candidate.seconds = max(record.used_seconds, 0.05)
-            candidate.wall = record.sim_seconds
             shutil.rmtree(self.runs / record.id, ignore_errors=True)
             if not record.passed:
                 self.broken.append(
@@ -156,11 +154,7 @@ class Campaign:
                 return
             path = self._seen_path(candidate)
             path.parent.mkdir(parents=True, exist_ok=True)
-            found = {
-                "seconds": candidate.seconds,
-                "wall": candidate.wall,
-                "seen": sorted(candidate.seen),
-            }
+            found = {"seconds": candidate.seconds, "seen": sorted(candidate.seen)}
             output.write_text(path, json.dumps(found))
 
         records = run_all(specs, jobs, came, self.runner, fail_fast=True, end=end)
@@ -183,7 +177,6 @@ class Campaign:
         except (OSError, DataError):
             return False
         candidate.seconds = float(found["seconds"])
-        candidate.wall = float(found.get("wall", candidate.seconds))
         candidate.seen = frozenset(found["seen"])
         return True
 
@@ -297,7 +290,7 @@ class Campaign:
             environment.append((rewrite.SEEN, "seen"))  # in the folder of the run
         limit = spec.timeout_s
         if candidate.seen is not None:
-            limit = min(limit, candidate.wall * _SLOWER + _MORE_S)
+            limit = min(limit, candidate.seconds * _SLOWER + _MORE_S)
         return replace(
             spec,
             env=tuple(environment),

@@ -97,7 +97,7 @@ def prover(
             [str(yosys), "-q", "-l", shown(folder / "yosys.log"), "-s", shown(script)],
             folder / "console.log",
             cwd=ROOT,
-            effort_s=limit_s,
+            timeout_s=limit_s,
         )
         proved = done.returncode == 0 and not done.timed_out
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,10 +15,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from neuron_fabric.text import one_line, say
-from scripts.common import claims, paths, process
+from scripts.common import claims, effort, paths, process
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
@@ -26,7 +27,7 @@ from scripts.plan import package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
 RUNS = BUILD / "mutants-package"
-TIMEOUT_S = 600.0
+TIMEOUT_S = 600.0  # see `scripts/common/effort.py`
 BASE_TIMEOUT_S = 3600.0
 _HOST = Path(__file__).with_name("case_host.py")
 _COPIED = ("neuron_fabric", "conftest.py", "pyproject.toml")
@@ -106,23 +107,23 @@ class _Host:
         self._process: process.Child | None = None
         self._link: socket.socket | None = None
 
-    def run(self, place: Path, log: Path, words: Sequence[str], timeout_s: float) -> int | None:
-        """Exit code of pytest in that folder; None when it takes too long: this host has ended with
+    def run(self, place: Path, log: Path, words: Sequence[str], timeout_s: float) -> int | str:
+        """Exit code of pytest in that folder, or which limit ended it: this host has ended with
         it, and another one starts next time. Interrupted when all is ended."""
-        link = self._link or self._start()
-        link.settimeout(timeout_s)
+        link, why = self._link or self._start(), ""
+        assert self._process is not None
         try:
             link.sendall(("\x1f".join([str(place), str(log), *words]) + "\n").encode())
-            answer = link.recv(64)
-        except TimeoutError:
-            self.close()
-            return None
+            why, _ = effort.watch(
+                *(self._process.pid, timeout_s, log), lambda seconds: bool(wait([link], seconds))
+            )
+            answer = b"" if why else link.recv(64)
         except OSError:
             answer = b""
         process.check_stopping()
         if not answer:
             self.close()
-        return int(answer) if answer else -1
+        return why or (int(answer) if answer else -1)
 
     def _start(self) -> socket.socket:
         self._link, theirs = socket.socketpair()
@@ -179,8 +180,8 @@ def _judge(host: _Host, place: Path, mutant: PackageMutant, test: str) -> Judged
     code, text = _pytest(host, place, mutant.edits, [test], TIMEOUT_S)
     failed, errors = _FAILED.search(text), _ERRORS.search(_last(text))
     caught = code == 1 and failed is not None and errors is None
-    if code is None:
-        how = f"takes over {TIMEOUT_S:g} s"
+    if isinstance(code, str):
+        how = f"ended by its time limit: it {code}"
     elif caught:
         why = _WHY.search(text)
         how = one_line(why[1], 90) if why else "failed"
@@ -195,9 +196,9 @@ def _last(text: str) -> str:
 
 def _pytest(
     host: _Host, place: Path, edits: Sequence[Edit], tests: Sequence[str], timeout_s: float
-) -> tuple[int | None, str]:
-    """Exit code, None where it was ended, and output; in a copy of the sources, which is taken
-    away. What is not changed stands there by a link."""
+) -> tuple[int | str, str]:
+    """Return the exit code, or which limit ended it, and the output; run in a copy of the sources,
+    which is removed afterwards. Unchanged files are links."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     log = place.with_suffix(".log")

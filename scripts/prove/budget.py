@@ -27,6 +27,6 @@ class Budget:
     ) -> process.Finished:
         """Run a program to its end, or to that of what is left; both its outputs are in ``log``."""
         left = self.limit_s - self.used
-        done = process.run_logged(command, log, cwd=ROOT, env=env, effort_s=left)
+        done = process.run_logged(command, log, cwd=ROOT, env=env, timeout_s=left)
         self.used += done.used or 0.0
         return done

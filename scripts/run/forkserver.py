@@ -23,10 +23,11 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from scripts.common import process
+from scripts.common import effort, process
 from scripts.common.process import Finished
 from scripts.run import cocotb_private, zygote
 
@@ -58,9 +59,11 @@ class Server:
             process.check_stopping()
             raise ServerError("no server came up") from error
 
-    def run(self, request: dict[str, Any], timeout_s: float | None = None) -> Finished:
-        """Fork a child and wait for it; after `timeout_s` seconds kill its group. ServerError when
-        the server is gone."""
+    def run(
+        self, request: dict[str, Any], timeout_s: float | None = None, log: Path | None = None
+    ) -> Finished:
+        """Fork a child and wait for it; with `timeout_s`, the limits of `effort` end its group,
+        which writes to `log`. ServerError when the server is gone."""
         begin = time.monotonic()
         try:
             self._connection.send(json.dumps(request).encode())
@@ -68,18 +71,18 @@ class Server:
             raise ServerError("the server is gone") from error
         pid = self._read(begin + _START_S)["pid"]
         process.watch(pid)
-        timed_out = False
+        why = ""
         try:
-            try:
-                end = self._read(begin + timeout_s if timeout_s else None)
-            except TimeoutError:
-                timed_out = True
+            if timeout_s and log:
+                why, _ = effort.watch(pid, timeout_s, log, self._speaks)
+            if why:
                 process.kill_group(pid)
-                end = self._read(time.monotonic() + _START_S)
+            end = self._read(time.monotonic() + _START_S if why else None)
         finally:
             process.kill_group(pid)  # also what the child left behind
             process.forget(pid)
-        return Finished(end["status"], timed_out, time.monotonic() - begin, end["used_ms"] / 1000)
+        seconds, used = time.monotonic() - begin, end["used_ms"] / 1000
+        return Finished(end["status"], bool(why), seconds, used, why)
 
     def close(self) -> None:
         """End the server, and with it a child that still runs."""
@@ -91,6 +94,10 @@ class Server:
     def reap(self) -> None:
         """Wait for the end of the process."""
         os.waitpid(self.pid, 0)
+
+    def _speaks(self, seconds: float) -> bool:
+        """Wait at most so long for a message; true when there is one."""
+        return bool(wait([self._connection], seconds))
 
     def _read(self, deadline: float | None) -> dict[str, int]:
         left = None if deadline is None else max(0.001, deadline - time.monotonic())
@@ -196,7 +203,7 @@ def run_forked(
     server = _take(command, cwd, env)
     request = {"cwd": str(cwd), "log": str(log), "env": dict(env)}
     try:
-        finished = server.run(request, timeout_s)
+        finished = server.run(request, timeout_s, log)
     except (ServerError, TimeoutError, ValueError) as error:
         server.close()
         process.check_stopping()

@@ -69,8 +69,8 @@ class SignalTransport(Transport):
 
 
 def patience(lines: int) -> float:
-    """Wall-clock seconds of a simulator process: a start, and Icarus on a slow machine for every
-    line."""
+    """Return the limit of a simulator process in seconds of processor time: a start, and Icarus on
+    a slow machine for every line."""
     return 300.0 + 0.05 * lines
 
 

@@ -83,7 +83,7 @@ def test_a_crash_and_a_hang_hurt_one_run_alone(toy: Toy, sim: str) -> None:
     assert toy.run(build, "adds_one").passed
     (server,) = servers()
     assert toy.run(build, "dies").kind is FailureKind.CRASH
-    assert toy.run(build, "hang", timeout_s=1.0).kind is FailureKind.TIME_OUT
+    assert toy.run(build, "spins", timeout_s=1.0).kind is FailureKind.TIME_OUT
     assert toy.run(build, "adds_one").passed
     assert servers() == [server]
 

@@ -11,9 +11,11 @@ import pytest
 
 from scripts.build import build_cache as build
 from scripts.build import registry
-from scripts.common.records import Edit, FailureKind, RunRecord, Waves
+from scripts.common import effort
+from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Waves
 from scripts.conftest import Toy
 from scripts.run import simulate
+from scripts.run.triage import Triage
 from scripts.run.verdict import read_results
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
@@ -68,10 +70,26 @@ def test_a_named_test_that_left_no_result_is_a_failure(toy: Toy) -> None:
 
 
 @SIMS
-def test_hang_is_killed(toy: Toy, sim: str) -> None:
-    record = toy.run(toy.spec(sim), "hang", timeout_s=1.5)
+def test_what_takes_too_long_is_ended(
+    toy: Toy, sim: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It uses processor time, or none at all; neither is run again."""
+    record = toy.run(toy.spec(sim), "spins", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
-    assert record.seconds < 50  # it hangs for 60
+    assert "s of processor time, more than the limit of 1.5 s" in record.cause
+    monkeypatch.setattr(effort, "STANDS_STILL_S", 1.0)
+    record = toy.run(toy.spec(sim), "hang")
+    assert record.kind is FailureKind.TIME_OUT
+    assert "no processor time, no output" in record.cause
+    spec = RunSpec(toy.spec(sim), "toy_bench", ("hang",))
+    assert Triage(tmp_path, lambda _spec: record).run(spec) is record
+
+
+def test_a_busy_machine_ends_no_run(toy: Toy) -> None:
+    """More wall-clock time than the limit, little processor time."""
+    record = toy.run(toy.spec(), "rests", timeout_s=1.5)
+    assert record.passed, record.cause
+    assert record.seconds > 1.7
 
 
 def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:

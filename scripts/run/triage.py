@@ -28,8 +28,6 @@ from scripts.run.verdict import worth_a_rerun
 LIMIT = 3  # reruns for one cause
 BEFORE_NS = 2000.0  # waves kept before the failure: 1000 clocks of the controller
 AFTER_NS = 20.0
-# A run that was killed by the wall clock would hang again, and write waves all the time.
-HANG_S = 60.0
 
 # Without a simulation there is nothing to look at.
 _NO_WAVES = (FailureKind.BUILD, FailureKind.NO_TEST, FailureKind.INFRASTRUCTURE)
@@ -84,7 +82,7 @@ def triage(record: RunRecord, spec: RunSpec, runs: Path = RUNS) -> RunRecord:
     folder = runs / spec.id / "rerun"
     case = _first_failed(record)
     try:
-        again = simulate.run(_with_waves(spec, record, case), folder)
+        again = simulate.run(_with_waves(spec, case), folder)
     except (Interrupted, NfError, OSError) as error:
         why = str(error) or "interrupted"
         return replace(record, note=f"not run again: {why}")
@@ -103,16 +101,15 @@ def _first_failed(record: RunRecord) -> CaseResult | None:
     return next((case for case in record.cases if case.status == "failed"), None)
 
 
-def _with_waves(spec: RunSpec, record: RunRecord, case: CaseResult | None) -> RunSpec:
+def _with_waves(spec: RunSpec, case: CaseResult | None) -> RunSpec:
     """The spec that shows the failure: its first failed test alone, which starts at time 0."""
     waves = spec.build.waves or registry.get(spec.build.sim).wave_format
-    killed = record.kind is FailureKind.TIME_OUT and case is None
     return replace(
         spec,
         # One run: compiling it as hard as a regression's takes longer than it saves.
         build=replace(spec.build, waves=waves, coverage=False, opt=min(spec.build.opt, "-O1")),
         tests=(case.name,) if case else spec.tests,
-        timeout_s=min(spec.timeout_s, HANG_S) if killed else spec.timeout_s * 4,
+        timeout_s=spec.timeout_s * 4,
         window_ns=_window(case.sim_time_ns) if case else None,
         direct=True,
     )

@@ -37,9 +37,10 @@ _BENCH_ERRORS = frozenset(
         *("UVMConfigItemNotFound", "UVMFactoryError", "ValueError", "ZeroDivisionError"),
     }
 )
-# What a second run would end in just so, with nothing in its waves that could be looked at.
+_ENDED = "ended by its time limit: "
+# A second run would end in the same way: at the limit again, or with nothing to look at in waves.
 _UNLOADABLE = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
-_NOTHING_TO_SEE = tuple(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit"))
+_NOTHING_TO_SEE = (_ENDED, *(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit")))
 _SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # it stands behind every cause
 # What ends a run on purpose, in words; {} is what it said.
 _ENDINGS = {
@@ -131,8 +132,8 @@ def judge(
     if assertion is not None:
         return _verdict(FailureKind.ASSERTION, assertion)
     if finished.timed_out:
-        text = f"killed after {finished.seconds:.0f} s of wall-clock time"
-        return _verdict(FailureKind.TIME_OUT, text)
+        why = finished.why or f"took {finished.seconds:.0f} s"
+        return _verdict(FailureKind.TIME_OUT, f"{_ENDED}it {why}")
     for case in cases or ():
         if case.status == "failed":
             return _failed_case(case, lines, bench)
@@ -149,7 +150,8 @@ def judge(
 
 
 def worth_a_rerun(key: str) -> bool:
-    """False where a run with waves would show nothing: the bench does not load, or pdb ends it."""
+    """False where a run with waves would show nothing (the bench does not load, or pdb ends it), or
+    would take until its time limit again."""
     return not key.startswith(_NOTHING_TO_SEE)
 
 
