@@ -58,6 +58,21 @@ def with_completer(action: argparse.Action, source: Source) -> None:
     action.completer = complete  # type: ignore[attr-defined]
 
 
+def add_filters(parser: argparse._ActionsContainer) -> None:
+    """Add `--stage` and `--feature`, which narrow the choice of tests."""
+    from scripts.plan import testplan
+
+    parser.add_argument(
+        "--stage", action="append", default=[], choices=testplan.STAGES, help="tests of this stage"
+    )
+    feature = parser.add_argument(
+        "--feature", action="append", default=[], metavar="F", help="tests of this feature"
+    )
+    with_completer(
+        feature, lambda: sorted({entry.feature for entry in testplan.read().entries.values()})
+    )
+
+
 def tests() -> list[str]:
     """Every `test_module::test`."""
     from scripts.plan.discover import discover

@@ -14,6 +14,7 @@ from scripts.plan.discover import discover, select
 EXAMPLES = """examples:
   nf list                                    every test with its feature and stage
   nf list 'test_modes*'                      tests that match
+  nf list --suite smoke --stage V1           tests of a suite; --feature F of a feature
   nf list --suites                           suites, and why they have so many seeds
   nf list --builds                           named parameter sets
 """
@@ -24,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="test names"),
         completion.tests,
     )
+    suite = parser.add_argument("--suite", metavar="S", help="tests of this suite")
+    with_completer(suite, lambda: testplan.read().suites)
+    completion.add_filters(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--suites", action="store_true", help="show the suites and why they are so")
     what.add_argument("--builds", action="store_true", help="show the named parameter sets")
@@ -40,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
             values = " ".join(f"{k}={v}" for k, v in build.parameters) or "as in the source"
             say(f"{name:12} {build.top}: {values}")
         return 0
-    tests = select(discover(), args.globs)
+    tests = discover()
+    if args.suite:
+        tests = testplan.of_suite(plan, plan.suite(args.suite), tests)
+    tests = testplan.narrowed(plan, select(tests, args.globs), args.stage, args.feature)
     for test in tests:
         entry = plan.entries.get(test.id)
         where = f"{entry.stage} {entry.feature}" if entry else "not in the testplan"

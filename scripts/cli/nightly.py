@@ -7,13 +7,13 @@ import argparse
 import sys
 import time
 from contextlib import suppress
-from datetime import date
 
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import NfError
+from scripts.plan.selection import date_base
 from scripts.record.database import History
 
 SUITES = ("nightly", "nightly-link")
@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
     )
     add_jobs(parser)
-    parser.add_argument("--seed", type=positive, help="of all that is drawn (the date)")
+    parser.add_argument("--seed", type=positive, help="of all that is drawn (the UTC date)")
 
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    seed = str(args.seed or f"{date.today():%Y%m%d}")
+    seed = str(args.seed or date_base())
     todo = parts(args.sim, str(args.jobs), seed)
     names = [n for n in todo if not args.only or n in args.only or n.split()[0] in args.only]
     if not names:
@@ -60,13 +60,15 @@ def covered() -> list[str]:
 
 def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
     """Command of each part by name. What is drawn is drawn by ``seed``."""
-    at_once = ("--jobs", jobs)
+    at_once, night = ("--jobs", jobs), ("--seed-base", seed)
     return {
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
         "wheels": [sys.executable, "-m", "scripts.checks.wheels", "--all"],
-        "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once),
+        "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once, *night),
         "suite link": steps.nf("run", "--suite", SUITES[1], "--sim", "verilator", *at_once),
-        "suite rams": steps.nf("run", "--suite", "nightly-rams", "--sim", "verilator", *at_once),
+        "suite rams": steps.nf(
+            *("run", "--suite", "nightly-rams", "--sim", "verilator"), *at_once, *night
+        ),
         "suite twins": steps.nf("run", "--suite", "nightly-twins", "--sim", sim, *at_once),
         GOALS: steps.nf("cov", "goals"),
         "close": steps.nf("close", "--seed", seed, *at_once),

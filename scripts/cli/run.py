@@ -18,7 +18,7 @@ from neuron_fabric.text import say
 from scripts import report
 from scripts.build import registry
 from scripts.cli import watch
-from scripts.cli.completion import tests, with_completer
+from scripts.cli.completion import add_filters, tests, with_completer
 from scripts.common import claims, paths, process
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
 from scripts.common.errors import NfError
@@ -38,6 +38,8 @@ from verif.scenario.scenario_data import parse as parse_scenario
 UNTIL_FAIL = 100
 EXAMPLES = """examples:
   nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
+  nf run --suite nightly 'test_modes*' --stage V1   a part of a suite
+  nf run --suite nightly --seed-base 20261231       the seeds of that night again
   nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
   nf run test_modes::fp32 --seed 7 --waves   one test, one seed, with waves
   nf run test_scenario::mixed --weights '{"mode": {"FP32": 9}}'   other weights of its choices
@@ -89,7 +91,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     suite = what.add_argument("--suite", metavar="S", help="a suite (`nf list --suites`)")
     what.add_argument("--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP)
     what.add_argument("--dut", choices=DUTS, help=DUT_HELP)
-    build = what.add_argument("--build", action="append", default=[], help="named parameter set")
+    build = what.add_argument(
+        "--build",
+        action="append",
+        default=[],
+        metavar="B",
+        help="named parameter set or pattern (with globs: the default build)",
+    )
+    add_filters(what)
     with_completer(globs, tests)
     with_completer(suite, lambda: testplan.read().suites)
     with_completer(build, lambda: testplan.read().builds)
@@ -111,6 +120,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="N",
         help=f"new seeds until a run is red, N at most ({UNTIL_FAIL})",
+    )
+    what.add_argument(
+        "--seed-base",
+        type=positive,
+        metavar="B",
+        help="draw the seeds from B; suites with several seeds use the UTC date, 20261231",
     )
     how = parser.add_argument_group("how to run it")
     how.add_argument("--jobs", "-j", type=positive, metavar="N", help="runs at once (all cores)")
@@ -155,7 +170,8 @@ def run(args: argparse.Namespace) -> int:
         specs = []
     if args.dry_run:
         return _dry_run(specs)
-    words = [args.suite] if args.suite else args.globs
+    words = [*([args.suite] if args.suite else []), *args.globs, *args.stage, *args.feature]
+    words += [f"--build {name}" for name in args.build] if args.suite else []
     title = " ".join(["nf run:", *(words or ["what failed" if args.failed else "what changed"])])
     with ExitStack() as stack:
         farm = (

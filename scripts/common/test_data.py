@@ -178,6 +178,7 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ("[default, small]", "[tiny]", "unknown build"),
         ('"test_x::renamed"', '"test_x::one"', "twice"),
         ("seeds: 2, ", "", "seeds"),
+        ("suites:", "kept: [{test: a::b, seed: 1, why: once was red}]\n    suites:", "kept/0/test"),
         ("builds:\n", "builds: [\n", "not YAML"),
         ("seeds: 2", "seeds: 1000000000", "suites/smoke/seeds"),
         (", why: it takes long", "", "skips/skip"),

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
 from neuron_fabric.text import say
 from scripts.build import registry
@@ -15,12 +20,15 @@ from scripts.common.records import Dut, RunSpec
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
 from scripts.plan.order import Memory, fingerprints
-from scripts.plan.testplan import Options, Plan
-from scripts.record.database import History, keys_of
+from scripts.plan.testplan import Options, Plan, Suite
+from scripts.record.database import History, Key, keys_of
 
 REPEAT = "repeat"  # --seed repeat
 STIMULUS = ("NF_WEIGHTS", "NF_SCENARIO")  # of scenario tests
 FROM_USERS = ("NF_SCALE", *STIMULUS)  # options have the last word
+DRAWN = 10**9  # drawn seeds are smaller, so that --until-fail can go on from the largest
+KEPT = 5
+_SHOWN = 20
 GREEN = ""  # --changed without a revision: since each test was green
 
 
@@ -33,11 +41,15 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
 
     Raises NfError when nothing matches, NothingToDo when nothing failed or changed.
     """
-    if args.globs and args.suite:
-        raise NfError("name tests or a suite, not both.")
-    if not args.globs and not args.suite and not args.failed and args.changed is None:
+    filters = (args.globs, args.suite, args.stage, args.feature, args.failed)
+    if not any(filters) and args.changed is None:
         raise NfError("name tests or a suite: `nf run GLOB..` or `nf run --suite smoke`.")
+    if args.seed_base and (args.seed is not None or args.failed or args.until_fail):
+        raise NfError("--seed-base draws seeds: leave out --seed, --failed and --until-fail.")
     plan = testplan.read()
+    for name in args.build:
+        if not testplan.is_pattern(name):
+            plan.build(name)  # raises for an unknown one
     tests = discover()
     sims, missing = registry.choose(args.sim)
     if missing:
@@ -46,6 +58,8 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         sims=tuple(sims),
         seeds=(1,),
         builds=tuple(args.build),
+        main_only=not args.suite and any((args.globs, args.stage, args.feature)),
+        planned_only=args.suite is not None,
         timeout_s=args.timeout,
         waves=args.waves,
         coverage=args.coverage,
@@ -53,11 +67,9 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         scale=tuple((sim, args.scale) for sim in registry.names()) if args.scale else (),
         dut=Dut(args.dut) if args.dut else None,
     )
-    number = 1
-    if args.suite:
-        suite = plan.suite(args.suite)
+    suite = plan.suite(args.suite) if args.suite else None
+    if suite:
         tests = testplan.of_suite(plan, suite, tests)
-        number = suite.seeds
         options = replace(
             options,
             group=options.group or suite.group,
@@ -65,20 +77,24 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
             skip=suite.skip,
             narrow=suite.narrow,
         )
-    else:
+    if args.globs or not suite:
         tests = select(tests, args.globs or ["*"])
-    if isinstance(args.seed, int):
-        options = replace(options, seeds=(args.seed,))
-    elif args.seed is None:
-        options = replace(options, seeds=range(1, (args.seeds or number) + 1))
+    tests = testplan.narrowed(plan, tests, args.stage, args.feature)
+    base = _base(args, suite)
+    options = replace(options, seeds=_seeds(args, suite, base))
     if args.failed:
         specs = _failed(plan, tests, options)
     else:
+        if options.main_only and not options.builds and (line := testplan.left_out(plan, tests)):
+            say(f"nf run: {line}")
         specs = testplan.expand(plan, tests, options)
         if not specs:
             raise NfError(
-                "no run is left: the testplan allows none of these tests on that simulator."
+                "no run is left: the testplan allows none of these tests on that simulator and "
+                "build."
             )
+        if suite and base:
+            specs += _kept(plan, tests, options, {spec.id for spec in specs})
     if args.seed == REPEAT:
         specs = _with_last_seeds(specs)
     if args.changed is not None:
@@ -97,8 +113,74 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     return specs
 
 
+def date_base() -> int:
+    """Return the base of the seeds of tonight: the UTC date as a number, 20261231."""
+    return int(f"{datetime.now(UTC):%Y%m%d}")
+
+
+def _base(args: argparse.Namespace, suite: Suite | None) -> int:
+    """Return the base that seeds are drawn from; 0 where they are given or are counted from 1."""
+    if args.seed_base:
+        return int(args.seed_base)
+    given = args.seed is not None or args.seeds or args.failed or args.until_fail
+    return 0 if given or suite is None or suite.seeds == 1 else date_base()
+
+
+def _seeds(args: argparse.Namespace, suite: Suite | None, base: int) -> Sequence[int]:
+    """Return the seeds of each test, and print those that are drawn."""
+    if isinstance(args.seed, int):
+        return (args.seed,)
+    number = 1 if args.seed else args.seeds or (suite.seeds if suite else 1)
+    if not base:
+        return range(1, number + 1)
+    if number > testplan.MAX_RUNS:
+        raise NfError(f"--seeds {number}: more than {testplan.MAX_RUNS:,} runs; take fewer seeds.")
+    drawn = random.Random(f"night {base}").sample(range(1, DRAWN), number)
+    some = ", ".join(map(str, drawn[:_SHOWN])) + (", .." if number > _SHOWN else "")
+    say(f"nf run: seeds {some} (--seed-base {base} draws the same)")
+    return drawn
+
+
+def _kept(
+    plan: Plan, tests: Sequence[TestCase], options: Options, known: set[str]
+) -> list[RunSpec]:
+    """Return the runs of seeds that failed before: those that the testplan keeps, and those whose
+    last run was red; of a test, simulator and build the last KEPT of them."""
+    found: dict[str, RunSpec] = {}
+    by_id = {testplan.plain(test): test for test in tests}
+    for one in plan.kept:
+        if test := by_id.get(one.test):
+            alone = replace(options, seeds=(one.seed,), group=False)
+            for spec in testplan.expand(plan, [test], alone):
+                if testplan.Skip("", "*", one.build, one.sim).fits(
+                    one.test, spec.build_name, spec.build.sim
+                ):
+                    found[spec.id] = spec
+    with suppress(NfError):  # no history, or a damaged one, which the recorder reports
+        counts: Counter[Key] = Counter()
+        for spec in _red(plan, tests, options):
+            if any(name in STIMULUS for name, _ in spec.env):
+                continue  # an experiment, whose scenario may be gone
+            (key, *_) = keys_of(spec)
+            counts[key] += 1
+            if counts[key] <= KEPT:
+                found[spec.id] = spec
+    out = [spec for id, spec in found.items() if id not in known]
+    if out:
+        say(f"nf run: and {len(out)} runs of seeds that failed before")
+    return out
+
+
 def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
     """Tests whose last run was red, each on the simulator, build and seed of that run."""
+    specs = _red(plan, tests, options)
+    if not specs:
+        raise NothingToDo("none of these tests was red in its last run.")
+    return specs
+
+
+def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
+    """Return the last runs of tests that were red, newest first."""
     with History(write=False) as history:
         red = history.red()
     by_id = {test.id: test for test in tests}
@@ -107,7 +189,7 @@ def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[Run
         test, sim, build = by_id.get(name), run.spec.build.sim, run.spec.build_name
         if test is None or sim not in options.sims or not plan.has_build(build):
             continue
-        if options.builds and build not in options.builds:
+        if options.builds and not any(fnmatchcase(build, one) for one in options.builds):
             continue
         factor = dict(run.spec.env).get("NF_SCALE")
         same = replace(
@@ -115,14 +197,13 @@ def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[Run
             sims=(sim,),
             seeds=(run.spec.seed,),
             builds=(build,),
+            planned_only=False,
             group=False,
             scale=options.scale or (((sim, float(factor)),) if factor else ()),
         )
         stimulus = tuple(one for one in run.spec.env if one[0] in STIMULUS)
         for spec in testplan.expand(plan, [test], same):
             specs[spec.id] = replace(spec, env=(*spec.env, *stimulus))
-    if not specs:
-        raise NothingToDo("none of these tests was red in its last run.")
     return list(specs.values())
 
 

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import io
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,15 +18,17 @@ from neuron_fabric.progress_bar import clock
 from scripts.cli import main as cli
 from scripts.cli import watch
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, TESTPLAN
 from scripts.common.records import RunSpec
 from scripts.conftest import RECORD, Toy
 from scripts.farm import schedule
-from scripts.plan import order, selection
+from scripts.plan import order, selection, testplan
 from scripts.plan.depends import Dependencies, changed_since
+from scripts.plan.discover import discover
 from scripts.plan.order import Memory, Reason
 from scripts.record.database import History, keys_of
 from scripts.record.test_history import record, spec
+from scripts.run import simulate
 
 
 def test_failed_then_changed_then_new_then_longest() -> None:
@@ -91,6 +96,9 @@ def test_a_revision_is_no_option_of_git(tmp_path: Path) -> None:
     assert not target.exists()
 
 
+read_once, discover_once = functools.cache(testplan.read), functools.cache(discover)
+
+
 def words(*text: str) -> argparse.Namespace:
     """Arguments of `nf run`."""
     return cli.make_parser("run").parse_args(["run", *text])
@@ -102,6 +110,13 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "history.sqlite"
     monkeypatch.setattr("scripts.common.paths.HISTORY", path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real plan and tests, read once."""
+    monkeypatch.setattr(testplan, "read", lambda folder=TESTPLAN: read_once(folder))
+    monkeypatch.setattr(selection, "discover", discover_once)
 
 
 TEST = "test_regs::read_write"
@@ -152,7 +167,10 @@ def test_changed(empty: Path, open_history: Callable[[Path], History]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        ["--suite", "smoke", TEST],
+        ["--suite", "smoke", TEST, "--feature", "modes"],
+        ["--suite", "smoke", "no_such_test"],
+        ["--feature", "no-such-feature", TEST],
+        [TEST, "--seed", "3", "--seed-base", "3"],
         [],
         ["--suite", "no_such_suite"],
         ["no_such_test"],
@@ -261,9 +279,108 @@ def test_the_bar_knows_the_time_left() -> None:
     assert after_broken_builds.status(5.0).endswith("1/2 runs, 0:05 left")
 
 
-def test_every_suite_says_why() -> None:
-    from scripts.plan import testplan
+MODES = "test_modes::g_binary"  # planned on several builds, one of them ecp5
+BLOCK = "test_regs_block::levels"  # planned on builds of its block alone
 
+
+def builds(*text: str) -> set[str]:
+    """Builds of the runs that these words ask for."""
+    return {one.build_name for one in selection.plan_runs(words(*text, "--sim", "icarus"))}
+
+
+def test_a_glob_means_the_default_build(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builds(MODES) == {"default"}
+    said = capsys.readouterr().out
+    assert "one build for each test: default (1 test); left out: ecp5, " in said
+    assert builds(TEST) == {"default"}
+    assert "left out" not in capsys.readouterr().out  # it has no other
+    assert builds(BLOCK) == {"regs"}
+    assert "regs (1 test); left out: regs_small" in capsys.readouterr().out
+    assert {"default", "ecp5", "small"} <= builds(MODES, "--build", "*")
+    assert builds(MODES, "--build", "sm*", "--build", "ecp5") == {"small", "small-myhdl", "ecp5"}
+    assert builds(TEST, "--build", "small") == {"small"}  # though it is not planned there
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_a_suite_is_narrowed(empty: Path) -> None:
+    smoke = selection.plan_runs(words("--suite", "smoke"))
+    assert {one.seed for one in smoke} == {1}
+    assert {"default", "small", "regs"} <= {one.build_name for one in smoke}
+    night = ("--suite", "nightly", "--seed", "1")
+    assert builds(*night, MODES) > {"default", "ecp5"}
+    assert builds(*night, "--build", "ecp5") == {"ecp5"}  # tests of blocks have no such build
+    plan = testplan.read()
+    for option, key, value in (("--stage", "stage", "V3"), ("--feature", "feature", "modes")):
+        found = selection.plan_runs(words(*night, option, value))
+        assert {getattr(plan.entries[one.name], key) for one in found} == {value}
+    (one,) = selection.plan_runs(
+        words("--suite", "smoke", MODES + "/profile=full", "--sim", "icarus", "--build", "default")
+    )
+    assert one.tests == ("g_binary/profile=full",)
+
+
+def test_a_rerun_command_names_the_build(empty: Path) -> None:
+    for name in ("default", "regs"):
+        (one,) = selection.plan_runs(words(BLOCK, "--build", name, "--sim", "icarus"))
+        command = shlex.split(simulate.rerun_command(one))
+        assert selection.plan_runs(words(*command[2:])) == [one]
+
+
+def night(*text: str) -> list[RunSpec]:
+    """Runs of a suite with several seeds, narrowed to one test."""
+    return selection.plan_runs(words("--suite", "nightly", TEST, "--sim", "verilator", *text))
+
+
+def test_seeds_of_a_night_are_drawn_from_the_date(
+    empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = []
+    for day in (20261231, 20270101):
+        monkeypatch.setattr(selection, "date_base", lambda day=day: day)
+        days.append([one.seed for one in night()])
+        assert f"--seed-base {day} draws the same" in capsys.readouterr().out
+    assert len(set(days[0] + days[1])) == 20
+    assert [one.seed for one in night("--seed-base", "20261231")] == days[0]
+    assert str(days[0][0]) in capsys.readouterr().out
+    assert [one.seed for one in night("--seeds", "2")] == [1, 2]
+    assert max(days[0]) < selection.DRAWN
+    (one,) = selection.plan_runs(words("--suite", "smoke", TEST, "--sim", "verilator"))
+    assert one.seed == 1  # for every change: results stay comparable
+
+
+def test_the_date_is_that_of_utc() -> None:
+    before = datetime.now(UTC)
+    found = datetime.strptime(str(selection.date_base()), "%Y%m%d").date()
+    assert before.date() <= found <= datetime.now(UTC).date()
+
+
+def test_seeds_that_failed_are_run_until_they_are_green(
+    empty: Path, open_history: Callable[[Path], History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = open_history(empty)
+    number = history.begin("nf run: nightly", 9)
+    first = night("--seed-base", "1")
+    for one in first:
+        history.add(number, one, record(one, *one.tests))
+    drawn = replace(first[0], seed=5, env=(("NF_WEIGHTS", "{}"),))
+    history.add(number, drawn, record(drawn, *drawn.tests))  # an experiment
+    kept = night("--seed-base", "2")[10:]
+    assert [one.seed for one in kept] == [one.seed for one in reversed(first[-5:])]
+    assert len(night("--seed-base", "1")) == 10  # they are there already
+    for one in first:
+        history.add(number, one, record(one))
+    assert len(night("--seed-base", "2")) == 10
+    listed = testplan.Kept(TEST, 77, "found by a test of this", sim="veri*")
+    real = testplan.read()
+    monkeypatch.setattr(testplan, "read", lambda: replace(real, kept=(listed,)))
+    assert [one.seed for one in night("--seed-base", "2")[10:]] == [77]
+    assert not testplan.problems(replace(real, kept=(listed,)), discover_once())
+    gone = replace(listed, build="ecp5")
+    (problem,) = testplan.problems(replace(real, kept=(gone,)), discover_once())
+    assert "no run fits the kept seed 77" in problem
+
+
+def test_every_suite_says_why() -> None:
     for suite in testplan.read(ROOT / "verif" / "testplan").suites.values():
         assert suite.seeds >= 1
         assert len(suite.reason) > 20

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,6 +18,7 @@ from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, RunSpec
 from scripts.plan.discover import TestCase, select
 
 DEFAULT_TIMEOUT_S = 300.0
+STAGES = ("V1", "V2", "V3")
 MAX_RUNS = 100_000  # of one command: some days
 
 
@@ -73,7 +76,7 @@ class Narrow(Skip):
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of tests; `seeds` runs of each, from seed 1 on."""
+    """A named list of tests; `seeds` runs of each: seed 1, or several that are drawn."""
 
     name: str
     tests: tuple[str, ...]
@@ -87,12 +90,25 @@ class Suite:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A seed that once failed, which suites with drawn seeds run too; `build` and `sim` are
+    patterns."""
+
+    test: str
+    seed: int
+    why: str
+    build: str = "*"
+    sim: str = "*"
+
+
+@dataclass(frozen=True)
 class Plan:
     """All files of the testplan folder, merged."""
 
     entries: dict[str, Entry]
     builds: dict[str, NamedBuild]
     suites: dict[str, Suite]
+    kept: tuple[Kept, ...] = ()
 
     def suite(self, name: str) -> Suite:
         """The suite of that name; an NfError that lists the names else."""
@@ -132,6 +148,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
     entries: dict[str, Entry] = {}
     builds: dict[str, NamedBuild] = {"default": NamedBuild(TOP, FILELIST, (), ())}
     suites: dict[str, Suite] = {}
+    kept: list[Kept] = []
     named: set[str] = set()
     for path in sorted(folder.glob("*.yaml")):
         content = data.load(path, "testplan")
@@ -160,6 +177,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                 tuple(Skip(**one) for one in value.get("skip", ())),
                 tuple(Narrow(**one) for one in value.get("narrow", ())),
             )
+        kept += [Kept(**one) for one in content.get("kept", ())]
         for feature in content.get("features", ()):
             for value in feature["tests"]:
                 _once(named, f"test {value['test']}", path)
@@ -171,7 +189,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                     tuple(_known(sim, path) for sim in value.get("sims", registry.names())),
                     float(value.get("timeout", DEFAULT_TIMEOUT_S)),
                 )
-    plan = Plan(entries, builds, suites)
+    plan = Plan(entries, builds, suites, tuple(kept))
     for entry in entries.values():
         for name in entry.builds:
             plan.build(name)
@@ -208,6 +226,9 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
         for narrow in suite.narrow:
             if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
                 out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
+    for one in plan.kept:
+        if not any(Skip("", one.test, one.build, one.sim).fits(*at) for at in runs):
+            out.append(f"no run fits the kept seed {one.seed} of {one.test}: {one.why}")
     return out
 
 
@@ -222,13 +243,60 @@ def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCa
     return chosen
 
 
+def narrowed(
+    plan: Plan, tests: Sequence[TestCase], stages: Sequence[str], features: Sequence[str]
+) -> list[TestCase]:
+    """Return the tests of these stages and features (none named: all). NfError for none."""
+    known = {entry.feature for entry in plan.entries.values()}
+    if unknown := set(features) - known:
+        raise NfError(f"unknown feature {min(unknown)!r}; there are: {', '.join(sorted(known))}.")
+    if not stages and not features:
+        return list(tests)
+    entries = ((test, plan.entries.get(plain(test))) for test in tests)
+    found = [
+        test
+        for test, entry in entries
+        if entry
+        and (not stages or entry.stage in stages)
+        and (not features or entry.feature in features)
+    ]
+    if not found:
+        raise NfError(f"none of these tests is of {' '.join([*stages, *features])} (`nf list`).")
+    return found
+
+
+def plain(test: TestCase) -> str:
+    """Return the name of a test without the value of its parameter."""
+    return test.id.partition("/")[0]
+
+
+def main_build(builds: Sequence[str]) -> str:
+    """Return the build that a test runs on unless others are named."""
+    return "default" if "default" in builds else builds[0]
+
+
+def left_out(plan: Plan, tests: Sequence[TestCase]) -> str:
+    """Return the line that says which builds `Options.main_only` takes and leaves out; "" when
+    tests have the default build alone."""
+    planned = [e.builds for test in tests if (e := plan.entries.get(plain(test)))]
+    taken = Counter(map(main_build, planned))
+    left = sorted({name for builds in planned for name in builds if name != main_build(builds)})
+    if not left and not taken.keys() - {"default"}:
+        return ""
+    each = ", ".join(f"{name} ({count} test{'s' * (count > 1)})" for name, count in taken.items())
+    rest = f"; left out: {', '.join(left)} (--build NAME, or --build '*' for all)" if left else ""
+    return f"one build for each test: {each}{rest}"
+
+
 @dataclass(frozen=True)
 class Options:
     """What the command line adds to the plan."""
 
     sims: tuple[str, ...]
     seeds: Sequence[int]
-    builds: tuple[str, ...] = ()  # empty: those of the plan entry
+    builds: tuple[str, ...] = ()  # names and patterns; empty: those of the plan entry
+    main_only: bool = False  # without `builds`: the default build of each test, or its first
+    planned_only: bool = False  # `builds` choose among those of the plan entry
     timeout_s: float | None = None
     waves: bool = False
     coverage: bool = False
@@ -247,8 +315,8 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
         raise NfError(f"that is {most:,} runs, more than {MAX_RUNS:,}: take fewer seeds or tests.")
     specs: dict[tuple[object, ...], RunSpec] = {}
     for test in tests:
-        entry = plan.entries.get(test.id.partition("/")[0])
-        wanted_builds = options.builds or (entry.builds if entry else ("default",))
+        entry = plan.entries.get(plain(test))
+        wanted_builds = _builds(entry.builds if entry else ("default",), options)
         allowed = entry.sims if entry else registry.names()
         planned = entry.timeout_s if entry else DEFAULT_TIMEOUT_S
         timeout = options.timeout_s or planned
@@ -257,10 +325,10 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
             wanted_builds = tuple(dict.fromkeys(named))
         for name in wanted_builds:
             for sim in (s for s in options.sims if s in allowed):
-                if any(skip.fits(test.id, name, sim) for skip in options.skip):
+                if any(skip.fits(plain(test), name, sim) for skip in options.skip):
                     continue
                 values = [n.values for n in options.narrow if n.meant(test, name, sim)][:1]
-                chosen = "/".join([test.name, *values])
+                chosen = test.name if "/" in test.name else "/".join([test.name, *values])
                 for seed in options.seeds:
                     build = build_spec(plan, name, sim, options.waves, options.coverage)
                     one = RunSpec(
@@ -276,6 +344,22 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
                     old = specs.get(key)
                     specs[key] = one if old is None else _join(old, one)
     return list(specs.values())
+
+
+def _builds(planned: Sequence[str], options: Options) -> tuple[str, ...]:
+    """Return the builds that a test runs on."""
+    if not options.builds:
+        return (main_build(planned),) if options.main_only else tuple(planned)
+    found = []
+    for text in options.builds:
+        fits = fnmatch.filter(planned, text)
+        found += fits if fits or options.planned_only or is_pattern(text) else [text]
+    return tuple(dict.fromkeys(found))
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a name of a build is a pattern."""
+    return any(character in text for character in "*?[")
 
 
 def _join(first: RunSpec, second: RunSpec) -> RunSpec:

@@ -256,8 +256,7 @@ def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
     names = [f"{module}::{name}" for name in failed or spec.tests] or [f"{module}::*"]
     parts = [".venv/bin/nf", "run", *names, "--sim", spec.build.sim]
     parts += ["--seed", str(spec.seed)]
-    if spec.build_name != "default":
-        parts += ["--build", spec.build_name]
+    parts += ["--build", spec.build_name]
     scale = dict(spec.env).get("NF_SCALE")
     if scale:
         parts += ["--scale", scale]
