@@ -139,8 +139,8 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
 
 
 def coverage_lines(found: Report) -> list[str]:
-    """Coverage for the terminal: the totals, and every hole by name."""
-    return functional.lines(found.functional) + code_coverage.lines(found.code)
+    """Coverage for the terminal: the totals, and the holes of the tests that ran, by name."""
+    return functional.lines(found.functional, found.ran) + code_coverage.lines(found.code)
 
 
 def where(folder: Path = REPORT) -> str:

@@ -53,6 +53,18 @@ class Report:
         return max(0, self.invocation.expected - len(self.records))
 
     @property
+    def ran(self) -> frozenset[str]:
+        """Planned tests that ran; empty without a testplan."""
+        rows = self.progress.stages if self.progress else ()
+        return frozenset(test for row in rows for test in (*row.passed, *row.red))
+
+    @property
+    def filtered(self) -> bool:
+        """Whether it was meant to run some of the planned tests only."""
+        rows = self.progress.stages if self.progress else ()
+        return bool(self.ran) and not self.missing and any(row.not_run for row in rows)
+
+    @property
     def green(self) -> bool:
         """Something ran, all of it, and nothing is failed or flaky."""
         counts = self.counts

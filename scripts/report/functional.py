@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scripts.common import data
@@ -82,6 +82,12 @@ class Functional:
         """Bins hit often enough, in percent of the wanted ones."""
         wanted = self.wanted
         return 100 * (len(wanted) - len(self.holes)) / len(wanted) if wanted else 0.0
+
+    def of_tests(self, tests: Collection[str]) -> Functional:
+        """Return the part whose points name one of these tests; all of it for none."""
+        if not tests:
+            return self
+        return replace(self, bins=tuple(b for b in self.bins if not b.test or b.test in tests))
 
     def points(self) -> dict[str, list[Bin]]:
         """Bins by point, in the order of the plan."""
@@ -183,14 +189,27 @@ def _named(hole: Bin) -> str:
     return f"{hole.name} ({hole.hits} of {hole.at_least})" if hole.hits else hole.name
 
 
-def lines(found: Functional | None) -> list[str]:
-    """For the terminal: the total, holes by point with its reason, waivers, and what is odd."""
+def others(whole: Functional, part: Functional) -> str:
+    """Return the line for points that name tests that did not run; "" where there are none."""
+    if len(part.bins) == len(whole.bins):
+        return ""
+    points = len(whole.points()) - len(part.points())
+    holes = len(whole.holes) - len(part.holes)
+    return f"{many(holes, 'hole')} in {many(points, 'point')} that name tests that did not run"
+
+
+def lines(found: Functional | None, ran: Collection[str] = ()) -> list[str]:
+    """Return what the terminal shows: the total, holes by point with its reason, waivers, and what
+    is odd; of points that name one of the tests that ran, and one line for the others."""
     if found is None:
         return []
+    whole, found = found, found.of_tests(ran)
+    rest = others(whole, found)
     wanted, missing = len(found.wanted), found.holes
     note = f", {len(found.waived)} waived" if found.waived else ""
     out = [
-        f"functional coverage: {wanted - len(missing)} of {wanted} bins ({found.share:.1f} %), "
+        f"functional coverage{' by the tests that ran' if rest else ''}: "
+        f"{wanted - len(missing)} of {wanted} bins ({found.share:.1f} %), "
         f"{many(len(missing), 'hole')}{note}, over {many(found.runs, 'run')}"
     ]
     for point, bins in found.points().items():
@@ -205,4 +224,4 @@ def lines(found: Functional | None) -> list[str]:
         for b in found.waived_but_hit
     ]
     out += [f"  hit but not planned: {point} / {name}" for point, name, _ in found.unplanned]
-    return out
+    return [*out, f"  {rest} (`nf cov holes`)"] if rest else out

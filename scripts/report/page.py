@@ -18,7 +18,7 @@ from jinja2 import Environment, StrictUndefined
 
 from scripts.common.paths import ROOT
 from scripts.coverage.places import KINDS
-from scripts.report import run_figures, source_page, trend
+from scripts.report import functional, run_figures, source_page, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
@@ -65,6 +65,7 @@ def text(report: Report, folder: Path) -> str:
     environment.filters["link"] = lambda path: link(str(path), folder)
     environment.filters["sign"] = lambda outcome: f"{_SIGNS[outcome]} {outcome}"
     environment.filters["many"] = many
+    environment.filters["others"] = functional.others
     environment.filters["span"] = span
     worst = list(Outcome)
     points = trend.comparable(report.history, report.invocation.title)

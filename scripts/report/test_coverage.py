@@ -10,7 +10,7 @@ import pytest
 
 from scripts import report
 from scripts.common.errors import NfError
-from scripts.common.records import FailureKind, RunRecord
+from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.report import functional
 from scripts.report.functional import Waiver
 from verif.coverage.cover_model import FUNCTIONAL, CoverModel
@@ -130,6 +130,40 @@ def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> Non
     assert "what happens on the device-memory port; test_" in reason
     assert "write full" in names.split(", ")
     assert "read (2 of 10)" in names.split(", ")
+
+
+def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Path) -> None:
+    """And its shares are of the tests that ran: other holes and stages are one line."""
+    model = functional.planned()
+    whole = functional.merge([record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})], model)
+    assert whole is not None
+    (test,) = {b.test for b in whole.bins if b.point == "memory"}
+    module, _, name = test.partition("::")
+    run = record(
+        name=test,
+        id=f"{module}.{name}-icarus-default-s1",
+        cases=(CaseResult(name, "passed", 1.0, 5.0),),
+        metrics={FUNCTIONAL: {"memory": {"read": 20}}},
+    )
+    found = report.write_all([run], "x", tmp_path)
+    head, *lines, last = report.coverage_lines(found)
+    own = {b.point for b in whole.bins if b.test == test}
+    assert head.startswith("functional coverage by the tests that ran: 1 of ")
+    assert own >= {line.split()[2] for line in lines if line.startswith("  holes in ")} > set()
+    number = len([b for b in whole.holes if b.test != test])
+    assert last.startswith(f"  {number} holes in ")
+    assert last.endswith("points that name tests that did not run (`nf cov holes`)")
+    assert len("\n".join([head, *lines, last])) < 10_000
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "1 planned tests ran; shares are of these" in page
+    assert " 100 %</td>" in page
+    assert " 0 %</td>" not in page
+    assert f"{number} holes in " in page
+    assert {b.point for b in whole.bins} - own
+    for point in {b.point for b in whole.bins} - own:
+        assert f"<dt>{point}</dt>" not in page
+    stopped = report.write_all([run], "x", tmp_path, expected=2)  # not filtered: interrupted
+    assert not stopped.filtered
 
 
 @pytest.mark.parametrize("hits", [[], {"colour": 1}, {"colour": {"red": "x"}}, {"colour": None}])
