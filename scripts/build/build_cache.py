@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, SIM_BUILDS, VARIANTS, shown
 from scripts.common.records import BuildSpec
 
+_waiting: dict[int, tuple[BuildSpec, float]] = {}  # by thread
 STAMP = "build.json"  # the build is whole
 MADE = ".nf-build"  # it has begun: what `nf clean` may remove
 
@@ -63,7 +65,16 @@ def build(spec: BuildSpec, base: Path = SIM_BUILDS, make_jobs: int | None = None
         job.compile_design(spec, root, sources.files, target, make_jobs or process.cores())
         return {"top": spec.top, "sim": spec.sim}
 
-    return once(directory, compile_design, simulator.products(spec.top))
+    _waiting[threading.get_ident()] = spec, time.monotonic()
+    try:
+        return once(directory, compile_design, simulator.products(spec.top))
+    finally:
+        del _waiting[threading.get_ident()]
+
+
+def under_way() -> list[tuple[BuildSpec, float]]:
+    """Return the builds that threads of this process make or wait for, each with its start."""
+    return list(_waiting.values())
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,9 @@ def execute(
     if farm:
         farm.resume()
     recorder = Recorder(title, specs, command, revision(), prints)
-    progress = Progress(len(specs), seconds=expected, jobs=at_once)
+    progress = Progress(
+        len(specs), seconds=expected, jobs=at_once, builds=order.to_build(specs, memory)
+    )
     interrupted = threading.Event()
 
     def came(record: RunRecord) -> None:

@@ -13,13 +13,15 @@ from typing import TextIO
 
 from neuron_fabric.progress_bar import ProgressBar, clock, filled
 from neuron_fabric.text import say
+from scripts.build import build_cache
 from scripts.common import process
 from scripts.common.process import Interrupted
-from scripts.common.records import RunRecord, RunSpec
+from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.run import simulate
 
 Runner = Callable[[RunSpec], RunRecord]
 _TICK_S = 0.5
+_SHORT_S = 1.0  # builds that take less are not announced
 _LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
 
 
@@ -27,7 +29,10 @@ class Progress:
     """One line a finished run in a log; on a terminal also a bar with the time left at the end.
 
     `seconds` gives what each run took so far, by record id; a run that is not in it counts as the
-    average of the others. `jobs` run at the same time.
+    average of the others. `jobs` run at the same time. `builds` are those to be compiled, each with
+    its name and its seconds so far; `under_way` tells which are compiled or waited for now. The
+    time left is estimated apart for builds and for runs, whose pace is that of the time in which
+    jobs did not wait for a build; it is taken when a run ends, and then only falls.
     """
 
     def __init__(
@@ -36,6 +41,8 @@ class Progress:
         out: TextIO | None = None,
         seconds: Mapping[str, float] | None = None,
         jobs: int = 1,
+        builds: Mapping[BuildSpec, tuple[str, float | None]] | None = None,
+        under_way: Callable[[], Sequence[tuple[BuildSpec, float]]] = build_cache.under_way,
     ) -> None:
         self.total = total
         self.done = 0
@@ -49,12 +56,18 @@ class Progress:
         self._usual = sum(known) / len(known) if known else 1.0
         self._all = sum(known) + self._usual * (total - len(known))
         self._worked = 0.0  # expected seconds of the runs that are done
+        self._builds, self._under_way = dict(builds or {}), under_way
+        self._making: dict[str, float] = {}  # builds that were announced: when they began
+        self._ticked = self.start
+        self._waited = 0.0  # seconds of all jobs together, spent on builds
+        self._estimate = (0, 0.0)  # runs that were done, and the seconds for all of them
 
     def finished(self, record: RunRecord) -> None:
         """Print the line of a run that ended, and what explains a failure."""
         self.done += 1
         self.failed += not record.passed
         self._worked += self._seconds.get(record.id, self._usual)
+        self._look()
         self._bar.clear()
         say(line_of(record), file=self.out, flush=True)
         if not record.passed:
@@ -62,27 +75,77 @@ class Progress:
         self.tick()
 
     def tick(self) -> None:
-        """Draw the bar again, with the time that has passed."""
+        """Draw the bar again, with the time that has passed; in a log, tell what is built."""
+        self._look()
         if self.done < self.total:
             self._bar.draw(self.status(time.monotonic() - self.start))
+
+    def _look(self) -> None:
+        """See what is built; count the time that jobs wait for it."""
+        now = time.monotonic()
+        found: dict[str, float] = {}
+        for build, since in self._under_way():
+            if build in self._builds and now - since >= _SHORT_S:
+                self._waited += now - max(self._ticked, since)
+                name = self._builds[build][0]
+                found[name] = min(since, found.get(name, since))
+        self._ticked = now
+        for name in found.keys() - self._making.keys():
+            self._tell(f"building {name}{_about(self._took(name))}")
+        for name in self._making.keys() - found.keys():
+            self._tell(f"built {name} in {clock(now - self._making[name])}")
+            self._builds = {b: one for b, one in self._builds.items() if one[0] != name}
+        self._making = found
+
+    def _tell(self, text: str) -> None:
+        if not self._bar.live:
+            say(text, file=self.out, flush=True)
+
+    def _took(self, name: str) -> float | None:
+        return dict(self._builds.values()).get(name)
 
     def status(self, spent: float) -> str:
         """The bar after `spent` seconds."""
         text = f"{filled(self._worked / self._all, '.')} {self.done}/{self.total} runs"
         if self.failed:
             text += f", {self.failed} failed"
+        now = time.monotonic()
+        for name, since in self._making.items():
+            text += f", building {name} {clock(now - since)}{_about(self._took(name), ' of')}"
         left = self.left(spent)
         return text if left is None else f"{text}, {clock(left)} left"
 
     def left(self, spent: float) -> float | None:
-        """Seconds left: by the pace so far; before the first run is done, by the history."""
-        if self.done:
-            return max(0.0, spent / self._worked * self._all - spent)
-        return max(0.0, self._all / self.jobs - spent) if self._seconds else None
+        """Seconds left for runs, by the pace when the last one ended, or by the history before the
+        first one did, and for builds, by the history."""
+        spent -= self._waited / self.jobs
+        if self.done == 0:
+            if not self._seconds:
+                return None
+            whole = self._all / self.jobs
+        else:
+            done, whole = self._estimate
+            if done != self.done:
+                whole = spent / self._worked * self._all
+                if spent >= 1:
+                    self._estimate = self.done, whole
+        return max(0.0, whole - spent) + self._left_of_builds()
+
+    def _left_of_builds(self) -> float:
+        now = time.monotonic()
+        left = [
+            max(0.0, (took or 0.0) - (now - self._making.get(name, now)))
+            for name, took in self._builds.values()
+        ]
+        return max(sum(left) / self.jobs, *left, 0.0)
 
     def close(self) -> None:
         """Take the bar away; the runs' lines stay."""
         self._bar.clear()
+
+
+def _about(seconds: float | None, word: str = ",") -> str:
+    return "" if seconds is None else f"{word} about {clock(seconds)}"
 
 
 def line_of(record: RunRecord) -> str:
