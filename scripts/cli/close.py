@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import random
+import threading
 import time
 from collections.abc import Sequence
 
@@ -66,7 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sim", choices=registry.names(), help="simulator (the fast one)")
     parser.add_argument("--build", help="named parameter set (the first of each test)")
     parser.add_argument("--runs", type=positive, default=Limits.runs, help="runs at most")
-    parser.add_argument("--minutes", type=seconds, default=Limits.minutes, help="time limit")
+    parser.add_argument(
+        "--minutes",
+        type=seconds,
+        default=Limits.minutes,
+        help="limit of the whole command, builds included",
+    )
     parser.add_argument(
         "--patience",
         type=positive,
@@ -100,11 +106,25 @@ def run(args: argparse.Namespace) -> int:
     rng = random.Random(args.seed)
     folder = claims.folder(RUNS)
     before = cov.collect(args.after).functional() if args.after else None
+    end = start + 60 * args.minutes
 
     def execute(some: Sequence[RunSpec]) -> list[RunRecord]:
-        records = run_all(some, args.jobs, lambda _: None, lambda spec: simulate.run(spec, folder))
+        stop, late = threading.Event(), threading.Event()
+
+        def tick() -> None:
+            if time.monotonic() > end:
+                late.set()
+                stop.set()
+
+        records = run_all(
+            *(some, args.jobs, lambda _: None, lambda spec: simulate.run(spec, folder)),
+            on_tick=tick,
+            interrupted=stop,
+        )
         if len(records) < len(some):
-            raise KeyboardInterrupt
+            if not late.is_set():
+                raise KeyboardInterrupt
+            say(f"nf close: {args.minutes:g} minutes are over; what was under way is ended")
         return records
 
     closing = Closing(
@@ -115,6 +135,7 @@ def run(args: argparse.Namespace) -> int:
         Limits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),
         before,
         lambda text: say(text, flush=True),
+        end,
     )
     code = 0
     try:
@@ -185,8 +206,7 @@ def _told(closing: Closing, took: float) -> int:
             f"plain random seeds: a test drawn of the same {len(closing.specs)}, with its own "
             f"weights, usual length and a new seed; closure: as many bins as nf close closed"
         )
-        found = [curve.ratio(*lines), curve.same_bins(*lines)]
-        said += [str(one) for one in dict.fromkeys(found) if one is not None]
+        said.append(curve.comparison(*lines))
     left = [
         OpenBin(*goal.bin, int(hits), goal.at_least, goal.test)
         for goal, hits, is_open in zip(

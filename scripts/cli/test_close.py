@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from scripts.cli import close
 from scripts.cli.main import main
-from scripts.common import paths
+from scripts.common import paths, process
 from scripts.common.records import RunRecord, RunSpec
 from scripts.run import simulate
 from verif.coverage.cover_model import FUNCTIONAL
@@ -40,6 +41,28 @@ def test_runs_that_measure_nothing_are_red(
     assert main(["close", *words, "--plain", "0"]) == code
     assert ("no green run measured" in capsys.readouterr().out) == bool(code)
     assert (tmp_path / "report" / close.PAGE).is_file()
+
+
+def test_minutes_bound_the_whole_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A build that takes longer is ended, as a run is."""
+
+    def builds(spec: RunSpec, _folder: object) -> RunRecord:
+        process.run_logged(["sleep", "120"], tmp_path / "log", cwd=tmp_path)
+        raise AssertionError("it was not ended")
+
+    monkeypatch.setattr(simulate, "run", builds)
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    monkeypatch.setattr(paths, "REPORT", tmp_path / "report")
+    monkeypatch.setattr(close, "RUNS", tmp_path / "close")
+    words = ["--test", "test_scenario::mixed", "--point", "memory", "--jobs", "1"]
+    start = time.monotonic()
+    assert main(["close", *words, "--minutes", "0.02"]) == 1
+    assert time.monotonic() - start < 60
+    out = capsys.readouterr().out
+    assert "nf close: 0.02 minutes are over; what was under way is ended" in out
+    assert "no green run measured" in out
 
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "many"])

@@ -10,71 +10,90 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from scripts.report.outcome import many
+
 _TEMPLATE = Path(__file__).with_name("curve.html.j2").read_text(encoding="utf-8")
 WIDTH, HEIGHT, MARGIN = 860, 400, 60
+SEVERAL = 3
 
 Point = tuple[int, int]  # cycles, closed bins
 
 
 @dataclass(frozen=True)
 class Line:
-    """A way of choosing runs, and how far it came: points in the order of the runs."""
+    """A way of choosing runs, and how far it came: points in the order of the runs. `start`: bins
+    that were closed before the first."""
 
     name: str
     points: tuple[Point, ...]
+    start: int = 0
 
     @property
     def bins(self) -> int:
-        return self.points[-1][1] if self.points else 0
+        return self.points[-1][1] if self.points else self.start
 
     @property
     def cycles(self) -> int:
         return self.points[-1][0] if self.points else 0
 
-    def reached(self, bins: int) -> int | None:
-        """Cycles after which so many bins were closed; None when they never were."""
-        return next((cycles for cycles, closed in self.points if closed >= bins), None)
+    def reached(self, bins: int) -> tuple[int, int] | None:
+        """Return the cycles and runs until so many bins were closed; None when they never were.
+
+        A run closes its bins one after the other: its cycles count in proportion.
+        """
+        before = 0, self.start
+        for number, (cycles, closed) in enumerate(self.points, 1):
+            if closed >= bins:
+                gained = max(closed - before[1], 1)
+                part = (cycles - before[0]) * (bins - before[1]) / gained
+                return round(before[0] + max(part, 0.0)), number
+            before = cycles, closed
+        return None
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much more plain seeds cost for the same number of bins. `least`: they never got there."""
+    """Cycles and runs of both ways for the same number of bins."""
 
     bins: int
-    closed: int
-    plain: int
-    least: bool
+    close: tuple[int, int]
+    plain: tuple[int, int]
 
     @property
     def value(self) -> float:
-        return self.plain / max(self.closed, 1)
+        """How many times the cycles of `nf close` plain seeds took."""
+        return self.plain[0] / max(self.close[0], 1)
 
     def __str__(self) -> str:
-        most = "more than " if self.least else ""
-        came = "did not come there in" if self.least else "took"
+        value = self.value
+        times = f"{value:.1f} times fewer" if value >= 1 else f"{1 / value:.1f} times more"
+        ours, theirs = (f"{cycles:,} ({runs} runs)" for cycles, runs in (self.close, self.plain))
         return (
-            f"{most}{self.value:.1f} times fewer cycles for {self.bins} bins: nf close took "
-            f"{self.closed:,}, plain random seeds {came} {self.plain:,}"
+            f"{times} cycles for {self.bins} bins: "
+            f"nf close took {ours}, plain random seeds {theirs}"
         )
 
 
 def ratio(close: Line, plain: Line) -> Ratio | None:
-    """At the number of bins where `close` ended; where plain seeds never came so far, what they had
-    spent counts. None without runs."""
-    ours = close.reached(close.bins)
-    if ours is None or not plain.points:
-        return None
-    theirs = plain.reached(close.bins)
-    return Ratio(close.bins, ours, theirs or plain.cycles, theirs is None)
-
-
-def same_bins(close: Line, plain: Line) -> Ratio | None:
-    """At the largest number of bins that both reached."""
+    """Compare the two at the largest number of bins that both closed. None where one of them closed
+    none, or in fewer than SEVERAL runs: then the length of one run decides."""
     bins = min(close.bins, plain.bins)
     ours, theirs = close.reached(bins), plain.reached(bins)
-    if ours is None or theirs is None:
+    if bins <= max(close.start, plain.start) or ours is None or theirs is None:
         return None
-    return Ratio(bins, ours, theirs, False)
+    few = min(ours[1], theirs[1]) < SEVERAL or min(ours[0], theirs[0]) == 0
+    return None if few else Ratio(bins, ours, theirs)
+
+
+def comparison(close: Line, plain: Line) -> str:
+    """Return the sentence that compares the two, or says that nothing can be compared."""
+    if found := ratio(close, plain):
+        return str(found)
+    each = ", ".join(
+        f"{line.name} closed {line.bins - line.start} in {many(len(line.points), 'run')}"
+        for line in (close, plain)
+    )
+    return f"no comparison: both need {SEVERAL} runs for the same bins, but {each}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +120,7 @@ def page(lines: Sequence[Line], said: Sequence[str], goals: int, left: Sequence[
     )
     return environment.from_string(_TEMPLATE).render(
         said=said,
-        lines=[(line, " ".join(at(*p) for p in ((0, 0), *line.points))) for line in lines],
+        lines=[(line, " ".join(at(*p) for p in ((0, line.start), *line.points))) for line in lines],
         ticks_x=[(MARGIN + n * (WIDTH - 2 * MARGIN) / 4, f"{most * n / 4:,.0f}") for n in range(5)],
         ticks_y=[
             (HEIGHT - MARGIN - n * (HEIGHT - 2 * MARGIN) / 4, f"{goals * n / 4:.0f}")

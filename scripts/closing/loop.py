@@ -29,9 +29,9 @@ _SETS = 2_000  # of SEEDS each: a seed of a run has 31 bits
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop. `patience`: runs of `nf close` in a row that bring nothing. `plain` times the
-    cycles of `nf close` is what plain seeds may spend to come as far; 0 leaves them out. `seed`
-    sets those of all runs."""
+    """When to stop. `minutes` is for builds and runs together. `patience`: runs of `nf close` in a
+    row that bring nothing. `plain` times the cycles of `nf close` is what plain seeds may spend to
+    come as far; 0 leaves them out. `seed` sets those of all runs."""
 
     runs: int = 200
     minutes: float = 60.0
@@ -52,9 +52,10 @@ class Arm:
     red: list[RunRecord] = field(default_factory=list)
     useful: list[tuple[RunSpec, Choice, float]] = field(default_factory=list)
     runs: int = 0
+    start: int = 0  # bins that were closed before
 
     def line(self) -> Line:
-        return Line(self.name, tuple(self.points))
+        return Line(self.name, tuple(self.points), self.start)
 
 
 class Closing:
@@ -69,16 +70,20 @@ class Closing:
         limits: Limits,
         before: Hits | None = None,
         say: Callable[[str], None] = lambda text: None,
+        end: float | None = None,
     ) -> None:
-        """`specs`: a run of each test, seed and weights to be set; `before`: hits to begin with."""
+        """`specs`: a run of each test, seed and weights to be set; `before`: hits to begin with;
+        `end`: when the time of the command is over, by the monotonic clock. `execute` may return
+        fewer records than runs then."""
         self.close, self.plain = (
             Arm(name, Progress(goals)) for name in ("nf close", "plain random seeds")
         )
         for arm in (self.close, self.plain):
             arm.progress.add(arm.progress.row(before or {}), 0)
+            arm.start = arm.progress.closed
         self.policy = policy(self.close.progress)
         self.specs, self.execute, self.limits, self.say = specs, execute, limits, say
-        self._end = time.monotonic() + 60 * limits.minutes
+        self._end = time.monotonic() + 60 * limits.minutes if end is None else end
         self._seeds = SEEDS * (limits.seed % _SETS)
         self._red_rounds = 0  # of plain seeds, one after the other
         self._draw = random.Random(f"plain random {limits.seed}")
@@ -98,7 +103,8 @@ class Closing:
                 and self._plain_may()
             ):
                 self._plain()  # in step, so that an interrupted run compares as well
-        most = limits.plain * (self.close.line().reached(self.close.line().bins) or 0)
+        cycles, _ = self.close.line().reached(self.close.line().bins) or (0, 0)
+        most = limits.plain * cycles
         while (
             self.plain.progress.closed < self.close.progress.closed
             and self.plain.progress.cycles < most

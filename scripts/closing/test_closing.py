@@ -123,6 +123,14 @@ def test_stops_when_nothing_improves() -> None:
     assert curve.ratio(found.close.line(), found.plain.line()) is None
 
 
+def test_no_round_begins_after_the_end_of_the_command() -> None:
+    """Which may lie before the search began: planning and builds count."""
+    made = closing_of(1, Limits(minutes=60.0))
+    made._end = 0.0
+    made.run()
+    assert made.close.runs == made.plain.runs == 0
+
+
 def test_red_runs_count_for_nothing() -> None:
     def red(specs: Sequence[RunSpec]) -> list[RunRecord]:
         return [replace(simulate(spec), passed=False, kind=FailureKind.MISMATCH) for spec in specs]
@@ -161,16 +169,31 @@ def test_a_red_plain_seed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.close.runs == 20
 
 
-def test_ratio_of_plain_seeds_that_never_came_so_far() -> None:
-    ours = Line("close", ((100, 3), (200, 9)))
-    plain = Line("plain", ((100, 2), (500, 3), (900, 3)))
+def test_a_ratio_is_of_equal_bins() -> None:
+    """And cycles are counted until the last of them was closed, which is within a run."""
+    ours = Line("nf close", ((100, 1), (200, 2), (300, 4), (400, 9)))
+    plain = Line("plain random seeds", ((400, 1), (800, 2), (1200, 3), (1600, 3)))
     assert str(curve.ratio(ours, plain)) == (
-        "more than 4.5 times fewer cycles for 9 bins: nf close took 200, plain random seeds did "
-        "not come there in 900"
+        "4.8 times fewer cycles for 3 bins: nf close took 250 (3 runs), plain random seeds "
+        "1,200 (3 runs)"
     )
-    same = curve.same_bins(ours, plain)
-    assert same is not None
-    assert (same.bins, same.closed, same.plain) == (3, 100, 500)
+    assert curve.comparison(ours, plain) == str(curve.ratio(ours, plain))
+    worse = curve.ratio(replace(plain, name="nf close"), replace(ours, name="plain"))
+    assert str(worse).startswith("4.8 times more cycles for 3 bins")
+
+
+def test_one_long_run_is_no_comparison() -> None:
+    """As 6 bins of a short run and 20 of a long one once gave "4.6 times fewer cycles"."""
+    ours, plain = Line("nf close", ((2_000, 6),)), Line("plain", ((9_200, 20),))
+    assert plain.reached(6) == (2760, 1)
+    assert curve.ratio(ours, plain) is None
+    assert curve.comparison(ours, plain) == (
+        "no comparison: both need 3 runs for the same bins, but nf close closed 6 in 1 run, plain "
+        "closed 20 in 1 run"
+    )
+    before = Line("nf close", ((100, 7), (200, 7), (300, 7)), start=7)
+    assert curve.ratio(before, replace(before, points=((100, 7), (200, 8), (300, 9)))) is None
+    assert curve.ratio(ours, Line("plain", ())) is None
 
 
 def test_page_is_offline_and_escaped(tmp_path: Path) -> None:
