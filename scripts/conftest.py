@@ -48,8 +48,11 @@ DESIGN = """
 BENCH = """
     import json, os, random, sys, time
     import cocotb
+    import numpy
     from cocotb.clock import Clock
     from cocotb.triggers import RisingEdge, Timer
+
+    DRAWN = numpy.random.random()  # as it is imported
 
     async def start(dut):
         dut.rst_n.value = 0
@@ -150,6 +153,7 @@ BENCH = """
     async def dice(dut):
         await Timer(1, "ns")
         cocotb.log.info("drew %s %s", random.random(), list({"a", "b", "c", "d", "e"}))
+        cocotb.log.info("drew %s %s", numpy.random.random(), DRAWN)
         cocotb.log.info("drew %s %s", dut.unset.value, dut.rolled.value)
         cocotb.log.info("drew %s %s", sorted(cocotb.plusargs), os.getcwd().rpartition("/")[2])
 

@@ -39,7 +39,10 @@ STUB = '''
     out.write_text(text)
     """
     SIMULATOR = """
-    import os, pathlib, re, sys
+    import json, os, pathlib, re, sys
+    from scripts.plan.discover import discover
+    with open(os.environ["NF_REGISTERED"], "w") as out:
+        json.dump([name for test in discover() for name in test.cases], out)
     assert "module toy" in pathlib.Path(sys.argv[1]).read_text()
     wanted = re.compile(os.environ["COCOTB_TEST_FILTER"])
     with open(os.environ["COCOTB_RESULTS_FILE"], "w") as out:

@@ -78,7 +78,7 @@ BENCH = '''
 @pytest.fixture
 def tests(write: Write, tmp_path: Path) -> list[TestCase]:
     write("t/test_x.py", BENCH)
-    return discover(tmp_path / "t", "verif.tests")
+    return discover(tmp_path / "t", "t")
 
 
 def test_discover(tests: list[TestCase]) -> None:
@@ -96,15 +96,17 @@ def test_select(tests: list[TestCase]) -> None:
     assert [t.name for t in select(tests, ["Three", "test_x::o*"])] == ["one", "Three"]
     with pytest.raises(NfError, match="no test matches"):
         select(tests, ["one", "nothing"])
-    for glob in ("renamed/n=*", "renamed/*", "test_x::renamed/(a+)+"):  # would run nothing
-        with pytest.raises(NfError, match=r"write .*renamed/NAME=VALUE"):
+    for glob in ("renamed/n=*", "renamed/*", "renamed/n=2", "test_x::renamed/(a+)+"):
+        with pytest.raises(NfError, match=r"has no such values; it has: n=1\."):
             select(tests, [glob])
+    with pytest.raises(NfError, match="no test matches 'one/n=1'"):
+        select(tests, ["one/n=1"])
 
 
 def test_discover_names_a_syntax_error(write: Write, tmp_path: Path) -> None:
     write("t/test_bad.py", "x = (\n")
     with pytest.raises(NfError, match=r"test_bad\.py:1"):
-        discover(tmp_path / "t")
+        discover(tmp_path / "t", "t")
 
 
 PLAN = """

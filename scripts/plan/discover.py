@@ -1,127 +1,242 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the cocotb tests by reading the source: no import, no simulator, nothing executed."""
+"""Discovery of the cocotb tests: cocotb itself is asked, in a process that imports their modules.
+
+Whatever makes a test (an alias of a decorator, a loop, a helper in another module) is found as
+cocotb finds it, without a simulator. The answer is kept until a file that was read for it changes.
+A module that cannot be read, and a test that cocotb would not register, is an error.
+"""
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import fnmatch
+import functools
+import hashlib
+import json
+import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from neuron_fabric.data import read_text
+from neuron_fabric import output
+from neuron_fabric.data import DataError, parse_json, read_object
+from neuron_fabric.typed import typed
+from scripts.common import toolchain
 from scripts.common.errors import NfError
-from scripts.common.paths import TESTS, shown
+from scripts.common.paths import BUILD, ROOT, TESTS
+from scripts.plan import registration
 
 PACKAGE = "verif.tests"
-_TESTS = ("cocotb.test", "pyuvm.test", "test")  # decorators
-_VALUES = re.compile(r"[\w.-]+=[\w.-]+(/[\w.-]+=[\w.-]+)*")
+_KEPT = BUILD / "tests.json"
+_LIMIT_S = 300.0
+_NAME = re.compile(r"(?!-)[^\s/:*?\[\]]+")
+_FOREIGN = ("NF_", "COCOTB_", "PYGPI_", "GPI_", "PYTEST_")
 
 
 @dataclass(frozen=True)
 class TestCase:
-    """A test function or pyuvm test class; `id` is `test_module::name`. ``parameters``: what it has
-    several values of."""
+    """A test function or pyuvm test class; `id` is `test_module::name`.
+
+    ``parameters`` names what it has several values of; ``cases`` are the names that cocotb
+    registers for it, one for each set of values.
+    """
 
     __test__ = False  # not a pytest class
 
     module: str
     name: str
-    line: int
     summary: str
     skip: bool = False
     parameters: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         return f"{self.module.rpartition('.')[2]}::{self.name}"
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What an import of the modules showed, and a digest of each file that it depends on."""
+
+    files: dict[str, str]
+    tests: tuple[TestCase, ...]
+
+
+_last: list[_Answer] = []  # of this process
+
+
 def discover(folder: Path = TESTS, package: str = PACKAGE) -> list[TestCase]:
-    """Every test of every `test_*.py` in `folder`, in file and line order."""
-    found: list[TestCase] = []
-    for path in sorted(folder.glob("test_*.py")):
-        try:
-            tree = ast.parse(read_text(path), filename=str(path))
-        except SyntaxError as error:
-            raise NfError(f"{shown(path)}:{error.lineno}: {error.msg}.") from error
-        except OSError as error:
-            raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
-        except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
-            raise NfError(f"{shown(path)}: not Python ({error}).") from error
-        module = f"{package}.{path.stem}" if package else path.stem
-        found += _tests_of(module, tree)
-    return found
+    """Return every test of every `test_*.py` in `folder`, by file and in the order of cocotb.
+
+    Raises NfError with one line if a module cannot be imported, if two tests have one name, and
+    if cocotb would leave a test out.
+    """
+    stamp = _stamp(folder)
+    kept = _read(stamp) if folder == TESTS else None
+    return list(kept.tests if kept else _ask(folder, package, stamp).tests)
 
 
-def _tests_of(module: str, tree: ast.Module) -> list[TestCase]:
-    out: list[TestCase] = []
-    for node in tree.body:
-        if not isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef):
-            continue
-        marks = {
-            ast.unparse(mark.func if isinstance(mark, ast.Call) else mark): mark
-            for mark in reversed(node.decorator_list)  # of two alike the first counts
-        }
-        test = next((mark for name, mark in marks.items() if name in _TESTS), None)
-        if test is None:
-            continue
-        options = _keywords(test)
-        doc = (ast.get_docstring(node) or "").strip()
-        out.append(
-            TestCase(
-                module=module,
-                name=str(options.get("name") or node.name),
-                line=node.lineno,
-                summary=doc.splitlines()[0] if doc else "",
-                skip=bool(options.get("skip", False)),
-                parameters=tuple(
-                    parameter
-                    for name, mark in marks.items()
-                    if name.endswith("parametrize")
-                    for parameter in _parameters(mark)
-                ),
-            )
-        )
+def registered(module: str, root: Path) -> tuple[str, ...] | None:
+    """Return the names of all cases that cocotb registers for a module of the testplan; None for
+    another module, and while the modules cannot be read."""
+    if root != ROOT or not module.startswith(f"{PACKAGE}."):
+        return None
+    with contextlib.suppress(NfError):  # the run itself says it
+        return tuple(case for test in discover() if test.module == module for case in test.cases)
+    return None
+
+
+def _stamp(folder: Path) -> dict[str, str]:
+    """The names of the modules and the tools: what an answer depends on in addition to files."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    return {"": repr((names, sys.version, _tools())), **_digests([registration.__file__])}
+
+
+@functools.cache
+def _tools() -> list[str | None]:
+    return [toolchain.package_version(name) for name in ("cocotb", "pyuvm")]
+
+
+def _digests(files: Iterable[str]) -> dict[str, str]:
+    out = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            found = os.stat(file)
+            out[file] = _digest(file, found.st_mtime_ns, found.st_size)
     return out
 
 
-def _parameters(mark: ast.expr) -> list[str]:
-    """Names of what `@cocotb.parametrize(NAME=VALUES)` varies; "" where they are not to be read."""
-    words = mark.keywords if isinstance(mark, ast.Call) else ()
-    return [word.arg or "" for word in words] or [""]
+@functools.cache
+def _digest(file: str, changed_ns: int, size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def _keywords(node: ast.expr) -> dict[str, object]:
-    if not isinstance(node, ast.Call):
-        return {}
-    return {
-        word.arg: word.value.value
-        for word in node.keywords
-        if word.arg and isinstance(word.value, ast.Constant)
-    }
+def _read(stamp: dict[str, str]) -> _Answer | None:
+    """The kept answer, if nothing that it depends on has changed."""
+    if _last and _holds(_last[0], stamp):
+        return _last[0]
+    with contextlib.suppress(OSError, DataError):
+        kept = typed(_Answer, read_object(_KEPT))
+        if _holds(kept, stamp):
+            _last[:] = [kept]
+            return kept
+    return None
+
+
+def _holds(kept: _Answer, stamp: dict[str, str]) -> bool:
+    return {**stamp, **_digests(set(kept.files) - {""})} == kept.files
+
+
+def _ask(folder: Path, package: str, stamp: dict[str, str]) -> _Answer:
+    """Import the modules in a new process; NfError for the first fault."""
+    modules, end = _imported(folder, package)
+    for fault in _faults(modules, end["lost"]):
+        raise NfError(fault)
+    tests = tuple(
+        TestCase(
+            module["module"],
+            **{**test, "parameters": (*test["parameters"],), "cases": (*test["cases"],)},
+        )
+        for module in modules
+        for test in module["tests"]
+    )
+    answer = _Answer({**stamp, **_digests(end["read"])}, tests)
+    if folder == TESTS:
+        _last[:] = [answer]
+        with contextlib.suppress(OSError):  # a build folder that is read only: asked again
+            _KEPT.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(_KEPT, json.dumps(asdict(answer)))
+    return answer
+
+
+def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What `registration.py` printed: a line a module, and the last line."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    words = [sys.executable, registration.__file__, str(folder.absolute()), package]
+    with tempfile.TemporaryFile() as out:
+        try:
+            done = subprocess.run(
+                words,
+                cwd=ROOT,
+                env={**env, "PYTHONHASHSEED": "0"},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                timeout=_LIMIT_S,
+                check=False,
+            )
+            how = f"exit code {done.returncode}"
+        except subprocess.TimeoutExpired:
+            how = f"not over after {_LIMIT_S:.0f} s"
+        out.seek(0)
+        text = out.read().decode(errors="replace")
+    lines: list[dict[str, Any]] = []
+    with contextlib.suppress(DataError):  # a line was cut
+        lines += map(parse_json, text.splitlines())
+    if not lines or "lost" not in lines[-1]:
+        where = lines[-1].get("reading", "verif") if lines else "cocotb"
+        raise NfError(f"{where}: its import ends Python ({how}); no test can be listed.")
+    return [line for line in lines if "module" in line], lines[-1]
+
+
+def _faults(modules: Sequence[dict[str, Any]], lost: Sequence[str]) -> Iterator[str]:
+    """What could not be read, what cocotb would not run, and what could not be told apart."""
+    for module in modules:
+        path = module["path"]
+        if module["error"]:
+            yield f"{module['error']}."
+        for test in module["tests"]:
+            if not _NAME.fullmatch(test["name"]):
+                yield f"{path}: test {test['name']!r}: a name has no space and none of / : * ? [ ]."
+            if not test["cases"]:
+                yield f"{path}: test {test['name']!r} never runs: a parameter has no values."
+        names = Counter(name for test in module["tests"] for name in test["cases"])
+        for name, count in names.items():
+            if count > 1:
+                yield f"{path}: cocotb registers {count} tests named {name!r}; rename them."
+    for line in lost:
+        yield (
+            f"{line}: it must be held under a name at the end of a test_*.py module "
+            "(a condition is written as @cocotb.skipif)."
+        )
 
 
 def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
     """Tests that match any glob, in order. A glob without `::` also matches a module name.
 
     A test marked skip is taken only when it is named exactly. A glob that matches nothing is an
-    NfError: a typing mistake must never be a green run.
+    NfError: a typing mistake must never be a green run. `test/n=1` names those cases of a test
+    that begin with these values.
     """
     chosen: dict[str, TestCase] = {}
     for glob in globs:
         base, _, values = glob.partition("/")  # test/value=1 names one parameter set of a test
         hits = [t for t in tests if _matches(t, base) and (not t.skip or t.id == base)]
-        if values and not _VALUES.fullmatch(values):
-            raise NfError(f"{glob!r}: write {base}/NAME=VALUE, or {base} for all of its values.")
         if values:
-            hits = [replace(t, name=f"{t.name}/{values}") for t in hits if t.parameters]
+            known = [case.partition("/")[2] for test in hits for case in test.cases]
+            hits = [with_values for t in hits if (with_values := _narrowed(t, values)).cases]
+            if any(known) and not hits:
+                shown_values = ", ".join(list(dict.fromkeys(known))[:5])
+                raise NfError(f"{glob!r}: {base} has no such values; it has: {shown_values}.")
         if not hits:
             raise NfError(f"no test matches {glob!r} (`nf list` shows them all).")
         chosen.update({t.id: t for t in hits})
     order = {test.id: number for number, test in enumerate(tests)}
     return sorted(chosen.values(), key=lambda t: order[t.id.partition("/")[0]])
+
+
+def _narrowed(test: TestCase, values: str) -> TestCase:
+    """The test with those of its cases alone that begin with the values."""
+    name = f"{test.name}/{values}"
+    cases = tuple(case for case in test.cases if f"{case}/".startswith(f"{name}/"))
+    return replace(test, name=name, cases=cases)
 
 
 def _matches(test: TestCase, glob: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private parts of cocotb that the fork server stands on, and nothing else does.
+"""The private parts of cocotb that the runner and its fork server use, and nothing else does.
 
 `test_cocotb_private.py` says which of them has moved when cocotb is changed for another version.
 Imported inside the simulator before cocotb is, so it imports nothing of cocotb at its head.
@@ -8,7 +8,11 @@ Imported inside the simulator before cocotb is, so it imports nothing of cocotb 
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import sys
+import zlib
+from typing import Any
 
 # What cocotb starts inside a simulator (the default of PYGPI_USERS in pygpi/entry.py).
 USERS = (
@@ -17,6 +21,10 @@ USERS = (
     "cocotb._init:init_package_from_simulation",
     "cocotb.regression:_run_regression",
 )
+# The same with `prepare`, once cocotb knows its seed and before it imports the tests.
+ENTRY_POINTS = (*USERS[:-1], f"{__name__}:prepare", USERS[-1])
+REGISTERED = "NF_REGISTERED"
+"""Names the file for the tests that cocotb has registered, a JSON list of names."""
 # Modules of cocotb that every run imports, private ones among them.
 PRELOAD = ("cocotb_tools._coverage", "cocotb._init", "cocotb.clock")
 # Variables that cocotb reads once it runs tests, so after a fork.
@@ -43,3 +51,30 @@ def tests_are_over() -> bool:
     """Whether cocotb has run its last test and ends the simulation."""
     manager = getattr(sys.modules.get("cocotb.regression"), "_manager_inst", None)
     return bool(getattr(manager, "_tearing_down", False))
+
+
+def prepare() -> None:
+    """Write the names of the registered tests to the file of `REGISTERED`, and seed for each test
+    the generators that cocotb does not know: those of numpy, and of torch where it is loaded."""
+    cocotb: Any = importlib.import_module("cocotb")
+    manager: Any = importlib.import_module("cocotb.regression").RegressionManager
+    start, begin = manager.start_regression, manager._schedule_next_test
+
+    def listed(self: Any) -> None:
+        with open(os.environ[REGISTERED], "w", encoding="utf-8") as file:
+            json.dump([test.name for test in self._test_queue], file)
+        start(self)
+
+    def seeded(self: Any) -> None:
+        _seed(f"{self._test.fullname} {cocotb.RANDOM_SEED}")
+        begin(self)
+
+    manager.start_regression, manager._schedule_next_test = listed, seeded
+    _seed(str(cocotb.RANDOM_SEED))  # for what the modules of tests draw as they are imported
+
+
+def _seed(text: str) -> None:
+    seed = zlib.crc32(text.encode())
+    importlib.import_module("numpy").random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)

@@ -34,7 +34,7 @@ from scripts.run import cocotb_private, zygote
 # Packages that nearly every testbench imports. The project's own code is imported by each run, so
 # that an edit is seen at once.
 PRELOAD = (*cocotb_private.PRELOAD, "numpy", "pyuvm", "cocotbext.axi")
-_USERS = ("scripts.run.zygote:serve", *cocotb_private.USERS)
+_USERS = ("scripts.run.zygote:serve", *cocotb_private.ENTRY_POINTS)
 _START_S = 60.0
 _IDLE = 16  # servers kept for later runs; the one that was not needed for longest goes
 

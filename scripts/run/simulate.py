@@ -43,11 +43,13 @@ from scripts.common.records import (
     Waves,
 )
 from scripts.coverage import run_counts
-from scripts.run import forkserver, vcd
-from scripts.run.verdict import Verdict, judge, read_log, read_results
+from scripts.plan import discover
+from scripts.run import cocotb_private, forkserver, vcd
+from scripts.run.verdict import Verdict, as_registered, judge, read_log, read_names, read_results
 
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
+_REGISTERED = "registered.json"
 _FULL_BYTES = 1 << 20
 
 
@@ -100,6 +102,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
         # Compiling the bench again in each run takes longer than a short test; not in the tree.
         environment["PYTHONPYCACHEPREFIX"] = str(built.directory.parent / "pycache")
     runner = registry.get(spec.build.sim)(log, environment, spec.timeout_s)
+    planned = discover.registered(spec.module, spec.build.root)
     runner.hdl_toplevel = spec.build.top  # build() may have run in another process
     # Waves and code coverage name their file on the command line: nothing could share a server.
     if runner.forks and not (spec.direct or spec.build.waves or spec.build.coverage):
@@ -123,6 +126,8 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
     cases = read_results(folder / _RESULTS, spec.build.root)
     lines = read_log(log)
     verdict = judge(finished, cases, lines, spec.tests, spec.build.root)
+    if verdict.passed:
+        verdict = as_registered(read_names(folder / _REGISTERED), planned, spec.tests, cases or ())
     if not verdict.passed and shutil.disk_usage(folder).free < _FULL_BYTES:
         # Half a log and half a result file say nothing about the design.
         verdict = Verdict(
@@ -148,18 +153,21 @@ def _silent(spec: RunSpec) -> list[str]:
     return ["+verilator+noassert"] if "assertions" in off else []
 
 
-def _filter(spec: RunSpec) -> str:
-    """cocotb's regular expression for exactly these tests, with all their parameter values."""
-    module = re.escape(spec.module)
+def _filter(spec: RunSpec) -> str | None:
+    """cocotb's regular expression for exactly these tests, with all their parameter values; None
+    for all tests, of which cocotb then skips those that are marked so.
+
+    The module is not named: a test that it has imported from another one keeps the name of that.
+    """
     if not spec.tests:
-        return rf"^{module}\."
-    return rf"^{module}\.({'|'.join(re.escape(test) for test in spec.tests)})(/.*)?$"
+        return None
+    return rf"^(?:.*\.)?(?:{'|'.join(re.escape(test) for test in spec.tests)})(?:/.*)?$"
 
 
 def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
     env = {
         "COCOTB_RANDOM_SEED": str(spec.seed),
-        "COCOTB_TEST_FILTER": _filter(spec),
+        "COCOTB_TEST_FILTER": _filter(spec) or "",
         "COCOTB_ANSI_OUTPUT": "0",
         "COCOTB_RESULTS_ATTACHMENTS": "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # cocotb wants pytest's assertions, nothing else
@@ -167,6 +175,8 @@ def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
         "NF_SIM": spec.build.sim,
         "NF_PARAMETERS": json.dumps(dict(spec.build.parameters)),
         "NF_METRICS": str(folder / _METRICS),
+        "PYGPI_USERS": ",".join(cocotb_private.ENTRY_POINTS),
+        cocotb_private.REGISTERED: str(folder / _REGISTERED),
         # Stimulus is what the record has of it, whatever the user's shell says by now.
         "NF_SCALE": "1",
         "NF_WEIGHTS": "",

@@ -23,7 +23,7 @@ def test_what_cocotb_starts() -> None:
     assert tuple(re.findall(r'"([\w.]+:\w+)', default)) == cocotb_private.USERS
 
 
-@pytest.mark.parametrize("name", cocotb_private.USERS)
+@pytest.mark.parametrize("name", cocotb_private.ENTRY_POINTS)
 def test_starting_points(name: str) -> None:
     module, _, function = name.partition(":")
     assert callable(getattr(importlib.import_module(module), function))
@@ -61,3 +61,13 @@ def test_variables_are_read_by_the_regression(name: str) -> None:
     texts = [path.read_text(encoding="utf-8") for path in files if path.name != "runner.py"]
     assert any(f'"{name}"' in text for text in texts)
     assert name not in inspect.getsource(pygpi.entry)
+
+
+def test_where_the_regression_lists_its_tests_and_begins_one() -> None:
+    manager = cocotb.regression.RegressionManager
+    for method in (manager.start_regression, manager._schedule_next_test):
+        assert list(inspect.signature(method).parameters) == ["self"]
+    assert "self._test_queue.sort(" in inspect.getsource(manager.start_regression)
+    begin = inspect.getsource(manager._schedule_next_test)
+    assert begin.index("random.seed(test_seed)") < begin.index("self._running_test.start()")
+    assert "self._test.fullname" in begin

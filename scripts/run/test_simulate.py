@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from scripts.build import registry
 from scripts.common import effort
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Waves
 from scripts.conftest import Toy
+from scripts.plan import discover
 from scripts.run import simulate
 from scripts.run.triage import Triage
 from scripts.run.verdict import read_results
@@ -109,6 +111,57 @@ def test_several_tests_in_one_process(toy: Toy) -> None:
     assert [case.name for case in record.cases] == ["adds_one", "many/n=1", "many/n=2", "wrong"]
     assert record.kind is FailureKind.MISMATCH
     assert record.rerun.split()[2] == "toy_bench::wrong"  # only what failed
+
+
+WAYS = """
+    import cocotb
+    from cocotb import test as hdl_test
+    from toy_bench import adds_one
+
+    ORDER = []
+
+    @hdl_test(name="last", stage=2)
+    async def named(dut):
+        assert ORDER == ["first"]
+
+    @cocotb.test(stage=1)
+    async def first(dut):
+        ORDER.append("first")
+
+    @cocotb.skipif(True, reason="it is to be skipped")
+    async def left_out(dut):
+        assert False, "run all the same"
+
+    @cocotb.test(expect_fail=True)
+    async def fails(dut):
+        assert False
+
+    @cocotb.xfail(raises=(KeyError, OSError))
+    async def errs(dut):
+        raise FileNotFoundError
+"""
+
+
+def test_the_decorators_of_cocotb_mean_what_it_says(toy: Toy) -> None:
+    (toy.folder / "ways_bench.py").write_text(textwrap.dedent(WAYS), encoding="utf-8")
+    whole = toy.run(toy.spec("icarus"), module="ways_bench")
+    assert whole.passed, whole.cause
+    ran = {case.name: case.status for case in whole.cases}
+    assert ran.pop("left_out") == "skipped"
+    assert ran == dict.fromkeys(("adds_one", "fails", "errs", "first", "last"), "passed")
+    assert toy.run(toy.spec("icarus"), "adds_one", module="ways_bench").passed  # by its own name
+    named = toy.run(toy.spec("icarus"), "left_out", module="ways_bench")
+    assert named.cause == "AssertionError: run all the same (ways_bench.py:20)"
+
+
+def test_what_cocotb_registers_must_be_what_was_planned(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discover, "registered", lambda *_: ("adds_one", "gone"))
+    record = toy.run(toy.spec("icarus"), "adds_one")
+    assert record.kind is FailureKind.NO_TEST
+    assert record.cause.startswith("cocotb registered shell, many/n=1, many/n=2 and ")
+    assert record.cause.endswith(" more, which the plan does not know")
 
 
 @SIMS

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from scripts.common.process import Finished
-from scripts.common.records import FailureKind
+from scripts.common.records import CaseResult, FailureKind
 from scripts.run import tracebacks
-from scripts.run.verdict import Verdict, judge, read_results, worth_a_rerun
+from scripts.run.verdict import Verdict, as_registered, judge, read_results, worth_a_rerun
 from verif.scoreboard.finding import CheckFailed, Finding
 
 ENDED = Finished(0, False, 1.0)
@@ -122,3 +122,30 @@ def test_a_log_without_results() -> None:
     assert "ended in test_x.one without results" in silent.cause
     assert "while the tests were loaded" in judge(ENDED, None, [], (), ROOT).cause
     assert judge(ENDED, (), [], (), ROOT).kind is FailureKind.NO_TEST
+
+
+@pytest.mark.parametrize(
+    ("registered", "planned", "expected", "ran", "says"),
+    [
+        (None, None, [], ["a"], "left no list"),
+        (["a", "b"], None, ["a"], ["a"], ""),
+        (["a", "b"], ["a"], ["a"], ["a"], "registered b, which the plan does not know"),
+        (["a"], ["a", "b"], ["a"], ["a"], "did not register b, which"),
+        (["a/n=1", "a/n=2"], ["a/n=1", "a/n=2"], ["a"], ["a/n=1"], "no result of a/n=2"),
+        (["a/n=1", "a/n=2"], None, ["a/n=1"], ["a/n=1"], ""),
+        (["a", "b"], None, [], ["a"], "no result of b"),
+        (["a", "b"], None, ["a"], ["a", "b"], "a result of b, which was not to run"),
+        (["a", "a"], None, ["a"], ["a"], "no result of a"),
+    ],
+)
+def test_the_tests_of_cocotb_are_those_of_the_plan(
+    registered: list[str] | None,
+    planned: list[str] | None,
+    expected: list[str],
+    ran: list[str],
+    says: str,
+) -> None:
+    cases = [CaseResult(name, "passed", 0.0, 0.0) for name in ran]
+    found = as_registered(registered, planned, expected, cases)
+    assert found.passed is not bool(says)
+    assert says in found.cause

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from neuron_fabric.data import read_bytes
+from neuron_fabric.data import DataError, read_bytes, read_json
+from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.process import Finished
@@ -142,10 +144,46 @@ def judge(
     if not any(case.status == "passed" for case in cases):
         text = "every test was skipped" if cases else "no test matched: nothing was run"
         return _verdict(FailureKind.NO_TEST, text)
-    missing = [test for test in expected if not any(_is_case_of(case, test) for case in cases)]
+    missing = [test for test in expected if not any(_is_one_of(c.name, [test]) for c in cases)]
     if missing:
         text = f"no result of {', '.join(missing)}: nothing of that name was run"
         return _verdict(FailureKind.NO_TEST, text)
+    return Verdict(True)
+
+
+def read_names(path: Path) -> tuple[str, ...] | None:
+    """The tests that cocotb has registered in a run; None if the list is missing or broken."""
+    try:
+        return typed(tuple[str, ...], read_json(path))
+    except (OSError, DataError):
+        return None
+
+
+def as_registered(
+    registered: Sequence[str] | None,
+    planned: Sequence[str] | None,
+    expected: Sequence[str],
+    cases: Sequence[CaseResult],
+) -> Verdict:
+    """Compare the tests that cocotb registered with those that were planned, and those of them
+    that were to run with the results. `planned` is None if the module belongs to no testplan."""
+    if registered is None:
+        return _verdict(FailureKind.NO_TEST, "cocotb left no list of the tests that it registered")
+    due = [name for name in registered if not expected or _is_one_of(name, expected)]
+    pairs = (
+        ("cocotb registered {}, which the plan does not know", registered, planned),
+        ("cocotb did not register {}, which the plan knows", planned, registered),
+        ("no result of {}, which cocotb registered", due, [case.name for case in cases]),
+        ("a result of {}, which was not to run", [case.name for case in cases], due),
+    )
+    for text, names, others in pairs:
+        if names is not None and others is not None:
+            surplus = list((Counter(names) - Counter(others)).elements())
+            if surplus:
+                shown = ", ".join(surplus[:3]) + (
+                    f" and {len(surplus) - 3} more" if surplus[3:] else ""
+                )
+                return _verdict(FailureKind.NO_TEST, text.format(shown))
     return Verdict(True)
 
 
@@ -164,9 +202,9 @@ def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Ve
     return Verdict(False, kind, short + end, key or normalised(one_line))
 
 
-def _is_case_of(case: CaseResult, test: str) -> bool:
+def _is_one_of(name: str, tests: Sequence[str]) -> bool:
     """A test with parameters leaves a case for each of their values."""
-    return case.name == test or case.name.startswith(f"{test}/")
+    return any(name == test or name.startswith(f"{test}/") for test in tests)
 
 
 def _assertion(lines: list[str]) -> str | None:

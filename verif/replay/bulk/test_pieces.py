@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -123,7 +124,7 @@ class Marks:
 
     def __call__(self, count: int, message: M2SRwD) -> M2SRwD:
         if count == 0:
-            (self.folder / f"piece {os.urandom(8).hex()}").touch()
+            os.close(tempfile.mkstemp(prefix="piece ", dir=self.folder)[0])
         if message.data[: len(self.line)] == self.line and self.done < self.times:
             (self.folder / f"done {self.done}").touch()
             self.do()
