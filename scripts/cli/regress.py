@@ -20,7 +20,15 @@ from scripts.cli import steps
 from scripts.common import process
 from scripts.common.arguments import positive
 from scripts.common.paths import BUILD, REPORT, ROOT, shown
-from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
+from scripts.common.records import (
+    FILELIST,
+    TOP,
+    BuildSpec,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+    Verdict,
+)
 from scripts.report.document import read_records
 from scripts.run.simulate import infrastructure
 
@@ -118,15 +126,13 @@ def compare(sims: Sequence[str]) -> tuple[steps.Step, RunRecord]:
     log = OUT / "agree.log"
     output.write_text(log, "".join(f"{line}\n" for line in bad or [last]))
     spec = RunSpec(BuildSpec(sims[0], TOP, FILELIST), "replay::agree", rerun=f"{NF} regress")
-    red = infrastructure(spec, last)
-    record = replace(
-        red,
+    verdict = Verdict(False, FailureKind.MISMATCH, last) if bad else Verdict(True)
+    record = RunRecord.of(
+        spec,
+        verdict,
         id="replay.agree",
         name="replay::agree",
         sim="+".join(sims),
-        passed=not bad,
-        kind=FailureKind.MISMATCH if bad else None,
-        cause=red.cause if bad else "",
         seconds=seconds,
         log=shown(log),
     )

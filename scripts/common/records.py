@@ -167,6 +167,21 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """passed, or why not. `key` is the same for all runs that one fault turns red."""
+
+    passed: bool
+    kind: FailureKind | None = None
+    cause: str = ""
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a pass with a kind of failure, and a failure without one."""
+        if self.passed is not (self.kind is None):
+            raise ValueError(f"passed is {self.passed}, and the kind of failure is {self.kind}")
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """What came of a RunSpec. Every report is written from these.
 
@@ -202,6 +217,34 @@ class RunRecord:
     rerun_log: str | None = None  # log of the automatic rerun with waves
     cause_key: str = ""
     stimulus: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:
+        """Make the record of a run, passed or not; `facts` are fields that differ from those of
+        a run that left nothing."""
+        left_nothing: dict[str, Any] = {
+            "id": spec.id,
+            "name": spec.name,
+            "sim": spec.build.sim,
+            "build_seconds": 0.0,
+            "seconds": 0.0,
+            "sim_time_ns": 0.0,
+            "cases": (),
+            "log": "",
+            "waves": None,
+            "coverage": None,
+            "rerun": spec.rerun,
+        }
+        return RunRecord(
+            seed=spec.seed,
+            build_name=spec.build_name,
+            parameters=spec.build.parameters,
+            passed=verdict.passed,
+            kind=verdict.kind,
+            cause=verdict.cause,
+            cause_key=verdict.key,
+            **{**left_nothing, **facts},
+        )
 
     @property
     def status(self) -> str:

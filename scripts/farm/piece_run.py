@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scripts.build import bulk_build
 from scripts.common import claims
 from scripts.common.paths import RUNS
-from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.run import simulate
 from verif.replay.bulk.apart import Result, drive_apart, read_result
 from verif.replay.bulk.bulk_transport import BulkTransport
@@ -46,7 +46,6 @@ def serve(spec: RunSpec, build: Path, parcel: Path) -> RunRecord:
 
 def record(spec: RunSpec, folder: Path, result: Result) -> RunRecord:
     """What came of a piece whose process has ended in order."""
-    cause = next(iter([*result.faults, *result.refused]), "")
-    kind = FailureKind.MISMATCH if cause else None
-    found = simulate.infrastructure(spec, cause, folder.parent)
-    return replace(found, passed=not cause, kind=kind)
+    cause = " ".join(next(iter([*result.faults, *result.refused]), "").split())[:300]
+    verdict = Verdict(not cause, FailureKind.MISMATCH if cause else None, cause)
+    return simulate.record_of(spec, folder, verdict)

@@ -25,13 +25,12 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from scripts.build import registry
 from scripts.common.errors import NfError
-from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.farm.schedule import Runner, run_all
 from scripts.mutation import rewrite
 from scripts.mutation.mutant import Mutant
 from scripts.mutation.mutant_outcome import Outcome, State, Store
 from scripts.plan.depends import Dependencies
-from scripts.run import simulate
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
 # A run that uses so many times its processor time without a mutant, and some seconds, hangs.
@@ -220,7 +219,8 @@ class Campaign:
         mutant = self.mutants[number]
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
-        record = _nothing(self._spec(self.candidates[0], number))
+        # No test sees it.
+        record = RunRecord.of(self._spec(self.candidates[0], number), Verdict(True))
         ranked = self._ranked(number)
         for candidate in ranked:
             late = bool(ran) and seconds + candidate.seconds > self.effort
@@ -326,8 +326,3 @@ class Campaign:
             seconds=round(seconds, 2),
             note=note,
         )
-
-
-def _nothing(spec: RunSpec) -> RunRecord:
-    """The record of a mutant that no test sees."""
-    return replace(simulate.infrastructure(spec, ""), passed=True, kind=None)

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
-from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
+from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
 from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Method, Proof
@@ -80,28 +80,17 @@ def _record(
     spec: RunSpec, folder: Path, found: Outcome, seconds: float = 0.0, used: float = 0.0
 ) -> RunRecord:
     status = "passed" if found.kind is None else "failed"
-    record = RunRecord(
-        id=spec.id,
-        name=spec.name,
-        sim=spec.build.sim,
-        seed=spec.seed,
-        build_name=spec.build_name,
-        parameters=spec.build.parameters,
-        passed=found.kind is None,
-        kind=found.kind,
-        cause=found.cause,
-        build_seconds=0.0,
+    record = RunRecord.of(
+        spec,
+        Verdict(found.kind is None, found.kind, found.cause),
         seconds=round(seconds, 3),
         used_seconds=round(used, 3),
-        sim_time_ns=0.0,
         cases=tuple(
             CaseResult(name, "failed" if name in found.failed else status, round(seconds, 3), 0.0)
             for name in found.properties
         ),
         log=shown(found.log or folder / "yosys.log"),
         waves=shown(found.waves) if found.waves else None,
-        coverage=None,
-        rerun=spec.rerun,
         metrics=found.facts,
         stimulus=(shown(found.stimulus),) if found.stimulus else (),
     )

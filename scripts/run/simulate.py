@@ -40,12 +40,13 @@ from scripts.common.records import (
     FailureKind,
     RunRecord,
     RunSpec,
+    Verdict,
     Waves,
 )
 from scripts.coverage import run_counts
 from scripts.plan import discover
 from scripts.run import cocotb_private, forkserver, vcd
-from scripts.run.verdict import Verdict, as_registered, judge, read_log, read_names, read_results
+from scripts.run.verdict import as_registered, judge, read_log, read_names, read_results
 
 _RESULTS = "results.xml"
 _METRICS = "metrics.json"
@@ -71,15 +72,15 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
     except BuildError as error:
         verdict = Verdict(False, FailureKind.BUILD, str(error))
         log = build_directory(spec.build, builds)[0] / "build.log"
-        return save(_record(spec, folder, verdict, log=log), folder)
+        return save(record_of(spec, folder, verdict, log=log), folder)
     except (NfError, OSError) as error:
         verdict = Verdict(False, FailureKind.INFRASTRUCTURE, str(error))
-        return save(_record(spec, folder, verdict), folder)
+        return save(record_of(spec, folder, verdict), folder)
     try:
         return save(_simulate(spec, folder, built), folder)
     except OSError as error:
         verdict = Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
-        return _record(spec, folder, verdict, built)
+        return record_of(spec, folder, verdict, built)
 
 
 def clear(folder: Path) -> None:
@@ -91,7 +92,7 @@ def clear(folder: Path) -> None:
 def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:
     """The record of a run that never came to be: no disk, no worker, a fault of the runner."""
     verdict = Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
-    return _record(spec, (runs or RUNS) / spec.id, verdict)
+    return record_of(spec, (runs or RUNS) / spec.id, verdict)
 
 
 def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
@@ -139,7 +140,7 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
             vcd.trim(waves, *spec.window_ns)
     if spec.build.coverage:
         run_counts.pack(folder, built.directory / "src" if spec.build.copied else spec.build.root)
-    record = _record(spec, folder, verdict, built, time.monotonic() - start, cases or ())
+    record = record_of(spec, folder, verdict, built, time.monotonic() - start, cases or ())
     used = finished.seconds if finished.used is None else finished.used
     record = replace(record, sim_seconds=round(finished.seconds, 3), used_seconds=round(used, 3))
     if finished.timed_out and not spec.rerun:  # the limit may come from the command line
@@ -192,7 +193,7 @@ def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
     return env
 
 
-def _record(
+def record_of(
     spec: RunSpec,
     folder: Path,
     verdict: Verdict,
@@ -201,21 +202,14 @@ def _record(
     cases: Sequence[CaseResult] = (),
     log: Path | None = None,
 ) -> RunRecord:
+    """Make the record of a run with what it left in its folder."""
     simulator = registry.get(spec.build.sim)
     waves = simulator.waves_file(spec.build, folder)
     coverage = folder / run_counts.PACKED
     metrics = _metrics(folder / _METRICS)
-    return RunRecord(
-        id=spec.id,
-        name=spec.name,
-        sim=spec.build.sim,
-        seed=spec.seed,
-        build_name=spec.build_name,
-        parameters=spec.build.parameters,
-        passed=verdict.passed,
-        kind=verdict.kind,
-        cause=verdict.cause,
-        cause_key=verdict.key,
+    return RunRecord.of(
+        spec,
+        verdict,
         build_seconds=round(built.seconds, 3) if built else 0.0,
         seconds=round(seconds, 3),
         sim_time_ns=sum(case.sim_time_ns for case in cases),

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from scripts.common.process import Finished
-from scripts.common.records import CaseResult, FailureKind
+from scripts.common.records import CaseResult, FailureKind, Verdict
 from scripts.run import tracebacks
-from scripts.run.verdict import Verdict, as_registered, judge, read_results, worth_a_rerun
+from scripts.run.verdict import as_registered, judge, read_results, worth_a_rerun
 from verif.scoreboard.finding import CheckFailed, Finding
 
 ENDED = Finished(0, False, 1.0)

@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,7 +19,7 @@ from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.process import Finished
-from scripts.common.records import CaseResult, FailureKind
+from scripts.common.records import CaseResult, FailureKind, Verdict
 from scripts.record.cause_key import normalised
 from scripts.run import tracebacks
 from verif.scoreboard.finding import KEY_LINE, link_rule
@@ -54,16 +53,6 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
 _SIMULATOR_LINE = r"(?:{}|\S+:\d+: |[A-Z]+: )"
 _MAX_CAUSE = 600
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """passed, or why not. `key` is the same for all runs that one fault turns red."""
-
-    passed: bool
-    kind: FailureKind | None = None
-    cause: str = ""
-    key: str = ""
 
 
 def read_results(path: Path, bench: Path = ROOT) -> tuple[CaseResult, ...] | None:
