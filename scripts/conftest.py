@@ -105,6 +105,25 @@ BENCH = """
         await debugged()
 
     @cocotb.test()
+    async def debugs_task(dut):
+        await cocotb.start_soon(debugged())
+
+    @cocotb.test()
+    async def debugs_by_another_name(dut):
+        try:
+            await debugged()
+        except Exception as error:
+            raise AssertionError("something went wrong") from error
+
+    @cocotb.test()
+    async def reads(dut):
+        input("a name: ")
+
+    @cocotb.test()
+    async def exits_task(dut):
+        await cocotb.start_soon(left())
+
+    @cocotb.test()
     async def exits(dut):
         cocotb.start_soon(left())
         await Timer(2, "ns")

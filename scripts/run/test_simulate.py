@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from scripts.conftest import Toy
 from scripts.plan import discover
 from scripts.run import simulate
 from scripts.run.triage import Triage
-from scripts.run.verdict import read_results
+from scripts.run.verdict import read_results, worth_a_rerun
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
 
@@ -42,6 +43,10 @@ def test_pass_with_metrics_and_parameters(toy: Toy, sim: str) -> None:
         ("bench_error", FailureKind.CRASH, "named nothing (toy_bench.py:"),
         ("not_installed", FailureKind.CRASH, "'no_such_package' (toy_bench.py:"),
         ("debugs", FailureKind.CRASH, "a debugger ended the test"),
+        ("debugs_task", FailureKind.CRASH, "a debugger ended the test"),
+        ("debugs_by_another_name", FailureKind.CRASH, "a debugger ended the test"),
+        ("reads", FailureKind.CRASH, "the test read from standard input"),
+        ("exits_task", FailureKind.CRASH, "exit"),
         ("exits", FailureKind.CRASH, "ended by sys.exit(0) (toy_bench.py:"),
         ("gone", FailureKind.CRASH, "ended in toy_bench.gone without results"),
         ("stuck", FailureKind.TIME_OUT, "SimTimeoutError"),
@@ -55,6 +60,9 @@ def test_failure_kinds(toy: Toy, sim: str, test: str, kind: FailureKind, cause: 
     assert cause in record.cause
     assert "\n" not in record.cause
     assert f"toy_bench::{test}" in record.rerun
+    if test.startswith(("debugs", "reads")):
+        assert re.search(r"\(toy_bench\.py:\d+\)$", record.cause)
+        assert not worth_a_rerun(record.cause_key)
 
 
 def test_stimulus_is_of_the_record_alone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

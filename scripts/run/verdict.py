@@ -41,7 +41,7 @@ _BENCH_ERRORS = frozenset(
 _ENDED = "ended by its time limit: "
 # A second run would end in the same way: at the limit again, or with nothing to look at in waves.
 _UNLOADABLE = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
-_NOTHING_TO_SEE = (_ENDED, *(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit")))
+_NOTHING_TO_SEE = (_ENDED, *(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit", "EOFError")))
 _SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # it stands behind every cause
 # What ends a run on purpose, in words; {} is what it said.
 _ENDINGS = {
@@ -49,6 +49,7 @@ _ENDINGS = {
     "SystemExit": "the test was ended by sys.exit({})",
     "KeyboardInterrupt": "the test was ended by a KeyboardInterrupt",
 }
+_READ_EOF = "EOFError: EOF when reading a line"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
 _SIMULATOR_LINE = r"(?:{}|\S+:\d+: |[A-Z]+: )"
@@ -212,6 +213,12 @@ def _assertion(lines: list[str]) -> str | None:
 
 def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
     first = case.message.splitlines()[0] if case.message else ""
+    lines = _lines_of(case, lines)
+    ended = tracebacks.last_exception(lines, bench)
+    if any(line.strip() == "bdb.BdbQuit" for line in lines):  # in a task, or given another name
+        return _died("BdbQuit", case.place, lines, bench)
+    if case.error_type == "SimFailure" and ended[0].partition(":")[0] in _ENDINGS:
+        return _died(*ended, lines, bench)
     if case.cause_key:
         return _verdict(FailureKind.MISMATCH, first, case.cause_key)
     if case.error_type == "SimFailure":
@@ -221,7 +228,7 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
         last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
         return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
     if not first and not case.error_type:
-        first = tracebacks.last_exception(lines, bench)[0] or "no message"
+        first = ended[0] or "no message"
     text = ": ".join(filter(None, (case.error_type, first)))
     if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
         return _verdict(FailureKind.TIME_OUT, text)
@@ -233,6 +240,15 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
     return _verdict(FailureKind.MISMATCH, text, key, case.place)
 
 
+def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:
+    """The part of a log that one test wrote; all of it if its begin is not found."""
+    begins = [(n, found["test"]) for n, x in enumerate(lines) if (found := _RUNNING.search(x))]
+    for number, (first, test) in enumerate(begins):
+        if test.endswith(f".{case.name}"):
+            return lines[first : begins[number + 1][0] if begins[number + 1 :] else None]
+    return lines
+
+
 def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
     """The bench raised what no checker raises: a fault of its own, or an order to end."""
     kind, _, said = exception.partition(": ")
@@ -241,6 +257,8 @@ def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
         place = tracebacks.place_of_debugger(lines, bench) or place
     key = f"{kind} at {place}" if place else ""
     text = _ENDINGS[kind].format(said) if kind in _ENDINGS else exception
+    if exception == _READ_EOF:
+        text = "the test read from standard input: a run has no terminal"
     text = _SYNTAX_PLACE.sub("", text) if place else text
     return _verdict(FailureKind.CRASH, text, key, place)
 
