@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,11 +45,14 @@ class FileList:
         return sorted(found)
 
 
-def read_filelist(root: Path, filelist: str) -> FileList:
-    """Read a file list: paths, `+incdir+DIR`, `-f OTHER`, comments with `//` or `#`."""
+def read_filelist(root: Path, filelist: str, above: tuple[str, ...] = ()) -> FileList:
+    """Read a file list: paths, `+incdir+DIR`, `-f OTHER`, comments with `//` or `#`. `above` are
+    the lists that include it."""
     path = root / filelist
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise NfError(f"file list {filelist} does not exist.")
+    if filelist in above:
+        raise NfError(f"file list {filelist} includes itself.")
     sources: list[str] = []
     includes: list[str] = []
     control: list[str] = []
@@ -59,7 +63,7 @@ def read_filelist(root: Path, filelist: str) -> FileList:
         if line.startswith("+incdir+"):
             includes.append(line.removeprefix("+incdir+"))
         elif line.startswith("-f "):
-            nested = read_filelist(root, line.removeprefix("-f ").strip())
+            nested = read_filelist(root, line.removeprefix("-f ").strip(), (*above, filelist))
             sources += nested.sources
             includes += nested.includes
             control += nested.control
@@ -68,7 +72,7 @@ def read_filelist(root: Path, filelist: str) -> FileList:
         else:
             (control if line.endswith(".vlt") else sources).append(line)
     for entry in [*sources, *control]:
-        if not (root / entry).is_file():
+        if not os.path.isfile(root / entry):
             raise NfError(f"{filelist} names {entry}, which does not exist.")
     return FileList(
         tuple(dict.fromkeys(sources)), tuple(dict.fromkeys(includes)), tuple(dict.fromkeys(control))

@@ -28,7 +28,7 @@ def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
         if count != 1:
             raise NfError(
                 f"edit of {edit.file}: the text to replace occurs {count} times, not once: "
-                f"{edit.old.strip().splitlines()[0][:60]!r}"
+                f"{edit.old.strip()[:60]!r}"
             )
         out[edit.file] = out[edit.file].replace(edit.old, edit.new)
     return out

@@ -9,6 +9,7 @@ and limits on size and depth. JSON is read by `neuron_fabric.data`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,14 @@ from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS, shown
 
 YAML = Limits(size=2 << 20, depth=20, values=200_000)
+# JSON Schema takes 2.0 for an integer, which it is not for range() and for a simulator.
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: type(value) is int
+    ),
+)
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 T = TypeVar("T")
 
 
@@ -37,8 +46,7 @@ def load(path: Path, schema: str) -> dict[str, Any]:
     except DataError as error:
         raise NfError(f"{shown(path)}: {error}.") from error
     rules = read_json(SCHEMAS / f"{schema}.json")
-    validator = jsonschema.Draft202012Validator(rules)
-    wrong = jsonschema.exceptions.best_match(validator.iter_errors(data))
+    wrong = jsonschema.exceptions.best_match(_Validator(rules).iter_errors(data))
     if wrong is not None:
         place = "/".join(str(part) for part in wrong.absolute_path) or "top level"
         raise NfError(f"{shown(path)}: {one_line(place)}: {one_line(wrong.message, 160)}.")
@@ -82,7 +90,7 @@ def parse_yaml(text: str) -> Any:
         raise
     except (ValueError, RecursionError, MemoryError) as error:  # 5,000 digits, a 13th month
         raise DataError(f"not YAML ({error})") from None
-    _finite(value)
+    _plain(value)
     return value
 
 
@@ -118,19 +126,26 @@ class _Loader(yaml.CSafeLoader):
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str | int | bool):
-                raise _BadYaml("a key that is no text", key_node.start_mark.line + 1)
+            if not isinstance(key, str):
+                what = f"key {str(key)[:80]} is no text; write it in quotes"
+                raise _BadYaml(what, key_node.start_mark.line + 1)
             if key in seen:
                 raise _BadYaml(f"key {str(key)[:80]!r} stands twice", key_node.start_mark.line + 1)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
-def _finite(value: object) -> None:
-    """`_scan` has limited the depth."""
+def _plain(value: object) -> None:
+    """Refuse what neither JSON nor a file name can hold. `_scan` has limited the depth."""
     if isinstance(value, float) and not math.isfinite(value):
         raise DataError(f"{value} is no number here")
+    if isinstance(value, str) and _NO_TEXT.search(value):
+        raise DataError(f"{value[:80]!a} holds a NUL or half of a surrogate pair")
     for below in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        [*value, *value.values()]
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else ()
     ):
-        _finite(below)
+        _plain(below)

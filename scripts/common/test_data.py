@@ -43,7 +43,13 @@ def test_bound_modules_bring_their_headers(write: Write, tmp_path: Path) -> None
     assert files.with_bound(elsewhere, tmp_path) == files
 
 
-@pytest.mark.parametrize(("text", "says"), [("x.sv", "x.sv"), ("+libext+.v", "not understood")])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        *(("x.sv", "x.sv"), ("+libext+.v", "not understood")),
+        *(("-f top.f", "includes itself"), ("x" * 300, "which does not exist")),
+    ],
+)
 def test_bad_filelist(write: Write, tmp_path: Path, text: str, says: str) -> None:
     write("top.f", text)
     with pytest.raises(NfError, match=says):
@@ -52,7 +58,7 @@ def test_bad_filelist(write: Write, tmp_path: Path, text: str, says: str) -> Non
 
 def test_edits_must_fit_once() -> None:
     assert sources.apply_edits({"f": "abc"}, [Edit("f", "b", "x")]) == {"f": "axc"}
-    for edit in (Edit("f", "z", ""), Edit("f", "a", ""), Edit("g", "a", "")):
+    for edit in (Edit("f", "z", ""), Edit("f", "a", ""), Edit("g", "a", ""), Edit("f", " ", "")):
         with pytest.raises(NfError):
             sources.apply_edits({"f": "aa"}, [edit])
 
@@ -189,7 +195,7 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),
         ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:5: key 'seeds' stands twice"),
         ("seeds: 2", "seeds: 2026-13-45", "not YAML"),
-        ("seeds: 2", "? [1] : 2", "a key that is no text"),
+        ("seeds: 2", "? [1] : 2", "is no text; write it"),
         ("goal: every", "goal: &a [every", "plan.yaml"),
         ("V1, builds: [default, small]", "&a V1, builds: [*a]", "an alias"),
         ("goal: every", f"goal: {'[' * 5000}", "nested deeper than 20"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from scripts.build import registry, sources
 from scripts.common import data
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, shown
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec
 from scripts.plan import testplan
 from scripts.plan.discover import TestCase
@@ -50,6 +50,12 @@ def read(path: Path = FOLDER) -> list[Mutant]:
     out: list[Mutant] = []
     for value in data.load(path, "mutants")["mutants"]:
         edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
+        sim = value.get("sim", registry.quick().name)
+        try:
+            registry.get(sim)
+            re.compile(value.get("cause", ""))
+        except (NfError, re.error) as error:
+            raise NfError(f"{shown(path)}: mutant {value['id']}: {error}") from None
         out.append(
             Mutant(
                 id=value["id"],
@@ -58,7 +64,7 @@ def read(path: Path = FOLDER) -> list[Mutant]:
                 tests=tuple(value.get("tests", ())),
                 caught_by=tuple(FailureKind(k) for k in value.get("caught_by", _KINDS)),
                 cause=value.get("cause", ""),
-                sim=value.get("sim", registry.quick().name),
+                sim=sim,
                 build=value.get("build", "default"),
                 seed=value.get("seed", 1),
                 timeout_s=float(value.get("timeout", testplan.DEFAULT_TIMEOUT_S)),
@@ -83,8 +89,7 @@ def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -
         try:
             spec = testplan.build_spec(plan, mutant.build, mutant.sim)
             sources.collect(replace(spec, edits=mutant.edits))
-            re.compile(mutant.cause)
-        except (NfError, re.error) as error:
+        except NfError as error:
             out.append(f"mutant {mutant.id}: {error}")
     return out
 

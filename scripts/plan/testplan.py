@@ -171,9 +171,7 @@ def read(folder: Path = TESTPLAN) -> Plan:
                 value["seeds"],
                 value.get("group", False),
                 value["reason"],
-                tuple(
-                    (registry.get(sim).name, float(x)) for sim, x in value.get("scale", {}).items()
-                ),
+                tuple((_known(sim, path), float(x)) for sim, x in value.get("scale", {}).items()),
                 tuple(Skip(**one) for one in value.get("skip", ())),
                 tuple(Narrow(**one) for one in value.get("narrow", ())),
             )

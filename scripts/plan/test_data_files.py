@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data files of the suite: whatever is wrong in one, the outcome is one line."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scripts.checks import audit
+from scripts.common.errors import NfError
+from scripts.coverage import code_waivers
+from scripts.mutation import waivers
+from scripts.plan import mutants, package_mutants, testplan
+from scripts.plan.discover import TestCase
+from scripts.report import functional
+from verif.coverage.cover_model import CoverModel
+
+TESTS = [TestCase("verif.tests.test_x", "one", "", cases=("one",))]
+WHY = "a reason that is long enough"
+
+
+def _plan(folder: Path) -> None:
+    plan = testplan.read(folder)
+    testplan.problems(plan, TESTS)
+    for suite in plan.suites.values():
+        chosen = testplan.of_suite(plan, suite, TESTS)
+        options = testplan.Options(("icarus",), range(1, suite.seeds + 1), scale=suite.scale)
+        for spec in testplan.expand(plan, chosen, options):
+            assert spec.to_json()
+            assert spec.id
+
+
+def _mutants(folder: Path) -> None:
+    found = mutants.read(folder)
+    plan = testplan.Plan({}, {"default": testplan.NamedBuild("t", "no.f", (), ())}, {})
+    mutants.problems(found, plan, TESTS)
+    mutants.watchers(found, {})
+    for mutant in found:
+        mutants.runs_of(mutant, plan)
+
+
+def _first(folder: Path) -> Path:
+    return next(folder.glob("*.yaml"))
+
+
+def _audit(folder: Path) -> None:
+    (folder / "verif").mkdir(exist_ok=True)
+    _first(folder).rename(folder / "verif" / "audit.yaml")
+    audit.read(folder)
+
+
+EDIT = {"file": "hdl/a.sv", "old": "a", "new": "b"}
+# A whole file of each kind, and what reads it.
+FILES: dict[str, tuple[Any, Callable[[Path], object]]] = {
+    "suites": (
+        {
+            "builds": {"small": {"reason": WHY, "parameters": {"N": 4}, "public": ["a.b"]}},
+            "suites": {
+                "smoke": {
+                    "tests": ["*"],
+                    "seeds": 2,
+                    "reason": WHY,
+                    "stages": ["V1"],
+                    "group": True,
+                    "scale": {"icarus": 0.5},
+                    "skip": [{"build": "small", "why": WHY}],
+                    "narrow": [{"sim": "icarus", "values": "n=1", "why": WHY}],
+                }
+            },
+            "features": [
+                {
+                    "name": "modes",
+                    "spec": "controller",
+                    "goal": WHY,
+                    "tests": [
+                        {
+                            "test": "test_x::one",
+                            "stage": "V1",
+                            "builds": ["default"],
+                            "sims": ["icarus"],
+                            "timeout": 5,
+                        }
+                    ],
+                }
+            ],
+        },
+        _plan,
+    ),
+    "mutants": (
+        {
+            "mutants": [
+                {
+                    "id": "one",
+                    "why": WHY,
+                    **EDIT,
+                    "tests": ["test_x::one"],
+                    "caught_by": ["mismatch"],
+                    "cause": "x",
+                    "sim": "icarus",
+                    "build": "default",
+                    "seed": 3,
+                    "timeout": 5,
+                    "scale": 1,
+                },
+                {"id": "two", "why": WHY, "edits": [EDIT], "survives": WHY},
+            ]
+        },
+        _mutants,
+    ),
+    "package mutants": (
+        {
+            "mutants": [
+                {
+                    "id": "one",
+                    "why": WHY,
+                    "tests": ["a/test_b.py::test_c[1]"],
+                    "file": "neuron_fabric/data.py",
+                    "old": "Limits",
+                    "new": "b",
+                }
+            ]
+        },
+        lambda folder: package_mutants.problems(package_mutants.read(folder)),
+    ),
+    "waivers": (
+        {"waivers": [{"point": "p", "bin": "b", "reason": WHY}]},
+        lambda folder: functional.problems(functional.read_waivers(_first(folder)), CoverModel()),
+    ),
+    "code waivers": (
+        {
+            "waivers": [
+                {
+                    "file": ["hdl/a.sv", "hdl/b.sv"],
+                    "source": "abc",
+                    "kind": "toggle",
+                    "name": "n",
+                    "bits": "7:0,9",
+                    "every": 8,
+                    "edge": "0->1",
+                    "reason": WHY,
+                }
+            ]
+        },
+        lambda folder: code_waivers.problems(code_waivers.read(_first(folder))),
+    ),
+    "mutation waivers": (
+        {"waivers": [{"id": "nf_core.swap.01234567", "reason": WHY}]},
+        lambda folder: waivers.read(_first(folder)),
+    ),
+    "audit": (
+        {
+            "audit": [
+                {
+                    "of": ["pin:x"],
+                    "checker": "a.b:C",
+                    "when": "always",
+                    "compared": "exact",
+                    "tests": ["test_x::one"],
+                }
+            ]
+        },
+        _audit,
+    ),
+}
+ODD: list[Any] = [
+    *(None, True, 0, -1, 1, 2.0, 1e300, 10**30, float("inf"), float("nan"), "", " ", "1", "\0"),
+    *("\ud800", "x" * 400, "(", "[", "*", "../..", "/", "a\nb", "vcs", "2026-13-01", [], {}, [[]]),
+    *([None], {"x": 1}, {1: 2}, {True: 1}, {None: 1}, {"": ""}, b"x", "test_x::one", "default"),
+]
+
+
+def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    holds = isinstance(value, dict | list)
+    items = value.items() if isinstance(value, dict) else enumerate(value) if holds else ()
+    for key, below in items:
+        yield from _places(below, (*at, key))
+
+
+def _put(value: Any, at: tuple[Any, ...], new: Any, how: str) -> Any:
+    """The value with a change at a place: another value, none, another key, or the value twice."""
+    if not at:
+        return new
+    value = copy.deepcopy(value)
+    holder = value
+    for key in at[:-1]:
+        holder = holder[key]
+    if how == "value":
+        holder[at[-1]] = new
+        return value
+    old = holder.pop(at[-1])
+    if how == "key" and isinstance(holder, dict) and isinstance(new, str | int | float | None):
+        holder[new] = old
+    elif how == "twice" and isinstance(holder, list):
+        holder += [old, old]
+    return value
+
+
+def _used(folder: Path, kind: str, text: str) -> str:
+    """What is said of a file; "" if it is right."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "x.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        FILES[kind][1](folder)
+    except NfError as error:
+        said = str(error)
+    else:
+        said = ""
+    assert "\n" not in said
+    return said
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_samples_are_right(tmp_path: Path, kind: str) -> None:
+    assert _used(tmp_path, kind, yaml.safe_dump(FILES[kind][0])) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "says"),
+    [
+        ("suites", "seeds: 2", "seeds: 2.0", "suites/smoke/seeds: 2.0 is not of type 'integer'"),
+        ("suites", "smoke:", "1:", "x.yaml:21: key 1 is no text; write it in quotes."),
+        ("suites", "smoke:", "yes:", "key True is no text"),
+        ("suites", "icarus: 0.5", "vcs: 0.5", "x.yaml: unknown simulator 'vcs'"),
+        ("mutants", "sim: icarus", "sim: vcs", "x.yaml: mutant one: unknown simulator 'vcs'"),
+        ("mutants", "seed: 3", "seed: 3.0", "mutants/0/seed: 3.0 is not of type 'integer'"),
+        ("mutants", "cause: x", "cause: (", "x.yaml: mutant one: missing )"),
+        ("code waivers", "every: 8", "every: 8.0", "8.0 is not of type 'integer'"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, kind: str, old: str, new: str, says: str) -> None:
+    text = yaml.safe_dump(FILES[kind][0])
+    assert old in text
+    assert says in _used(tmp_path, kind, text.replace(old, new))
+
+
+CHANGES = st.tuples(
+    st.integers(0, 99), st.sampled_from(ODD), st.sampled_from(("value", "key", "none", "twice"))
+)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(changes=st.lists(CHANGES, min_size=1, max_size=2))
+def test_no_change_of_a_file_is_a_traceback(
+    tmp_path: Path, kind: str, changes: list[tuple[int, Any, str]]
+) -> None:
+    value = FILES[kind][0]
+    for place, new, how in changes:
+        places = list(_places(value))
+        value = _put(value, places[place % len(places)], new, how)
+    _used(tmp_path, kind, yaml.dump(value, Dumper=yaml.SafeDumper))
