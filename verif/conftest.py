@@ -72,7 +72,7 @@ class SignalModel(replay.Simulators):
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
 
-    def workspace(self, name: str) -> Path:
+    def workspace(self, name: str, source: str = "") -> Path:
         (self.files / name).mkdir()
         return self.files / name
 
@@ -207,7 +207,7 @@ class BulkModel(replay.Simulators):
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
 
-    def workspace(self, name: str) -> Path:
+    def workspace(self, name: str, source: str = "") -> Path:
         (self.files / name).mkdir(exist_ok=True)
         return self.files / name
 

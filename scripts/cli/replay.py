@@ -41,8 +41,9 @@ from scripts.farm.pieces import Pieces
 from scripts.plan.testplan import with_dut
 from scripts.record.recorder import Recorder
 from scripts.report.invocation import revision
+from scripts.run import evidence
 from scripts.run.signal_replay import STIMULUS_BENCH, SignalTransport, cause, patience
-from scripts.run.simulate import clear, run_tests, save
+from scripts.run.simulate import run_tests, save
 from verif.host.bulk_device import BulkModel
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay, Shard, make_replay
@@ -85,10 +86,12 @@ class Simulators:
         sims, note = registry.choose(wanted)
         return [str(sim) for sim in sims], note
 
-    def workspace(self, name: str) -> Path:
-        """An empty folder for the files of a replay."""
+    def workspace(self, name: str, source: str = "") -> Path:
+        """An empty folder for the files of a replay of `source`, which must not lie in it."""
         folder = claims.folder(self.files / name[:_NAME])
-        clear(folder)
+        if source:
+            evidence.refuse(source, folder)
+        evidence.empty(folder)
         return folder
 
     def design(self) -> str:
@@ -160,12 +163,12 @@ def _drive(
         place = with_dut(sim, Dut(args.dut))
         if replay.options.bulk:
             name = f"bulk-{Path(replay.source.name).name}-{place}".replace(" ", "-")
-            folder = simulators.workspace(name)
+            folder = simulators.workspace(name, args.capture or "")
             model = simulators.bulk(sim, replay.options.parameters)
             return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1)
         name = Path(args.capture).resolve().name
         digest = hashlib.sha256(f"{place} {replay.options}".encode()).hexdigest()[:8]
-        folder = simulators.workspace(f"{name}-{place}-{digest}")
+        folder = simulators.workspace(f"{name}-{place}-{digest}", args.capture or "")
         again = replay_options.command(args, sim)
         return SignalTransport(
             replay, sim, folder, simulators.simulate, again, args.timeout, args.waves
@@ -255,7 +258,9 @@ def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
     say(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
     failed = False
     for sim in sims:
-        folder = simulators.workspace(f"stimulus-{path.stem}-{with_dut(sim, Dut(args.dut))}")
+        folder = simulators.workspace(
+            f"stimulus-{path.stem}-{with_dut(sim, Dut(args.dut))}", args.stimulus
+        )
         words = [".venv/bin/nf", "replay", "--stimulus", args.stimulus, "--sim", sim]
         words += ["--dut", args.dut] if args.dut != Dut.RTL else []
         record = simulators.simulate(

@@ -30,7 +30,7 @@ from scripts.plan.order import Memory, Reason
 from scripts.record.recorder import Recorder
 from scripts.report import recorded, run_figures
 from scripts.report.invocation import revision
-from scripts.run import simulate
+from scripts.run import evidence, simulate
 from scripts.run.triage import Triage
 from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
@@ -74,13 +74,13 @@ def weights(text: str) -> str:
 
 
 def scenario(text: str) -> str:
-    """argparse type: a file that holds a scenario; gives its absolute path."""
+    """argparse type: a file that holds a scenario; gives the path of a copy that no run deletes."""
     try:
         parse_scenario(read_text(text))
+        return str(evidence.store(Path(text)))
     except (OSError, DataError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise argparse.ArgumentTypeError(f"{text}: {why}") from error
-    return str(Path(text).resolve())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

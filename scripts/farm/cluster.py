@@ -37,7 +37,7 @@ from scripts.coverage import run_counts
 from scripts.farm import bundle, remote
 from scripts.farm.bundle import Bundle
 from scripts.prove import proving
-from scripts.run import simulate
+from scripts.run import evidence, simulate
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -191,7 +191,7 @@ class Farm:
     def _bring_back(self, spec: RunSpec, text: str, files: bytes, runs: Path) -> RunRecord:
         record = RunRecord.from_json(as_object(parse_json(text)))
         folder = runs / spec.id
-        simulate.clear(folder)
+        evidence.empty(folder)
         bundle.unpack(files, folder)
         run_counts.adopt(folder)
 

@@ -30,7 +30,7 @@ from scripts.farm import piece_run
 from scripts.farm.cluster import Farm
 from scripts.farm.piece_run import Parcel
 from scripts.farm.schedule import run_all
-from scripts.run import forkserver, simulate, zygote
+from scripts.run import evidence, forkserver, simulate, zygote
 from scripts.run.forkserver import Server, ServerError
 from verif.replay.bulk.apart import adopt, drive_apart, read_result, shipped
 from verif.replay.bulk.bulk_transport import BulkTransport
@@ -168,7 +168,7 @@ class _Forks:
     def drive(self, spec: RunSpec, piece: Piece) -> RunRecord:
         """See Apart."""
         folder = self._done.folder / spec.id
-        simulate.clear(folder)
+        evidence.empty(folder)
         server = self._idle.get()
         try:
             code = server.run({"piece": piece.number, "folder": str(folder)}).returncode

@@ -19,7 +19,7 @@ from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, 
 from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
 from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Method, Proof
-from scripts.run import simulate
+from scripts.run import evidence, simulate
 
 
 @dataclass
@@ -51,7 +51,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
         spec = replace(spec, build_name=shown_as)
     folder = runs / spec.id
     start, budget = time.monotonic(), Budget(proof.timeout_s)
-    simulate.clear(folder)
+    evidence.empty(folder)
     try:
         found = _TRIES[proof.method](proof, folder, budget)
     except UsedUp as error:
@@ -72,7 +72,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
 def not_tried(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
     """What stands for a proof that could not be tried, as `run` would have left it."""
     folder = runs / spec.id
-    simulate.clear(folder)
+    evidence.empty(folder)
     return _record(spec, folder, Outcome().red(FailureKind.INFRASTRUCTURE, cause))
 
 

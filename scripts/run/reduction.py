@@ -5,6 +5,7 @@ as they fail for the same cause and time is left (verif/scenario/reductions.py).
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import shutil
 import time
@@ -18,7 +19,7 @@ from scripts.common.paths import shown
 from scripts.common.process import Interrupted
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec
 from scripts.record.cause_key import key_of
-from scripts.run import simulate
+from scripts.run import evidence, simulate
 from verif.scenario.listing import listing
 from verif.scenario.reductions import OutOfTime, reduce
 from verif.scenario.scenario_data import Scenario, parse
@@ -51,7 +52,10 @@ def reduced(
     finally:
         shutil.rmtree(folder / "reduce", ignore_errors=True)
     before, after = len(drawn.operations), len(found.operations)
-    command = f"{simulate.rerun_command(_plain(spec, case))} --scenario {shlex.quote(shown(file))}"
+    with contextlib.suppress(OSError):  # the command empties the folder, so it reads a copy
+        file = evidence.store(file)
+    again = simulate.rerun_command(_plain(spec, case))
+    command = f"{again} --scenario {shlex.quote(shown(file))}"
     head = f"{after} of {before} operations fail the same way ({search.tried} runs)"
     return replace(record, stimulus=(head, *listing(found), command))
 

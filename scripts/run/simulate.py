@@ -45,7 +45,7 @@ from scripts.common.records import (
 )
 from scripts.coverage import run_counts
 from scripts.plan import discover
-from scripts.run import cocotb_private, forkserver, vcd
+from scripts.run import cocotb_private, evidence, forkserver, vcd
 from scripts.run.verdict import as_registered, judge, read_log, read_names, read_results
 
 _RESULTS = "results.xml"
@@ -61,8 +61,9 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
     """
     try:
         folder = (runs or claims.folder(RUNS)) / spec.id
-        clear(folder)
-    except NfError as error:
+        spec = evidence.detached(spec, folder)
+        evidence.empty(folder)
+    except (NfError, DataError) as error:
         return infrastructure(spec, str(error), runs)
     except OSError as error:
         cause = f"cannot write to {folder}: {error.strerror}"
@@ -81,12 +82,6 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
     except OSError as error:
         verdict = Verdict(False, FailureKind.INFRASTRUCTURE, f"{folder}: {error.strerror}")
         return record_of(spec, folder, verdict, built)
-
-
-def clear(folder: Path) -> None:
-    """An empty folder for a run."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
 
 
 def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.parameters import DeviceParams
+from scripts.common import paths
 from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec
 from scripts.farm.schedule import details
 from scripts.run import reduction, simulate
@@ -49,7 +50,7 @@ def drawn() -> Scenario:
     return generate(3, DeviceParams(), Weights(), 80)
 
 
-def judge(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
+def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
     """A read makes the run red for the same cause; without a commit it is red for another."""
     seen: list[RunSpec] = []
 
@@ -64,13 +65,14 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     def key(record: RunRecord) -> tuple[FailureKind | None, str]:
         return (None, "green") if record.passed else (record.kind, record.cause)
 
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(simulate, "run", run)
     monkeypatch.setattr(reduction, "key_of", key)
     return seen
 
 
 def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen = judge(monkeypatch)
+    seen = judge(monkeypatch, tmp_path)
     (tmp_path / "scenario-mixed.json").write_text(drawn().text(), encoding="utf-8")
     record = reduction.reduced(RED, SPEC, CASE, tmp_path)
     head, *steps, command = record.stimulus
@@ -79,7 +81,10 @@ def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path
     left = parse((tmp_path / "reduced-mixed.json").read_text(encoding="utf-8"))
     assert {one.do for one in left.operations} == {Do.COMMIT, Do.READ}
     assert command.startswith(".venv/bin/nf run test_scenario::mixed --sim verilator --seed 3")
-    assert command.endswith("reduced-mixed.json")
+    stored = Path(command.rpartition(" ")[2])
+    assert stored.name.endswith("-reduced-mixed.json")
+    assert parse(stored.read_text(encoding="utf-8")) == left
+    assert stored.parent == tmp_path / "build" / "inputs"  # no run empties it
     assert "--scale 0.5" in command
     assert "--weights" not in command
     assert not (tmp_path / "reduce").exists()
@@ -90,7 +95,7 @@ def test_the_record_shows_what_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_the_time_limit_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen = judge(monkeypatch)
+    seen = judge(monkeypatch, tmp_path)
     (tmp_path / "scenario-mixed.json").write_text(drawn().text(), encoding="utf-8")
     record = reduction.reduced(RED, SPEC, CASE, tmp_path, limit_s=0.0)
     assert not seen

@@ -42,6 +42,8 @@ def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
     assert again.kind is record.kind
     assert key_of(again) == key_of(record)
     assert (again.seed, again.sim, again.name) == (record.seed, record.sim, record.name)
+    if record.kind is not FailureKind.INFRASTRUCTURE:  # what it left, moved by the second run
+        assert (project.folder / "build/red" / record.id / "record.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,6 @@ def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
         (("test_toy::dies",), FailureKind.CRASH, "signal 11"),
         (("test_toy::no_clock",), FailureKind.CRASH, "ended early"),
         (("test_toy::wrong", "--build", "broken"), FailureKind.BUILD, "syntax error"),
-        (("test_toy::many/n=99",), FailureKind.NO_TEST, "nothing was run"),
     ],
 )
 def test_kind(project: Project, words: tuple[str, ...], kind: FailureKind, cause: str) -> None:
@@ -132,6 +133,12 @@ def test_only_the_first_of_one_cause_are_run_again(project: Project) -> None:
     assert sum(note.startswith("not run again") for note in notes) == 2
     assert len({record.cause for record in project.records()}) == 5  # each has a value of its own
     assert "  5 x mismatch: the toy's checker" in text.splitlines()
+
+
+def test_values_that_a_test_does_not_have_are_one_line(project: Project) -> None:
+    code, text = project.nf("run", "test_toy::many/n=99", "--sim", QUICK)
+    assert code == 2
+    assert "test_toy::many has no such values; it has: n=1, n=2." in text
 
 
 def test_what_does_not_load_is_not_run_again(project: Project) -> None:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of runs and evidence of red ones, which no run deletes when it empties its folder.
+
+An input file that a run would delete is copied to `build/inputs`, under a name made from its
+content, and read from there: a printed command works as often as it is pasted. The folder of a red
+run is moved to `build/red`, where the next red run of the same name replaces it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from neuron_fabric import output
+from neuron_fabric.data import DataError, read_bytes, read_object
+from scripts.common import paths
+from scripts.common.errors import NfError
+from scripts.common.records import RunSpec
+
+INPUTS, RED = "inputs", "red"  # below the build folder
+_EVIDENCE = "stimulus.json"  # of a proof or a bulk replay, only when it failed
+
+
+def store(path: Path) -> Path:
+    """Return a copy of a file that no command deletes (but `nf clean --all`). OSError; DataError
+    for a file that is too large."""
+    folder = (paths.BUILD / INPUTS).resolve()
+    if path.resolve().parent == folder:
+        return path.resolve()
+    data = read_bytes(path)
+    kept = folder / f"{hashlib.sha256(data).hexdigest()[:8]}-{path.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    output.write_bytes(kept, data)
+    return kept
+
+
+def detached(spec: RunSpec, folder: Path) -> RunSpec:
+    """Return the spec with a stored copy in place of each input that lies in the run's folder."""
+
+    def kept(value: str) -> str:
+        return str(store(Path(value))) if _lies_in(value, folder) else value
+
+    return replace(spec, env=tuple((name, kept(value)) for name, value in spec.env))
+
+
+def refuse(path: str | Path, folder: Path) -> None:
+    """Raise NfError if an input of a command lies in a folder that it is about to empty."""
+    if Path(path).resolve().is_relative_to(folder.resolve()):
+        where = paths.shown(folder.resolve())
+        raise NfError(f"{path} lies in {where}, which this command empties; copy it elsewhere.")
+
+
+def empty(folder: Path) -> None:
+    """Make the folder of a run, empty; move aside what a red run has left in it."""
+    if _is_red(folder):
+        aside = paths.BUILD / RED / folder.name
+        with suppress(OSError):  # what cannot be moved is removed
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(aside)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def _lies_in(value: str, folder: Path) -> bool:
+    return os.path.isfile(value) and Path(value).resolve().is_relative_to(folder.resolve())
+
+
+def _is_red(folder: Path) -> bool:
+    """Whether a run of a user left evidence: a red mutant is what was to be seen, and a rerun for
+    waves lies in the folder of its run."""
+    if folder.parent.parent != paths.BUILD:
+        return False
+    if os.path.isfile(folder / _EVIDENCE):
+        return True
+    with suppress(OSError, DataError):
+        record = read_object(folder / "record.json")
+        is_mutant = str(record.get("build_name", "")).startswith("mutant-")
+        return record.get("passed") is False and not is_mutant
+    return False
