@@ -12,11 +12,24 @@ from models.regions import Access, Cause
 
 
 class Difference(NamedTuple):
-    """A wrong field of an answer; ``byte`` is the first wrong byte where the data differ."""
+    """A wrong field of an answer; ``byte`` is the first wrong byte where the data differ, and
+    ``extent`` what holds all of them (see `extent_of`)."""
 
     field: str
     text: str
     byte: int | None = None
+    extent: str = ""
+
+
+def extent_of(first: int, last: int) -> str:
+    """The smallest part of a line that holds two bytes and all between them: faults of a byte lane,
+    of an element, of a slot of a flit and of a whole line are different faults."""
+    if first == last:
+        return "one byte"
+    for size, name in ((4, "one element"), (16, "one slot")):
+        if first // size == last // size:
+            return name
+    return "whole line"
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,7 @@ class StepResult:
             f"{len(bad)} data bytes differ, the first is byte {first}: "
             f"got {actual[first]:02x}, expected {want[first]:02x}"
         )
-        return [Difference("data", text, first)]
+        return [Difference("data", text, first, extent_of(first, bad[-1]))]
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,9 @@ def test_each_field_of_an_ndr(change: dict[str, int]) -> None:
 
 def test_wrong_kind_missing_and_unasked_answers() -> None:
     assert StepResult(ACCESS, NDR).differences(DRS) == [
-        ("answer", "answered by S2MDRS, expected S2MNDR", None)
+        ("answer", "answered by S2MDRS, expected S2MNDR", None, "")
     ]
-    assert StepResult(ACCESS, NDR).differences(None) == [("answer", "not answered", None)]
+    assert StepResult(ACCESS, NDR).differences(None) == [("answer", "not answered", None, "")]
     assert "expected no answer" in StepResult(ACCESS, None).differences(NDR)[0].text
 
 
@@ -63,4 +63,4 @@ def test_undetermined_bytes_and_poison_are_not_judged() -> None:
     assert partly.differences(actual) == []
     wrong = replace(DRS, data=b"\xee" * 64)
     text = "2 data bytes differ, the first is byte 0: got ee, expected 00"
-    assert partly.differences(wrong) == [("data", text, 0)]
+    assert partly.differences(wrong) == [("data", text, 0, "one element")]

@@ -131,7 +131,9 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
     found = buckets(records)
     if found:
         lines.append("failures by cause (N: a value that differs):")
-        lines += [f"  {len(b.records)} x {b.kind}: {one_line(b.cause, 600)}" for b in found]
+    for b in found:
+        lines.append(f"  {len(b.records)} x {b.kind}: {one_line(b.cause, 600)}")
+        lines += [f"    {count} x {part}" for count, part in b.parts]
     if len(records) < expected:
         lines.append(f"interrupted: {expected - len(records)} of {expected} runs did not finish")
     lines.append(f"===== {counts(records)} in {seconds:.1f} s ({len(records)} runs) =====")

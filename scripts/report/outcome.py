@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from scripts.common.records import FailureKind, RunRecord
 from scripts.record.cause_key import SEED, key_of, normalised
+from verif.scoreboard.finding import APART
+
+_PROFILE = re.compile(r"/profile=(\w+)")
 
 
 class Outcome(StrEnum):
@@ -116,31 +120,57 @@ class Bucket:
     """Red runs of one kind and cause (`cause_key.key_of`).
 
     `cause` is as they all say it; where they differ, as they say it without values, else their key.
-    `records` has at least one.
+    `records` has at least one. `parts` are sub-causes with their number of runs, if there are
+    several: runs that differ clearly, and may be of different faults.
     """
 
     kind: str
     cause: str
     records: tuple[RunRecord, ...]
+    parts: tuple[tuple[int, str], ...] = ()
 
 
-def buckets(records: Iterable[RunRecord]) -> list[Bucket]:
+def buckets(records: Sequence[RunRecord]) -> list[Bucket]:
     """Red runs by cause, the most frequent first."""
     found: dict[tuple[FailureKind | None, str], list[RunRecord]] = {}
     for record in records:
         if of_record(record) is not Outcome.PASSED:
-            found.setdefault(key_of(record), []).append(record)
+            kind, key = key_of(record)
+            found.setdefault((kind, key.partition(APART)[0]), []).append(record)
     out = []
-    for (kind, key), group in found.items():
+    for (kind, cause), group in found.items():
         for said in (
             {SEED.sub("", record.cause) for record in group},
             {normalised(record.cause) for record in group},
-            {key},
+            {key_of(record)[1] for record in group},
+            {cause},
         ):
             if len(said) == 1:
-                out.append(Bucket(str(kind), said.pop(), tuple(group)))
+                out.append(Bucket(str(kind), said.pop(), tuple(group), _parts(group, records)))
                 break
     return sorted(out, key=lambda bucket: (-len(bucket.records), bucket.kind, bucket.cause))
+
+
+def _parts(group: Sequence[RunRecord], records: Iterable[RunRecord]) -> tuple[tuple[int, str], ...]:
+    """Sub-causes of a cause: what differs in which access, and the traffic profile if the tests of
+    these runs are green with all others."""
+    by_key: dict[str, list[RunRecord]] = {}
+    for record in group:
+        by_key.setdefault(key_of(record)[1].partition(APART)[2], []).append(record)
+    out: list[tuple[int, str]] = []
+    for part, red in by_key.items():
+        names = {record.name for record in red}
+        failed = {name for record in red for name in _profiles(record, "failed")}
+        same = (record for record in records if record.name in names)
+        passed = {name for record in same for name in _profiles(record, "passed")} - failed
+        only = f"profile {failed.pop()} alone" if len(failed) == 1 and passed else ""
+        out.append((len(red), ", ".join(filter(None, (part, only)))))
+    return tuple(sorted(out, reverse=True)) if len(out) > 1 or "alone" in out[0][1] else ()
+
+
+def _profiles(record: RunRecord, status: str) -> set[str]:
+    found = (_PROFILE.search(case.name) for case in record.cases if case.status == status)
+    return {profile[1] for profile in found if profile}
 
 
 def many(number: int, word: str) -> str:

@@ -251,6 +251,34 @@ def test_one_key_is_one_cause_whatever_the_values(record: Callable[..., RunRecor
     assert len(buckets([red, replace(red, cause_key="scoreboard, FP32: Poison")])) == 2
 
 
+def test_clearly_different_runs_are_sub_causes(record: Callable[..., RunRecord]) -> None:
+    """A fault of a byte lane and one of a whole line are not one cause without more words."""
+    main = "scoreboard, FP32: data"
+    keys = [f"{main}; in {part}" for part in ("one byte, RESULT", "whole line, RESULT")]
+    red = record(passed=False, kind=FailureKind.MISMATCH, cause="1", cases=())
+    runs = [replace(red, cause=f"{n}x{key}", cause_key=key) for key in keys for n in (1, 2)]
+    (bucket,) = buckets([*runs, replace(runs[0], cause="5y")])
+    assert bucket.cause == main
+    assert bucket.parts == ((3, "one byte, RESULT"), (2, "whole line, RESULT"))
+    lines = report.summary(runs, 1.0, 4).splitlines()
+    at = lines.index(f"  4 x mismatch: {main}")
+    assert lines[at + 1 : at + 3] == ["    2 x whole line, RESULT", "    2 x one byte, RESULT"]
+    assert buckets(runs[:2])[0].parts == ()
+
+
+def test_a_profile_that_is_red_alone_is_a_sub_cause(record: Callable[..., RunRecord]) -> None:
+    def cases(**status: str) -> tuple[CaseResult, ...]:
+        return tuple(CaseResult(f"one/profile={n}", s, 1.0, 1.0) for n, s in status.items())
+
+    red = record(passed=False, kind=FailureKind.MISMATCH, cause="x", cause_key="k")
+    alone = replace(red, cases=cases(idle="failed", burst="passed"))
+    assert buckets([alone])[0].parts == ((1, "profile idle alone"),)
+    both = replace(red, cases=cases(idle="failed", burst="failed"))
+    assert buckets([alone, both])[0].parts == ()
+    other = replace(record(), cases=cases(burst="passed"))
+    assert buckets([replace(red, cases=cases(idle="failed")), other])[0].parts
+
+
 def test_a_record_of_an_older_version_has_no_key(record: Callable[..., RunRecord]) -> None:
     old = record(passed=False, kind=FailureKind.MISMATCH, cause="got 1").to_json()
     del old["cause_key"]

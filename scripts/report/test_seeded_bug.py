@@ -30,7 +30,7 @@ RED_RUNS = (
     *((RED, 1), (ALSO_RED[1], 1)),
     *((ALSO_RED[0], seed) for seed in (1, 2, 3, 4)),  # a second each
 )
-CAUSE = "scoreboard, G_BINARY: data"
+CAUSE = "scoreboard, G_BINARY: data; in whole line, RESULT"
 GREEN = ("test_regs::reset_values", "test_modes::fp32")
 
 

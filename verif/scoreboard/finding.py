@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 
 KEY_LINE = "cause key: "
+APART = "; in "
+"""Stands in a key before what tells sub-causes apart: the extent of a difference, the access."""
 _WHEN = re.compile(r"^(?:axi: )?(?:clock|cycle) \d+: ")
 # The link monitor names its rules: they are the key, whatever the flit held.
 _LINK_RULE = re.compile(r"(?:^|\bclock \d+: )((?:M2S|S2M) [a-z_]+): ")

@@ -32,7 +32,7 @@ from verif.scoreboard.commit_race import CommitRaces
 from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.error_capture import ErrorCapture
-from verif.scoreboard.finding import Finding
+from verif.scoreboard.finding import APART, Finding
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.memory_port import COUNTED, MemoryPort
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
@@ -126,11 +126,13 @@ class Scoreboard:
     def _mismatch(self, failure: Failure) -> None:
         op, want, first = failure.op, failure.expected.response, failure.differences[0]
         near = next((one.byte for one in failure.differences if one.byte is not None), None)
+        access = failure.expected.access
+        part = ", ".join(filter(None, (first.extent, access.kind.name)))
         race = " (no order of the racing requests explains it)" if op.overlapped else ""
         self.error(
             f"MISMATCH{race}: {'; '.join(one.text for one in failure.differences)}; "
             f"model: {' / '.join(failure.explain.splitlines())}",
-            f"scoreboard, {self.mode_of(failure.expected.access)}: {first.field}",
+            f"scoreboard, {self.mode_of(access)}: {first.field}{APART}{part}",
             f"got {describe_near(op.response, near)}, expected {describe_near(want, near)}\n"
             f"  request {describe(op.msg)}\n"
             f"  got {describe(op.response)}\n  expected {describe(want)}",

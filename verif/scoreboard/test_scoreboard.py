@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -135,7 +135,7 @@ def wrong(**fields: Any) -> Callable[[Any], S2MMessage]:
 
 
 def test_one_fault_has_one_key() -> None:
-    """Whatever the opcode, the data, the tag and the race, and however much differs behind it."""
+    """Whatever the opcode, the data, the tag and the race."""
     keys = []
     for worker, opcode in ((0, ReqOp.MEM_RD), (2, ReqOp.MEM_RD_DATA), (7, ReqOp.MEM_RD)):
         bench = Bench(BINARY)
@@ -143,11 +143,31 @@ def test_one_fault_has_one_key() -> None:
             bench.do(write(BINARY.address(sender, 1), bytes([worker + sender] * 64)))
         first = bench.begin(M2SReq(opcode, worker, BINARY.address(0, 1)))
         racing = bench.begin(M2SReq(opcode, worker, BINARY.address(0, 1)))
-        data = bytes([worker + 100]) * (worker + 1) + bytes(63 - worker)
+        data = bytes([worker + 100] * 64)
         bench.answer(first, wrong(data=data))
         bench.answer(racing)
         keys.append(bench.scoreboard.errors[0].key)
-    assert keys == ["scoreboard, G_BINARY: data"] * 3
+    assert keys == ["scoreboard, G_BINARY: data; in whole line, RESULT"] * 3
+
+
+@pytest.mark.parametrize(
+    ("bad", "extent"),
+    [
+        ((5,), "one byte"),
+        ((4, 7), "one element"),
+        ((3, 4), "one slot"),
+        ((16, 31), "one slot"),
+        ((15, 16), "whole line"),
+        (range(64), "whole line"),
+    ],
+)
+def test_a_key_tells_the_extent_of_a_difference(bad: Sequence[int], extent: str) -> None:
+    """A byte-lane fault and a forwarding fault are two."""
+    bench = Bench(FP32)
+    answer = bench.begin(read(FP32.address(0, 1)))
+    data = bytes(0xFF if n in bad else 0 for n in range(64))
+    bench.answer(answer, wrong(data=data))
+    assert bench.scoreboard.errors[0].key == f"scoreboard, FP32: data; in {extent}, RESULT"
 
 
 def test_a_key_tells_mode_and_field_apart() -> None:
@@ -158,7 +178,8 @@ def test_a_key_tells_mode_and_field_apart() -> None:
             bench.answer(bench.begin(read(config.address(0, 1))), change)
             seen.add(bench.scoreboard.errors[0].key)
     modes = ("G_BINARY", "FP32")
-    assert seen == {f"scoreboard, {mode}: {what}" for mode in modes for what in ("data", "Poison")}
+    whats = ("data; in whole line, RESULT", "Poison; in RESULT")
+    assert seen == {f"scoreboard, {mode}: {what}" for mode in modes for what in whats}
 
 
 def test_a_mismatch_explains_itself_before_its_data() -> None:
