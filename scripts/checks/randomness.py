@@ -17,8 +17,10 @@ from scripts.checks import tree
 
 FOLDERS = ("verif", "models", "cocotbext")
 # By no means repeatable.
-_REFUSED = ("secrets", "random.SystemRandom", "os.urandom", "os.getrandom")
-_REFUSED += ("uuid.uuid1", "uuid.uuid4", "torch.seed", "torch.random.seed")
+_REFUSED = (
+    *("secrets", "random.SystemRandom", "os.urandom", "os.getrandom"),
+    *("uuid.uuid1", "uuid.uuid4", "torch.seed", "torch.random.seed"),
+)
 # Repeatable with a seed as the first argument.
 _GENERATORS = frozenset(
     {
